@@ -1,0 +1,72 @@
+# Two commands on a fresh machine: `make explore` and `make test`. Each does its own set-up once
+# (scripts/setup.sh); the stamps .venv/.ready-* say what is done.
+
+# The interpreter for .venv; empty: the first Python >= 3.11 that is found.
+PYTHON ?=
+# no: install no Debian packages, only say what is missing.
+SYSTEM_PACKAGES ?= yes
+export PYTHON SYSTEM_PACKAGES
+
+# For `make explore`: the model, the target (empty: the explorer's own choice), further arguments.
+MODEL ?= sample_models/digits_cnn.onnx
+TARGET ?=
+# Further arguments of `explorer serve` or of pytest.
+ARGS ?=
+
+BIN := .venv/bin
+
+.PHONY: help explore test lint lint-format lint-code lint-types lint-imports notebooks setup clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make explore     set up and open the explorer on a sample model'
+	@echo '                 MODEL=path  TARGET=cpu|opencl|...  ARGS="more arguments"'
+	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
+	@echo 'make lint        formatter, linter, type checker, import contract'
+	@echo 'make notebooks   execute every notebook'
+	@echo 'make setup       repeat the set-up for make explore'
+	@echo 'make clean       remove .venv and every cache'
+	@echo
+	@echo 'PYTHON=path         the interpreter to use (3.11 or newer)'
+	@echo 'SYSTEM_PACKAGES=no  install no Debian packages'
+
+explore: .venv/.ready-explore
+	$(BIN)/explorer serve "$(MODEL)" $(if $(TARGET),--target $(TARGET)) $(ARGS)
+
+test: .venv/.ready-test
+	$(BIN)/pytest $(ARGS)
+
+lint: lint-format lint-code lint-types lint-imports
+
+lint-format: .venv/.ready-lint
+	$(BIN)/ruff format --check .
+
+lint-code: .venv/.ready-lint
+	$(BIN)/ruff check .
+
+lint-types: .venv/.ready-lint
+	$(BIN)/pyright
+
+lint-imports: .venv/.ready-lint
+	$(BIN)/lint-imports --no-logo
+
+notebooks: .venv/.ready-test
+	$(BIN)/python scripts/run_notebooks.py notebooks
+
+setup:
+	@rm -f .venv/.ready-*
+	@$(MAKE) --no-print-directory .venv/.ready-explore
+
+clean:
+	rm -rf .venv .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stage after the other, so that `make -j` never runs two pips in one environment.
+.venv/.ready-explore: pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh explore
+
+.venv/.ready-test: .venv/.ready-explore
+	@sh scripts/setup.sh test
+
+.venv/.ready-lint: .venv/.ready-test
+	@sh scripts/setup.sh lint

@@ -1,0 +1,168 @@
+"""Every error that this project raises on purpose: what failed, where, and what to try.
+
+    raise ModelError("the file is cut off after 312 bytes", file="net.onnx",
+                     hint="download it again")
+
+prints as
+
+    the file is cut off after 312 bytes; where: file net.onnx; try: download it again
+
+This is the lowest layer: it imports nothing of ours. The command line prints `str(error)` and
+ends with status 2; any other exception is a defect of the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ExplorerError(Exception):
+    """Something that the person who called can understand and act upon.
+
+    All fields but `message` may be empty, and only `message` is positional: so an error survives
+    pickling on its way from another process.
+    """
+
+    def __init__(self, message: str, *, file: str = "", node: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        """File at fault, as the caller named it."""
+        self.node = node
+        """Node of the source model, or operation of the IR, at fault."""
+        self.hint = hint
+        """What to try."""
+
+    def places(self) -> list[str]:
+        """Where it happened, outermost first: `["file net.onnx", "node conv1"]`."""
+        places = []
+        if self.file:
+            places.append(f"file {self.file}")
+        if self.node:
+            places.append(f"node {self.node}")
+        return places
+
+    def __str__(self) -> str:
+        text = self.message
+        if places := self.places():
+            text += "; where: " + ", ".join(places)
+        if self.hint:
+            text += f"; try: {self.hint}"
+        return text
+
+
+class ModelError(ExplorerError):
+    """A model file that is damaged, inconsistent, or asks for more than is allowed."""
+
+
+class UnsupportedError(ExplorerError):
+    """The model is valid, but uses what this project cannot do. All problems at once."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        problems: Sequence[str] = (),
+        file: str = "",
+        node: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, file=file, node=node, hint=hint)
+        self.problems = tuple(problems)
+        """One line each: the operator, the node and what about it is not supported."""
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  - {problem}" for problem in self.problems)])
+
+
+class InputError(ExplorerError):
+    """An input array or an argument that does not fit: its name, what was expected, what came."""
+
+
+class BuildError(ExplorerError):
+    """A compiler is missing, refused generated code, or took too long."""
+
+    def __init__(
+        self, message: str, *, log: str = "", file: str = "", node: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(message, file=file, node=node, hint=hint)
+        self.log = log
+        """All that the compiler said."""
+
+
+class DeviceError(ExplorerError):
+    """A device, or the process that runs a program on it, failed, hung or is not there."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        device: str = "",
+        signal: str = "",
+        log: str = "",
+        file: str = "",
+        node: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, file=file, node=node, hint=hint)
+        self.device = device
+        self.signal = signal
+        """Name of the signal that ended the process (`SIGSEGV`); empty when it was none."""
+        self.log = log
+        """What the process or driver wrote before it failed."""
+
+    def places(self) -> list[str]:
+        device = [f"device {self.device}"] if self.device else []
+        return device + super().places()
+
+
+class PassError(ExplorerError):
+    """A pass failed, or left behind a program that its verifier refuses."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        pass_name: str = "",
+        operation: str = "",
+        file: str = "",
+        node: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, file=file, node=node, hint=hint)
+        self.pass_name = pass_name
+        self.operation = operation
+        """Identity of the operation in the IR."""
+
+    def places(self) -> list[str]:
+        places = []
+        if self.pass_name:
+            places.append(f"pass {self.pass_name}")
+        if self.operation:
+            places.append(f"operation {self.operation}")
+        return places + super().places()
+
+
+class MemoryBudgetError(ExplorerError):
+    """No memory plan fits the budget; `operations` are live at the peak."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        budget_bytes: int = 0,
+        needed_bytes: int = 0,
+        operations: Sequence[str] = (),
+        file: str = "",
+        node: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, file=file, node=node, hint=hint)
+        self.budget_bytes = budget_bytes
+        self.needed_bytes = needed_bytes
+        """The least that any plan, or the best plan found, takes."""
+        self.operations = tuple(operations)
+
+    def places(self) -> list[str]:
+        operations = [f"operations {', '.join(self.operations)}"] if self.operations else []
+        return super().places() + operations

@@ -1,0 +1,217 @@
+"""Executing a module of `top` operations through their NumPy meanings, incrementally.
+
+An `EvaluationCache` holds results by structural hash: the operation, its properties and the
+hashes of its operands. From snapshot to snapshot only operations whose hash is new run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from explorer.errors import InputError, PassError
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.structure import functions, value_name
+from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.types import (
+    element_type_of,
+    format_shape,
+    numpy_dtype,
+    shape_of,
+)
+from explorer.ir.weights import Weights
+
+
+class EvaluationCache:
+    """Results of operations on one set of inputs, by structural hash."""
+
+    def __init__(self) -> None:
+        self.results: dict[object, tuple[np.ndarray, ...]] = {}
+        self.hits = 0
+        self.runs = 0
+
+
+def entry_function(module: ModuleOp) -> func.FuncOp:
+    """The function that a run begins with: `main`, else the only one."""
+    candidates = functions(module)
+    for function in candidates:
+        if function.sym_name.data == "main":
+            return function
+    return candidates[0]
+
+
+def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The inputs in order; InputError for a missing, unknown or ill-shaped one."""
+    names = [value_name(a) for a in function.body.block.args]
+    unknown = sorted(set(inputs) - set(names))
+    if unknown:
+        raise InputError(
+            f"the model has no input {unknown[0]!r}", hint=f"its inputs are {', '.join(names)}"
+        )
+    arrays = []
+    for argument, name in zip(function.body.block.args, names, strict=True):
+        if name not in inputs:
+            raise InputError(f"input {name!r} is missing", hint=f"give an array named {name!r}")
+        array = np.asarray(inputs[name])
+        shape, dtype = shape_of(argument), numpy_dtype(element_type_of(argument))
+        fits = len(shape) == array.ndim and all(
+            d == n or isinstance(d, str) for d, n in zip(shape, array.shape, strict=True)
+        )
+        if not fits or array.dtype != dtype:
+            raise InputError(
+                f"input {name!r} is {format_shape(array.shape)} {array.dtype}, but the model "
+                f"takes {format_shape(shape)} {dtype}",
+                node=name,
+                hint="reshape or convert the array (numpy: reshape, astype)",
+            )
+        arrays.append(array)
+    return arrays
+
+
+def evaluate_module(
+    module: ModuleOp,
+    weights: Weights,
+    inputs: Mapping[str, np.ndarray],
+    cache: EvaluationCache | None = None,
+    replaced: Mapping[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """All values by name, those of called functions and nested regions included."""
+    function = entry_function(module)
+    arrays = check_inputs(function, inputs)
+    run = _Run(module, weights, cache, replaced or {})
+    hashes: list[object] = [("input", i, id(a)) for i, a in enumerate(arrays)]
+    outputs, _ = run.block(function.body.block, arrays, hashes)
+    returned = entry_return(function)
+    for value, array in zip(returned.operands, outputs, strict=True):
+        run.values.setdefault(value_name(value), array)
+    return run.values
+
+
+def entry_return(function: func.FuncOp) -> Operation:
+    last = function.body.block.last_op
+    assert last is not None
+    return last
+
+
+class _Run:
+    def __init__(
+        self,
+        module: ModuleOp,
+        weights: Weights,
+        cache: EvaluationCache | None,
+        replaced: Mapping[str, np.ndarray],
+    ):
+        self.functions = {f.sym_name.data: f for f in functions(module)}
+        self.weights = weights
+        self.cache = cache
+        self.replaced = replaced
+        self.values: dict[str, np.ndarray] = {}
+
+    def block(
+        self,
+        block: Block,
+        arguments: Sequence[np.ndarray],
+        hashes: Sequence[object],
+        outer: Mapping[SSAValue, tuple[np.ndarray, object]] | None = None,
+    ) -> tuple[list[np.ndarray], list[object]]:
+        """Runs a block; returns what its terminator returns, with the hashes."""
+        known: dict[SSAValue, tuple[np.ndarray, object]] = dict(outer or {})
+        for argument, array, key in zip(block.args, arguments, hashes, strict=True):
+            known[argument] = (array, key)
+            self.values[value_name(argument)] = array
+        for op in block.ops:
+            operands = [known[o] for o in op.operands]
+            if isinstance(op, ReturnOp | func.ReturnOp):
+                return [a for a, _ in operands], [h for _, h in operands]
+            for result, (array, key) in zip(
+                op.results, self.operation(op, operands, known), strict=True
+            ):
+                name = value_name(result)
+                self.values[name] = array
+                fed = self.replaced.get(name)
+                known[result] = (array, key) if fed is None else (fed, ("fed", name, id(fed)))
+        raise AssertionError("a block ends without a terminator")
+
+    def operation(
+        self,
+        op: Operation,
+        operands: Sequence[tuple[np.ndarray, object]],
+        known: Mapping[SSAValue, tuple[np.ndarray, object]],
+    ) -> list[tuple[np.ndarray, object]]:
+        if isinstance(op, WeightOp):
+            array = self.weights[op.weight.data]
+            return [(array, ("weight", id(array)))]
+        if isinstance(op, func.CallOp):
+            called = self.functions[op.callee.string_value()]
+            arrays, hashes = self.block(
+                called.body.block, [a for a, _ in operands], [h for _, h in operands]
+            )
+            return list(zip(arrays, hashes, strict=True))
+        assert isinstance(op, TopOperation), f"{op.name} has no NumPy meaning"
+        if op.regions:
+            return self._with_regions(op, operands, known)
+        key = hash((op.name, _properties(op), tuple(h for _, h in operands)))
+        results = self.cache.results.get(key) if self.cache else None
+        if results is None:
+            results = self._evaluate(op, [a for a, _ in operands])
+            if self.cache is not None:
+                self.cache.runs += 1
+                self.cache.results[key] = results
+        elif self.cache is not None:
+            self.cache.hits += 1
+        return [(array, (key, i)) for i, array in enumerate(results)]
+
+    def _with_regions(
+        self,
+        op: TopOperation,
+        operands: Sequence[tuple[np.ndarray, object]],
+        known: Mapping[SSAValue, tuple[np.ndarray, object]],
+    ) -> list[tuple[np.ndarray, object]]:
+        """Control flow: the operation decides which of its regions runs, on what, how often."""
+
+        def run_region(index: int, *arguments: np.ndarray) -> list[np.ndarray]:
+            keys: list[object] = [("argument", id(a)) for a in arguments]
+            return self.block(op.regions[index].block, arguments, keys, known)[0]
+
+        results = op.evaluate_regions(run_region, *[a for a, _ in operands])
+        return [(array, ("region", id(array))) for array in results]
+
+    def _evaluate(self, op: TopOperation, arrays: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+        try:
+            results = op.evaluate(*arrays)
+        except (ValueError, IndexError, TypeError, KeyError) as error:
+            raise PassError(
+                f"{op.name} {identity_of(op)} cannot be executed: {error}",
+                node=identity_of(op),
+                hint="look at the pass that made this operation",
+            ) from error
+        return tuple(
+            _checked(op, index, result, array)
+            for index, (result, array) in enumerate(zip(op.results, results, strict=True))
+        )
+
+
+def _checked(op: TopOperation, index: int, result: SSAValue, array: np.ndarray) -> np.ndarray:
+    """The meaning must agree with the declared type: a wrong shape is found where it arises."""
+    dtype = numpy_dtype(element_type_of(result))
+    if array.dtype != dtype:
+        array = array.astype(dtype)
+    shape = shape_of(result)
+    agrees = len(shape) == array.ndim and all(
+        isinstance(d, str) or d == n for d, n in zip(shape, array.shape, strict=True)
+    )
+    if not agrees:
+        raise PassError(
+            f"{op.name} {identity_of(op)} declares {format_shape(shape)} but computes "
+            f"{format_shape(array.shape)} (result {index})",
+            node=identity_of(op),
+        )
+    return array
+
+
+def _properties(op: Operation) -> tuple[tuple[str, Attribute], ...]:
+    return tuple(sorted(op.properties.items(), key=lambda item: item[0]))

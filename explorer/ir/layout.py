@@ -1,0 +1,84 @@
+"""From a logical NCHW tensor to its physical form in a buffer, and back.
+
+(1, 24, 8, 8), block 16, halo (1, 1, 1, 1)   ->   (1, 2, 10, 10, 16), zeros around and behind
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.ir.types import Layout
+
+
+def rounded_channels(channels: int, layout: Layout) -> int:
+    """Channels rounded up to whole blocks."""
+    if not layout.block:
+        return channels
+    return -(-channels // layout.block) * layout.block
+
+
+def haloed_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    """Logical order, channels rounded up, halo included: the memref before packing."""
+    if layout.is_plain:
+        return shape
+    batch, channels, *spatial = shape
+    halo_sizes = _halo_pairs(layout, len(spatial))
+    padded = [s + lo + hi for s, (lo, hi) in zip(spatial, halo_sizes, strict=True)]
+    return (batch, rounded_channels(channels, layout), *padded)
+
+
+def physical_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    """Shape of the dense array in the buffer."""
+    haloed = haloed_shape(shape, layout)
+    if not layout.block:
+        return haloed
+    batch, channels, *spatial = haloed
+    return (batch, channels // layout.block, *spatial, layout.block)
+
+
+def pack(array: np.ndarray, layout: Layout) -> np.ndarray:
+    """Logical (N, C, spatial...) -> physical array; new elements hold the layout's fill."""
+    if layout.is_plain:
+        return np.ascontiguousarray(array)
+    haloed = np.full(haloed_shape(array.shape, layout), layout.fill, array.dtype)
+    haloed[_interior(array.shape, layout)] = array
+    return pack_channels(haloed, layout)
+
+
+def pack_channels(haloed: np.ndarray, layout: Layout) -> np.ndarray:
+    """Splits channels into blocks and moves the block innermost."""
+    if not layout.block:
+        return np.ascontiguousarray(haloed)
+    batch, channels, *spatial = haloed.shape
+    split = haloed.reshape(batch, channels // layout.block, layout.block, *spatial)
+    return np.ascontiguousarray(np.moveaxis(split, 2, -1))
+
+
+def unpack(physical: np.ndarray, shape: tuple[int, ...], layout: Layout) -> np.ndarray:
+    """The logical tensor of `shape` out of its physical array (or any array of as many elements)."""
+    physical = physical.reshape(physical_shape(shape, layout))
+    if layout.block:
+        moved = np.moveaxis(physical, -1, 2)
+        batch, blocks, block, *spatial = moved.shape
+        physical = moved.reshape(batch, blocks * block, *spatial)
+    if layout.is_plain:
+        return physical
+    return np.ascontiguousarray(physical[_interior(shape, layout)])
+
+
+def _halo_pairs(layout: Layout, spatial_rank: int) -> list[tuple[int, int]]:
+    top, left, bottom, right = layout.halo
+    if spatial_rank == 2:
+        return [(top, bottom), (left, right)]
+    if layout.halo == (0, 0, 0, 0):
+        return [(0, 0)] * spatial_rank
+    if spatial_rank == 1 and (top, bottom) == (0, 0):
+        return [(left, right)]
+    raise ValueError(f"a halo of {layout.halo} needs two spatial dimensions, not {spatial_rank}")
+
+
+def _interior(shape: tuple[int, ...], layout: Layout) -> tuple[slice, ...]:
+    batch, channels, *spatial = shape
+    pairs = _halo_pairs(layout, len(spatial))
+    inner = [slice(lo, lo + s) for s, (lo, _) in zip(spatial, pairs, strict=True)]
+    return (slice(0, batch), slice(0, channels), *inner)

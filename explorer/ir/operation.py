@@ -1,0 +1,392 @@
+"""What every operation of `top` has: one class per operation holds everything about it.
+
+    class ReluOp(TopOperation):
+        input = operand_def(TensorType); output = result_def(TensorType)
+        def infer_types(self): ...        shapes, symbolic ones included
+        def evaluate(self, x): ...        NumPy meaning: clear, never fast
+        def define(self, k, inputs, output): ...   compute definition
+
+Adding an operation touches its file in `ir/top/`, the importer if ONNX's semantics differ, and a
+test. In text an operation reads
+
+    %conv3 = top.conv(%relu2, %w3, bias = %b3) {pads = [1, 1, 1, 1], strides = [1, 1]} : tensor<...>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    f64,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, OptionalDef, VariadicDef
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from explorer.ir.compute import Buffer, KernelBuilder, Subscript
+from explorer.ir.origins import ORIGIN
+from explorer.ir.types import PLAIN, TensorType, format_type, is_static, with_layout
+
+IDENTITY = "id"
+
+PropertyValue = bool | int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A tensor as a compute definition sees it: a buffer, its interior and where that begins.
+
+    shape: logical sizes, channels rounded up to whole blocks; shift: the halo before each
+    dimension. Subscripts are logical; `at` moves them into the buffer.
+    """
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    shift: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def at(self, *subscripts: Subscript) -> tuple[Buffer, list[Subscript]]:
+        """The buffer and its subscripts for a logical element; rank 0 reads element 0."""
+        if not self.shape:
+            return self.buffer, [0]
+        moved = [s + shift if shift else s for s, shift in zip(subscripts, self.shift, strict=True)]
+        return self.buffer, moved
+
+    def broadcast(self, subscripts: Sequence[Subscript]) -> tuple[Buffer, list[Subscript]]:
+        """As `at`, for a result's subscripts: aligned at the right, extent 1 reads element 0."""
+        own = list(subscripts)[len(subscripts) - len(self.shape) :]
+        chosen = [0 if size == 1 else s for size, s in zip(self.shape, own, strict=True)]
+        return self.at(*chosen)
+
+
+class TopOperation(IRDLOperation):
+    """Base of all `top` operations. Subclasses define operands, properties, results and meaning."""
+
+    FAMILY: ClassVar[str] = "elementwise"
+    """For the views: see `results.GraphNode.family`."""
+    KEEPS_FINITE: ClassVar[bool] = False
+
+    @property
+    def keeps_finite(self) -> bool:
+        """Finite operands give finite results whatever they are, so that what stands in the
+        padding channels of a blocked tensor can never become NaN or infinity."""
+        return self.KEEPS_FINITE
+
+    # -- meaning, in subclasses ---------------------------------------------------------------
+    def infer_types(self) -> list[Attribute]:
+        """Result types from operand types and properties; ValueError says what does not fit."""
+        raise NotImplementedError(f"{self.name} has no shape inference")
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The NumPy meaning; absent optional operands are left out, as in `operands`."""
+        raise NotImplementedError(f"{self.name} has no NumPy meaning")
+
+    def evaluate_regions(
+        self, run_region: Callable[..., list[np.ndarray]], *operands: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """The meaning of an operation with regions; `run_region(index, *arguments)` runs one."""
+        raise NotImplementedError(f"{self.name} has no meaning for its regions")
+
+    def graph_family(self) -> str:
+        """Family of this one operation, for its colour and glyph."""
+        return self.FAMILY
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """Adds the statements that compute the result to `k`; returns the kernel's kind.
+
+        Raises NotImplementedError where the operation has no compiled form.
+        """
+        raise NotImplementedError(f"{self.name} has no compute definition")
+
+    def kernel_parameters(self) -> dict[str, int]:
+        """Numbers that a schedule wants to know (strides, groups)."""
+        return {}
+
+    def macs(self) -> int:
+        """Multiply-accumulates of one execution; 0 where they do not count."""
+        return 0
+
+    def label(self) -> str:
+        """Short text for a graph node."""
+        return self.name.split(".")[-1].replace("_", " ")
+
+    @property
+    def is_view(self) -> bool:
+        """True where the result is the operand's bytes under another type."""
+        return False
+
+    # -- construction ------------------------------------------------------------------------
+    @classmethod
+    def make(
+        cls,
+        operands: Sequence[SSAValue | Sequence[SSAValue] | None],
+        result_types: Sequence[Attribute] | None = None,
+        **properties: PropertyValue | None,
+    ):
+        """An operation with inferred result types; None stands for an absent optional operand."""
+        groups = [
+            [] if o is None else [o] if isinstance(o, SSAValue) else list(o) for o in operands
+        ]
+        definition = cls.get_irdl_definition()
+        grouped: list[SSAValue | list[SSAValue]] = [
+            group if isinstance(d, VariadicDef) else group[0]
+            for group, (_, d) in zip(groups, definition.operands, strict=True)
+        ]
+        attributes = {
+            name: to_attribute(value) for name, value in properties.items() if value is not None
+        }
+        if result_types is None:
+            probe = cls.create(
+                operands=[v for group in groups for v in group],
+                properties={**attributes, **_segments(definition, groups)},
+            )
+            result_types = probe.infer_types()
+            probe.erase()
+        results: list[Attribute | list[Attribute]] = [*result_types]
+        if len(definition.results) == 1 and isinstance(definition.results[0][1], VariadicDef):
+            results = [list(result_types)]
+        return cls(operands=grouped, result_types=results, properties=attributes)
+
+    def get(self, name: str, default: PropertyValue | None = None):
+        """A property as a Python value (bool, int, float, str, tuple), or the default.
+
+        The type depends on the property, hence no annotation of the result.
+        """
+        attribute = self.properties.get(name)
+        return default if attribute is None else from_attribute(attribute)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if all(is_static(o) for o in self.operands) and not self.regions:
+            expected = self.infer_types()
+            actual = [r.type for r in self.results]
+            if [_logical(e) for e in expected] != [_logical(a) for a in actual]:
+                raise VerifyException(
+                    f"{self.name} {identity_of(self)}: results are {_types(actual)}, but its "
+                    f"operands and properties give {_types(expected)}"
+                )
+
+    # -- text --------------------------------------------------------------------------------
+    def print(self, printer: Printer) -> None:
+        print_operation(self, printer)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return parse_operation(cls, parser)
+
+
+def _logical(kind: Attribute) -> Attribute:
+    return with_layout(kind, PLAIN) if isinstance(kind, TensorType) else kind
+
+
+def _types(types: Sequence[Attribute]) -> str:
+    return ", ".join(format_type(t) for t in types)
+
+
+def _segments(definition, groups: Sequence[Sequence[SSAValue]]) -> dict[str, Attribute]:
+    if not any(isinstance(o, AttrSizedOperandSegments) for o in definition.options):
+        return {}
+    return {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(g) for g in groups])}
+
+
+# -- identity ------------------------------------------------------------------------------------
+
+
+def identity_of(op: Operation) -> str:
+    """The operation's stable identity; its printed name where none was given."""
+    attribute = op.attributes.get(IDENTITY)
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    if op.results and op.results[0].name_hint:
+        return op.results[0].name_hint
+    return op.name
+
+
+def set_identity(op: Operation, identity: str) -> None:
+    """Sets the identity and names the results after it (`name`, `name.1`, ...)."""
+    op.attributes[IDENTITY] = StringAttr(identity)
+    for index, result in enumerate(op.results):
+        result.name_hint = identity if index == 0 else f"{identity}.{index}"
+
+
+# -- properties as Python values -------------------------------------------------------------------
+
+
+def to_attribute(value: PropertyValue | Attribute) -> Attribute:
+    if isinstance(value, Attribute):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return BoolAttr.from_bool(bool(value))
+    if isinstance(value, int | np.integer):
+        return IntegerAttr(int(value), i64)
+    if isinstance(value, float | np.floating):
+        return FloatAttr(float(value), f64)
+    if isinstance(value, str):
+        return StringAttr(value)
+    items = list(value)
+    if items and isinstance(items[0], str):
+        return ArrayAttr([StringAttr(str(i)) for i in items])
+    if any(isinstance(i, float | np.floating) for i in items):
+        return DenseArrayBase.from_list(f64, [float(i) for i in items])
+    return DenseArrayBase.from_list(i64, [int(i) for i in items])
+
+
+def from_attribute(attribute: Attribute):
+    """The Python value of a property; attributes of other kinds (types) are returned as they are."""
+    if isinstance(attribute, IntegerAttr):
+        if attribute.type == IntegerType(1):
+            return bool(attribute.value.data)
+        return attribute.value.data
+    if isinstance(attribute, FloatAttr):
+        return attribute.value.data
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    if isinstance(attribute, DenseArrayBase):
+        return tuple(attribute.get_values())
+    if isinstance(attribute, ArrayAttr):
+        return tuple(from_attribute(a) for a in attribute.data)
+    return attribute
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+_HIDDEN = (IDENTITY, ORIGIN, "operandSegmentSizes")
+
+
+def print_operation(op: IRDLOperation, printer: Printer) -> None:
+    """`(operands) {properties} : types`; identity and origin only where they say more than names."""
+    definition = op.get_irdl_definition()
+    printer.print_string("(")
+    first = True
+    for name, kind in definition.operands:
+        value = getattr(op, name)
+        if value is None or (isinstance(kind, OptionalDef) and not value):
+            continue
+        printer.print_string("" if first else ", ")
+        first = False
+        if isinstance(kind, OptionalDef):
+            printer.print_string(f"{name} = ")
+            printer.print_ssa_value(value if isinstance(value, SSAValue) else value[0])
+        elif isinstance(kind, VariadicDef):
+            printer.print_list(value, printer.print_ssa_value)
+        else:
+            printer.print_ssa_value(value)
+    printer.print_string(")")
+    entries = [(k, v) for k, v in sorted(op.properties.items()) if k not in _HIDDEN]
+    entries += [
+        (k, v) for k, v in sorted(op.attributes.items()) if k not in _hidden_attributes(op, printer)
+    ]
+    if entries:
+        printer.print_string(" {")
+        for index, (name, attribute) in enumerate(entries):
+            printer.print_string(f"{', ' if index else ''}{name} = ")
+            _print_value(attribute, printer)
+        printer.print_string("}")
+    for region in op.regions:
+        printer.print_string(" ")
+        printer.print_region(region)
+    if op.results:
+        printer.print_string(" : ")
+        printer.print_list([r.type for r in op.results], printer.print_attribute)
+
+
+def _hidden_attributes(op: Operation, printer: Printer) -> tuple[str, ...]:
+    return () if getattr(printer, "shows_everything", False) else _HIDDEN
+
+
+def _print_value(attribute: Attribute, printer: Printer) -> None:
+    value = from_attribute(attribute)
+    if isinstance(value, bool):
+        printer.print_string("true" if value else "false")
+    elif isinstance(value, int):
+        printer.print_string(str(value))
+    elif isinstance(attribute, DenseArrayBase):
+        assert isinstance(value, tuple)
+        floats = attribute.elt_type == f64
+        items = ", ".join(_number(v, printer) if floats else str(v) for v in value)
+        printer.print_string(f"[{items}]")
+    elif isinstance(value, float) and np.isfinite(value):
+        printer.print_string(_number(value, printer))
+    else:
+        printer.print_attribute(attribute)
+
+
+def _number(value: float, printer: Printer) -> str:
+    text = repr(float(value))
+    return text if "." in text or "e" not in text else text.replace("e", ".0e")
+
+
+def parse_operation(cls: type[IRDLOperation], parser: Parser):
+    definition = cls.get_irdl_definition()
+    positional: list[SSAValue] = []
+    named: dict[str, SSAValue] = {}
+    parser.parse_punctuation("(")
+    while parser.parse_optional_punctuation(")") is None:
+        key = parser.parse_optional_identifier()
+        if key is not None:
+            parser.parse_punctuation("=")
+            named[key] = parser.parse_operand()
+        else:
+            positional.append(parser.parse_operand())
+        parser.parse_optional_punctuation(",")
+    values: dict[str, Attribute] = dict(parser.parse_optional_attr_dict())
+    regions = []
+    while (region := parser.parse_optional_region()) is not None:
+        regions.append(region)
+    types: list[Attribute] = []
+    if parser.parse_optional_punctuation(":") is not None:
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    groups = _group_operands(definition, positional, named, parser)
+    known = {name for name in definition.properties}
+    properties = {k: _normal(v) for k, v in values.items() if k in known}
+    attributes = {k: v for k, v in values.items() if k not in known}
+    return cls.create(
+        operands=[v for group in groups for v in group],
+        result_types=types,
+        properties={**properties, **_segments(definition, groups)},
+        attributes=attributes,
+        regions=regions,
+    )
+
+
+def _group_operands(
+    definition, positional: list[SSAValue], named: Mapping[str, SSAValue], parser: Parser
+) -> list[list[SSAValue]]:
+    groups: list[list[SSAValue]] = []
+    required = sum(not isinstance(d, VariadicDef) for _, d in definition.operands)
+    rest = list(positional)
+    for name, kind in definition.operands:
+        if isinstance(kind, OptionalDef):
+            groups.append([named[name]] if name in named else [])
+        elif isinstance(kind, VariadicDef):
+            count = len(rest) - required
+            groups.append([rest.pop(0) for _ in range(count)])
+        elif not rest:
+            parser.raise_error(f"{definition.name} needs operand {name}")
+        else:
+            groups.append([rest.pop(0)])
+            required -= 1
+    return groups
+
+
+def _normal(attribute: Attribute) -> Attribute:
+    """Properties as `to_attribute` makes them, whichever way the parser read them."""
+    value = from_attribute(attribute)
+    return attribute if isinstance(value, Attribute) else to_attribute(value)

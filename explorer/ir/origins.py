@@ -1,0 +1,172 @@
+"""Where a value comes from: the source model's tensor, and how to get from that to this value.
+
+    #top.origin<"conv1_out">                                    equal to the source tensor
+    #top.origin<"conv1_out", permute [0, 2, 3, 1]>         its transpose
+
+Every value of the IR carries an origin, or none (helpers such as folded scales). Whatever a pass
+does to a value's form is appended to its origin's steps, so that any snapshot's tensor can be
+compared, element by element, with the source model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Operation, OpResult, ParametrizedAttribute, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+ORIGIN = "origin"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """`tensor` names the source tensor; each step is (kind, *integers):
+
+    permute p...       transpose by the permutation p
+    reshape s...       the same elements in shape s
+    slice axis a b     elements a to b of an axis
+    pad axis a b       a elements of zero before and b after, of an axis
+    """
+
+    tensor: str
+    steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def then(self, kind: str, numbers: Sequence[int]) -> Origin:
+        return Origin(self.tensor, (*self.steps, (kind, tuple(numbers))))
+
+    def apply(self, source: np.ndarray) -> np.ndarray:
+        """The source tensor in this value's form."""
+        result = source
+        for kind, numbers in self.steps:
+            result = _APPLY[kind](result, numbers)
+        return result
+
+    def to_attribute(self) -> OriginAttr:
+        steps = [
+            ArrayAttr([StringAttr(kind), *[IntAttr(n) for n in numbers]])
+            for kind, numbers in self.steps
+        ]
+        return OriginAttr(StringAttr(self.tensor), ArrayAttr(steps))
+
+
+def _slice(array: np.ndarray, numbers: tuple[int, ...]) -> np.ndarray:
+    axis, start, stop = numbers
+    return array[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _pad(array: np.ndarray, numbers: tuple[int, ...]) -> np.ndarray:
+    axis, before, after = numbers
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (before, after)
+    return np.pad(array, widths)
+
+
+_APPLY = {
+    "permute": lambda array, numbers: np.transpose(array, numbers),
+    "reshape": lambda array, numbers: np.reshape(array, numbers),
+    "slice": _slice,
+    "pad": _pad,
+}
+
+
+@irdl_attr_definition
+class OriginAttr(ParametrizedAttribute):
+    """Textual form of an Origin."""
+
+    name = "top.origin"
+
+    tensor: StringAttr
+    steps: ArrayAttr[ArrayAttr]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.tensor.data)
+            for kind, numbers in self.origin.steps:
+                printer.print_string(f", {kind} [{', '.join(map(str, numbers))}]")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        steps: list[tuple[str, tuple[int, ...]]] = []
+        with parser.in_angle_brackets():
+            tensor = parser.parse_str_literal()
+            while parser.parse_optional_punctuation(",") is not None:
+                kind = parser.parse_identifier()
+                numbers = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, parser.parse_integer
+                )
+                steps.append((kind, tuple(numbers)))
+        return list(Origin(tensor, tuple(steps)).to_attribute().parameters)
+
+    @property
+    def origin(self) -> Origin:
+        steps = []
+        for step in self.steps.data:
+            kind, *numbers = step.data
+            assert isinstance(kind, StringAttr)
+            steps.append((kind.data, tuple(n.data for n in numbers if isinstance(n, IntAttr))))
+        return Origin(self.tensor.data, tuple(steps))
+
+
+def origin_of(value: SSAValue) -> Origin | None:
+    """The origin of a result; None where it has none (and for block arguments)."""
+    if not isinstance(value, OpResult):
+        return None
+    origins = value.op.attributes.get(ORIGIN)
+    if not isinstance(origins, ArrayAttr):
+        return None
+    attribute = origins.data[value.index]
+    return attribute.origin if isinstance(attribute, OriginAttr) else None
+
+
+def set_origins(op: Operation, origins: Sequence[Origin | None]) -> None:
+    """Sets the origins of all results; an operation without any carries no attribute."""
+    assert len(origins) == len(op.results)
+    if all(o is None for o in origins):
+        op.attributes.pop(ORIGIN, None)
+        return
+    attributes: list[Attribute] = [NoneAttr() if o is None else o.to_attribute() for o in origins]
+    op.attributes[ORIGIN] = ArrayAttr(attributes)
+
+
+def origins_of(op: Operation) -> list[Origin | None]:
+    return [origin_of(r) for r in op.results]
+
+
+def sources_of(op: Operation) -> tuple[str, ...]:
+    """Names of the source model's nodes that the operation comes from, in order, once each."""
+    return tuple(dict.fromkeys(_names(op.location)))
+
+
+def location_of(sources: Sequence[str]) -> LocationAttr:
+    """A NameLoc for one source, a FusedLoc for several, unknown for none."""
+    names = list(dict.fromkeys(sources))
+    if not names:
+        return UnknownLoc()
+    locations = [NameLoc(StringAttr(n), UnknownLoc()) for n in names]
+    if len(locations) == 1:
+        return locations[0]
+    return FusedLoc(ArrayAttr(locations), NoneAttr())
+
+
+def _names(location: Attribute) -> list[str]:
+    if isinstance(location, NameLoc):
+        return [location.desc.data]
+    if isinstance(location, FusedLoc):
+        inner = location.locations
+        assert isinstance(inner, ArrayAttr)
+        return [n for part in inner.data for n in _names(part)]
+    return []

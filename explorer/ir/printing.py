@@ -1,0 +1,112 @@
+"""IR as text: for people (with a line map), and complete for files.
+
+`show(module)` leaves out what names already say; `dump(module)` writes identities, origins and
+locations too, and `parse(text)` reads either back.
+"""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects import affine, arith, builtin, func, linalg, math, memref, scf, vector
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from explorer.errors import ModelError
+from explorer.ir.operation import IDENTITY, identity_of, set_identity
+from explorer.ir.origins import sources_of
+from explorer.results import SourceText
+
+
+class _LinePrinter(Printer):
+    """Notes at which line each operation begins and ends."""
+
+    def __init__(self, stream: StringIO, shows_everything: bool, tags_by_location: bool):
+        super().__init__(stream=stream, print_debuginfo=shows_everything)
+        self.shows_everything = shows_everything
+        self.tags_by_location = tags_by_location
+        self.spans: list[tuple[int, int, tuple[str, ...]]] = []
+
+    def print_op(self, op: Operation) -> None:
+        begin = self._current_line
+        super().print_op(op)
+        if not op.regions or self.tags_by_location:
+            self.spans.append((begin, self._current_line, self._tags(op)))
+
+    def _tags(self, op: Operation) -> tuple[str, ...]:
+        if self.tags_by_location:
+            return sources_of(op)
+        if IDENTITY in op.attributes or op.results:
+            return (identity_of(op),)
+        return ()
+
+
+def show(op: Operation, tags_by_location: bool = False) -> SourceText:
+    """Text of a module or function with, per line, the identities (or location tags) on it."""
+    stream = StringIO()
+    printer = _LinePrinter(stream, False, tags_by_location)
+    printer.print_op(op)
+    lines = stream.getvalue().split("\n")
+    owners: list[tuple[str, ...]] = [()] * len(lines)
+    # Inner operations end before the ones around them, so they come first and win.
+    for begin, end, tags in printer.spans:
+        for line in range(begin, min(end, len(lines) - 1) + 1):
+            if not owners[line]:
+                owners[line] = tags
+    return SourceText("mlir", tuple(lines), tuple(owners))
+
+
+def dump(module: ModuleOp) -> str:
+    """Complete text: parsing it gives an equal module, identities and origins included."""
+    stream = StringIO()
+    _LinePrinter(stream, True, False).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+def parse(text: str, file: str = "<text>") -> ModuleOp:
+    """Reads IR text; ModelError names the line where it is not valid IR.
+
+    Nothing in the text is executed. Operations without an identity are named after their first
+    result.
+    """
+    context = make_context()
+    try:
+        module = Parser(context, text, file).parse_module()
+        module.verify()
+    except (ParseError, VerifyException, ValueError) as error:
+        raise ModelError(
+            f"not valid IR: {str(error).strip()}",
+            file=file,
+            hint="compare with the text that `explorer compile --dump-dir` writes",
+        ) from error
+    for op in module.walk():
+        if op.results and IDENTITY not in op.attributes and op.results[0].name_hint:
+            set_identity(op, op.results[0].name_hint)
+    return module
+
+
+def make_context() -> Context:
+    """A context with every dialect that the compiler's IR uses."""
+    from explorer.ir.kernel_dialect import Kernel
+    from explorer.ir.top import Top
+
+    context = Context()
+    for dialect in (
+        builtin.Builtin,
+        func.Func,
+        affine.Affine,
+        arith.Arith,
+        math.Math,
+        memref.MemRef,
+        scf.Scf,
+        vector.Vector,
+        linalg.Linalg,
+        Top,
+        Kernel,
+    ):
+        context.load_dialect(dialect)
+    return context

@@ -1,0 +1,91 @@
+"""A program between two passes: a module and its weights, executable and comparable.
+
+`Snapshot` is what a person inspects after a pass. Snapshots of passes that changed nothing are
+the same object; text, graphs and operation records are made when first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from explorer.ir.evaluation import EvaluationCache, evaluate_module
+from explorer.ir.graph import module_graph
+from explorer.ir.measures import module_macs, peak_bytes
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import Origin, origin_of
+from explorer.ir.printing import dump, show
+from explorer.ir.structure import OperationRecord, index_operations, operations, value_name
+from explorer.ir.weights import Weights
+from explorer.results import Graph, SourceText
+
+
+@dataclass(eq=False)
+class Snapshot:
+    """A module that nobody changes any more. `level` is top, kernels, loops or memory."""
+
+    module: ModuleOp
+    weights: Weights
+    level: str = "top"
+
+    @cached_property
+    def text(self) -> SourceText:
+        return show(self.module)
+
+    @cached_property
+    def graph(self) -> Graph:
+        return module_graph(self.module)
+
+    @cached_property
+    def index(self) -> dict[str, OperationRecord]:
+        return index_operations(self.module)
+
+    @cached_property
+    def operations(self) -> dict[str, TopOperation]:
+        """Every identified operation by its identity."""
+        return {identity_of(op): op for op in operations(self.module)}
+
+    @cached_property
+    def operation_count(self) -> int:
+        """Operations that do something: weights and returns do not count."""
+        return sum(op.name not in ("top.weight", "top.return") for op in operations(self.module))
+
+    @cached_property
+    def macs(self) -> int:
+        return module_macs(self.module)
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        return peak_bytes(self.module)
+
+    @cached_property
+    def origins(self) -> dict[str, Origin]:
+        """Origin of every value that has one, by the value's name, in program order."""
+        found: dict[str, Origin] = {}
+        for op in operations(self.module):
+            for result in op.results:
+                origin = origin_of(result)
+                if origin is not None:
+                    found[value_name(result)] = origin
+        return found
+
+    def dump(self) -> str:
+        """Complete text, which `explorer opt` reads back."""
+        return dump(self.module)
+
+    def run(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        cache: EvaluationCache | None = None,
+        replaced: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """All values by name, intermediates included, through the operations' NumPy meanings.
+
+        `replaced` feeds values (by name) to their users instead of what was computed: the
+        isolated mode of accuracy comparison. Only for snapshots of level top.
+        """
+        return evaluate_module(self.module, self.weights, inputs, cache, replaced)

@@ -1,0 +1,472 @@
+"""Recorded rewriting: rules, the driver that applies them, and the events that it logs.
+
+A rule states its before -> after in its docstring, which is shown wherever it fired:
+
+    class FuseRelu(Rule):
+        '''conv(x, w) -> relu   =>   conv(x, w) {activation = "relu"}'''
+        matches = (UnaryOp,)
+
+        def rewrite(self, op, rewriter):
+            if op.kind.data != "relu":
+                return                                   # not a candidate: nothing is logged
+            conv = op.input.owner
+            if not isinstance(conv, ConvOp):
+                raise Declined("the operand is no convolution")      # a candidate, and why not
+            rewriter.replace(op, conv.with_...(...), absorbs=[conv])
+
+The rewriter gives new operations the sources of what they replace and keeps origins; the driver
+applies rules to a fixpoint in program order and logs, for each rewrite, an event that can be
+replayed forwards and backwards.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity, to_attribute
+from explorer.ir.origins import (
+    Origin,
+    location_of,
+    origin_of,
+    set_origins,
+    sources_of,
+)
+from explorer.ir.structure import OperationRecord, functions, operations, record
+from explorer.ir.weights import Weights
+from explorer.results import Delta, RewriteEvent
+
+
+class Declined(Exception):
+    """A candidate that a rule does not rewrite. The message says why, for people."""
+
+
+class Names:
+    """Makes identities: the first `conv` is `conv1`; none is ever used twice in a compilation."""
+
+    def __init__(self, taken: set[str] | None = None):
+        self._taken = set(taken or ())
+        self._next: dict[str, int] = {}
+
+    def fresh(self, stem: str) -> str:
+        stem = stem.rsplit(".", 1)[-1].rstrip("0123456789") or "value"
+        number = self._next.get(stem, 1)
+        while f"{stem}{number}" in self._taken:
+            number += 1
+        self._next[stem] = number + 1
+        identity = f"{stem}{number}"
+        self._taken.add(identity)
+        return identity
+
+    def copy(self) -> Names:
+        other = Names(self._taken)
+        other._next = dict(self._next)
+        return other
+
+    @staticmethod
+    def of(module: ModuleOp) -> Names:
+        """Names that are free in the module."""
+        return Names({identity_of(op) for op in operations(module)})
+
+
+@dataclass
+class Fuel:
+    """How many rewrites may still happen; None for no limit. Shared by all passes of a run."""
+
+    remaining: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.remaining == 0
+
+    def burn(self) -> None:
+        if self.remaining is not None:
+            self.remaining -= 1
+
+
+class Rule(ABC):
+    """One rewrite. Its docstring explains it; `matches` lists the operations that it looks at."""
+
+    matches: ClassVar[tuple[type[Operation], ...]]
+
+    @cached_property
+    def name(self) -> str:
+        """`FuseRelu` -> `fuse-relu`."""
+        text = type(self).__name__
+        return "".join(f"-{c.lower()}" if c.isupper() else c for c in text).lstrip("-")
+
+    @cached_property
+    def explanation(self) -> str:
+        return inspect.cleandoc(type(self).__doc__ or "").split("\n\n")[0]
+
+    @cached_property
+    def source(self) -> str:
+        """`path:line` of the rule, relative to the package's parent; just the name in a cell."""
+        try:
+            path = Path(inspect.getsourcefile(type(self)) or "")
+            line = inspect.getsourcelines(type(self))[1]
+        except (OSError, TypeError):
+            return type(self).__name__
+        package = Path(__file__).parents[2]
+        shown = path.relative_to(package) if path.is_relative_to(package) else path.name
+        return f"{shown}:{line}"
+
+    @abstractmethod
+    def rewrite(self, op: Any, rewriter: RecordedRewriter) -> None:
+        """Rewrites `op`, returns without a change where it is no candidate, or raises Declined.
+
+        `op` is one of `matches`, which a subclass narrows; hence Any.
+        """
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rule fired or was declined: the replayable form of `results.RewriteEvent`."""
+
+    address: str
+    rule: str
+    applied: bool
+    site: str
+    reason: str
+    rule_source: str
+    explanation: str
+    microseconds: float
+    removed: tuple[OperationRecord, ...]
+    added: tuple[OperationRecord, ...]
+    changed: tuple[tuple[OperationRecord, OperationRecord], ...]
+    """(before, after)."""
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([self.site, *(r.identity for r in self.removed)]))
+
+    @property
+    def produced(self) -> tuple[str, ...]:
+        """What is new; where nothing is, what was changed in place."""
+        return tuple(r.identity for r in self.added) or tuple(b.identity for _, b in self.changed)
+
+    def to_record(self) -> RewriteEvent:
+        """The event as text, for traces and views."""
+        delta = Delta(
+            tuple((r.identity, r.text()) for r in self.removed),
+            tuple((r.identity, r.text()) for r in self.added),
+            tuple((a.identity, a.text(), b.text()) for a, b in self.changed),
+        )
+        return RewriteEvent(
+            self.address,
+            self.rule,
+            self.applied,
+            self.site,
+            self.matched,
+            self.produced,
+            self.reason,
+            self.rule_source,
+            self.explanation,
+            self.microseconds,
+            delta,
+        )
+
+
+@dataclass
+class _Log:
+    """What one application of a rule did."""
+
+    removed: list[OperationRecord] = field(default_factory=list)
+    added: list[Operation] = field(default_factory=list)
+    before: dict[int, tuple[Operation, OperationRecord]] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.removed or self.added or self.before)
+
+
+class RecordedRewriter:
+    """The only way in which passes change IR. Keeps sources and origins; notes what changed."""
+
+    def __init__(self, module: ModuleOp, weights: Weights, names: Names):
+        self.module = module
+        self.weights = weights
+        self.names = names
+        self.log = _Log()
+        self.has_changed = False
+        self.touched: list[Operation] = []
+        """Operations to look at again: users of what changed, and what is new."""
+
+    # -- changes -------------------------------------------------------------------------------
+    def insert_before(
+        self,
+        anchor: Operation,
+        op: Operation,
+        stem: str | None = None,
+        like: Operation | None = None,
+    ) -> Operation:
+        """Inserts a new operation; it takes the sources of `like` (default: of the anchor)."""
+        block = anchor.parent
+        assert block is not None
+        Rewriter.insert_op(op, InsertPoint.before(anchor))
+        self._adopt(op, stem, sources_of(like or anchor))
+        return op
+
+    def replace(
+        self,
+        op: Operation,
+        new: Operation | SSAValue | Sequence[Operation | SSAValue],
+        absorbs: Sequence[Operation] = (),
+        origins: Sequence[Origin | None] | None = None,
+        stem: str | None = None,
+    ) -> None:
+        """Replaces `op` by a new operation, inserted before it, or by existing values.
+
+        The new operation takes the sources of `op` and of `absorbs` (operations whose work it
+        takes over; those that nothing uses any more are erased) and, unless `origins` says
+        better, the origins of `op`'s results: it must compute the same values.
+        """
+        news = list(new) if isinstance(new, Sequence) else [new]
+        values: list[SSAValue] = []
+        for item in news:
+            if isinstance(item, SSAValue):
+                values.append(item)
+                continue
+            Rewriter.insert_op(item, InsertPoint.before(op))
+            sources = [s for o in (*absorbs, op) for s in sources_of(o)]
+            self._adopt(item, stem, sources)
+            set_origins(item, list(origins) if origins is not None else self._inherit(op, item))
+            values.extend(item.results)
+        if len(values) != len(op.results):
+            raise ValueError(f"{op.name} has {len(op.results)} results, {len(values)} were given")
+        for old, value in zip(op.results, values, strict=True):
+            if old.type != value.type and not any(isinstance(i, Operation) for i in news):
+                raise ValueError(f"replacement of {identity_of(op)} has another type")
+            self.replace_uses(old, value)
+        self.erase(op)
+        for absorbed in absorbs:
+            if absorbed.parent is not None and not any(r.uses for r in absorbed.results):
+                self.erase(absorbed)
+
+    def replace_uses(self, old: SSAValue, new: SSAValue) -> None:
+        """All users of `old` read `new` instead."""
+        for use in list(old.uses):
+            self._changes(use.operation)
+            use.operation.operands[use.index] = new
+            self.touched.append(use.operation)
+
+    def update(self, op: Operation, stem: str | None = None, **properties: Any) -> None:
+        """Sets properties of an operation in place (None removes one); identity stays."""
+        self._changes(op)
+        for name, value in properties.items():
+            if value is None:
+                op.properties.pop(name, None)
+            else:
+                op.properties[name] = to_attribute(value)
+        self.touched.append(op)
+
+    def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
+        self._changes(op)
+        op.operands[index] = value
+        self.touched.append(op)
+
+    def set_type(self, value: SSAValue, new_type: Any) -> SSAValue:
+        """Gives a value another type (xDSL makes a new value; uses and names follow)."""
+        if value.type == new_type:
+            return value
+        owner = value.owner
+        if isinstance(owner, Operation):
+            self._changes(owner)
+        for use in value.uses:
+            self.touched.append(use.operation)
+        self.has_changed = True
+        name = value.name_hint
+        result = Rewriter.replace_value_with_new_type(value, new_type)
+        result.name_hint = name
+        return result
+
+    def erase(self, op: Operation) -> None:
+        """Removes an operation without uses; what it read may now be dead and is looked at."""
+        self._forget(op)
+        self.touched.extend(o.owner for o in op.operands if isinstance(o.owner, Operation))
+        Rewriter.erase_op(op)
+
+    def add_weight(self, anchor: Operation, name: str, array, like: Operation | None = None):
+        """Stores an array and inserts the `top.weight` that names it; returns its value."""
+        from explorer.ir.top.data import WeightOp, weight_type
+
+        stored = self.weights.add(name, array)
+        op = WeightOp.make([], [weight_type(self.weights[stored])], weight=stored)
+        self.insert_before(anchor, op, stem="w", like=like)
+        return op.output
+
+    # -- bookkeeping -----------------------------------------------------------------------------
+    def _adopt(self, op: Operation, stem: str | None, sources: Sequence[str]) -> None:
+        self.has_changed = True
+        if IDENTITY not in op.attributes:
+            default = op.label().split(" ")[0] if isinstance(op, TopOperation) else op.name
+            set_identity(op, self.names.fresh(stem or _stem(default)))
+        op.location = location_of([*sources_of(op), *sources])
+        self.log.added.append(op)
+        self.touched.append(op)
+
+    def _inherit(self, old: Operation, new: Operation) -> list[Origin | None]:
+        inherited = [origin_of(r) for r in old.results]
+        return inherited if len(inherited) == len(new.results) else [None] * len(new.results)
+
+    def _changes(self, op: Operation) -> None:
+        self.has_changed = True
+        if id(op) not in self.log.before and not any(op is a for a in self.log.added):
+            self.log.before[id(op)] = (op, record(op))
+
+    def _forget(self, op: Operation) -> None:
+        self.has_changed = True
+        if any(op is a for a in self.log.added):
+            self.log.added = [a for a in self.log.added if a is not op]
+            return
+        known = self.log.before.pop(id(op), None)
+        self.log.removed.append(known[1] if known else record(op))
+
+    def take_log(self) -> _Log:
+        log, self.log = self.log, _Log()
+        return log
+
+
+def _stem(text: str) -> str:
+    kept = "".join(c for c in text if c.isalnum())
+    return kept or "value"
+
+
+@dataclass(frozen=True)
+class RewriteOptions:
+    """How a pass's rules are driven: overrides by address, and fuel."""
+
+    decisions: Mapping[str, object] = field(default_factory=dict)
+    fuel: Fuel = field(default_factory=Fuel)
+
+
+def apply_rules(
+    pass_name: str,
+    rules: Sequence[Rule],
+    rewriter: RecordedRewriter,
+    options: RewriteOptions,
+) -> list[Rewrite]:
+    """Applies the rules to a fixpoint, in program order, and returns the events.
+
+    Every operation is visited once; a rewrite puts the operations that it touched back on the
+    list. Raises RuntimeError when the rules do not terminate.
+    """
+    events: list[Rewrite] = []
+    declined: dict[tuple[str, str, str], int] = {}
+    by_type: dict[type, list[Rule]] = {}
+    pending = [op for f in functions(rewriter.module) for op in f.body.walk()]
+    pending.reverse()
+    queued = {id(op) for op in pending}
+    limit = 50 * (len(pending) + 20)
+    while pending:
+        op = pending.pop()
+        queued.discard(id(op))
+        if op.parent is None:
+            continue
+        kind = type(op)
+        if kind not in by_type:
+            by_type[kind] = [r for r in rules if isinstance(op, r.matches)]
+        for rule in by_type[kind]:
+            if options.fuel.is_empty:
+                return events
+            event = _apply(pass_name, rule, op, rewriter, options)
+            if event is None:
+                continue
+            if not event.applied:
+                key = (event.rule, event.site, event.reason)
+                if key not in declined:
+                    declined[key] = len(events)
+                    events.append(event)
+                continue
+            events.append(event)
+            options.fuel.burn()
+            limit -= 1
+            if limit < 0:
+                raise RuntimeError(f"the rules of {pass_name} do not terminate; last: {rule.name}")
+            for touched in [*rewriter.touched, op]:
+                if touched.parent is not None and id(touched) not in queued:
+                    pending.append(touched)
+                    queued.add(id(touched))
+            rewriter.touched.clear()
+            break
+    return events
+
+
+def _apply(
+    pass_name: str,
+    rule: Rule,
+    op: Operation,
+    rewriter: RecordedRewriter,
+    options: RewriteOptions,
+) -> Rewrite | None:
+    site = identity_of(op)
+    address = f"{pass_name}/{rule.name}/{site}"
+    begin = time.perf_counter()
+    reason = ""
+    override = options.decisions.get(address)
+    try:
+        if override is False:
+            raise Declined("declined by an override")
+        rule.rewrite(op, rewriter)
+    except Declined as declined:
+        reason = str(declined)
+        assert rewriter.log.is_empty, f"{rule.name} declined after it had changed something"
+    log = rewriter.take_log()
+    if log.is_empty and not reason:
+        return None
+    microseconds = (time.perf_counter() - begin) * 1e6
+    return make_event(
+        address, rule.name, site, log, reason, rule.source, rule.explanation, microseconds
+    )
+
+
+def make_event(
+    address: str,
+    rule: str,
+    site: str,
+    log: _Log,
+    reason: str,
+    source: str,
+    explanation: str,
+    microseconds: float,
+) -> Rewrite:
+    added = [op for op in log.added if op.parent is not None]
+    changed = [(op, old) for op, old in log.before.values() if op.parent is not None]
+    return Rewrite(
+        address=address,
+        rule=rule,
+        applied=not reason,
+        site=site,
+        reason=reason,
+        rule_source=source,
+        explanation=explanation,
+        microseconds=microseconds,
+        removed=tuple(log.removed),
+        added=tuple(record(op) for op in added),
+        changed=tuple((old, record(op)) for op, old in changed),
+    )
+
+
+def replay(
+    before: Mapping[str, OperationRecord], rewrite: Rewrite, backwards: bool = False
+) -> dict[str, OperationRecord]:
+    """The operations after a rewrite, from those before it (or the other way round)."""
+    removed, added, changed = rewrite.removed, rewrite.added, rewrite.changed
+    if backwards:
+        removed, added = added, removed
+        changed = tuple((b, a) for a, b in changed)
+    gone = {r.identity for r in removed}
+    result = {k: v for k, v in before.items() if k not in gone}
+    result.update({r.identity: r for r in added})
+    result.update({new.identity: new for _, new in changed})
+    return result

@@ -1,0 +1,101 @@
+"""The structure of a module as plain data: what diffs, rewrite events and replays are made of.
+
+An `OperationRecord` is an operation without its place in memory: operands are named by the
+identity of what makes them. Attributes are immutable, so that making one is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
+
+from explorer.ir.operation import IDENTITY, TopOperation, from_attribute, identity_of
+from explorer.ir.types import format_type
+
+DEVICE = "device"
+
+
+@dataclass(frozen=True)
+class OperationRecord:
+    identity: str
+    name: str
+    operands: tuple[str, ...]
+    properties: tuple[tuple[str, Attribute], ...]
+    types: tuple[Attribute, ...]
+
+    def text(self) -> str:
+        """One readable line: `top.conv(%x, %w) {pads = (1, 1, 1, 1)} : 1x8x8x8 f32`."""
+        properties = ", ".join(f"{k} = {from_attribute(v)}" for k, v in self.properties)
+        operands = ", ".join(f"%{o}" for o in self.operands)
+        types = ", ".join(format_type(t) for t in self.types)
+        return f"{self.name}({operands}) {{{properties}}} : {types}"
+
+
+def record(op: Operation) -> OperationRecord:
+    properties = sorted((k, v) for k, v in op.properties.items() if k != "operandSegmentSizes")
+    return OperationRecord(
+        identity_of(op),
+        op.name,
+        tuple(value_name(o) for o in op.operands),
+        tuple(properties),
+        tuple(r.type for r in op.results),
+    )
+
+
+def value_name(value: SSAValue) -> str:
+    """Identity of the operation that makes it (`name.1` for a second result), or the argument."""
+    if isinstance(value, OpResult):
+        identity = identity_of(value.op)
+        return identity if value.index == 0 else f"{identity}.{value.index}"
+    assert isinstance(value, BlockArgument)
+    return value.name_hint or f"arg{value.index}"
+
+
+def functions(module: ModuleOp) -> list[func.FuncOp]:
+    """The module's functions of tensor operations (kernels over memrefs are left out)."""
+    return [
+        op
+        for op in module.ops
+        if isinstance(op, func.FuncOp) and "kernel.kind" not in op.attributes
+    ]
+
+
+def kernel_functions(module: ModuleOp) -> dict[str, func.FuncOp]:
+    """The module's kernels by name."""
+    return {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, func.FuncOp) and "kernel.kind" in op.attributes
+    }
+
+
+def device_of(function: func.FuncOp) -> str:
+    """Device that a function runs on; `host` before placement."""
+    attribute = function.attributes.get(DEVICE)
+    return attribute.data if isinstance(attribute, StringAttr) else "host"
+
+
+def operations(module: ModuleOp) -> Iterator[TopOperation]:
+    """All tensor operations in program order, those in nested regions included."""
+    for function in functions(module):
+        for op in function.body.walk():
+            if isinstance(op, TopOperation):
+                yield op
+
+
+def walk_blocks(block: Block) -> Iterator[Operation]:
+    """Operations of a block and of the regions nested in it, outer before inner."""
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from walk_blocks(inner)
+
+
+def index_operations(module: ModuleOp) -> dict[str, OperationRecord]:
+    """Every identified operation by identity."""
+    return {identity_of(op): record(op) for op in operations(module) if IDENTITY in op.attributes}

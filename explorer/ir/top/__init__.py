@@ -1,0 +1,24 @@
+"""The `top` dialect: device-independent tensor operations, few and close to ONNX in meaning."""
+
+from xdsl.ir import Dialect
+
+from explorer.ir.operation import TopOperation
+from explorer.ir.origins import OriginAttr
+from explorer.ir.top import data, elementwise, linear
+from explorer.ir.types import EncodingAttr, QuantizedType
+
+_FAMILIES = (data, elementwise, linear)
+
+OPERATIONS: tuple[type[TopOperation], ...] = tuple(
+    value
+    for module in _FAMILIES
+    for value in vars(module).values()
+    if isinstance(value, type)
+    and issubclass(value, TopOperation)
+    and value.__module__ == module.__name__
+    and "name" in vars(value)
+)
+
+Top = Dialect("top", list(OPERATIONS), [EncodingAttr, OriginAttr, QuantizedType])
+
+__all__ = ["OPERATIONS", "Top"]

@@ -1,0 +1,351 @@
+"""Convolution and matrix multiplication, with what is fused into them.
+
+    y = activation(conv(x, w) + bias + residual)
+
+The fused parts are operands and properties of the operation itself: `bias` and `residual` are
+optional operands, `activation` names a kind of `top.unary`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, StringAttr, TensorType
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
+
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.elementwise import UNARY, apply_unary, broadcast_shapes
+from explorer.ir.types import Dim, element_type_of, is_static, shape_of, static_shape, tensor_type
+
+SPATIAL = {1: ("j",), 2: ("i", "j"), 3: ("h", "i", "j")}
+WINDOW = {1: ("q",), 2: ("p", "q"), 3: ("r", "p", "q")}
+
+
+def window_output(size: Dim, window: int, stride: int, before: int, after: int, step: int) -> Dim:
+    """Positions of a window along one axis; a symbolic size gives a symbolic expression."""
+    reach = (window - 1) * step + 1
+    if isinstance(size, int):
+        positions = (size + before + after - reach) // stride + 1
+        if positions < 1:
+            raise ValueError(f"a window of {reach} does not fit into {size} + {before} + {after}")
+        return positions
+    margin = before + after - reach + 1
+    if stride == 1:
+        return size if margin == 0 else f"{size}{margin:+d}"
+    return f"({size}{margin - 1:+d})//{stride}+1"
+
+
+class FusedOperation(TopOperation):
+    """What convolution and matmul share: bias, residual and activation."""
+
+    @property
+    def fused_activation(self) -> tuple[str, float, float] | None:
+        kind = self.get("activation")
+        if kind is None:
+            return None
+        alpha, beta = self.get("alpha"), self.get("beta")
+        table = UNARY[kind]
+        return (
+            kind,
+            table.alpha if alpha is None else alpha,
+            table.beta if beta is None else beta,
+        )
+
+    def split_operands(
+        self, operands: Sequence
+    ) -> tuple:  # (first, second, bias or None, residual or None), of whatever type is given
+        first, second, *rest = operands
+        bias = rest.pop(0) if self.bias is not None else None  # pyright: ignore
+        residual = rest.pop(0) if self.residual is not None else None  # pyright: ignore
+        return first, second, bias, residual
+
+    def finish_meaning(
+        self, result: np.ndarray, bias: np.ndarray | None, residual: np.ndarray | None
+    ) -> np.ndarray:
+        """`bias` comes in a shape that broadcasts."""
+        if bias is not None:
+            result = result + bias
+        if residual is not None:
+            result = result + residual
+        fused = self.fused_activation
+        if fused is not None:
+            kind, alpha, beta = fused
+            with np.errstate(all="ignore"):
+                result = np.asarray(UNARY[kind].meaning(result, alpha, beta))
+        return result
+
+    def define_init(
+        self,
+        k: KernelBuilder,
+        dimensions: dict[str, int],
+        output_subscripts: Callable[..., Sequence[Subscript]],
+        bias_subscript: Callable[..., Subscript],
+        bias: Access | None,
+        output: Access,
+    ) -> None:
+        """The first statement: the output begins as the bias, or zero."""
+        d = k.dimensions(**dimensions)
+        target = output.at(*output_subscripts(*d))
+        if bias is None:
+            k.generic("init", [], target, lambda s: s.constant(0.0))
+        else:
+            k.generic("init", [bias.at(bias_subscript(*d))], target, lambda s, b: b)
+
+    def define_epilogue(
+        self, k: KernelBuilder, dimensions: dict[str, int], residual: Access | None, output: Access
+    ) -> None:
+        """The last statement: residual and activation, point by point."""
+        fused = self.fused_activation
+        if residual is None and fused is None:
+            return
+        d = k.dimensions(**dimensions)
+        reads = [residual.broadcast(d)] if residual is not None else []
+
+        def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
+            *others, y = values
+            for other in others:
+                y = y + other
+            return apply_unary(s, fused[0], y, fused[1], fused[2]) if fused else y
+
+        k.generic("epilogue", reads, output.at(*d), body, accumulates=True)
+
+    def label_suffix(self) -> str:
+        parts = []
+        if self.residual is not None:  # pyright: ignore
+            parts.append("add")
+        if self.get("activation"):
+            parts.append(str(self.get("activation")))
+        return "".join(f" + {p.replace('_', ' ')}" for p in parts)
+
+
+@irdl_op_definition
+class ConvOp(FusedOperation):
+    """Convolution (cross-correlation) over 1 to 3 spatial dimensions, as ONNX's Conv.
+
+    x: (N, C, spatial...), w: (O, C / group, window...), bias: (O,), residual: the result's shape.
+    pads: all begins, then all ends.
+    """
+
+    name = "top.conv"
+    FAMILY: ClassVar[str] = "convolution"
+
+    input = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    residual = opt_operand_def(TensorType)
+    strides = prop_def(DenseArrayBase)
+    pads = prop_def(DenseArrayBase)
+    dilations = prop_def(DenseArrayBase)
+    group = prop_def(IntegerAttr)
+    activation = opt_prop_def(StringAttr)
+    alpha = opt_prop_def(FloatAttr)
+    beta = opt_prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def keeps_finite(self) -> bool:
+        fused = self.fused_activation
+        return fused is None or UNARY[fused[0]].keeps_finite
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Every channel by itself: one filter for each."""
+        channels, weights = shape_of(self.input)[1], shape_of(self.weight)
+        return self.get("group") == channels == weights[0] and channels != 1
+
+    def infer_types(self) -> list[Attribute]:
+        x, w = shape_of(self.input), shape_of(self.weight)
+        group, rank = self.get("group"), len(x) - 2
+        if rank not in SPATIAL or len(w) != rank + 2:
+            raise ValueError(f"input {x} and weight {w} are not those of a 1- to 3-d convolution")
+        if isinstance(x[1], int) and isinstance(w[1], int) and x[1] != w[1] * group:
+            raise ValueError(f"input has {x[1]} channels, weight expects {w[1]} x {group} groups")
+        pads, spatial = self.get("pads"), []
+        for axis in range(rank):
+            window = w[2 + axis]
+            assert isinstance(window, int)
+            spatial.append(
+                window_output(
+                    x[2 + axis],
+                    window,
+                    self.get("strides")[axis],
+                    pads[axis],
+                    pads[rank + axis],
+                    self.get("dilations")[axis],
+                )
+            )
+        return [tensor_type(element_type_of(self.input), (x[0], w[0], *spatial))]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, w, bias, residual = self.split_operands(operands)
+        rank, group = x.ndim - 2, self.get("group")
+        strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
+        padding = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+        padded = np.pad(x, padding)
+        spatial = [
+            (padded.shape[2 + a] - (w.shape[2 + a] - 1) * dilations[a] - 1) // strides[a] + 1
+            for a in range(rank)
+        ]
+        grouped = padded.reshape(x.shape[0], group, x.shape[1] // group, *padded.shape[2:])
+        filters = w.reshape(group, w.shape[0] // group, *w.shape[1:])
+        result = np.zeros((x.shape[0], group, filters.shape[1], *spatial), x.dtype)
+        for position in product(*[range(s) for s in w.shape[2:]]):
+            window = tuple(
+                slice(p * d, p * d + (n - 1) * s + 1, s)
+                for p, d, n, s in zip(position, dilations, spatial, strides, strict=True)
+            )
+            taps = filters[(..., *position)]
+            result += np.matmul(
+                taps, grouped[(..., *window)].reshape(x.shape[0], group, taps.shape[-1], -1)
+            ).reshape(result.shape)
+        result = result.reshape(x.shape[0], w.shape[0], *spatial)
+        if bias is not None:
+            bias = bias.reshape(-1, *[1] * rank)
+        return (self.finish_meaning(result, bias, residual),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, w, bias, residual = self.split_operands(inputs)
+        rank = x.rank - 2
+        group = self.get("group")
+        spatial = dict(zip(SPATIAL[rank], output.shape[2:], strict=True))
+        window = dict(zip(WINDOW[rank], w.shape[2:], strict=True))
+        n, o = output.shape[:2]
+
+        def position(outer: Sequence, inner: Sequence) -> list[Subscript]:
+            strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
+            return [
+                i * s + p * d - pad if pad else i * s + p * d
+                for i, p, s, d, pad in zip(outer, inner, strides, dilations, pads, strict=False)
+            ]
+
+        domain = {"n": n, "o": o, **spatial}
+        if group == 1 or self.is_depthwise:
+            self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, output)
+            channels = {} if group != 1 else {"c": x.shape[1]}
+            d = k.dimensions(**domain, **channels, **window)
+            at, inner = d[2 : 2 + rank], d[len(d) - rank :]
+            channel = d[2 + rank] if group == 1 else d[1]
+            weight_channel: Subscript = d[2 + rank] if group == 1 else 0
+            k.generic(
+                "main",
+                [
+                    x.at(d[0], channel, *position(at, inner)),
+                    w.at(d[1], weight_channel, *inner),
+                ],
+                output.at(d[0], d[1], *at),
+                lambda s, x, w, y: y + x * w,
+                reductions=" ".join([*channels, *window]),
+                accumulates=True,
+            )
+            self.define_epilogue(k, domain, residual, output)
+            return "convolution" if group == 1 else "depthwise"
+        per_group = o // group
+        self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, output)
+        d = k.dimensions(n=n, g=group, o=per_group, **spatial, c=x.shape[1] // group, **window)
+        at, inner = d[3 : 3 + rank], d[len(d) - rank :]
+        channel = d[1] * (x.shape[1] // group) + d[3 + rank]
+        k.generic(
+            "main",
+            [
+                x.at(d[0], channel, *position(at, inner)),
+                w.at(d[1] * per_group + d[2], d[3 + rank], *inner),
+            ],
+            output.at(d[0], d[1] * per_group + d[2], *at),
+            lambda s, x, w, y: y + x * w,
+            reductions=" ".join(["c", *window]),
+            accumulates=True,
+        )
+        self.define_epilogue(k, domain, residual, output)
+        return "grouped_convolution"
+
+    def kernel_parameters(self) -> dict[str, int]:
+        strides = self.get("strides")
+        return {"group": self.get("group"), "stride": strides[-1]}
+
+    def macs(self) -> int:
+        if not is_static(self.output) or not is_static(self.weight):
+            return 0
+        per_output = int(np.prod(static_shape(self.weight)[1:]))
+        return int(np.prod(static_shape(self.output))) * per_output
+
+    def label(self) -> str:
+        window = "x".join(str(d) for d in shape_of(self.weight)[2:])
+        kind = "depthwise" if self.is_depthwise else "conv"
+        return f"{kind} {window}{self.label_suffix()}"
+
+
+@irdl_op_definition
+class MatMulOp(FusedOperation):
+    """a (..., m, k) times b (..., k, n); batch dimensions broadcast.
+
+    bias: (n,); residual: broadcasts to the result.
+    """
+
+    name = "top.matmul"
+    FAMILY: ClassVar[str] = "convolution"
+
+    left = operand_def(TensorType)
+    right = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    residual = opt_operand_def(TensorType)
+    activation = opt_prop_def(StringAttr)
+    alpha = opt_prop_def(FloatAttr)
+    beta = opt_prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def infer_types(self) -> list[Attribute]:
+        a, b = shape_of(self.left), shape_of(self.right)
+        if len(a) < 2 or len(b) < 2:
+            raise ValueError(f"matmul needs matrices, not {a} and {b}")
+        if isinstance(a[-1], int) and isinstance(b[-2], int) and a[-1] != b[-2]:
+            raise ValueError(f"matmul of {a} and {b}: {a[-1]} columns against {b[-2]} rows")
+        batch = broadcast_shapes(a[:-2], b[:-2]) if len(a) > 2 or len(b) > 2 else ()
+        return [tensor_type(element_type_of(self.left), (*batch, a[-2], b[-1]))]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        a, b, bias, residual = self.split_operands(operands)
+        return (self.finish_meaning(np.matmul(a, b), bias, residual),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        a, b, bias, residual = self.split_operands(inputs)
+        *batch, m, n = output.shape
+        names = {f"b{i}": size for i, size in enumerate(batch)}
+        domain = {**names, "m": m, "n": n}
+        self.define_init(k, domain, lambda *d: d, lambda *d: d[-1], bias, output)
+        d = k.dimensions(**domain, k=a.shape[-1])
+        *outer, row, column, inner = d
+        k.generic(
+            "main",
+            [a.broadcast([*outer, row, inner]), b.broadcast([*outer, inner, column])],
+            output.at(*outer, row, column),
+            lambda s, a, b, y: y + a * b,
+            reductions="k",
+            accumulates=True,
+        )
+        self.define_epilogue(k, domain, residual, output)
+        return "matmul"
+
+    def macs(self) -> int:
+        if not is_static(self.output) or not is_static(self.left):
+            return 0
+        return int(np.prod(static_shape(self.output))) * static_shape(self.left)[-1]
+
+    def label(self) -> str:
+        return f"matmul{self.label_suffix()}"

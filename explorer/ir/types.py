@@ -1,0 +1,291 @@
+"""Types of `top` values: element types, symbolic dimensions, physical layout.
+
+A value is a builtin `tensor`. What MLIR's tensor cannot say by itself stands in its encoding:
+
+    tensor<?x3x8x8xf32, #top.encoding<dims = ["batch", "", "", ""]>>            symbolic dimension
+    tensor<1x24x8x8xf32, #top.encoding<block = 16, halo = [1, 1, 1, 1]>>        NCHW16c with halo
+
+A layout never changes what a value *means*: shapes and NumPy meanings stay logical (NCHW), and
+the physical form appears where buffers do, in the kernels' memrefs. Dimensions are integers or
+names; a name may be an expression over other names ("2*batch").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntAttr,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    StringAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+Dim = int | str
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Physical form of a logical NCHW tensor inside its buffer.
+
+    block: channels per innermost block (0: plain); the channel count is rounded up to it.
+    halo: rows and columns (top, left, bottom, right) of `fill` around each plane.
+    """
+
+    block: int = 0
+    halo: tuple[int, int, int, int] = (0, 0, 0, 0)
+    fill: float = 0.0
+
+    @property
+    def is_plain(self) -> bool:
+        return self.block == 0 and self.halo == (0, 0, 0, 0)
+
+
+PLAIN = Layout()
+
+
+@irdl_attr_definition
+class EncodingAttr(ParametrizedAttribute):
+    """Encoding of a `top` tensor: names of symbolic dimensions ("" where static) and the layout."""
+
+    name = "top.encoding"
+
+    dims: ArrayAttr[StringAttr]
+    block: IntAttr
+    halo: ArrayAttr[IntAttr]
+    fill: FloatAttr
+
+    @staticmethod
+    def get(dims: Sequence[str], layout: Layout) -> EncodingAttr:
+        return EncodingAttr(
+            ArrayAttr([StringAttr(d) for d in dims]),
+            IntAttr(layout.block),
+            ArrayAttr([IntAttr(h) for h in layout.halo]),
+            FloatAttr(layout.fill, Float32Type()),
+        )
+
+    @property
+    def layout(self) -> Layout:
+        top, left, bottom, right = (h.data for h in self.halo.data)
+        fill = float(self.fill.value.data)
+        return Layout(self.block.data, (top, left, bottom, right), fill)
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        return tuple(d.data for d in self.dims.data)
+
+    def print_parameters(self, printer: Printer) -> None:
+        layout, parts = self.layout, []
+        if any(self.dimension_names):
+            names = ", ".join(f'"{_escape(n)}"' for n in self.dimension_names)
+            parts.append(f"dims = [{names}]")
+        if layout.block:
+            parts.append(f"block = {layout.block}")
+        if layout.halo != (0, 0, 0, 0):
+            parts.append(f"halo = [{', '.join(map(str, layout.halo))}]")
+        if layout.fill != 0.0:
+            parts.append(f'fill = "{layout.fill!r}"')
+        printer.print_string("<" + ", ".join(parts) + ">")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        names: list[str] = []
+        block, halo, fill = 0, (0, 0, 0, 0), 0.0
+        with parser.in_angle_brackets():
+            while True:
+                key = parser.parse_optional_identifier()
+                if key is None:
+                    break
+                parser.parse_punctuation("=")
+                if key == "dims":
+                    names = parser.parse_comma_separated_list(
+                        parser.Delimiter.SQUARE, parser.parse_str_literal
+                    )
+                elif key == "block":
+                    block = parser.parse_integer()
+                elif key == "halo":
+                    top, left, bottom, right = parser.parse_comma_separated_list(
+                        parser.Delimiter.SQUARE, parser.parse_integer
+                    )
+                    halo = (top, left, bottom, right)
+                elif key == "fill":
+                    fill = float(parser.parse_str_literal())
+                else:
+                    parser.raise_error(f"unknown field {key!r}: dims, block, halo or fill expected")
+                if parser.parse_optional_punctuation(",") is None:
+                    break
+        return list(EncodingAttr.get(names, Layout(block, halo, fill)).parameters)
+
+
+@irdl_attr_definition
+class QuantizedType(ParametrizedAttribute):
+    """Element type of a quantized tensor: real = (stored - zero_point) * scale.
+
+    storage: an integer type; scales and zero_points: one, or one per slice of `axis`
+    (axis -1: per tensor). As MLIR's quant dialect has it.
+    """
+
+    name = "top.quantized"
+
+    storage: IntegerType
+    scales: ArrayAttr[FloatAttr]
+    zero_points: ArrayAttr[IntAttr]
+    axis: IntAttr
+
+    @staticmethod
+    def get(
+        storage: IntegerType, scales: Sequence[float], zero_points: Sequence[int], axis: int = -1
+    ) -> QuantizedType:
+        if len(scales) != len(zero_points) or not scales:
+            raise ValueError("as many zero points as scales, at least one")
+        return QuantizedType(
+            storage,
+            ArrayAttr([FloatAttr(float(s), Float32Type()) for s in scales]),
+            ArrayAttr([IntAttr(z) for z in zero_points]),
+            IntAttr(axis),
+        )
+
+
+def tensor_type(
+    element_type: Attribute, shape: Sequence[Dim], layout: Layout = PLAIN
+) -> TensorType[Attribute]:
+    """A tensor type; names in `shape` become dynamic dimensions with their name in the encoding."""
+    names = [d if isinstance(d, str) else "" for d in shape]
+    sizes = [DYNAMIC_INDEX if isinstance(d, str) else d for d in shape]
+    needs_encoding = any(names) or not layout.is_plain or layout.fill != 0.0
+    encoding = (
+        EncodingAttr.get(names if any(names) else (), layout) if needs_encoding else NoneAttr()
+    )
+    return TensorType(element_type, sizes, encoding)
+
+
+def shape_of(value: SSAValue | Attribute) -> Shape:
+    """Logical shape; symbolic dimensions by name ("?" where the name is unknown)."""
+    kind = value.type if isinstance(value, SSAValue) else value
+    assert isinstance(kind, TensorType), kind
+    encoding, sizes = kind.encoding, kind.get_shape()
+    names = encoding.dimension_names if isinstance(encoding, EncodingAttr) else ()
+    names = names or ("",) * len(sizes)
+    return tuple((n or "?") if s == DYNAMIC_INDEX else s for s, n in zip(sizes, names, strict=True))
+
+
+def static_shape(value: SSAValue | Attribute) -> tuple[int, ...]:
+    """Logical shape of a value whose dimensions are all known; ValueError otherwise."""
+    shape = shape_of(value)
+    sizes = tuple(d for d in shape if isinstance(d, int))
+    if len(sizes) != len(shape):
+        raise ValueError(f"shape {format_shape(shape)} is not static")
+    return sizes
+
+
+def is_static(value: SSAValue | Attribute) -> bool:
+    kind = value.type if isinstance(value, SSAValue) else value
+    return isinstance(kind, TensorType) and DYNAMIC_INDEX not in kind.get_shape()
+
+
+def element_type_of(value: SSAValue | Attribute) -> Attribute:
+    kind = value.type if isinstance(value, SSAValue) else value
+    assert isinstance(kind, TensorType), kind
+    return kind.element_type
+
+
+def layout_of(value: SSAValue | Attribute) -> Layout:
+    kind = value.type if isinstance(value, SSAValue) else value
+    if isinstance(kind, TensorType) and isinstance(kind.encoding, EncodingAttr):
+        return kind.encoding.layout
+    return PLAIN
+
+
+def with_layout(kind: Attribute, layout: Layout) -> TensorType[Attribute]:
+    """The same tensor type in another physical layout."""
+    return tensor_type(element_type_of(kind), shape_of(kind), layout)
+
+
+def format_shape(shape: Sequence[Dim]) -> str:
+    return "x".join(str(d) for d in shape) or "scalar"
+
+
+def format_type(kind: Attribute) -> str:
+    """What a person reads: `1x16x8x8 f32`, with the layout where it is not plain."""
+    if not isinstance(kind, TensorType):
+        return str(kind)
+    text = f"{format_shape(shape_of(kind))} {kind.element_type}"
+    layout = layout_of(kind)
+    if layout.block:
+        text += f" nchw{layout.block}c"
+    if layout.halo != (0, 0, 0, 0):
+        text += f" halo {','.join(map(str, layout.halo))}"
+    return text
+
+
+# -- element types and NumPy ---------------------------------------------------------------------
+
+
+def _integer(width: int, signed: bool) -> IntegerType:
+    return IntegerType(width, Signedness.SIGNLESS if signed else Signedness.UNSIGNED)
+
+
+ELEMENT_TYPES: dict[str, Attribute] = {
+    "float16": Float16Type(),
+    "bfloat16": BFloat16Type(),
+    "float32": Float32Type(),
+    "float64": Float64Type(),
+    "bool": IntegerType(1),
+    "int8": _integer(8, True),
+    "int16": _integer(16, True),
+    "int32": _integer(32, True),
+    "int64": _integer(64, True),
+    "uint8": _integer(8, False),
+    "uint16": _integer(16, False),
+    "uint32": _integer(32, False),
+    "uint64": _integer(64, False),
+}
+_NUMPY_NAMES: dict[Attribute, str] = {v: k for k, v in ELEMENT_TYPES.items()}
+
+
+def element_type_from_numpy(dtype: np.dtype) -> Attribute:
+    """TypeError for types that have no place in the IR (strings, objects, complex)."""
+    try:
+        return ELEMENT_TYPES[np.dtype(dtype).name]
+    except KeyError:
+        raise TypeError(f"no element type for NumPy's {dtype}") from None
+
+
+def numpy_dtype(element_type: Attribute) -> np.dtype:
+    """The NumPy type that stores the element type (bfloat16 needs ml_dtypes)."""
+    if isinstance(element_type, QuantizedType):
+        return numpy_dtype(element_type.storage)
+    name = _NUMPY_NAMES[element_type]
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def size_bytes(value: SSAValue | Attribute) -> int:
+    """Bytes of the dense logical tensor; 0 where a dimension is symbolic."""
+    if not is_static(value):
+        return 0
+    count = int(np.prod(static_shape(value), dtype=np.int64))
+    return count * numpy_dtype(element_type_of(value)).itemsize
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,48 @@
+"""Records that every stage fills and every view reads: frozen, without behaviour, JSON-able.
+
+This package is the schema of a trace. It imports nothing else of the project, so that a saved
+compilation can be read without a compiler or a device. `TRACE_VERSION` rises with every change
+that an older reader would misunderstand; see `explorer.results.trace`.
+"""
+
+from explorer.results.accuracy import AccuracyReport, PassAccuracy, TensorError
+from explorer.results.events import ProfileRecord, TimedEvent
+from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
+from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleStep
+from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
+from explorer.results.passes import Delta, PassRecord, RewriteEvent
+from explorer.results.program import Argument, Launch, Port, Program, WeightSlot
+from explorer.results.source import SourceText
+from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
+
+__all__ = [
+    "TRACE_VERSION",
+    "AccuracyReport",
+    "Argument",
+    "BufferLifetime",
+    "Delta",
+    "Graph",
+    "GraphDiff",
+    "GraphEdge",
+    "GraphNode",
+    "KernelRecord",
+    "Launch",
+    "MemoryPlan",
+    "ModelRecord",
+    "NodeChange",
+    "PassAccuracy",
+    "PassRecord",
+    "PhaseRecord",
+    "PlacedBuffer",
+    "PlanAttempt",
+    "Port",
+    "ProfileRecord",
+    "Program",
+    "RewriteEvent",
+    "ScheduleStep",
+    "SourceText",
+    "TensorError",
+    "TimedEvent",
+    "Trace",
+    "WeightSlot",
+]

@@ -1,0 +1,61 @@
+"""The graph of one snapshot, and the difference between two, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """One operation (or a function's input or output) of a snapshot."""
+
+    id: str
+    """Stable from snapshot to snapshot."""
+    operation: str
+    """Name in the IR, e.g. `top.conv`."""
+    label: str
+    """What a person reads: `conv 3x3`, `relu`."""
+    family: str
+    """convolution, elementwise, normalization, pooling, movement, reduction, control,
+    quantization, transfer, input, output or weight."""
+    shape: str
+    """Type of the first result: `1x16x8x8 f32`; symbolic dimensions by name."""
+    sources: tuple[str, ...]
+    """Names of the nodes of the source model that it comes from."""
+    device: str
+    attributes: tuple[tuple[str, str], ...] = ()
+    scope: str = ""
+    """Path of enclosing blocks or source name scopes, separated by `/`."""
+
+
+@dataclass(frozen=True)
+class GraphEdge:
+    source: str
+    target: str
+    value: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+
+@dataclass(frozen=True)
+class NodeChange:
+    """One attribute, operand or type of an operation that has another value than before."""
+
+    id: str
+    field: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class GraphDiff:
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[NodeChange, ...] = ()
+    fused: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    """(operation, the removed operations whose sources it took over)."""

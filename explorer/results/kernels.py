@@ -1,0 +1,41 @@
+"""A kernel on its way from the compute definition to source text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.results.source import SourceText
+
+
+@dataclass(frozen=True)
+class ScheduleStep:
+    """One named, checked transformation of a loop nest, with the nest after it."""
+
+    name: str
+    """lower, split, reorder, accumulate, fuse, pack, vectorize, unroll, parallel ..."""
+    arguments: tuple[tuple[str, str], ...]
+    text: SourceText
+    operations: int
+
+
+@dataclass(frozen=True)
+class PhaseRecord:
+    """One parallel section of a kernel: `function(args, lo, hi)` runs tasks lo to hi."""
+
+    function: str
+    tasks: int
+
+
+@dataclass(frozen=True)
+class KernelRecord:
+    name: str
+    kind: str
+    operations: tuple[str, ...]
+    """Identities of the operations that launch it."""
+    flops: int
+    bytes_moved: int
+    """Sizes of all arguments: the least traffic."""
+    steps: tuple[ScheduleStep, ...]
+    phases: tuple[PhaseRecord, ...]
+    source: SourceText
+    assembly: SourceText | None = None

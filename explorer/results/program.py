@@ -1,0 +1,89 @@
+"""What a device runs: one translation unit, a table of launches, one arena, one block of weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.results.kernels import KernelRecord
+from explorer.results.source import SourceText
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A buffer that a launch reads or writes: `offset_bytes` into the arena or the weights."""
+
+    name: str
+    space: str
+    """arena or weights."""
+    offset_bytes: int
+    size_bytes: int
+    role: str
+    """input, weight, output or scratch."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call of a kernel. All its phases run one after another."""
+
+    operation: str
+    """Identity of the operation; the value that it makes has the same name."""
+    kernel: str
+    arguments: tuple[Argument, ...]
+    sources: tuple[str, ...]
+    """Nodes of the source model."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the program, as it lies in the arena."""
+
+    name: str
+    element_type: str
+    """NumPy name: float32, int64 ..."""
+    shape: tuple[int, ...]
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class WeightSlot:
+    name: str
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A value that can be read after the launch `step`: a dense array of `shape` in the arena.
+
+    `layout` says how to get the logical tensor out of it: (block, halo of top, left, bottom,
+    right, logical shape); see `explorer.ir.layout.unpack`.
+    """
+
+    operation: str
+    result: int
+    step: int
+    offset_bytes: int
+    size_bytes: int
+    element_type: str
+    shape: tuple[int, ...]
+    logical_shape: tuple[int, ...]
+    block: int = 0
+    halo: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything that building and running needs, and nothing of the compiler."""
+
+    target: str
+    """cpu or opencl."""
+    source: SourceText
+    kernels: tuple[KernelRecord, ...]
+    launches: tuple[Launch, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    taps: tuple[Tap, ...]
+    weights: tuple[WeightSlot, ...]
+    arena_bytes: int
+    weights_bytes: int

@@ -1,0 +1,62 @@
+"""A whole compilation as data: what `Compilation.save` writes and the views read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.results.accuracy import AccuracyReport
+from explorer.results.events import ProfileRecord
+from explorer.results.graph import Graph, GraphDiff
+from explorer.results.kernels import KernelRecord
+from explorer.results.memory import MemoryPlan
+from explorer.results.passes import PassRecord
+from explorer.results.program import Program
+from explorer.results.source import SourceText
+
+TRACE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    name: str
+    format: str
+    producer: str
+    opset: str
+    nodes: int
+    parameters: int
+    inputs: tuple[tuple[str, str], ...]
+    """(name, type), e.g. ("images", "1x1x8x8 f32")."""
+    outputs: tuple[tuple[str, str], ...]
+    source_nodes: tuple[tuple[str, str, str], ...] = ()
+    """(name, operator, text) of every node of the source model, for the source pane."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The program after one pass. Unchanged snapshots are the same object."""
+
+    text: SourceText
+    graph: Graph
+
+
+@dataclass(frozen=True)
+class Trace:
+    version: int
+    model: ModelRecord
+    target: str
+    device: str
+    label: str
+    """Name of the fork; empty for the first compilation."""
+    passes: tuple[PassRecord, ...]
+    """The first record is the import."""
+    snapshots: tuple[Snapshot, ...]
+    """One per pass, `snapshots[i]` after `passes[i]`."""
+    diffs: tuple[GraphDiff, ...]
+    """`diffs[i]` between the snapshots before and after `passes[i]`; empty for the import."""
+    decisions: tuple[tuple[str, str], ...]
+    """(address, value as JSON): overrides that replay this compilation."""
+    memory: MemoryPlan | None
+    kernels: tuple[KernelRecord, ...]
+    program: Program | None
+    accuracy: AccuracyReport | None
+    profile: ProfileRecord | None

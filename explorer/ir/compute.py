@@ -43,7 +43,15 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+from xdsl.utils.exceptions import VerifyException
 
 ROLES = ("input", "weight", "output", "scratch")
 STAGES = ("halo", "init", "main", "epilogue", "plain")
@@ -212,6 +220,48 @@ def constant_scalar(block: Block, value: float, element_type: Attribute) -> Scal
     return Scalar(block, op.results[0])
 
 
+class Statement(linalg.GenericOp):
+    """A `linalg.generic` that knows its iteration domain (`loop.dims`).
+
+    Plain linalg reads loop ranges back off operand shapes. That has no answer where a loop never
+    stands alone in a subscript (a pooling window, the interior of a haloed buffer), so here the
+    extents are stated, and the verifier checks every access against them.
+    """
+
+    def verify_(self) -> None:
+        self.get_irdl_definition().verify(self)
+        extents = [d.extent for d in statement_dimensions(self)]
+        for operand, attribute in zip(self.operands, self.indexing_maps.data, strict=True):
+            assert isinstance(operand.type, MemRefType)
+            name = operand.name_hint or "a buffer"
+            for axis, (subscript, size) in enumerate(
+                zip(attribute.data.results, operand.type.get_shape(), strict=True)
+            ):
+                lowest, highest = subscript_range(subscript, extents)
+                if lowest < 0 or highest >= size:
+                    raise VerifyException(
+                        f"dimension {axis} of {name} has {size} elements, and "
+                        f"{subscript} reaches from {lowest} to {highest}"
+                    )
+
+
+def subscript_range(subscript: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
+    """Smallest and largest value of a linear subscript over an iteration domain."""
+    if isinstance(subscript, AffineConstantExpr):
+        return subscript.value, subscript.value
+    if isinstance(subscript, AffineDimExpr):
+        return 0, extents[subscript.position] - 1
+    assert isinstance(subscript, AffineBinaryOpExpr), subscript
+    left = subscript_range(subscript.lhs, extents)
+    right = subscript_range(subscript.rhs, extents)
+    if subscript.kind is AffineBinaryOpKind.Add:
+        return left[0] + right[0], left[1] + right[1]
+    if subscript.kind is AffineBinaryOpKind.Mul:
+        corners = [a * b for a in left for b in right]
+        return min(corners), max(corners)
+    raise VerifyException(f"{subscript} is not linear")
+
+
 class ScalarBuilder:
     """First argument of a statement's body: makes constants and, in nests, loads and stores."""
 
@@ -296,7 +346,7 @@ class KernelBuilder:
             else linalg.IteratorTypeAttr.parallel()
             for d in self._dimensions
         ]
-        op = linalg.GenericOp(
+        op = Statement(
             [buffer.value for buffer, _ in reads],
             [write[0].value],
             Region(block),

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from explorer.errors import InputError, PassError
-from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.operation import TopOperation, from_attribute, identity_of
 from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import (
@@ -24,6 +24,10 @@ from explorer.ir.types import (
     shape_of,
 )
 from explorer.ir.weights import Weights
+
+
+INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
+"""Attributes of the entry function: the source model's own names of its inputs and outputs."""
 
 
 class EvaluationCache:
@@ -44,9 +48,36 @@ def entry_function(module: ModuleOp) -> func.FuncOp:
     return candidates[0]
 
 
+def input_names(function: func.FuncOp) -> tuple[str, ...]:
+    """The source model's names of the arguments; the arguments' own where there are none."""
+    arguments = function.body.block.args
+    return _names(function, INPUT_NAMES) or tuple(value_name(a) for a in arguments)
+
+
+def output_names(function: func.FuncOp) -> tuple[str, ...]:
+    """The source model's names of what is returned; the values' own where there are none."""
+    returned = entry_return(function).operands
+    return _names(function, OUTPUT_NAMES) or tuple(value_name(v) for v in returned)
+
+
+def outputs_by_name(
+    module: ModuleOp, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The outputs under the source model's names, from all values of a run."""
+    function = entry_function(module)
+    returned = entry_return(function).operands
+    names = output_names(function)
+    return {n: values[value_name(v)] for n, v in zip(names, returned, strict=True)}
+
+
+def _names(function: func.FuncOp, attribute: str) -> tuple[str, ...]:
+    names = function.attributes.get(attribute)
+    return tuple(from_attribute(names)) if isinstance(names, ArrayAttr) else ()
+
+
 def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The inputs in order; InputError for a missing, unknown or ill-shaped one."""
-    names = [value_name(a) for a in function.body.block.args]
+    names = input_names(function)
     unknown = sorted(set(inputs) - set(names))
     if unknown:
         raise InputError(

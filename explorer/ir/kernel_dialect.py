@@ -8,10 +8,12 @@ kernel itself is a `func.func` over memrefs in the same module.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Dialect
 from xdsl.irdl import (
     irdl_op_definition,
@@ -55,6 +57,26 @@ class LaunchOp(TopOperation):
 
     def label(self) -> str:
         return self.get("title")
+
+
+@dataclass(frozen=True)
+class KernelArgument:
+    """One argument of a kernel function; `role` is one of `compute.ROLES`."""
+
+    name: str
+    role: str
+    type: Attribute
+
+
+def kernel_arguments(kernel: func.FuncOp) -> list[KernelArgument]:
+    """The arguments of a kernel function in order."""
+    names, roles = kernel.attributes["kernel.names"], kernel.attributes["kernel.roles"]
+    assert isinstance(names, ArrayAttr) and isinstance(roles, ArrayAttr)
+    return [
+        KernelArgument(n.data, r.data, a.type)
+        for n, r, a in zip(names.data, roles.data, kernel.body.block.args, strict=True)
+        if isinstance(n, StringAttr) and isinstance(r, StringAttr)
+    ]
 
 
 Kernel = Dialect("kernel", [LaunchOp], [])

@@ -66,6 +66,25 @@ def unpack(physical: np.ndarray, shape: tuple[int, ...], layout: Layout) -> np.n
     return np.ascontiguousarray(physical[_interior(shape, layout)])
 
 
+def unpack_tap(
+    physical: np.ndarray,
+    shape: tuple[int, ...],
+    block: int,
+    halo: tuple[int, int, int, int],
+) -> np.ndarray:
+    """The logical tensor of `shape` out of what was read from a buffer (`results.Tap`).
+
+    `physical` has the buffer's own shape: with the channels split into blocks (block > 0) or only
+    rounded up (block 0), halo included.
+    """
+    if block:
+        moved = np.moveaxis(physical, -1, 2)
+        physical = moved.reshape(moved.shape[0], moved.shape[1] * moved.shape[2], *moved.shape[3:])
+    if physical.shape == shape:
+        return physical
+    return np.ascontiguousarray(physical[_interior(shape, Layout(block, halo))])
+
+
 def _halo_pairs(layout: Layout, spatial_rank: int) -> list[tuple[int, int]]:
     top, left, bottom, right = layout.halo
     if spatial_rank == 2:

@@ -115,6 +115,12 @@ class TopOperation(IRDLOperation):
         """
         raise NotImplementedError(f"{self.name} has no compute definition")
 
+    def kernel_shapes(
+        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+    ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+        """Shapes under which the kernel sees plain buffers: the same elements, fewer dimensions."""
+        return operands, output
+
     def kernel_parameters(self) -> dict[str, int]:
         """Numbers that a schedule wants to know (strides, groups)."""
         return {}
@@ -163,6 +169,16 @@ class TopOperation(IRDLOperation):
         if len(definition.results) == 1 and isinstance(definition.results[0][1], VariadicDef):
             results = [list(result_types)]
         return cls(operands=grouped, result_types=results, properties=attributes)
+
+    def altered(self, **changes: PropertyValue | Attribute | SSAValue | None):
+        """A new operation like this one with some operands and properties (by name) changed.
+
+        None removes an optional one. Result types are inferred anew.
+        """
+        names = [name for name, _ in self.get_irdl_definition().operands]
+        operands = [changes.pop(name, getattr(self, name)) for name in names]
+        kept = {k: v for k, v in self.properties.items() if k != "operandSegmentSizes"}
+        return type(self).make(operands, **{**kept, **changes})  # pyright: ignore
 
     def get(self, name: str, default: PropertyValue | None = None):
         """A property as a Python value (bool, int, float, str, tuple), or the default.
@@ -216,7 +232,8 @@ def identity_of(op: Operation) -> str:
         return attribute.data
     if op.results and op.results[0].name_hint:
         return op.results[0].name_hint
-    return op.name
+    symbol = op.properties.get("sym_name")
+    return symbol.data if isinstance(symbol, StringAttr) else op.name
 
 
 def set_identity(op: Operation, identity: str) -> None:

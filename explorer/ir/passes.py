@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,7 +30,7 @@ from explorer.errors import PassError
 from explorer.ir.graph import graph_diff
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
-from explorer.ir.program import Snapshot
+from explorer.ir.program import Executor, Snapshot
 from explorer.ir.rewriting import (
     Names,
     RecordedRewriter,
@@ -43,7 +43,7 @@ from explorer.ir.rewriting import (
 from explorer.ir.weights import Weights
 from explorer.results import GraphDiff, PassRecord
 
-LEVELS = ("top", "kernels", "loops", "memory")
+LEVELS = ("top", "kernels", "loops", "scheduled", "memory")
 
 
 class Pass(ABC):
@@ -79,10 +79,10 @@ class RulePass(Pass):
 class EventLog:
     """For passes that are not lists of rules: logs one event per decision.
 
-        events = EventLog("assign-layouts", rewriter)
-        with events.rewrite("blocked", op, "convolutions are fastest on blocked channels"):
-            ... changes through the rewriter ...
-        events.decline("blocked", op, "its channels are not a multiple of the group")
+    events = EventLog("assign-layouts", rewriter)
+    with events.rewrite("blocked", op, "convolutions are fastest on blocked channels"):
+        ... changes through the rewriter ...
+    events.decline("blocked", op, "its channels are not a multiple of the group")
     """
 
     def __init__(self, pass_name: str, rewriter: RecordedRewriter):
@@ -131,17 +131,27 @@ class Working:
     weights: Weights
     names: Names
     level: str = "top"
+    execute_compiled: Executor | None = None
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
-        self.snapshot = Snapshot(self.module.clone(), self.weights, self.level)
+        self.snapshot = self.take_snapshot()
+
+    def take_snapshot(self) -> Snapshot:
+        return Snapshot(self.module.clone(), self.weights, self.level, self.execute_compiled)
 
     @staticmethod
     def at(snapshot: Snapshot, names: Names) -> Working:
         """A fresh start from a snapshot: forks and edited text continue from here."""
-        return Working(
-            snapshot.module.clone(), snapshot.weights.copy(), names.copy(), snapshot.level
+        working = Working(
+            snapshot.module.clone(),
+            snapshot.weights.copy(),
+            names.copy(),
+            snapshot.level,
+            snapshot.execute_compiled,
         )
+        working.snapshot = snapshot
+        return working
 
 
 @dataclass(eq=False)
@@ -159,6 +169,8 @@ class PassResult:
     """Time of the snapshot."""
     names: Names
     """Identities taken after the pass: what a fork continues with."""
+    artifacts: Mapping[str, object] = field(default_factory=dict)
+    """What the pass made besides the IR: `memory` (MemoryPlan), `kernels` (ScheduledKernel)."""
 
     @property
     def changed(self) -> bool:
@@ -213,7 +225,7 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
         verify_after(pass_.name, working.module)
         begin = time.perf_counter()
         working.level = pass_.level
-        working.snapshot = Snapshot(working.module.clone(), working.weights, pass_.level)
+        working.snapshot = working.take_snapshot()
         recording = time.perf_counter() - begin
     return PassResult(
         pass_.name,
@@ -224,6 +236,7 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
         seconds,
         recording,
         working.names.copy(),
+        dict(rewriter.artifacts),
     )
 
 

@@ -11,12 +11,13 @@ from io import StringIO
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, builtin, func, linalg, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from explorer.errors import ModelError
+from explorer.ir.compute import Statement
 from explorer.ir.operation import IDENTITY, identity_of, set_identity
 from explorer.ir.origins import sources_of
 from explorer.results import SourceText
@@ -95,6 +96,7 @@ def make_context() -> Context:
     from explorer.ir.top import Top
 
     context = Context()
+    statements = [Statement if op is linalg.GenericOp else op for op in linalg.Linalg.operations]
     for dialect in (
         builtin.Builtin,
         func.Func,
@@ -104,7 +106,7 @@ def make_context() -> Context:
         memref.MemRef,
         scf.Scf,
         vector.Vector,
-        linalg.Linalg,
+        Dialect(linalg.Linalg.name, statements, list(linalg.Linalg.attributes)),
         Top,
         Kernel,
     ):

@@ -6,13 +6,14 @@ the same object; text, graphs and operation records are made when first asked fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from explorer.errors import DeviceError
 from explorer.ir.evaluation import EvaluationCache, evaluate_module
 from explorer.ir.graph import module_graph
 from explorer.ir.measures import module_macs, peak_bytes
@@ -24,6 +25,11 @@ from explorer.ir.weights import Weights
 from explorer.results import Graph, SourceText
 
 
+Executor = Callable[
+    ["Snapshot", Mapping[str, np.ndarray], Mapping[str, np.ndarray]], dict[str, np.ndarray]
+]
+
+
 @dataclass(eq=False)
 class Snapshot:
     """A module that nobody changes any more. `level` is top, kernels, loops or memory."""
@@ -31,6 +37,8 @@ class Snapshot:
     module: ModuleOp
     weights: Weights
     level: str = "top"
+    execute_compiled: Executor | None = field(default=None, repr=False)
+    """Runs a snapshot below `top` through generated code; set by whoever can compile."""
 
     @cached_property
     def text(self) -> SourceText:
@@ -86,6 +94,13 @@ class Snapshot:
         """All values by name, intermediates included, through the operations' NumPy meanings.
 
         `replaced` feeds values (by name) to their users instead of what was computed: the
-        isolated mode of accuracy comparison. Only for snapshots of level top.
+        isolated mode of accuracy comparison. Below level top the kernels' C code is executed.
         """
+        if self.level != "top":
+            if self.execute_compiled is None:
+                raise DeviceError(
+                    f"a program of level {self.level} is executed through generated code",
+                    hint="open the model with explorer.compile; a saved trace cannot run",
+                )
+            return self.execute_compiled(self, inputs, replaced or {})
         return evaluate_module(self.module, self.weights, inputs, cache, replaced)

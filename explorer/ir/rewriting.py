@@ -30,8 +30,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity, to_attribute
@@ -39,6 +40,7 @@ from explorer.ir.origins import (
     Origin,
     location_of,
     origin_of,
+    origins_of,
     set_origins,
     sources_of,
 )
@@ -199,6 +201,8 @@ class RecordedRewriter:
         self.names = names
         self.log = _Log()
         self.has_changed = False
+        self.artifacts: dict[str, object] = {}
+        """What a pass makes besides the IR, by name: a memory plan, schedules of kernels."""
         self.touched: list[Operation] = []
         """Operations to look at again: users of what changed, and what is new."""
 
@@ -229,7 +233,8 @@ class RecordedRewriter:
 
         The new operation takes the sources of `op` and of `absorbs` (operations whose work it
         takes over; those that nothing uses any more are erased) and, unless `origins` says
-        better, the origins of `op`'s results: it must compute the same values.
+        better, the origins of `op`'s results: it must compute the same values. An existing value
+        without an origin takes over that of the result that it replaces.
         """
         news = list(new) if isinstance(new, Sequence) else [new]
         values: list[SSAValue] = []
@@ -247,6 +252,10 @@ class RecordedRewriter:
         for old, value in zip(op.results, values, strict=True):
             if old.type != value.type and not any(isinstance(i, Operation) for i in news):
                 raise ValueError(f"replacement of {identity_of(op)} has another type")
+            if isinstance(value, OpResult) and value.op not in news and origin_of(value) is None:
+                kept = origins_of(value.op)
+                kept[value.index] = origin_of(old)
+                set_origins(value.op, kept)
             self.replace_uses(old, value)
         self.erase(op)
         for absorbed in absorbs:
@@ -292,9 +301,40 @@ class RecordedRewriter:
 
     def erase(self, op: Operation) -> None:
         """Removes an operation without uses; what it read may now be dead and is looked at."""
-        self._forget(op)
-        self.touched.extend(o.owner for o in op.operands if isinstance(o.owner, Operation))
+        for inner in op.walk():
+            self.touched.extend(o.owner for o in inner.operands if isinstance(o.owner, Operation))
+            if inner is op or IDENTITY in inner.attributes:
+                self._forget(inner)
         Rewriter.erase_op(op)
+
+    def move_before(self, op: Operation, anchor: Operation) -> None:
+        """Moves an operation, out of a region too; it stays what it is."""
+        block = anchor.parent
+        assert block is not None
+        self.has_changed = True
+        op.detach()
+        block.insert_op_before(op, anchor)
+        self.touched.append(op)
+
+    def update_signature(self, function: func.FuncOp) -> None:
+        """Makes a function's type follow its arguments and what it returns."""
+        block = function.body.block
+        assert block.last_op is not None
+        results = [o.type for o in block.last_op.operands]
+        new_type = FunctionType.from_lists([a.type for a in block.args], results)
+        if function.function_type != new_type:
+            self.has_changed = True
+            function.function_type = new_type
+
+    def replace_function(self, old: func.FuncOp, new: func.FuncOp) -> None:
+        """Puts another function in the place of one of the same name."""
+        block = old.parent
+        assert block is not None
+        self.has_changed = True
+        if not any(old is a for a in self.log.added):
+            self.log.before[id(new)] = (new, record(old))
+        block.insert_op_before(new, old)
+        block.detach_op(old)
 
     def add_weight(self, anchor: Operation, name: str, array, like: Operation | None = None):
         """Stores an array and inserts the `top.weight` that names it; returns its value."""
@@ -441,7 +481,12 @@ def make_event(
     microseconds: float,
 ) -> Rewrite:
     added = [op for op in log.added if op.parent is not None]
-    changed = [(op, old) for op, old in log.before.values() if op.parent is not None]
+    # A `top.return` has no identity of its own: what it returns shows in the graph.
+    changed = [
+        (op, old)
+        for op, old in log.before.values()
+        if op.parent is not None and not (isinstance(op, TopOperation) and not op.results)
+    ]
     return Rewrite(
         address=address,
         rule=rule,

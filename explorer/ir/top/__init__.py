@@ -4,10 +4,32 @@ from xdsl.ir import Dialect
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import OriginAttr
-from explorer.ir.top import data, elementwise, linear
+from explorer.ir.top import (
+    control,
+    data,
+    elementwise,
+    indexing,
+    linear,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    shapes,
+)
 from explorer.ir.types import EncodingAttr, QuantizedType
 
-_FAMILIES = (data, elementwise, linear)
+_FAMILIES = (
+    data,
+    elementwise,
+    linear,
+    pooling,
+    reduction,
+    normalization,
+    movement,
+    indexing,
+    shapes,
+    control,
+)
 
 OPERATIONS: tuple[type[TopOperation], ...] = tuple(
     value

@@ -84,16 +84,27 @@ class ConvertLayoutOp(TopOperation):
         return (operands[0],)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
-        """Copies the channels that both sides have; padding channels of the output become 0."""
+        """Copies the channels that both sides have; padding channels of the output become 0.
+
+        Whole blocks and the rest of the channels are two statements: each lies evenly in blocks.
+        """
         (source,) = inputs
-        shape = list(output.shape)
-        if output.rank > 1 and source.shape[1] < output.shape[1]:
-            d = k.dimensions(**_names(shape))
+        if output.rank < 2:
+            d = k.dimensions(**_names(output.shape or (1,)))
+            k.generic("plain", [source.broadcast(d)], output.broadcast(d), lambda s, x: x)
+            return "copy"
+        batch, channels, *spatial = output.shape
+        shared = min(source.shape[1], channels)
+        block = layout_of(self.input).block or layout_of(self.output).block or shared
+        whole = shared // block * block
+        if shared < channels:
+            d = k.dimensions(**_names(output.shape))
             k.generic("init", [], output.at(*d), lambda s: s.constant(0))
-        if output.rank > 1:
-            shape[1] = min(source.shape[1], output.shape[1])
-        d = k.dimensions(**_names(shape))
-        k.generic("plain", [source.at(*d)], output.at(*d), lambda s, x: x)
+        for first, count in ((0, whole), (whole, shared - whole)):
+            if count:
+                d = k.dimensions(**_names((batch, count, *spatial)))
+                at = (d[0], d[1] + first if first else d[1], *d[2:])
+                k.generic("plain", [source.at(*at)], output.at(*at), lambda s, x: x)
         return "copy"
 
     def label(self) -> str:

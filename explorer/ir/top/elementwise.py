@@ -224,6 +224,39 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
+def collapse_broadcast(
+    operands: Sequence[tuple[int, ...]], output: tuple[int, ...]
+) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    """Merges neighbouring axes that every operand either has in full or broadcasts.
+
+    (2, 3, 8, 64) with (64,)   ->   (48, 64) with (1, 64)
+    """
+    padded = [(1,) * (len(output) - len(s)) + s for s in operands]
+    groups: list[list[int]] = []
+    previous: tuple[bool, ...] = ()
+    for axis, size in enumerate(output):
+        kinds = tuple(s[axis] == size for s in padded)
+        if groups and (size == 1 or kinds == previous):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+            previous = kinds
+
+    def merge(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(np.prod([shape[a] for a in group])) for group in groups)
+
+    return [merge(s) for s in padded], merge(output)
+
+
+class ElementwiseOperation(TopOperation):
+    """What all elementwise operations share: plain buffers are seen with as few axes as can be."""
+
+    def kernel_shapes(
+        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+    ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+        return collapse_broadcast(operands, output)
+
+
 def iteration(shape: Sequence[int]) -> dict[str, int]:
     """Names for the loops over a shape: n, c, h, w for images, d0, d1 ... otherwise."""
     if len(shape) == 4:
@@ -237,7 +270,7 @@ def apply_unary(s: ScalarBuilder, kind: str, x: Scalar, alpha: float, beta: floa
 
 
 @irdl_op_definition
-class UnaryOp(TopOperation):
+class UnaryOp(ElementwiseOperation):
     """y = kind(x), with up to two parameters `alpha` and `beta` (clip: bounds)."""
 
     name = "top.unary"
@@ -292,7 +325,7 @@ class UnaryOp(TopOperation):
 
 
 @irdl_op_definition
-class BinaryOp(TopOperation):
+class BinaryOp(ElementwiseOperation):
     """y = kind(a, b), broadcasting as NumPy does."""
 
     name = "top.binary"
@@ -336,7 +369,7 @@ class BinaryOp(TopOperation):
 
 
 @irdl_op_definition
-class SelectOp(TopOperation):
+class SelectOp(ElementwiseOperation):
     """y = a where the condition holds, else b; all three broadcast (ONNX's Where)."""
 
     name = "top.select"
@@ -364,7 +397,7 @@ class SelectOp(TopOperation):
 
 
 @irdl_op_definition
-class CastOp(TopOperation):
+class CastOp(ElementwiseOperation):
     """Converts the element type as C does: floats truncate towards zero, nonzero becomes true."""
 
     name = "top.cast"

@@ -323,6 +323,22 @@ class MatMulOp(FusedOperation):
         a, b, bias, residual = self.split_operands(operands)
         return (self.finish_meaning(np.matmul(a, b), bias, residual),)
 
+    def kernel_shapes(
+        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+    ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+        """All rows of a batch times one matrix are the rows of one long matrix."""
+        a, b, bias, residual = self.split_operands(operands)
+        if len(b) != 2 or (residual is not None and residual != output):
+            return operands, output
+
+        def rows(shape: tuple[int, ...]) -> tuple[int, ...]:
+            return (int(np.prod(shape[:-1])), shape[-1])
+
+        shapes = [rows(a), b]
+        shapes += [bias] if bias is not None else []
+        shapes += [rows(residual)] if residual is not None else []
+        return shapes, rows(output)
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         a, b, bias, residual = self.split_operands(inputs)
         *batch, m, n = output.shape

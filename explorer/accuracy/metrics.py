@@ -1,0 +1,69 @@
+"""How far a tensor is from what it should be: one definition of every error metric.
+
+    max_relative = max|a - b| / max(max|b|, 1e-6)     b is the reference
+    SQNR         = 10 log10(sum b^2 / sum (a - b)^2)  in dB, infinity when equal
+    cosine       = a.b / (|a| |b|)                    1 when both are zero
+
+Integers and booleans must be equal; NaN and infinities must stand at equal positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.results import TensorError
+
+SMALLEST_SCALE = 1e-6
+
+
+def tensor_error(
+    tensor: str, operation: str, actual: np.ndarray, expected: np.ndarray
+) -> TensorError:
+    """Compares one tensor with the reference; another shape is an infinite error."""
+    if actual.shape != expected.shape:
+        return TensorError(tensor, operation, np.inf, np.inf, 0.0, -np.inf)
+    if expected.size == 0:
+        return TensorError(tensor, operation, 0.0, 0.0, 1.0, np.inf)
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(b)
+    same_special = np.array_equal(np.isnan(a), np.isnan(b)) and np.array_equal(
+        a[~finite & ~np.isnan(b)], b[~finite & ~np.isnan(b)]
+    )
+    difference = np.where(finite, np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)), 0.0)
+    difference = np.where(np.isfinite(difference), difference, np.inf)
+    worst = np.unravel_index(int(np.argmax(difference)), difference.shape)
+    largest = float(difference[worst])
+    scale = max(float(np.max(np.abs(b[finite]), initial=0.0)), SMALLEST_SCALE)
+    relative = largest / scale
+    is_exact = np.issubdtype(expected.dtype, np.floating)
+    if not same_special or (not is_exact and largest > 0):
+        relative = np.inf
+    a, b = np.where(finite, a, 0).ravel(), np.where(finite, b, 0).ravel()
+    return TensorError(
+        tensor,
+        operation,
+        largest,
+        relative,
+        _cosine(a, b),
+        _sqnr_db(a, b),
+        tuple(int(i) for i in worst),
+        float(actual[worst]),
+        float(expected[worst]),
+    )
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> float:
+    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+    if norms == 0.0 or not np.isfinite(norms):
+        return 1.0 if np.array_equal(a, b) else 0.0
+    return float(np.dot(a, b) / norms)
+
+
+def _sqnr_db(a: np.ndarray, b: np.ndarray) -> float:
+    noise = float(np.sum((a - b) ** 2))
+    signal = float(np.sum(b**2))
+    if noise == 0.0:
+        return float("inf")
+    if signal == 0.0 or not np.isfinite(noise):
+        return float("-inf")
+    return float(10 * np.log10(signal / noise))

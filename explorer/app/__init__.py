@@ -1,0 +1,1 @@
+"""The served explorer: a Panel application on this machine only."""

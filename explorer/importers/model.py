@@ -1,0 +1,108 @@
+"""A model as it was read, before anything is made of it: names, types and nodes of the file.
+
+Every importer's `load` returns a `SourceModel`. What stands in it is for people (the source pane,
+error messages) and for the oracle; `content` is the parsed file, which only the format's own
+importer understands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from explorer.errors import InputError
+from explorer.ir.types import Dim, Shape
+
+_BATCH_NAME = re.compile(r"batch|^n$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SourceValue:
+    """An input or output: `element_type` is NumPy's name ("float32"), dimensions may be names."""
+
+    name: str
+    element_type: str
+    shape: Shape | None
+    """None where the file does not say it."""
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    """One node of the file. `name` is unique: unnamed nodes are called `Operator_index`."""
+
+    name: str
+    operator: str
+    text: str
+    """One line: operands, attributes and results."""
+
+
+@dataclass(frozen=True, eq=False)
+class SourceModel:
+    """A model file that was read and checked, but not converted."""
+
+    name: str
+    format: str
+    path: Path | None
+    """None for a model that was made in memory."""
+    producer: str
+    opset: str
+    inputs: tuple[SourceValue, ...]
+    outputs: tuple[SourceValue, ...]
+    nodes: tuple[SourceNode, ...]
+    parameters: int
+    """Elements of all weights together."""
+    content: object
+    """The parsed file; its type is the importer's."""
+
+
+def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes for all symbolic dimensions of the inputs.
+
+    What `sizes` does not say is 1 for a batch: a name that is some input's first dimension, or
+    that reads like one. InputError for any other, and for a name that the model does not have.
+    """
+    check_dimension_names(model, sizes)
+    bound = dict(sizes)
+    for value in model.inputs:
+        for axis, size in enumerate(value.shape or ()):
+            if isinstance(size, str) and (axis == 0 or _BATCH_NAME.search(size)):
+                bound.setdefault(size, 1)
+    for value in model.inputs:
+        for axis, size in enumerate(value.shape or ()):
+            if isinstance(size, str) and size not in bound:
+                raise InputError(
+                    f"axis {axis} of input {value.name!r} has no size of its own: {size!r}",
+                    node=value.name,
+                    hint=f"give one: --dim {size}=16",
+                )
+    return bound
+
+
+def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:
+    """InputError for a dimension that no input has, or for a size below 1."""
+    known = symbolic_dimensions(model)
+    for name, size in sizes.items():
+        if name not in known:
+            listed = ", ".join(repr(k) for k in known) or "none"
+            raise InputError(
+                f"the model has no dimension {name!r}", hint=f"its symbolic dimensions: {listed}"
+            )
+        if size < 1:
+            raise InputError(f"dimension {name!r} cannot be {size}", hint="give a positive size")
+
+
+def symbolic_dimensions(model: SourceModel) -> tuple[str, ...]:
+    """Names of the inputs' symbolic dimensions, in order, once each."""
+    names = [d for value in model.inputs for d in value.shape or () if isinstance(d, str)]
+    return tuple(dict.fromkeys(names))
+
+
+def with_sizes(shape: Shape, sizes: Mapping[str, int]) -> Shape:
+    """The shape with the names that have a size replaced by it."""
+
+    def size_of(dimension: Dim) -> Dim:
+        return sizes.get(dimension, dimension) if isinstance(dimension, str) else dimension
+
+    return tuple(size_of(d) for d in shape)

@@ -1,0 +1,265 @@
+"""What converters build with: operations appended to the block that is being imported.
+
+    x = build.unary("sigmoid", node.operand(0))
+    y = build.reshape(x, [Axis(x, 0), -1])          sizes may be another value's
+
+Every operation gets the location of the ONNX node that is being converted; identities and
+origins are given at the end of the node, when it is clear which operations make its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from onnx import GraphProto
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from explorer.importers.onnx.knowledge import Knowledge
+from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.tensors import check_size
+from explorer.ir.operation import PropertyValue, TopOperation
+from explorer.ir.origins import location_of
+from explorer.ir.top.data import WeightOp, weight_type
+from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
+from explorer.ir.top.linear import MatMulOp
+from explorer.ir.top.movement import ConcatOp, ExpandOp, ReshapeOp, SliceOp, TransposeOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.shapes import ShapeOp
+from explorer.ir.types import (
+    Dim,
+    Shape,
+    element_type_from_numpy,
+    element_type_of,
+    is_static,
+    numpy_dtype,
+    static_shape,
+)
+from explorer.ir.weights import Weights
+
+Operand = SSAValue | Sequence[SSAValue] | None
+AnyTopOperation = TypeVar("AnyTopOperation", bound=TopOperation)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The size of one axis of a value, whatever it turns out to be."""
+
+    value: SSAValue
+    axis: int
+
+
+Size = int | Axis
+RegionBuilder = Callable[[GraphProto], tuple[Block, list[SSAValue]]]
+
+
+@dataclass
+class Build:
+    """The block under construction. `region` imports a nested graph into a block of its own."""
+
+    weights: Weights
+    knowledge: Knowledge
+    block: Block
+    region: RegionBuilder
+    source: str = ""
+    """Name of the node that is being converted."""
+    created: list[Operation] = field(default_factory=list)
+    """What was made for that node, in order."""
+
+    # -- operations ----------------------------------------------------------------------------
+    def operation(
+        self,
+        kind: type[AnyTopOperation],
+        operands: Sequence[Operand],
+        **properties: PropertyValue | Attribute | None,
+    ) -> AnyTopOperation:
+        """Appends an operation with inferred result types."""
+        op = kind.make(operands, **properties)  # pyright: ignore[reportArgumentType]
+        return self.append(op)
+
+    def value(
+        self,
+        kind: type[TopOperation],
+        operands: Sequence[Operand],
+        **properties: PropertyValue | Attribute | None,
+    ) -> SSAValue:
+        """Appends an operation and returns its only result."""
+        return self.operation(kind, operands, **properties).results[0]
+
+    def append(self, op: AnyTopOperation) -> AnyTopOperation:
+        """Appends an operation; ModelError where a result is larger than this machine's memory."""
+        for result in op.results:
+            if is_static(result):
+                item_bytes = numpy_dtype(element_type_of(result)).itemsize
+                check_size(static_shape(result), item_bytes, "a result", self.source)
+        op.location = location_of([self.source] if self.source else [])
+        self.block.add_op(op)
+        self.created.append(op)
+        return op
+
+    def weight(self, array: np.ndarray, name: str = "") -> SSAValue:
+        """A constant. Without a name it is called after the node."""
+        array = np.asarray(array)
+        stored = self.weights.add(name or f"{self.source}.constant", array)
+        op = WeightOp.make([], [weight_type(array)], weight=stored)
+        return self.append(op).output
+
+    def scalar_like(self, number: float, value: SSAValue) -> SSAValue:
+        """A constant of rank 0 with the value's element type."""
+        return self.weight(np.array(number, self.dtype(value)))
+
+    # -- questions -------------------------------------------------------------------------------
+    def shape(self, value: SSAValue) -> Shape:
+        return self.knowledge.shape(value)
+
+    def rank(self, value: SSAValue) -> int:
+        return len(self.shape(value))
+
+    def size(self, value: SSAValue, axis: int) -> int | None:
+        """Size of an axis; None where it is symbolic."""
+        size = self.shape(value)[axis]
+        return size if isinstance(size, int) else None
+
+    def sizes(self, value: SSAValue, axes: Sequence[int], purpose: str) -> list[int]:
+        """Sizes of axes that must be known."""
+        shape = self.shape(value)
+        found = [shape[axis] for axis in axes]
+        numbers = [s for s in found if isinstance(s, int)]
+        if len(numbers) != len(found):
+            raise Unsupported(
+                f"{purpose} needs sizes that are known; the operand has shape {_text(shape)} "
+                "(give symbolic dimensions a size)"
+            )
+        return numbers
+
+    def dtype(self, value: SSAValue) -> np.dtype:
+        return numpy_dtype(element_type_of(value))
+
+    def is_float(self, value: SSAValue) -> bool:
+        """Also for bfloat16, which NumPy's own type tree does not hold."""
+        return self.dtype(value).kind in "fV"
+
+    def axis(self, axis: int, rank: int) -> int:
+        """The axis counted from the front; ValueError where there is none."""
+        if not -rank <= axis < rank:
+            raise ValueError(f"axis {axis} of a tensor with {rank} dimensions")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        return sorted({self.axis(a, rank) for a in axes})
+
+    def stored(self, value: SSAValue | None) -> np.ndarray | None:
+        """Contents of a weight of the model; None for anything that is computed."""
+        is_weight = value is not None and isinstance(value.owner, WeightOp)
+        return self.knowledge.array(value) if is_weight else None
+
+    def known(self, value: SSAValue | None, purpose: str) -> np.ndarray:
+        """Contents that must be known while importing; they may be computed from shapes."""
+        array = self.knowledge.array(value)
+        if array is None:
+            raise Unsupported(f"{purpose} depends on the inputs")
+        return array
+
+    def integers(self, value: SSAValue | None, purpose: str) -> list[int]:
+        return [int(i) for i in self.known(value, purpose).reshape(-1)]
+
+    # -- families that many converters need -----------------------------------------------------
+    def unary(
+        self, kind: str, x: SSAValue, alpha: float | None = None, beta: float | None = None
+    ) -> SSAValue:
+        return self.value(UnaryOp, [x], kind=kind, alpha=alpha, beta=beta)
+
+    def binary(self, kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
+        return self.value(BinaryOp, [left, right], kind=kind)
+
+    def scaled(self, x: SSAValue, factor: float) -> SSAValue:
+        """x * factor; x itself for 1."""
+        return x if factor == 1.0 else self.binary("mul", x, self.scalar_like(factor, x))
+
+    def cast(self, x: SSAValue, dtype: np.dtype | type) -> SSAValue:
+        """x in another element type; x itself where it has it already."""
+        target = element_type_from_numpy(np.dtype(dtype))
+        return x if element_type_of(x) == target else self.value(CastOp, [x], to=target)
+
+    def matmul(self, left: SSAValue, right: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+        return self.value(MatMulOp, [left, right, bias, None])
+
+    def transpose(self, x: SSAValue, permutation: Sequence[int]) -> SSAValue:
+        if list(permutation) == list(range(len(permutation))):
+            return x
+        return self.value(TransposeOp, [x], permutation=list(permutation))
+
+    def concat(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+        return values[0] if len(values) == 1 else self.value(ConcatOp, [values], axis=axis)
+
+    def gather(self, x: SSAValue, indices: np.ndarray, axis: int) -> SSAValue:
+        """Slices of an axis at constant positions."""
+        return self.value(GatherOp, [x, self.weight(indices.astype(np.int64))], axis=axis)
+
+    def slice(self, x: SSAValue, axis: int, start: int, stop: int, step: int = 1) -> SSAValue:
+        """Elements of one axis; bounds as in Python's `range`, already inside the axis."""
+        rank = self.rank(x)
+        return self.value(
+            SliceOp,
+            [x, None, None, None],
+            starts=[start],
+            stops=[stop],
+            steps=[step],
+            axes=[axis],
+        ) if rank else x
+
+    # -- shapes ------------------------------------------------------------------------------------
+    def all_sizes(self, value: SSAValue) -> list[Size]:
+        return [Axis(value, axis) for axis in range(self.rank(value))]
+
+    def reshape(self, x: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        """x in another shape. At most one size may be -1; unknown ones are computed."""
+        return self.value(ReshapeOp, **self._target([x], sizes, can_infer=True))
+
+    def expand(self, x: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        """x repeated along axes of size 1 (and new leading ones) to a shape."""
+        return self.value(ExpandOp, **self._target([x], sizes, can_infer=False))
+
+    def _target(self, operands: list[Operand], sizes: Sequence[Size], can_infer: bool) -> dict:
+        """Operands and properties for a shape: a property where it can be said in numbers."""
+        found = [self._resolved(s) for s in sizes]
+        open_axes = [i for i, s in enumerate(found) if not isinstance(s, int) or s == -1]
+        numbers = [s if isinstance(s, int) else -1 for s in found]
+        if not open_axes or (can_infer and len(open_axes) == 1):
+            return dict(operands=[*operands, None], shape=numbers)
+        return dict(operands=[*operands, self.shape_vector(sizes)])
+
+    def _resolved(self, size: Size) -> Dim:
+        return self.shape(size.value)[size.axis] if isinstance(size, Axis) else size
+
+    def shape_vector(self, sizes: Sequence[Size]) -> SSAValue:
+        """The sizes as an i64 vector, computed where they are not known."""
+        parts = []
+        for size in sizes:
+            found = self._resolved(size)
+            if isinstance(found, int):
+                parts.append(self.weight(np.array([found], np.int64)))
+            else:
+                assert isinstance(size, Axis)
+                axis = size.axis
+                parts.append(self.value(ShapeOp, [size.value], start=axis, end=axis + 1))
+        return self.concat(parts, 0)
+
+    def squeeze(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
+        dropped = self.axes(axes, self.rank(x))
+        return self.reshape(x, [s for a, s in enumerate(self.all_sizes(x)) if a not in dropped])
+
+    def unsqueeze(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
+        """`axes` count in the result."""
+        rank = self.rank(x) + len(axes)
+        new = self.axes(axes, rank)
+        if len(new) != len(axes):
+            raise ValueError(f"axes {list(axes)} name an axis twice")
+        sizes = iter(self.all_sizes(x))
+        return self.reshape(x, [1 if axis in new else next(sizes) for axis in range(rank)])
+
+
+def _text(shape: Shape) -> str:
+    return "x".join(map(str, shape)) or "scalar"

@@ -1,0 +1,358 @@
+"""From a parsed ONNX model to one function of `top` operations.
+
+    ONNX                                     top
+    y = Conv(x, w) <name = "/a/conv1">  ->   %w = top.weight() {weight = "w"}
+                                             %conv1 = top.conv(%x, %w) {...}     loc("/a/conv1")
+                                                      origin of %conv1: tensor "y"
+
+Every node is converted by the function that its operator is declared for (`converters.py`); where
+there is none, by ONNX's own function body of the operator. What cannot be converted is collected
+and reported all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+
+from explorer.errors import ModelError, UnsupportedError
+from explorer.importers.model import SourceModel, check_dimension_names, with_sizes
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.converters import find_converter, missing_reason
+from explorer.importers.onnx.identifiers import argument_name, stem_of
+from explorer.importers.onnx.knowledge import Knowledge
+from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
+from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
+from explorer.importers.onnx.tensors import check_size, read_tensor
+from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES
+from explorer.ir.operation import TopOperation, set_identity
+from explorer.ir.origins import Origin, location_of, origins_of, set_origins, sources_of
+from explorer.ir.rewriting import Names
+from explorer.ir.structure import DEVICE
+from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.types import ELEMENT_TYPES, element_type_of, numpy_dtype, shape_of, tensor_type
+from explorer.ir.weights import Weights
+
+_DEEPEST_FUNCTION = 8
+"""How far ONNX's function bodies may nest in each other."""
+
+
+def to_top(
+    model: SourceModel, dimensions: Mapping[str, int] | None = None
+) -> tuple[ModuleOp, Weights]:
+    """A module with one function `main`, and its weights.
+
+    `dimensions` gives sizes to symbolic dimensions of the inputs; others stay symbolic. The
+    function's attributes `input_names` and `output_names` hold the model's own names.
+    UnsupportedError lists every node that cannot be converted; ModelError names a node whose
+    operands do not fit it.
+    """
+    check_dimension_names(model, dimensions or {})
+    try:
+        return _Import(model, dimensions or {}).run()
+    except (ModelError, UnsupportedError) as error:
+        if not error.file and model.path is not None:
+            error.file = str(model.path)
+        raise
+
+
+@dataclass
+class _Scope:
+    """Tensors of one graph by name. Constants become operations when they are first used."""
+
+    arrays: Mapping[str, np.ndarray]
+    outer: _Scope | None = None
+    values: dict[str, SSAValue] = field(default_factory=dict)
+
+    def value(self, name: str) -> SSAValue | None:
+        found = self.values.get(name)
+        return self.outer.value(name) if found is None and self.outer is not None else found
+
+    def array(self, name: str) -> np.ndarray | None:
+        found = self.arrays.get(name)
+        return self.outer.array(name) if found is None and self.outer is not None else found
+
+
+class _Import:
+    def __init__(self, model: SourceModel, sizes: Mapping[str, int]) -> None:
+        assert isinstance(model.content, OnnxContent)
+        self.model = model
+        self.content = model.content
+        self.sizes = sizes
+        self.opsets = opset_versions(self.content.proto)
+        self.weights = Weights()
+        self.problems: list[str] = []
+        self.missing: dict[str, str] = {}
+        """Tensors that could not be made; with a text where their first use is the problem."""
+        self.scope = _Scope(self.content.weights)
+        self.names = Names()
+        self.build = Build(self.weights, Knowledge(self.weights), Block(), self._region)
+
+    def run(self) -> tuple[ModuleOp, Weights]:
+        graph = self.content.proto.graph
+        for name in (t.values.name for t in graph.sparse_initializer):
+            self.missing[name] = f"weight {name!r} is stored as a sparse tensor"
+        self._arguments()
+        self._nodes(graph.node)
+        results = [self._operand(output.name, "the model's output") for output in graph.output]
+        if self.problems:
+            count = len(self.problems)
+            raise UnsupportedError(
+                f"{count} node{'s' * (count > 1)} of {self.model.name} cannot be imported",
+                problems=self.problems,
+                hint="export the model with other operators, or cut it before these nodes",
+            )
+        return self._module([r for r in results if r is not None]), self.weights
+
+    def _arguments(self) -> None:
+        block, taken = self.build.block, set[str]()
+        for value in self.model.inputs:
+            shape = with_sizes(value.shape or (), self.sizes)
+            kind = tensor_type(ELEMENT_TYPES[value.element_type], shape)
+            numbers = [d for d in shape if isinstance(d, int)]
+            item_bytes = np.dtype(numpy_dtype(kind.element_type)).itemsize
+            check_size(numbers, item_bytes, f"input {value.name!r}")
+            argument = block.insert_arg(kind, len(block.args))
+            argument.name_hint = argument_name(value.name, taken)
+            taken.add(argument.name_hint)
+            self.scope.values[value.name] = argument
+        self.names = Names(taken)
+
+    def _module(self, results: Sequence[SSAValue]) -> ModuleOp:
+        block = self.build.block
+        block.add_op(ReturnOp.make([list(results)], []))
+        types = [a.type for a in block.args], [r.type for r in results]
+        function = func.FuncOp("main", types, Region(block))
+        function.attributes[DEVICE] = StringAttr("host")
+        function.attributes[INPUT_NAMES] = _strings(v.name for v in self.model.inputs)
+        function.attributes[OUTPUT_NAMES] = _strings(v.name for v in self.model.outputs)
+        module = ModuleOp([function])
+        module.verify()
+        return module
+
+    # -- graphs ----------------------------------------------------------------------------------
+    def _nodes(self, nodes: Sequence[NodeProto]) -> None:
+        for proto in nodes:
+            self._node(proto)
+
+    def _node(self, proto: NodeProto) -> None:
+        """Converts a node of the model; its operations get identities, its results origins."""
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        opset = self.opsets.get(domain, self.opsets[""] if not domain else 1)
+        reason = missing_reason(proto.op_type, domain, opset)
+        if reason:
+            self._problem(proto.name, proto.op_type, domain, opset, reason)
+        use = f"node {proto.name}"
+        operands = [self._operand(name, use) if name else None for name in proto.input]
+        is_open = any(name and o is None for name, o in zip(proto.input, operands, strict=True))
+        if reason or is_open:
+            self._skip(proto)
+            return
+        node = _make_node(proto, domain, opset, operands)
+        self.build.source = node.name
+        self.build.created = []
+        try:
+            results = self._convert(node, proto, 0)
+        except Unsupported as unsupported:
+            self._problem(node.name, node.operator, domain, opset, str(unsupported))
+            self._skip(proto)
+            return
+        except ValueError as error:
+            raise ModelError(
+                f"{node.operator} does not fit its operands: {error}",
+                node=node.name,
+                hint="the file is damaged, or was exported for another operator version",
+            ) from error
+        self._finish(node, results)
+
+    def _finish(self, node: Node, results: Sequence[SSAValue]) -> None:
+        for name, value in zip(node.results, results, strict=False):
+            if name:
+                self.scope.values[name] = value
+        for index, name in enumerate(node.results[len(results) :], len(results)):
+            self.missing[name] = f"result {index} ({name!r}) of {node.name} ({node.operator})"
+        created = set(self.build.created)
+        for op in self.build.created:
+            is_final = any(r in results for r in op.results)
+            self._identify(op, node.name if is_final else "", node.operator)
+        for name, value in zip(node.results, results, strict=False):
+            if not isinstance(value, OpResult) or not name:
+                continue
+            if value.op in created:
+                _set_origin(value, name)
+            elif not isinstance(value.op, WeightOp):
+                # Nothing was computed (Identity): the operation before it stands for this node too.
+                value.op.location = location_of([*sources_of(value.op), node.name])
+
+    def _identify(self, op: Operation, node: str, operator: str) -> None:
+        if isinstance(op, WeightOp):
+            set_identity(op, self.names.fresh(stem_of(op.weight.data, "weight")))
+        elif node:
+            set_identity(op, self.names.fresh(stem_of(node, operator)))
+        else:
+            label = op.label() if isinstance(op, TopOperation) else op.name
+            set_identity(op, self.names.fresh(stem_of(label.split(" ")[0], "value")))
+
+    def _operand(self, name: str, use: str) -> SSAValue | None:
+        """The tensor's value; None where it could not be made (which is, or becomes, a problem)."""
+        found = self.scope.value(name)
+        if found is not None:
+            return found
+        array = self.scope.array(name)
+        if array is not None:
+            self.build.source, self.build.created = "", []
+            value = self.build.weight(array, name)
+            self._identify(self.build.created[0], "", "")
+            self.scope.values[name] = value
+            return value
+        reason = self.missing.get(name)
+        if reason:
+            self.problems.append(f"{use}: it uses {reason}, which is not supported")
+        self.missing[name] = ""
+        return None
+
+    def _skip(self, proto: NodeProto) -> None:
+        """Goes on without a node: what needs its results is skipped too, nested nodes are checked."""
+        for name in proto.output:
+            self.missing[name] = ""
+        for attribute in proto.attribute:
+            if attribute.type != AttributeProto.GRAPH:
+                continue
+            for inner in walk(attribute.g):
+                opset = self.opsets.get(inner.domain, 1)
+                reason = missing_reason(inner.op_type, inner.domain, opset)
+                if reason:
+                    self._problem(inner.name, inner.op_type, inner.domain, opset, reason)
+
+    def _problem(self, name: str, operator: str, domain: str, opset: int, reason: str) -> None:
+        where = f"{domain or 'ai.onnx'} opset {opset}"
+        self.problems.append(f"node {name}: {operator} ({where}): {reason}")
+
+    def _region(self, graph: GraphProto) -> tuple[Block, list[SSAValue]]:
+        """A nested graph in a block of its own, ended by `top.return`; values from outside stay."""
+        build = self.build
+        saved = build.block, build.source, build.created, self.scope
+        arrays = {t.name: read_tensor(t, self.content.folder) for t in graph.initializer}
+        self.scope = _Scope(arrays, self.scope)
+        build.block = Block()
+        problems = len(self.problems)
+        self._nodes(graph.node)
+        found = [self._operand(output.name, "a nested graph") for output in graph.output]
+        block, results = build.block, [r for r in found if r is not None]
+        block.add_op(ReturnOp.make([results], []))
+        build.block, build.source, build.created, self.scope = saved
+        if len(self.problems) > problems or len(results) != len(found):
+            raise Unsupported("nodes of its nested graph cannot be imported")
+        return block, results
+
+    # -- one node ----------------------------------------------------------------------------------
+    def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[SSAValue]:
+        converter = find_converter(node.operator, node.domain, node.opset)
+        if converter is not None:
+            results = converter.convert(node, self.build)
+            return [results] if isinstance(results, SSAValue) else list(results)
+        body = _function_body(node, proto, [_type_proto(o) for o in node.operands])
+        if body is None or depth > _DEEPEST_FUNCTION:
+            raise Unsupported("no conversion is known")
+        return self._inline(node, body, depth)
+
+    def _inline(self, node: Node, body: FunctionProto, depth: int) -> list[SSAValue]:
+        """ONNX's own definition of an operator by other operators."""
+        values: dict[str, SSAValue | None] = {"": None}
+        values |= dict(zip(body.input, (*node.operands, *[None] * len(body.input)), strict=False))
+        opsets = {o.domain: o.version for o in body.opset_import}
+        for inner_proto in body.node:
+            proto = _with_attributes(inner_proto, node, body)
+            operands = [values[name] for name in proto.input]
+            opset = opsets.get(proto.domain, node.opset)
+            inner = _make_node(proto, proto.domain, opset, operands, node.name)
+            reason = missing_reason(inner.operator, inner.domain, opset)
+            if reason:
+                raise Unsupported(f"its definition uses {inner.operator}: {reason}")
+            results = self._convert(inner, proto, depth + 1)
+            values |= dict(zip(proto.output, results, strict=False))
+        results = [values.get(name) for name in body.output]
+        made = [r for r in results if r is not None]
+        if len(made) != len(results):
+            raise Unsupported("its definition has results that are not supported")
+        return made
+
+
+def _make_node(
+    proto: NodeProto,
+    domain: str,
+    opset: int,
+    operands: Sequence[SSAValue | None],
+    name: str = "",
+) -> Node:
+    return Node(
+        name or proto.name,
+        proto.op_type,
+        domain,
+        opset,
+        {a.name: attribute_value(a) for a in proto.attribute},
+        tuple(operands),
+        tuple(proto.output),
+    )
+
+
+def _set_origin(value: OpResult, tensor: str) -> None:
+    """An operation keeps the first tensor that it was made for: equal ones say nothing new."""
+    origins = origins_of(value.op)
+    if origins[value.index] is None:
+        origins[value.index] = Origin(tensor)
+        set_origins(value.op, origins)
+
+
+def _function_body(
+    node: Node, proto: NodeProto, types: Sequence[TypeProto]
+) -> FunctionProto | None:
+    """ONNX's definition of the operator in terms of others, for these operand types."""
+    schema = onnx.defs.get_schema(node.operator, node.opset, node.domain)
+    if schema.has_function:
+        return schema.function_body
+    if schema.has_context_dependent_function:
+        data = schema.get_context_dependent_function(
+            proto.SerializeToString(), [t.SerializeToString() for t in types]
+        )
+        return FunctionProto.FromString(data)
+    return None
+
+
+def _type_proto(value: SSAValue | None) -> TypeProto:
+    if value is None:
+        return TypeProto()
+    data_type = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value)))
+    info: ValueInfoProto = onnx.helper.make_tensor_value_info("", data_type, list(shape_of(value)))
+    return info.type
+
+
+def _with_attributes(inner: NodeProto, node: Node, body: FunctionProto) -> NodeProto:
+    """A node of a function body with the attributes that it takes from the calling node."""
+    proto = NodeProto()
+    proto.CopyFrom(inner)
+    del proto.attribute[:]
+    defaults = {a.name: a for a in body.attribute_proto}
+    for attribute in inner.attribute:
+        if not attribute.ref_attr_name:
+            proto.attribute.append(attribute)
+        elif attribute.ref_attr_name in node.attributes:
+            value = node.attributes[attribute.ref_attr_name]
+            proto.attribute.append(onnx.helper.make_attribute(attribute.name, value))
+        elif attribute.ref_attr_name in defaults:
+            default = AttributeProto()
+            default.CopyFrom(defaults[attribute.ref_attr_name])
+            default.name = attribute.name
+            proto.attribute.append(default)
+    return proto
+
+
+def _strings(names) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(n) for n in names])

@@ -1,0 +1,84 @@
+"""Which function converts which operator of which opset.
+
+The converters stand in one file per family. Adding one means declaring a function there with
+`@converts("Operator", since=...)`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+
+import onnx
+
+from explorer.importers.onnx import (
+    contrib,
+    control,
+    elementwise,
+    movement,
+    nn,
+    quantization,
+    recurrent,
+    reduction,
+    resize,
+    shapes,
+)
+from explorer.importers.onnx.nodes import Converter
+
+_FAMILIES = (
+    elementwise,
+    nn,
+    reduction,
+    movement,
+    resize,
+    shapes,
+    recurrent,
+    control,
+    quantization,
+    contrib,
+)
+
+CONVERTERS: tuple[Converter, ...] = tuple(
+    value
+    for family in _FAMILIES
+    for value in vars(family).values()
+    if isinstance(value, Converter)
+)
+
+
+@cache
+def find_converter(operator: str, domain: str, opset: int) -> Converter | None:
+    """The converter for an operator as the opset defines it."""
+    for converter in CONVERTERS:
+        fits = operator in converter.operators and domain == converter.domain
+        if fits and converter.since <= opset <= converter.until:
+            return converter
+    return None
+
+
+@cache
+def missing_reason(operator: str, domain: str, opset: int) -> str:
+    """Why an operator has no conversion, with a name that is near; "" where it has one."""
+    if find_converter(operator, domain, opset) is not None:
+        return ""
+    try:
+        schema = onnx.defs.get_schema(operator, opset, domain)
+    except onnx.defs.SchemaError:
+        return _unknown_reason(operator, domain, opset)
+    if schema.deprecated:
+        return "deprecated in this opset"
+    if schema.has_function or schema.has_context_dependent_function:
+        return ""
+    return "not supported"
+
+
+def _unknown_reason(operator: str, domain: str, opset: int) -> str:
+    same = [c for c in CONVERTERS if operator in c.operators]
+    for converter in same:
+        if converter.domain != domain:
+            return f"unknown here; {converter.domain or 'ai.onnx'} has it: wrong domain?"
+    if same:
+        return f"not supported in opset {opset}"
+    supported = sorted({o for c in CONVERTERS for o in c.operators})
+    near = difflib.get_close_matches(operator, supported, n=1, cutoff=0.75)
+    return f"unknown operator; did you mean {near[0]}?" if near else "unknown operator"

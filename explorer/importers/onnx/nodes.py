@@ -1,0 +1,145 @@
+"""What converters are: functions from one ONNX node to `top` operations, declared like a table.
+
+    @converts("Relu", "Sigmoid", since=1)
+    def unary(node, build):
+        return build.unary(node.operator.lower(), node.operand(0))
+
+A converter names its operators, their domain and the opsets that it is right for. It returns the
+values of the node's results, in order; results beyond those are not supported. It raises
+`Unsupported` with the reason where the node asks for something that cannot be expressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import GraphProto, TensorProto
+from xdsl.ir import SSAValue
+
+if TYPE_CHECKING:
+    from explorer.importers.onnx.build import Build
+
+NEWEST = 10**6
+"""No later opset changes the operator."""
+
+AttributeValue = (
+    int | float | str | TensorProto | GraphProto | tuple[int, ...] | tuple[float, ...] | tuple
+)
+"""The bare tuple holds what no converter reads (strings, tensors, graphs)."""
+
+
+class Unsupported(Exception):
+    """What a node asks for cannot be expressed; the message says why."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """An ONNX node whose operands are already values of the IR."""
+
+    name: str
+    operator: str
+    domain: str
+    opset: int
+    attributes: Mapping[str, AttributeValue]
+    operands: tuple[SSAValue | None, ...]
+    """None for an optional operand that is left out."""
+    results: tuple[str, ...]
+
+    def operand(self, index: int) -> SSAValue:
+        """An operand that must be there."""
+        value = self.optional(index)
+        if value is None:
+            raise ValueError(f"operand {index} is missing")
+        return value
+
+    def optional(self, index: int) -> SSAValue | None:
+        return self.operands[index] if index < len(self.operands) else None
+
+    def given(self) -> list[SSAValue]:
+        """The operands of a variadic operator."""
+        return [o for o in self.operands if o is not None]
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise ValueError(f"attribute {name} must be an integer, not {value!r}")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int | float):
+            raise ValueError(f"attribute {name} must be a number, not {value!r}")
+        return float(value)
+
+    def text(self, name: str, default: str) -> str:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, str):
+            raise ValueError(f"attribute {name} must be a string, not {value!r}")
+        return value
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """None where the attribute is absent."""
+        value = self.attributes.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, tuple) or not all(isinstance(i, int) for i in value):
+            raise ValueError(f"attribute {name} must be a list of integers, not {value!r}")
+        return value
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        value = self.attributes.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, tuple) or not all(isinstance(i, int | float) for i in value):
+            raise ValueError(f"attribute {name} must be a list of numbers, not {value!r}")
+        return tuple(float(i) for i in value)
+
+    def tensor(self, name: str) -> TensorProto | None:
+        value = self.attributes.get(name)
+        if value is not None and not isinstance(value, TensorProto):
+            raise ValueError(f"attribute {name} must be a tensor")
+        return value
+
+    def graph(self, name: str) -> GraphProto:
+        value = self.attributes.get(name)
+        if not isinstance(value, GraphProto):
+            raise ValueError(f"attribute {name} must be a graph")
+        return value
+
+
+Convert = Callable[[Node, "Build"], SSAValue | Sequence[SSAValue]]
+
+
+@dataclass(frozen=True)
+class Converter:
+    """`convert` for the `operators` of a domain in opsets `since` to `until`, both included."""
+
+    operators: tuple[str, ...]
+    domain: str
+    since: int
+    until: int
+    convert: Convert
+
+
+def converts(
+    *operators: str, since: int = 1, until: int = NEWEST, domain: str = ""
+) -> Callable[[Convert], Converter]:
+    """Declares a function as the converter of operators."""
+
+    def declare(function: Convert) -> Converter:
+        return Converter(operators, domain, since, until, function)
+
+    return declare
+
+
+def attribute_value(attribute: onnx.AttributeProto) -> AttributeValue:
+    """An attribute's value in Python's types; strings are decoded."""
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, int | float | str | TensorProto | GraphProto):
+        return value
+    return tuple(value)

@@ -1,0 +1,211 @@
+"""Reading an ONNX file: parsed within bounds, checked, nothing executed.
+
+    net.onnx  ->  SourceModel(inputs, outputs, nodes, ..., content=OnnxContent(proto, weights))
+
+After this every node has a unique name, functions of the model itself are inlined, weights are
+read-only arrays, and each tensor is made exactly once before it is used.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+from explorer.errors import ModelError, UnsupportedError
+from explorer.importers.model import SourceModel, SourceNode, SourceValue
+from explorer.importers.onnx.tensors import check_size, dtype_of, read_tensor
+from explorer.importers.onnx.text import node_text
+from explorer.ir.types import Dim
+
+LARGEST_FILE_BYTES = 2**31 - 1
+"""What protobuf can hold in one message; larger models keep their weights in external data."""
+
+_UNLIKELY = {
+    b"version https://git-lfs": "this is a Git LFS pointer: fetch the file with `git lfs pull`",
+    b"<!DOCTYPE": "this is a web page: download the file itself",
+    b"<html": "this is a web page: download the file itself",
+    b"\x1f\x8b": "this is a gzip archive: unpack it first",
+    b"PK\x03\x04": "this is a zip archive: unpack it first",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxContent:
+    """`SourceModel.content` of ONNX models."""
+
+    proto: ModelProto
+    weights: Mapping[str, np.ndarray]
+    """Initializers of the outermost graph by name."""
+    folder: Path | None
+    """Where external data lies."""
+
+
+def load(path: str | Path) -> SourceModel:
+    """Reads an ONNX file. ModelError says what is wrong with it and where."""
+    path = Path(path)
+    try:
+        return from_proto(_parse(path), path.stem, path)
+    except (ModelError, UnsupportedError) as error:
+        if not error.file:
+            error.file = str(path)
+        raise
+
+
+def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None) -> SourceModel:
+    """A SourceModel for a parsed model, which becomes its own: nodes without a name get one."""
+    if not proto.HasField("graph") or not proto.graph.node:
+        raise ModelError("not an ONNX model: there is no graph in it", hint="check the file")
+    if proto.functions:
+        proto = onnx.inliner.inline_local_functions(proto)
+    opsets = opset_versions(proto)
+    graph = proto.graph
+    folder = path.parent if path is not None else None
+    _name_nodes(graph, "", Counter())
+    weights = {t.name: read_tensor(t, folder) for t in graph.initializer}
+    inputs = [i for i in graph.input if i.name not in weights]
+    known = set(weights) | {i.name for i in inputs} | {""}
+    known |= {t.values.name for t in graph.sparse_initializer}
+    _check_graph(graph, known)
+    return SourceModel(
+        name=name,
+        format="onnx",
+        path=path,
+        producer=f"{proto.producer_name} {proto.producer_version}".strip(),
+        opset=", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items()),
+        inputs=tuple(_source_value(i, is_input=True) for i in inputs),
+        outputs=tuple(_source_value(o, is_input=False) for o in graph.output),
+        nodes=tuple(SourceNode(n.name, n.op_type, node_text(n)) for n in walk(graph)),
+        parameters=sum(math.prod(w.shape) for w in weights.values()),
+        content=OnnxContent(proto, weights, folder),
+    )
+
+
+def opset_versions(proto: ModelProto) -> dict[str, int]:
+    """Version of every operator set that the model imports; "" is ONNX's own."""
+    versions: dict[str, int] = {}
+    for entry in proto.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        versions[domain] = entry.version
+    newest = onnx.defs.onnx_opset_version()
+    if versions.get("", 1) > newest:
+        raise UnsupportedError(
+            f"the model uses opset {versions['']}; this version of onnx knows up to {newest}",
+            hint="install a newer onnx, or export with a lower opset",
+        )
+    versions.setdefault("", 1)
+    return versions
+
+
+def walk(graph: GraphProto) -> Iterator[NodeProto]:
+    """All nodes, those of nested graphs after the node that holds them."""
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from walk(inner)
+
+
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    return [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
+
+
+def _parse(path: Path) -> ModelProto:
+    size_bytes = path.stat().st_size
+    if size_bytes == 0:
+        raise ModelError("the file is empty", hint="download or export it again")
+    if size_bytes > LARGEST_FILE_BYTES:
+        raise ModelError(
+            f"the file has {size_bytes:,} bytes; an ONNX file has at most {LARGEST_FILE_BYTES:,}",
+            hint="save the model with external data",
+        )
+    data = path.read_bytes()
+    for start, hint in _UNLIKELY.items():
+        if data.startswith(start):
+            raise ModelError("not an ONNX model", hint=hint)
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except (DecodeError, RecursionError) as error:
+        raise ModelError(
+            f"not an ONNX model, or cut off after {size_bytes:,} bytes",
+            hint="compare the file's size with the original's, and download it again",
+        ) from error
+    return proto
+
+
+def _name_nodes(graph: GraphProto, prefix: str, taken: Counter[str]) -> None:
+    """Gives every node a unique name: `Operator_index` where it has none, `name#2` for a second."""
+    for index, node in enumerate(graph.node):
+        name = node.name or f"{prefix}{node.op_type}_{index}"
+        taken[name] += 1
+        node.name = name if taken[name] == 1 else f"{name}#{taken[name]}"
+        for inner in subgraphs(node):
+            _name_nodes(inner, f"{node.name}/", taken)
+
+
+def _check_graph(graph: GraphProto, known: set[str]) -> None:
+    """ModelError unless every tensor is made exactly once, and before it is used."""
+    made = set(known)
+    for node in graph.node:
+        for name in node.input:
+            if name not in made:
+                raise ModelError(
+                    f"no node before {node.name} ({node.op_type}) makes its operand {name!r}",
+                    node=node.name,
+                    hint="the file is cut off, has a cycle, or its nodes are out of order",
+                )
+        for inner in subgraphs(node):
+            names = {t.name for t in inner.initializer} | {i.name for i in inner.input}
+            _check_graph(inner, made | names)
+        for name in node.output:
+            if name and name in made:
+                raise ModelError(
+                    f"tensor {name!r} is made twice; the second time by {node.name}",
+                    node=node.name,
+                    hint="the file is damaged",
+                )
+            made.add(name)
+    for output in graph.output:
+        if output.name not in made:
+            raise ModelError(
+                f"no node makes the output {output.name!r}", hint="the file is cut off or damaged"
+            )
+
+
+def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
+    """Name, type and shape; unnamed dimensions of inputs are called `name.axis`."""
+    role = "input" if is_input else "output"
+    kind = value.type.WhichOneof("value")
+    if kind is None and not is_input:
+        return SourceValue(value.name, "", None)
+    if kind != "tensor_type":
+        raise UnsupportedError(f"{role} {value.name!r} is a {kind or 'value'} without tensor type")
+    tensor = value.type.tensor_type
+    dtype = dtype_of(tensor.elem_type, f"{role} {value.name!r}")
+    if not tensor.HasField("shape"):
+        if is_input:
+            raise UnsupportedError(
+                f"input {value.name!r} has no shape, not even a number of dimensions"
+            )
+        return SourceValue(value.name, dtype.name, None)
+    shape = tuple(
+        _dimension(d, f"{value.name}.{axis}") for axis, d in enumerate(tensor.shape.dim)
+    )
+    if any(isinstance(d, int) and d < 0 for d in shape):
+        raise ModelError(f"{role} {value.name!r} has a negative size: {shape}")
+    check_size([d for d in shape if isinstance(d, int)], dtype.itemsize, f"{role} {value.name!r}")
+    return SourceValue(value.name, dtype.name, shape)
+
+
+def _dimension(dimension: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
+    if dimension.WhichOneof("value") == "dim_value":
+        return dimension.dim_value
+    return re.sub(r"\s+", " ", dimension.dim_param).strip() or unnamed

@@ -1,0 +1,160 @@
+"""ONNX tensors as read-only arrays: sizes are checked first, bytes are shared where possible.
+
+A tensor's data stands in the file itself (`raw_data` or a typed list) or in another file of the
+model's folder (external data), which is memory-mapped. Reference: onnx.proto, `TensorProto`, and
+the ONNX documentation "External Data".
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from explorer.errors import ModelError, UnsupportedError
+from explorer.ir.types import element_type_from_numpy
+
+_TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+
+
+def machine_memory_bytes() -> int:
+    """Physical memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_size(shape: Sequence[int], item_bytes: int, what: str, node: str = "") -> None:
+    """ModelError for a tensor that does not fit into this machine's memory."""
+    size_bytes = math.prod(shape) * item_bytes
+    limit_bytes = machine_memory_bytes()
+    if size_bytes > limit_bytes:
+        raise ModelError(
+            f"{what} has shape {'x'.join(map(str, shape))}, which takes {size_bytes:,} bytes; "
+            f"this machine has {limit_bytes:,}",
+            node=node,
+            hint="the file may be damaged; else use a machine with more memory",
+        )
+
+
+def dtype_of(data_type: int, what: str) -> np.dtype:
+    """NumPy's type for an ONNX element type; UnsupportedError where the IR has none."""
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(data_type))
+        element_type_from_numpy(dtype)
+    except (KeyError, TypeError):
+        known = data_type in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(data_type) if known else f"number {data_type}"
+        raise UnsupportedError(f"{what} has elements of type {name}") from None
+    return dtype
+
+
+def read_tensor(tensor: TensorProto, folder: Path | None) -> np.ndarray:
+    """The tensor's array, read-only. `folder` is the model's, for external data.
+
+    ModelError where data and shape disagree or external data is out of bounds; UnsupportedError
+    for strings and other element types without a place in the IR.
+    """
+    what = f"tensor {tensor.name!r}" if tensor.name else "a constant"
+    shape = tuple(tensor.dims)
+    if any(size < 0 for size in shape):
+        raise ModelError(f"{what} has a negative size: {shape}")
+    dtype = dtype_of(tensor.data_type, what)
+    if tensor.HasField("segment"):
+        raise UnsupportedError(f"{what} is stored in segments")
+    needed = math.prod(shape) * dtype.itemsize
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _external_array(tensor, folder, what, needed).view(dtype).reshape(shape)
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        if len(raw) != needed:
+            raise ModelError(
+                f"{what} declares shape {shape} of {dtype}, {needed:,} bytes, "
+                f"but holds {len(raw):,} bytes",
+                hint="the file is damaged",
+            )
+        stored = np.frombuffer(raw, dtype.newbyteorder("<"))
+        return stored.astype(dtype, copy=False).reshape(shape)
+    held = sum(len(getattr(tensor, field)) for field in _TYPED_FIELDS)
+    if held != math.prod(shape):
+        raise ModelError(
+            f"{what} declares shape {shape}, {math.prod(shape):,} elements, but holds {held:,}",
+            hint="the file is damaged",
+        )
+    array = numpy_helper.to_array(tensor)
+    array.flags.writeable = False
+    return array
+
+
+def _external_array(
+    tensor: TensorProto, folder: Path | None, what: str, needed: int
+) -> np.ndarray:
+    """The bytes of external data, memory-mapped."""
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    location = fields.get("location", "")
+    if folder is None:
+        raise ModelError(f"{what} lies in {location!r}, but the model has no folder")
+    path = _inside(folder, location, what)
+    offset = _number(fields, "offset", 0, what)
+    length = _number(fields, "length", needed, what)
+    if length != needed:
+        raise ModelError(
+            f"{what} needs {needed:,} bytes, but its external data declares {length:,}",
+            file=location,
+            hint="the file is damaged",
+        )
+    available = path.stat().st_size
+    if offset + length > available:
+        raise ModelError(
+            f"{what} lies at bytes {offset:,} to {offset + length:,}, "
+            f"but the file has {available:,}",
+            file=location,
+            hint="the file is cut off: download it again",
+        )
+    if not length:
+        return np.zeros(0, np.uint8)
+    return np.memmap(path, np.uint8, "r", offset, (length,))
+
+
+def _number(fields: dict[str, str], key: str, default: int, what: str) -> int:
+    text = fields.get(key, "")
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ModelError(f"{what}: {key} of its external data is {text!r}, not a number")
+    return int(text)
+
+
+def _inside(folder: Path, location: str, what: str) -> Path:
+    """The file that `location` names, which must be a plain file inside the model's folder."""
+    parts = PurePosixPath(location).parts
+    is_absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
+    if not location or "\0" in location or is_absolute or ".." in parts or "\\" in location:
+        raise ModelError(
+            f"{what} lies in {location!r}, which is outside of the model's folder",
+            hint="keep external data beside the model",
+        )
+    path = folder
+    for part in parts:
+        path = path / part
+        try:
+            mode = path.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            raise ModelError(
+                f"{what} lies in {location!r}, which is missing",
+                file=location,
+                hint="put the file beside the model",
+            ) from None
+        if stat.S_ISLNK(mode):
+            raise ModelError(
+                f"{what} lies in {location!r}, which leads through a symbolic link",
+                file=location,
+                hint="put the file itself beside the model",
+            )
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ModelError(f"{what} lies in {location!r}, which is no plain file", file=location)
+    return path

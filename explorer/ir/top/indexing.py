@@ -1,0 +1,285 @@
+"""Indexing by data: gather in ONNX's three forms, and scatter_nd.
+
+    top.gather(%table, %ids) {axis = 0}     (30522, 768), (1, 128)  ->  (1, 128, 768)
+
+Negative indices count from the end. In NumPy's meaning an index outside the axis is an error; in
+compiled code it is clamped, so that no data can reach outside a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.definitions import (
+    CHANNELS,
+    clear_padding_channels,
+    common_extents,
+    domain,
+    load_element,
+    load_index,
+    store_element,
+)
+from explorer.ir.types import Dim, Shape, element_type_of, shape_of, static_shape, tensor_type
+
+
+class IndexingOperation(TopOperation):
+    """What they share: the first operand is indexed by the second, an integer tensor."""
+
+    FAMILY: ClassVar[str] = "movement"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    def infer_types(self) -> list[Attribute]:
+        shape = self.result_shape(shape_of(self.operands[0]), shape_of(self.operands[1]))
+        return [tensor_type(element_type_of(self.operands[0]), shape)]
+
+    def result_shape(self, shape: Shape, indices: Shape) -> Shape:
+        """Shape of the result; ValueError where the operands do not fit."""
+        raise NotImplementedError(self.name)
+
+    def define_gather(
+        self,
+        k: KernelBuilder,
+        output: Access,
+        source: Callable[[ScalarBuilder, Sequence[Scalar]], Scalar],
+    ) -> str:
+        """Every element of the result is `source(s, its indices)`, independent of the others."""
+        logical = static_shape(self.results[0])
+        loops = domain(logical)
+
+        def copy(s: ScalarBuilder, *indices: Scalar) -> None:
+            at = indices[: len(logical)]
+            store_element(s, source(s, at), output, at)
+
+        k.nest(loops, copy, parallel=" ".join(loops))
+        if output.rank > CHANNELS:
+            clear_padding_channels(k, output, logical[CHANNELS])
+        return "explicit"
+
+
+def _check_axis(name: str, shape: Shape, axis: int) -> None:
+    if not 0 <= axis < len(shape):
+        raise ValueError(f"{name}: axis {axis} of {shape}: 0 to {len(shape) - 1} expected")
+
+
+def _check_not_empty(name: str, size: Dim, indices: Shape) -> None:
+    if size == 0 and 0 not in indices:
+        raise ValueError(f"{name}: the indexed axis is empty, but there are indices {indices}")
+
+
+@irdl_op_definition
+class GatherOp(IndexingOperation):
+    """Slices of `axis` at the given positions: result (before..., indices..., behind...)."""
+
+    name = "top.gather"
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    output = result_def(TensorType)
+
+    def result_shape(self, shape: Shape, indices: Shape) -> Shape:
+        axis = self.get("axis")
+        _check_axis(self.name, shape, axis)
+        _check_not_empty(self.name, shape[axis], indices)
+        return (*shape[:axis], *indices, *shape[axis + 1 :])
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, indices = operands
+        return (np.take(x, indices, axis=self.get("axis")),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, indices = inputs
+        axis, size = self.get("axis"), static_shape(self.input)[self.get("axis")]
+
+        def source(s: ScalarBuilder, at: Sequence[Scalar]) -> Scalar:
+            behind = axis + indices.rank
+            position = load_index(s, indices, at[axis:behind], size)
+            return load_element(s, x, [*at[:axis], position, *at[behind:]])
+
+        return self.define_gather(k, output, source)
+
+
+@irdl_op_definition
+class GatherElementsOp(IndexingOperation):
+    """y[i, j] = x[indices[i, j], j] for axis 0, and so on; the result has the indices' shape."""
+
+    name = "top.gather_elements"
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    output = result_def(TensorType)
+
+    def result_shape(self, shape: Shape, indices: Shape) -> Shape:
+        axis = self.get("axis")
+        _check_axis(self.name, shape, axis)
+        _check_not_empty(self.name, shape[axis], indices)
+        if len(indices) != len(shape):
+            raise ValueError(f"{self.name}: indices {indices} have another rank than {shape}")
+        for position, (own, size) in enumerate(zip(indices, shape, strict=True)):
+            if position == axis or isinstance(own, str) or isinstance(size, str):
+                continue
+            if own > size:
+                raise ValueError(f"{self.name}: indices {indices} are larger than {shape}")
+        return indices
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, indices = operands
+        axis = self.get("axis")
+        others = tuple(
+            slice(None) if position == axis else slice(size)
+            for position, size in enumerate(indices.shape)
+        )
+        return (np.take_along_axis(x[others], indices, axis),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, indices = inputs
+        axis, size = self.get("axis"), static_shape(self.input)[self.get("axis")]
+
+        def source(s: ScalarBuilder, at: Sequence[Scalar]) -> Scalar:
+            position = load_index(s, indices, at, size)
+            return load_element(s, x, [*at[:axis], position, *at[axis + 1 :]])
+
+        return self.define_gather(k, output, source)
+
+
+@irdl_op_definition
+class GatherNdOp(IndexingOperation):
+    """Slices at coordinates: the last axis of the indices names the first axes of the input.
+
+    x: (batch..., sizes..., rest...), indices: (batch..., places..., number of sizes)
+    -> (batch..., places..., rest...).
+    """
+
+    name = "top.gather_nd"
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    batch_dims = prop_def(IntegerAttr)
+    output = result_def(TensorType)
+
+    def result_shape(self, shape: Shape, indices: Shape) -> Shape:
+        batch, depth = self.get("batch_dims"), indices[-1] if indices else 0
+        if not isinstance(depth, int) or not 0 < depth <= len(shape) - batch:
+            raise ValueError(
+                f"{self.name}: coordinates of {depth} numbers do not fit {shape} with {batch} "
+                "batch dimensions"
+            )
+        return (*indices[:-1], *shape[batch + depth :])
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, indices = operands
+        batch, depth = self.get("batch_dims"), indices.shape[-1]
+        result_shape = (*indices.shape[:-1], *x.shape[batch + depth :])
+        batches = np.ndindex(*x.shape[:batch])
+        slices = [x[b][tuple(np.moveaxis(indices[b], -1, 0))] for b in batches]
+        return (np.array(slices, x.dtype).reshape(result_shape),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, indices = inputs
+        batch, sizes = self.get("batch_dims"), static_shape(self.input)
+        depth, places = indices.shape[-1], indices.rank - 1
+
+        def source(s: ScalarBuilder, at: Sequence[Scalar]) -> Scalar:
+            coordinates = [
+                load_index(s, indices, [*at[:places], s.index(number)], sizes[batch + number])
+                for number in range(depth)
+            ]
+            return load_element(s, x, [*at[:batch], *coordinates, *at[places:]])
+
+        return self.define_gather(k, output, source)
+
+
+@irdl_op_definition
+class ScatterNdOp(IndexingOperation):
+    """A copy of the input with slices replaced at coordinates, one slice of `updates` for each.
+
+    input: (sizes..., rest...), indices: (places..., number of sizes), updates: (places...,
+    rest...). reduction: none (the last of equal coordinates wins), add, mul, max or min.
+    """
+
+    name = "top.scatter_nd"
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    reduction = prop_def(StringAttr)
+    output = result_def(TensorType)
+
+    def result_shape(self, shape: Shape, indices: Shape) -> Shape:
+        if self.get("reduction") not in SCATTER:
+            raise ValueError(
+                f"unknown reduction {self.get('reduction')!r}; known: {', '.join(SCATTER)}"
+            )
+        depth, updates = indices[-1] if indices else 0, shape_of(self.updates)
+        if not isinstance(depth, int) or not 0 < depth <= len(shape):
+            raise ValueError(f"{self.name}: coordinates of {depth} numbers do not fit {shape}")
+        expected = (*indices[:-1], *shape[depth:])
+        fits = len(expected) == len(updates) and all(
+            isinstance(a, str) or isinstance(b, str) or a == b
+            for a, b in zip(expected, updates, strict=True)
+        )
+        if not fits:
+            raise ValueError(f"{self.name}: updates are {updates}, but {expected} is expected")
+        return shape
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, indices, updates = operands
+        result = x.copy()
+        combine, _ = SCATTER[self.get("reduction")]
+        for place in np.ndindex(*indices.shape[:-1]):
+            coordinates = tuple(indices[place])
+            result[coordinates] = combine(result[coordinates], updates[place])
+        return (result,)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """The places are walked in order, since coordinates may repeat; a slice is independent."""
+        x, indices, updates = inputs
+        sizes, depth = static_shape(self.input), indices.shape[-1]
+        _, combine = SCATTER[self.get("reduction")]
+        places = {f"place{i}": size for i, size in enumerate(indices.shape[:-1])} or {"place0": 1}
+        inner = {f"d{i}": size for i, size in enumerate(sizes[depth:])}
+
+        def write(s: ScalarBuilder, *loop_indices: Scalar) -> None:
+            place = list(loop_indices[len(inner) :])[: indices.rank - 1]
+            rest = list(loop_indices[: len(inner)])
+            coordinates = [
+                load_index(s, indices, [*place, s.index(number)], sizes[number])
+                for number in range(depth)
+            ]
+            target = [*coordinates, *rest]
+            value = load_element(s, updates, [*place, *rest])
+            present = load_element(s, output, target)
+            store_element(s, combine(present, value), output, target)
+
+        extents = common_extents(x.shape, output.shape)
+        d = k.dimensions(**domain(extents))
+        k.generic("plain", [x.at(*d)], output.at(*d), lambda s, x: x)
+        k.nest({**inner, **places}, write, parallel=" ".join(inner))
+        if output.rank > CHANNELS:
+            clear_padding_channels(k, output, extents[CHANNELS])
+        return "explicit"
+
+
+SCATTER: dict[
+    str,
+    tuple[
+        Callable[[np.ndarray, np.ndarray], np.ndarray],
+        Callable[[Scalar, Scalar], Scalar],
+    ],
+] = {
+    "none": (lambda present, new: new, lambda present, new: new),
+    "add": (np.add, lambda present, new: present + new),
+    "mul": (np.multiply, lambda present, new: present * new),
+    "max": (np.maximum, lambda present, new: present.maximum(new)),
+    "min": (np.minimum, lambda present, new: present.minimum(new)),
+}
+"""For each reduction the meaning on arrays and on scalars."""

@@ -1,0 +1,565 @@
+"""Movement: the same elements in another shape, order or place.
+
+    reshape, transpose, concat, slice, pad, expand
+
+None computes anything; each definition is a copy whose subscripts say where elements go. What is
+not known before the model runs (a shape or bounds that are computed) is an optional operand,
+which a pass replaces by properties once it is constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.definitions import (
+    CHANNELS,
+    clear_padding_channels,
+    common_extents,
+    domain,
+    load_element,
+    store_element,
+)
+from explorer.ir.top.dimensions import UNKNOWN, plus, reshaped, sum_of
+from explorer.ir.top.elementwise import broadcast_shapes
+from explorer.ir.types import (
+    Dim,
+    Shape,
+    element_type_of,
+    format_shape,
+    is_static,
+    layout_of,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
+
+TO_THE_END = 2**63 - 1
+
+
+class MovementOperation(TopOperation):
+    """What they share: finite stays finite, and the result has the first operand's element type."""
+
+    FAMILY: ClassVar[str] = "movement"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    def infer_types(self) -> list[Attribute]:
+        return [tensor_type(element_type_of(self.operands[0]), self.result_shape())]
+
+    def result_shape(self) -> Shape:
+        """Shape of the result; ValueError where operands and properties do not fit."""
+        raise NotImplementedError(self.name)
+
+    def declared_or_unknown(self, rank: Dim) -> Shape:
+        """For operands that are only known when the model runs: what was declared, else "?"."""
+        if self.results:
+            return shape_of(self.results[0])
+        if not isinstance(rank, int):
+            raise ValueError(f"{self.name}: not even the rank of the result is known")
+        return (UNKNOWN,) * rank
+
+    @property
+    def has_plain_buffers(self) -> bool:
+        """Static operand and result whose buffers hold their elements densely, in order."""
+        ends = (self.operands[0], self.results[0])
+        return all(is_static(v) and layout_of(v).is_plain for v in ends)
+
+
+@irdl_op_definition
+class ReshapeOp(MovementOperation):
+    """The same elements, in row-major order, under another shape.
+
+    shape: the result's sizes, at most one -1 (what remains). Or the operand `target`, an i64
+    vector by ONNX's rules: 0 copies the input's size unless `allow_zero`.
+    """
+
+    name = "top.reshape"
+
+    input = operand_def(TensorType)
+    target = opt_operand_def(TensorType)
+    shape = opt_prop_def(DenseArrayBase)
+    allow_zero = opt_prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    @property
+    def is_view(self) -> bool:
+        return self.has_plain_buffers
+
+    def result_shape(self) -> Shape:
+        if self.target is not None:
+            return self.declared_or_unknown(shape_of(self.target)[0])
+        return reshaped(shape_of(self.input), self._sizes())
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *rest = operands
+        if not rest:
+            return (x.reshape(self._sizes()),)
+        copies = not self.get("allow_zero", False)
+        sizes = [
+            x.shape[axis] if size == 0 and copies else int(size)
+            for axis, size in enumerate(rest[0])
+        ]
+        return (x.reshape(sizes),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """Loops over the pieces that both shapes consist of, so that subscripts stay linear."""
+        (x,) = inputs
+        source, target = static_shape(self.input), static_shape(self.output)
+        pieces = common_pieces(source, target)
+        if pieces is None:
+            _define_flat_copy(k, x, source, output, target)
+        else:
+            d = k.dimensions(**{f"d{i}": size for i, size in enumerate(pieces or [1])})
+            read = x.at(*joined_subscripts(source, pieces, d))
+            k.generic("plain", [read], output.at(*joined_subscripts(target, pieces, d)), _same)
+        if output.rank > CHANNELS:
+            clear_padding_channels(k, output, target[CHANNELS])
+        return "copy"
+
+    def _sizes(self) -> tuple[int, ...]:
+        return self.get("shape", ())
+
+    def label(self) -> str:
+        return "reshape"
+
+
+def common_pieces(source: Sequence[int], target: Sequence[int]) -> list[int] | None:
+    """Factors of which both shapes' dimensions are products; None where there are none.
+
+    (4, 6) and (8, 3) consist of 4 x 2 x 3, (4, 6) and (3, 8) of nothing in common.
+    """
+    if 0 in source:
+        return None
+    cuts = sorted(
+        {prod(shape[axis:]) for shape in (source, target) for axis in range(len(shape))} - {1}
+    )
+    pieces, previous = [], 1
+    for cut in cuts:
+        if cut % previous:
+            return None
+        pieces.append(cut // previous)
+        previous = cut
+    return pieces[::-1]
+
+
+def joined_subscripts(
+    shape: Sequence[int], pieces: Sequence[int], indices: Sequence[AffineExpr]
+) -> list[Subscript]:
+    """A shape's subscripts from the indices of its pieces: (4 x 2, 3) -> [d0 * 2 + d1, d2]."""
+    remaining = list(zip(pieces, indices, strict=False))
+    subscripts: list[Subscript] = []
+    for size in reversed(shape):
+        subscript: Subscript = 0
+        stride = 1
+        while stride < size:
+            extent, index = remaining.pop()
+            term = index * stride if stride > 1 else index
+            subscript = term if isinstance(subscript, int) else term + subscript
+            stride *= extent
+        subscripts.append(subscript)
+    return subscripts[::-1]
+
+
+def _define_flat_copy(
+    k: KernelBuilder,
+    x: Access,
+    source: Sequence[int],
+    output: Access,
+    target: Sequence[int],
+) -> None:
+    """Element by element in row-major order, subscripts by division."""
+
+    def position(s: ScalarBuilder, flat: Scalar, shape: Sequence[int]) -> list[Scalar]:
+        indices = []
+        for axis, size in enumerate(shape):
+            quotient = flat / s.index(prod(shape[axis + 1 :]) or 1)
+            indices.append(quotient.remainder(s.index(size)) if axis else quotient)
+        return indices
+
+    def copy(s: ScalarBuilder, flat: Scalar) -> None:
+        value = load_element(s, x, position(s, flat, source))
+        store_element(s, value, output, position(s, flat, target))
+
+    k.nest({"d0": prod(source)}, copy, parallel="d0")
+
+
+@irdl_op_definition
+class TransposeOp(MovementOperation):
+    """Axes in another order: axis a of the result is axis permutation[a] of the input."""
+
+    name = "top.transpose"
+
+    input = operand_def(TensorType)
+    permutation = prop_def(DenseArrayBase)
+    output = result_def(TensorType)
+
+    @property
+    def is_view(self) -> bool:
+        """Moving axes of extent 1 moves no element."""
+        if not self.has_plain_buffers:
+            return False
+        sizes = static_shape(self.input)
+        order = [axis for axis in self.get("permutation") if sizes[axis] != 1]
+        return order == sorted(order)
+
+    def result_shape(self) -> Shape:
+        shape, permutation = shape_of(self.input), self.get("permutation")
+        if sorted(permutation) != list(range(len(shape))):
+            raise ValueError(f"{list(permutation)} is no order of the axes of {shape}")
+        return tuple(shape[axis] for axis in permutation)
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.transpose(operands[0], self.get("permutation")),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        (x,) = inputs
+        permutation = self.get("permutation")
+        extents = common_extents([x.shape[axis] for axis in permutation], output.shape)
+        d = k.dimensions(**domain(extents))
+        source = [d[permutation.index(axis)] for axis in range(x.rank)]
+        k.generic("plain", [x.at(*source)], output.at(*d), _same)
+        _clear_behind(k, output, extents)
+        return "copy"
+
+    def label(self) -> str:
+        return f"transpose {', '.join(map(str, self.get('permutation')))}"
+
+
+@irdl_op_definition
+class ConcatOp(MovementOperation):
+    """All inputs one behind the other along an axis."""
+
+    name = "top.concat"
+
+    inputs = var_operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    output = result_def(TensorType)
+
+    def result_shape(self) -> Shape:
+        shapes, axis = [shape_of(o) for o in self.operands], self.get("axis")
+        if not shapes:
+            raise ValueError("nothing to concatenate")
+        rank = len(shapes[0])
+        if not 0 <= axis < rank or any(len(shape) != rank for shape in shapes):
+            raise ValueError(f"{shapes} cannot be joined along axis {axis}")
+        result = []
+        for position, sizes in enumerate(zip(*shapes, strict=True)):
+            numbers = {size for size in sizes if isinstance(size, int)}
+            if position == axis:
+                result.append(sum_of(sizes))
+            elif len(numbers) > 1:
+                raise ValueError(f"{shapes} cannot be joined along axis {axis}: axis {position}")
+            else:
+                result.append(numbers.pop() if numbers else sizes[0])
+        return tuple(result)
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.concatenate(operands, axis=self.get("axis")),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        axis, offset = self.get("axis"), 0
+        covered = list(output.shape)
+        for access, operand in zip(inputs, self.operands, strict=True):
+            extents = common_extents(access.shape, output.shape)
+            extents[axis] = static_shape(operand)[axis]
+            if extents[axis] == 0:
+                continue
+            d = k.dimensions(**domain(extents))
+            target = [s + offset if a == axis and offset else s for a, s in enumerate(d)]
+            k.generic("plain", [access.at(*d)], output.at(*target), _same)
+            offset += extents[axis]
+            covered = common_extents(covered, extents)
+        covered[axis] = offset
+        _clear_behind(k, output, covered)
+        return "copy"
+
+
+@irdl_op_definition
+class SliceOp(MovementOperation):
+    """Every step-th element between start and stop of each axis.
+
+    starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
+    slices (negative: from the end; beyond the end: the end). With a negative step a stop of -1
+    means "before element 0", as in `range`. Or the operands starts_value, stops_value and
+    steps_value with ONNX's rules, for the property `axes`.
+    """
+
+    name = "top.slice"
+
+    input = operand_def(TensorType)
+    starts_value = opt_operand_def(TensorType)
+    stops_value = opt_operand_def(TensorType)
+    steps_value = opt_operand_def(TensorType)
+    starts = opt_prop_def(DenseArrayBase)
+    stops = opt_prop_def(DenseArrayBase)
+    steps = opt_prop_def(DenseArrayBase)
+    axes = opt_prop_def(DenseArrayBase)
+    output = result_def(TensorType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def is_static_slice(self) -> bool:
+        """Bounds are properties."""
+        return self.starts_value is None
+
+    def ranges(self, shape: Sequence[int]) -> list[range]:
+        """The positions that are taken from each axis; property form only."""
+        bounds = zip(shape, self.get("starts"), self.get("stops"), self.get("steps"), strict=True)
+        return [slice_range(size, start, stop, step) for size, start, stop, step in bounds]
+
+    def result_shape(self) -> Shape:
+        shape = shape_of(self.input)
+        if not self.is_static_slice:
+            return self._dynamic_shape(shape)
+        bounds = [self.get("starts", ()), self.get("stops", ()), self.get("steps", ())]
+        if any(len(b) != len(shape) for b in bounds) or 0 in bounds[2]:
+            raise ValueError(
+                f"slice of {shape}: a start, a stop and a step other than 0 for each axis "
+                f"expected, not {bounds}"
+            )
+        return tuple(_sliced(size, *b) for size, *b in zip(shape, *bounds, strict=True))
+
+    def _dynamic_shape(self, shape: Shape) -> Shape:
+        """Axes that are not sliced keep their size."""
+        if self.results:
+            return shape_of(self.results[0])
+        axes = self.get("axes", ())
+        return tuple(UNKNOWN if axis in axes else size for axis, size in enumerate(shape))
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *rest = operands
+        if self.is_static_slice:
+            ranges = self.ranges(x.shape)
+        else:
+            ranges = self._dynamic_ranges(x.shape, rest)
+        return (x[np.ix_(*ranges)] if ranges else x,)
+
+    def _dynamic_ranges(self, shape: Sequence[int], rest: Sequence[np.ndarray]) -> list[range]:
+        ranges = [range(size) for size in shape]
+        steps = rest[2] if self.steps_value is not None else np.ones_like(rest[0])
+        for axis, start, stop, step in zip(self.get("axes"), rest[0], rest[1], steps, strict=True):
+            ranges[axis] = onnx_slice_range(shape[axis], int(start), int(stop), int(step))
+        return ranges
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        if not self.is_static_slice:
+            raise NotImplementedError("a slice whose bounds are computed has no compiled form")
+        (x,) = inputs
+        ranges = self.ranges(static_shape(self.input))
+        # Axes that are taken from the beginning may be copied with their padding channels.
+        extents = [
+            min(own, result) if (r.start, r.step) == (0, 1) else len(r)
+            for own, result, r in zip(x.shape, output.shape, ranges, strict=True)
+        ]
+        d = k.dimensions(**domain(extents))
+        source = [_affine(index, r.step, r.start) for index, r in zip(d, ranges, strict=False)]
+        k.generic("plain", [x.at(*source)], output.at(*d), _same)
+        _clear_behind(k, output, extents)
+        return "copy"
+
+
+def slice_range(size: int, start: int, stop: int, step: int) -> range:
+    """Positions of a slice in the property form, kept inside an axis of `size` elements."""
+    if start < 0:
+        start += size
+    if step < 0:
+        return range(min(start, size - 1), max(stop, -1), step)
+    if stop < 0:
+        stop += size
+    start = min(max(start, 0), size)
+    return range(start, min(max(stop, start), size), step)
+
+
+def onnx_slice_range(size: int, start: int, stop: int, step: int) -> range:
+    """Positions of a slice by ONNX's rules: bounds count from the end if negative, then clamp."""
+    start += size if start < 0 else 0
+    stop += size if stop < 0 else 0
+    if step > 0:
+        return range(min(max(start, 0), size), min(max(stop, 0), size), step)
+    return range(min(max(start, 0), size - 1), min(max(stop, -1), size - 1), step)
+
+
+def _sliced(size: Dim, start: int, stop: int, step: int) -> Dim:
+    """Size of a sliced axis; of a symbolic one it is assumed that it reaches beyond the bounds."""
+    if isinstance(size, int):
+        return len(slice_range(size, start, stop, step))
+    if step == 1 and stop == TO_THE_END:
+        return plus(size, -start) if start >= 0 else -start
+    if step == 1 and start >= 0 and stop < 0:
+        return plus(size, stop - start)
+    if stop >= 0 and start >= 0 and stop != TO_THE_END:
+        return len(range(start, stop, step))
+    return UNKNOWN
+
+
+def _affine(index: AffineExpr, factor: int, offset: int) -> Subscript:
+    scaled = index * factor if factor != 1 else index
+    return scaled + offset if offset else scaled
+
+
+@irdl_op_definition
+class PadOp(MovementOperation):
+    """Elements of `value` before (low), behind (high) and between (interior) those of each axis.
+
+    As XLA's pad, without negative numbers. Or the operand `amounts`, an i64 vector of all begins,
+    then all ends.
+    """
+
+    name = "top.pad"
+
+    input = operand_def(TensorType)
+    amounts = opt_operand_def(TensorType)
+    low = opt_prop_def(DenseArrayBase)
+    high = opt_prop_def(DenseArrayBase)
+    interior = opt_prop_def(DenseArrayBase)
+    value = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    @property
+    def keeps_finite(self) -> bool:
+        return bool(np.isfinite(self.get("value")))
+
+    def result_shape(self) -> Shape:
+        shape = shape_of(self.input)
+        if self.amounts is not None:
+            return self.declared_or_unknown(len(shape))
+        low, high, interior = self._properties()
+        if any(len(n) != len(shape) or min(n, default=0) < 0 for n in (low, high, interior)):
+            raise ValueError(
+                f"pad of {shape}: low {list(low)}, high {list(high)} and interior {list(interior)} "
+                "need a number of 0 or more for each axis"
+            )
+        return tuple(
+            plus(_spread(size, between), before + after)
+            for size, before, after, between in zip(shape, low, high, interior, strict=True)
+        )
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *rest = operands
+        if rest:
+            begins, ends = np.split(rest[0], 2)
+            low, high = begins.tolist(), ends.tolist()
+            interior = [0] * x.ndim
+        else:
+            low, high, interior = self._properties()
+        spread = [
+            max((size - 1) * (between + 1) + 1, 0) if size else 0
+            for size, between in zip(x.shape, interior, strict=True)
+        ]
+        shape = [a + s + b for a, s, b in zip(low, spread, high, strict=True)]
+        result = np.full(shape, self.get("value"), x.dtype)
+        places = zip(low, spread, interior, strict=True)
+        result[tuple(slice(a, a + s, between + 1) for a, s, between in places)] = x
+        return (result,)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        if self.amounts is not None:
+            raise NotImplementedError("a pad whose amounts are computed has no compiled form")
+        (x,) = inputs
+        low, _, interior = self._properties()
+        value = self.get("value")
+        d = k.dimensions(**domain(output.shape))
+        k.generic("plain", [], output.at(*d), lambda s: s.constant(value))
+        extents = list(static_shape(self.input))
+        d = k.dimensions(**domain(extents))
+        target = [
+            _affine(index, between + 1, before)
+            for index, between, before in zip(d, interior, low, strict=False)
+        ]
+        k.generic("plain", [x.at(*d)], output.at(*target), _same)
+        return "copy"
+
+    def _properties(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        rank = len(shape_of(self.input))
+        return (
+            self.get("low", ()),
+            self.get("high", ()),
+            self.get("interior", (0,) * rank),
+        )
+
+
+def _spread(size: Dim, between: int) -> Dim:
+    """Elements that an axis takes with `between` new ones after each but the last."""
+    if not between or size == UNKNOWN:
+        return size
+    if isinstance(size, int):
+        return (size - 1) * (between + 1) + 1 if size else 0
+    return f"({size})*{between + 1}-{between}"
+
+
+@irdl_op_definition
+class ExpandOp(MovementOperation):
+    """Repeats elements so that input and `shape` broadcast to one another, as ONNX's Expand.
+
+    shape: a property, or the operand `target` (an i64 vector).
+    """
+
+    name = "top.expand"
+
+    input = operand_def(TensorType)
+    target = opt_operand_def(TensorType)
+    shape = opt_prop_def(DenseArrayBase)
+    output = result_def(TensorType)
+
+    @property
+    def is_view(self) -> bool:
+        """Nothing is repeated, at most axes of extent 1 are put in front."""
+        if not self.has_plain_buffers:
+            return False
+        return prod(static_shape(self.input)) == prod(static_shape(self.output))
+
+    def result_shape(self) -> Shape:
+        shape = shape_of(self.input)
+        if self.target is None:
+            return broadcast_shapes(shape, self.get("shape", ()))
+        length = shape_of(self.target)[0]
+        rank = max(length, len(shape)) if isinstance(length, int) else length
+        return self.declared_or_unknown(rank)
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *rest = operands
+        target = tuple(int(size) for size in rest[0]) if rest else self.get("shape", ())
+        return (np.broadcast_to(x, np.broadcast_shapes(x.shape, target)),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        (x,) = inputs
+        own = [1] * (output.rank - x.rank) + list(x.shape)
+        extents = [
+            result if size == 1 else min(size, result)
+            for size, result in zip(own, output.shape, strict=True)
+        ]
+        d = k.dimensions(**domain(extents))
+        k.generic("plain", [x.broadcast(d)], output.at(*d), _same)
+        _clear_behind(k, output, extents)
+        return "copy"
+
+    def label(self) -> str:
+        return f"expand to {format_shape(shape_of(self.output))}"
+
+
+def _same(s: ScalarBuilder, x: Scalar) -> Scalar:
+    return x
+
+
+def _clear_behind(k: KernelBuilder, output: Access, covered: Sequence[int]) -> None:
+    if output.rank > CHANNELS:
+        clear_padding_channels(k, output, covered[CHANNELS])

@@ -1,0 +1,419 @@
+"""Normalizations: softmax, batch, layer, instance and local response normalization.
+
+    layer_norm   y = (x - mean(x)) / sqrt(variance(x) + epsilon) * scale + shift
+
+Each definition is a short list of statements: statistics into scratch buffers, then the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+)
+
+from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.definitions import (
+    CHANNELS,
+    clear_padding_channels,
+    common_extents,
+    domain,
+    element_type,
+    scratch,
+)
+from explorer.ir.top.elementwise import broadcast_shapes
+from explorer.ir.top.reduction import ReductionDomain, reduced_shape
+from explorer.ir.types import Shape, element_type_of, shape_of, static_shape, tensor_type
+
+Read = tuple[Buffer, Sequence[Subscript]]
+
+
+class NormalizationOperation(TopOperation):
+    """What they share: the result has the input's type; the input is the first operand."""
+
+    FAMILY: ClassVar[str] = "normalization"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    def infer_types(self) -> list[Attribute]:
+        self.check(shape_of(self.operands[0]))
+        return [tensor_type(element_type_of(self.operands[0]), shape_of(self.operands[0]))]
+
+    def check(self, shape: Shape) -> None:
+        """ValueError where operands or properties do not fit an input of that shape."""
+        raise NotImplementedError(self.name)
+
+    def check_per_channel(self, shape: Shape) -> None:
+        """All operands but the first are vectors with one number per channel."""
+        if len(shape) < 2:
+            raise ValueError(f"{self.name} needs (N, C, ...), not {shape}")
+        for operand in self.operands[1:]:
+            own = shape_of(operand)
+            if len(own) != 1 or not _may_agree(own[0], shape[CHANNELS]):
+                raise ValueError(f"{self.name} of {shape}: one number per channel, not {own}")
+
+
+def _may_agree(a: int | str, b: int | str) -> bool:
+    return isinstance(a, str) or isinstance(b, str) or a == b
+
+
+def _in_float32_or_wider(x: np.ndarray) -> np.ndarray:
+    """Statistics of half-precision numbers are computed in single precision."""
+    return x.astype(np.promote_types(x.dtype, np.float32))
+
+
+@irdl_op_definition
+class SoftmaxOp(NormalizationOperation):
+    """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
+
+    name = "top.softmax"
+
+    input = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    logarithm = prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        reduced_shape(shape, (self.get("axis"),), True)
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        axis = self.get("axis")
+        with np.errstate(all="ignore"):
+            shifted = x - np.max(x, axis=axis, keepdims=True)
+            total = np.sum(np.exp(shifted), axis=axis, keepdims=True)
+            if self.get("logarithm"):
+                return (shifted - np.log(total),)
+            return (np.exp(shifted) / total,)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        (x,) = inputs
+        logarithm = self.get("logarithm")
+        statistics = _Statistics(k, self, (self.get("axis"),), x, output)
+        greatest = statistics.reduce("greatest", -np.inf, [], lambda s, x, m: m.maximum(x))
+        if logarithm:
+            total = statistics.reduce(
+                "total", 0, [greatest], lambda s, x, m, t: t + (x - m).unary(math.ExpOp)
+            )
+            statistics.combine([greatest, total], lambda s, x, m, t: x - m - t.unary(math.LogOp))
+        else:
+            statistics.combine([greatest], lambda s, x, m: (x - m).unary(math.ExpOp))
+            total = statistics.reduce("total", 0, [], lambda s, e, t: t + e, of=output)
+            statistics.combine([total], lambda s, e, t: e / t, of=output)
+        statistics.clear_padding()
+        return "reduce"
+
+    def label(self) -> str:
+        return "log softmax" if self.get("logarithm") else "softmax"
+
+
+class _Statistics:
+    """Statements that reduce some axes into scratch buffers and use these on every element."""
+
+    def __init__(
+        self, k: KernelBuilder, op: TopOperation, axes: tuple[int, ...], x: Access, output: Access
+    ):
+        self.k, self.x, self.output = k, x, output
+        self.loops = ReductionDomain.of(op, axes, True, x, output)
+        self.outer = len(self.loops.outer_loops)
+        extents = {**self.loops.outer, **self.loops.inner}
+        names = list(domain([1] * x.rank))
+        self.extents = [extents[name] for name in names]
+
+    def reduce(
+        self,
+        name: str,
+        start: float,
+        reads: Sequence[Access],
+        step: Callable[..., Scalar],
+        of: Access | None = None,
+    ) -> Access:
+        """A scratch buffer over the kept axes; `step(s, x, *reads, so far)`."""
+        k, loops = self.k, self.loops
+        shape = tuple(loops.outer_loops.values())
+        target = scratch(k, name, shape, element_type(self.output))
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("plain", [], target.at(*d), lambda s: s.constant(start))
+        d = k.dimensions(**loops.all_loops)
+        outer = d[: self.outer]
+        k.generic(
+            "plain",
+            [(of or self.x).at(*loops.input_subscripts(d)), *[r.at(*outer) for r in reads]],
+            target.at(*outer),
+            step,
+            reductions=loops.reductions,
+            accumulates=True,
+        )
+        return target
+
+    def combine(
+        self,
+        reads: Sequence[Access],
+        body: Callable[..., Scalar],
+        of: Access | None = None,
+        parameters: Callable[[Sequence[AffineExpr]], Sequence[Read]] = lambda d: (),
+    ) -> None:
+        """The output from every element, the statistics and `parameters(subscripts)`."""
+        loops = self.loops
+        d = self.k.dimensions(**loops.all_loops)
+        subscripts = loops.input_subscripts(d)
+        self.k.generic(
+            "plain",
+            [
+                (of or self.x).at(*subscripts),
+                *[r.at(*d[: self.outer]) for r in reads],
+                *parameters(subscripts),
+            ],
+            self.output.at(*subscripts),
+            body,
+        )
+
+    def mean_and_variance(self) -> tuple[Access, Access]:
+        """Sums of x and of (x - mean)², both still to be divided by the count."""
+        count = self.loops.count
+        total = self.reduce("total", 0, [], lambda s, x, t: t + x)
+
+        def squares(s: ScalarBuilder, x: Scalar, t: Scalar, q: Scalar) -> Scalar:
+            centered = x - t / count
+            return q + centered * centered
+
+        return total, self.reduce("squares", 0, [total], squares)
+
+    def normalized(self, x: Scalar, total: Scalar, squares: Scalar, epsilon: float) -> Scalar:
+        count = self.loops.count
+        deviation = (squares / count + epsilon).unary(math.SqrtOp)
+        return (x - total / count) / deviation
+
+    def clear_padding(self) -> None:
+        if self.output.rank > CHANNELS:
+            clear_padding_channels(self.k, self.output, self.extents[CHANNELS])
+
+
+def _normalize(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
+    wide = _in_float32_or_wider(x)
+    mean = np.mean(wide, axis=axes, keepdims=True)
+    variance = np.mean((wide - mean) ** 2, axis=axes, keepdims=True)
+    return (wide - mean) / np.sqrt(variance + wide.dtype.type(epsilon))
+
+
+@irdl_op_definition
+class BatchNormOp(NormalizationOperation):
+    """(x - mean) / sqrt(variance + epsilon) * scale + shift, with given statistics per channel."""
+
+    name = "top.batch_norm"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    shift = operand_def(TensorType)
+    mean = operand_def(TensorType)
+    variance = operand_def(TensorType)
+    epsilon = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        self.check_per_channel(shape)
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *parameters = operands
+        scale, shift, mean, variance = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parameters)
+        deviation = np.sqrt(variance + variance.dtype.type(self.get("epsilon")))
+        return (((x - mean) / deviation * scale + shift).astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, *parameters = inputs
+        epsilon = self.get("epsilon")
+        extents = common_extents(x.shape, output.shape)
+        extents[CHANNELS] = min(extents[CHANNELS], *[p.shape[0] for p in parameters])
+
+        def body(
+            s: ScalarBuilder, x: Scalar, scale: Scalar, shift: Scalar, mean: Scalar, var: Scalar
+        ) -> Scalar:
+            return (x - mean) / (var + epsilon).unary(math.SqrtOp) * scale + shift
+
+        d = k.dimensions(**domain(extents))
+        reads = [x.at(*d), *[p.at(d[CHANNELS]) for p in parameters]]
+        k.generic("plain", reads, output.at(*d), body)
+        clear_padding_channels(k, output, extents[CHANNELS])
+        return "elementwise"
+
+
+@irdl_op_definition
+class LayerNormOp(NormalizationOperation):
+    """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input."""
+
+    name = "top.layer_norm"
+
+    input = operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    shift = opt_operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    epsilon = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def check(self, shape: Shape) -> None:
+        reduced_shape(shape, (self.get("axis"),), True)
+        for operand in self.operands[1:]:
+            if broadcast_shapes(shape, shape_of(operand)) != shape:
+                raise ValueError(
+                    f"scale or shift {shape_of(operand)} does not broadcast to {shape}"
+                )
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, scale, shift = self._split(operands)
+        result = _normalize(x, tuple(range(self.get("axis"), x.ndim)), self.get("epsilon"))
+        if scale is not None:
+            result = result * scale
+        if shift is not None:
+            result = result + shift
+        return (result.astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, scale, shift = self._split(inputs)
+        axes = tuple(range(self.get("axis"), x.rank))
+        statistics = _Statistics(k, self, axes, x, output)
+        total, squares = statistics.mean_and_variance()
+        epsilon = self.get("epsilon")
+
+        def body(s: ScalarBuilder, x: Scalar, t: Scalar, q: Scalar, *rest: Scalar) -> Scalar:
+            others = list(rest)
+            result = statistics.normalized(x, t, q, epsilon)
+            if scale is not None:
+                result = result * others.pop(0)
+            return result + others.pop(0) if shift is not None else result
+
+        statistics.combine(
+            [total, squares],
+            body,
+            parameters=lambda d: [p.broadcast(d) for p in (scale, shift) if p is not None],
+        )
+        statistics.clear_padding()
+        return "reduce"
+
+    def _split(self, operands: Sequence) -> tuple:
+        """(input, scale or None, shift or None), of whatever type is given."""
+        first, *rest = operands
+        scale = rest.pop(0) if self.scale is not None else None
+        return first, scale, rest.pop(0) if self.shift is not None else None
+
+
+@irdl_op_definition
+class InstanceNormOp(NormalizationOperation):
+    """Normalizes each channel of each image over its spatial axes; scale and shift per channel."""
+
+    name = "top.instance_norm"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    shift = operand_def(TensorType)
+    epsilon = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        self.check_per_channel(shape)
+        if len(shape) < 3:
+            raise ValueError(f"{self.name} needs spatial axes (N, C, ...), not {shape}")
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *parameters = operands
+        scale, shift = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parameters)
+        result = _normalize(x, tuple(range(2, x.ndim)), self.get("epsilon"))
+        return ((result * scale + shift).astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, scale, shift = inputs
+        statistics = _Statistics(k, self, tuple(range(2, x.rank)), x, output)
+        total, squares = statistics.mean_and_variance()
+        epsilon = self.get("epsilon")
+        statistics.combine(
+            [total, squares],
+            lambda s, x, t, q, a, b: statistics.normalized(x, t, q, epsilon) * a + b,
+            parameters=lambda d: [scale.at(d[CHANNELS]), shift.at(d[CHANNELS])],
+        )
+        statistics.clear_padding()
+        return "reduce"
+
+
+@irdl_op_definition
+class LocalResponseNormOp(NormalizationOperation):
+    """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta.
+
+    AlexNet's normalization (Krizhevsky et al., 2012, section 3.3) in ONNX's form: the window
+    reaches (size - 1) // 2 channels back and size // 2 ahead.
+    """
+
+    name = "top.local_response_norm"
+
+    input = operand_def(TensorType)
+    size = prop_def(IntegerAttr)
+    alpha = prop_def(FloatAttr)
+    beta = prop_def(FloatAttr)
+    bias = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        if len(shape) < 2 or self.get("size") < 1:
+            raise ValueError(f"{self.name} of {shape} over {self.get('size')} channels")
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        size, channels = self.get("size"), x.shape[CHANNELS]
+        widths = [(0, 0)] * x.ndim
+        widths[CHANNELS] = ((size - 1) // 2, size // 2)
+        squares = np.pad(x * x, widths)
+        total = sum(squares[:, offset : offset + channels] for offset in range(size))
+        factor = self.get("bias") + self.get("alpha") / size * total
+        return ((x / factor ** self.get("beta")).astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """Squares go into scratch with empty channels at both ends, which the window may read."""
+        (x,) = inputs
+        size = self.get("size")
+        bias, alpha, beta = self.get("bias"), self.get("alpha"), self.get("beta")
+        extents = common_extents(x.shape, output.shape)
+        extents[CHANNELS] = static_shape(self.input)[CHANNELS]
+        wide = list(extents)
+        wide[CHANNELS] += size - 1
+        squares = scratch(k, "squares", wide, element_type(output))
+        total = scratch(k, "total", extents, element_type(output))
+
+        def moved(d: Sequence[AffineExpr], distance: Subscript) -> list[Subscript]:
+            return [s + distance if axis == CHANNELS else s for axis, s in enumerate(d)]
+
+        d = k.dimensions(**domain(wide))
+        k.generic("plain", [], squares.at(*d), lambda s: s.constant(0))
+        d = k.dimensions(**domain(extents))
+        before = (size - 1) // 2
+        k.generic("plain", [x.at(*d)], squares.at(*moved(d, before)), lambda s, x: x * x)
+        k.generic("plain", [], total.at(*d), lambda s: s.constant(0))
+        d = k.dimensions(**domain(extents), r=size)
+        k.generic(
+            "plain",
+            [squares.at(*moved(d[:-1], d[-1]))],
+            total.at(*d[:-1]),
+            lambda s, x, t: t + x,
+            reductions="r",
+            accumulates=True,
+        )
+        d = k.dimensions(**domain(extents))
+        k.generic(
+            "plain",
+            [x.at(*d), total.at(*d)],
+            output.at(*d),
+            lambda s, x, t: x / (t * (alpha / size) + bias).power(s.constant(beta)),
+        )
+        clear_padding_channels(k, output, extents[CHANNELS])
+        return "reduce"

@@ -1,0 +1,580 @@
+"""Reductions: over axes, the position of an extremum, running sums, the k best.
+
+    top.reduce {kind = "mean", axes = [2, 3]}    (1, 16, 8, 8)  ->  (1, 16, 1, 1)
+
+The kinds of `top.reduce` state their NumPy meaning and their three scalar pieces side by side:
+start value, step, and what is done at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.definitions import (
+    CHANNELS,
+    clear_padding_channels,
+    common_extents,
+    domain,
+    element_type,
+    highest,
+    load_element,
+    load_index,
+    loop_names,
+    lowest,
+    scratch,
+    store_element,
+)
+from explorer.ir.top.elementwise import apply_unary
+from explorer.ir.types import Shape, element_type_of, shape_of, static_shape, tensor_type
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ReductionKind:
+    """`meaning(x, axes, keepdims)` on arrays; the rest on scalars, y being the result so far.
+
+    start: the first y, from the element type; step: y after one more element x; finish: the
+    result from the last y and the number of elements.
+    """
+
+    meaning: Callable[[np.ndarray, Axes, bool], np.ndarray]
+    start: Callable[[Attribute], float]
+    step: Callable[[ScalarBuilder, Scalar, Scalar], Scalar]
+    finish: Callable[[Scalar, int], Scalar] | None = None
+    keeps_finite: bool = True
+
+
+def _sum(x: np.ndarray, axes: Axes, keepdims: bool) -> np.ndarray:
+    return np.sum(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+
+def _mean(x: np.ndarray, axes: Axes, keepdims: bool) -> np.ndarray:
+    """Integers truncate towards zero, as in C."""
+    if np.issubdtype(x.dtype, np.floating):
+        return np.mean(x, axis=axes, keepdims=keepdims)
+    total = np.sum(x, axis=axes, keepdims=keepdims)
+    count = x.size // max(total.size, 1)
+    return np.sign(total) * (np.abs(total) // count)
+
+
+def _log_sum_exp(x: np.ndarray, axes: Axes, keepdims: bool) -> np.ndarray:
+    """log(sum(exp(x))) = m + log(sum(exp(x - m))) with the maximum m, which never overflows."""
+    greatest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(greatest), greatest, 0)
+    result = np.log(np.sum(np.exp(x - shift), axis=axes, keepdims=True)) + shift
+    return result if keepdims else np.squeeze(result, axes)
+
+
+REDUCTIONS: dict[str, ReductionKind] = {
+    "sum": ReductionKind(_sum, lambda t: 0, lambda s, y, x: y + x),
+    "mean": ReductionKind(_mean, lambda t: 0, lambda s, y, x: y + x, lambda y, count: y / count),
+    "max": ReductionKind(
+        lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep),
+        lowest,
+        lambda s, y, x: y.maximum(x),
+    ),
+    "min": ReductionKind(
+        lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep),
+        highest,
+        lambda s, y, x: y.minimum(x),
+    ),
+    "prod": ReductionKind(
+        lambda x, axes, keep: np.prod(x, axis=axes, keepdims=keep, dtype=x.dtype),
+        lambda t: 1,
+        lambda s, y, x: y * x,
+    ),
+    "l1": ReductionKind(
+        lambda x, axes, keep: _sum(np.abs(x), axes, keep),
+        lambda t: 0,
+        lambda s, y, x: y + apply_unary(s, "abs", x, 0, 0),
+    ),
+    "l2": ReductionKind(
+        lambda x, axes, keep: np.sqrt(_sum(x * x, axes, keep)),
+        lambda t: 0,
+        lambda s, y, x: y + x * x,
+        lambda y, count: y.unary(math.SqrtOp),
+    ),
+    "sum_square": ReductionKind(
+        lambda x, axes, keep: _sum(x * x, axes, keep),
+        lambda t: 0,
+        lambda s, y, x: y + x * x,
+    ),
+    "log_sum": ReductionKind(
+        lambda x, axes, keep: np.log(_sum(x, axes, keep)),
+        lambda t: 0,
+        lambda s, y, x: y + x,
+        lambda y, count: y.unary(math.LogOp),
+        keeps_finite=False,
+    ),
+    "log_sum_exp": ReductionKind(
+        _log_sum_exp,
+        lambda t: 0,
+        lambda s, y, x: y + x.unary(math.ExpOp),
+        lambda y, count: y.unary(math.LogOp),
+    ),
+}
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
+    """The shape after reducing `axes`; ValueError for an axis that there is not."""
+    bad = [a for a in axes if not 0 <= a < len(shape)]
+    if bad or len(set(axes)) != len(axes):
+        raise ValueError(f"axes {list(axes)} of {shape}: 0 to {len(shape) - 1} expected, once each")
+    if keepdims:
+        return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+@dataclass(frozen=True)
+class ReductionDomain:
+    """The loops of a reduction: outer ones over what is kept, inner ones over the reduced axes.
+
+    outer: loop name -> extent for every kept axis, covered by input and output; inner: the same
+    for the reduced axes, in logical extents, so that padding channels are never added.
+    """
+
+    rank: int
+    axes: Axes
+    keepdims: bool
+    outer: dict[str, int]
+    inner: dict[str, int]
+
+    @staticmethod
+    def of(op: TopOperation, axes: Axes, keepdims: bool, x: Access, y: Access) -> ReductionDomain:
+        logical = static_shape(op.operands[0])
+        kept = [axis for axis in range(x.rank) if axis not in axes]
+        names = loop_names(x.rank)
+        result = [y.shape[axis if keepdims else kept.index(axis)] for axis in kept]
+        extents = common_extents([x.shape[axis] for axis in kept], result)
+        return ReductionDomain(
+            x.rank,
+            axes,
+            keepdims,
+            {names[axis]: extent for axis, extent in zip(kept, extents, strict=True)},
+            {names[axis]: logical[axis] for axis in axes},
+        )
+
+    @property
+    def count(self) -> int:
+        """Elements that are reduced to one."""
+        return int(np.prod(list(self.inner.values()), dtype=np.int64))
+
+    @property
+    def outer_loops(self) -> dict[str, int]:
+        return self.outer or {"d0": 1}
+
+    @property
+    def all_loops(self) -> dict[str, int]:
+        return {**self.outer_loops, **self.inner}
+
+    @property
+    def reductions(self) -> str:
+        return " ".join(self.inner)
+
+    def input_subscripts(self, d: Sequence) -> list:
+        """Subscripts of the input from all loops' indices, which may be scalars or expressions."""
+        indices = dict(zip(self.all_loops, d, strict=True))
+        names = loop_names(self.rank)
+        return [indices[name] for name in names]
+
+    def output_subscripts(self, d: Sequence, zero: object = 0) -> list:
+        """Subscripts of the result from the outer (or all) loops' indices."""
+        if not self.outer and not self.keepdims:
+            return []
+        indices = dict(zip(self.outer_loops, d, strict=False))
+        names = loop_names(self.rank)
+        if self.keepdims:
+            return [zero if axis in self.axes else indices[n] for axis, n in enumerate(names)]
+        return [indices[n] for axis, n in enumerate(names) if axis not in self.axes]
+
+    def covered_channels(self, y: Access) -> int:
+        """Channels of the output that the loops write."""
+        if self.keepdims and CHANNELS in self.axes:
+            return 1
+        extents = list(self.outer.values())
+        if self.keepdims:
+            names = loop_names(self.rank)
+            extents = [self.outer.get(name, 1) for name in names]
+        return extents[CHANNELS] if len(extents) > CHANNELS else 1
+
+
+@irdl_op_definition
+class ReduceOp(TopOperation):
+    """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
+
+    Without axes every element is reduced by itself.
+    """
+
+    name = "top.reduce"
+    FAMILY: ClassVar[str] = "reduction"
+
+    input = operand_def(TensorType)
+    kind = prop_def(StringAttr)
+    axes = prop_def(DenseArrayBase)
+    keepdims = prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    @property
+    def table(self) -> ReductionKind:
+        return REDUCTIONS[self.kind.data]
+
+    @property
+    def keeps_finite(self) -> bool:
+        return self.table.keeps_finite
+
+    def infer_types(self) -> list[Attribute]:
+        if self.kind.data not in REDUCTIONS:
+            raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(REDUCTIONS)}")
+        shape = reduced_shape(shape_of(self.input), self.get("axes"), self.get("keepdims"))
+        return [tensor_type(element_type_of(self.input), shape)]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        with np.errstate(all="ignore"):
+            result = self.table.meaning(x, self.get("axes"), self.get("keepdims"))
+        return (np.asarray(result).astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        (x,) = inputs
+        loops = ReductionDomain.of(self, self.get("axes"), self.get("keepdims"), x, output)
+        if self.kind.data == "log_sum_exp":
+            self._define_log_sum_exp(k, loops, x, output)
+        else:
+            table = self.table
+            start = table.start(element_type(output))
+            self._accumulate(k, loops, x, output, start, table.step)
+            finish = table.finish
+            if finish is not None:
+                d = k.dimensions(**loops.outer_loops)
+                k.generic(
+                    "epilogue",
+                    [],
+                    output.at(*loops.output_subscripts(d)),
+                    lambda s, y: finish(y, loops.count),
+                    accumulates=True,
+                )
+        clear_padding_channels(k, output, loops.covered_channels(output))
+        return "reduce"
+
+    @staticmethod
+    def _accumulate(
+        k: KernelBuilder,
+        loops: ReductionDomain,
+        x: Access,
+        output: Access,
+        start: float,
+        step: Callable[[ScalarBuilder, Scalar, Scalar], Scalar],
+    ) -> None:
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("init", [], output.at(*loops.output_subscripts(d)), lambda s: s.constant(start))
+        d = k.dimensions(**loops.all_loops)
+        k.generic(
+            "main",
+            [x.at(*loops.input_subscripts(d))],
+            output.at(*loops.output_subscripts(d)),
+            lambda s, x, y: step(s, y, x),
+            reductions=loops.reductions,
+            accumulates=True,
+        )
+
+    @staticmethod
+    def _define_log_sum_exp(
+        k: KernelBuilder, loops: ReductionDomain, x: Access, output: Access
+    ) -> None:
+        """The maximum first, into scratch: exp is taken of differences to it."""
+        shape = tuple(loops.outer_loops.values())
+        greatest = scratch(k, "greatest", shape, element_type(output))
+        outer = len(shape)
+
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("plain", [], greatest.at(*d), lambda s: s.constant(-np.inf))
+        d = k.dimensions(**loops.all_loops)
+        k.generic(
+            "plain",
+            [x.at(*loops.input_subscripts(d))],
+            greatest.at(*d[:outer]),
+            lambda s, x, m: m.maximum(x),
+            reductions=loops.reductions,
+            accumulates=True,
+        )
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("plain", [], greatest.at(*d), lambda s, m: _finite(m), accumulates=True)
+        k.generic("plain", [], output.at(*loops.output_subscripts(d)), lambda s: s.constant(0))
+        d = k.dimensions(**loops.all_loops)
+        k.generic(
+            "plain",
+            [x.at(*loops.input_subscripts(d)), greatest.at(*d[:outer])],
+            output.at(*loops.output_subscripts(d)),
+            lambda s, x, m, y: y + (x - m).unary(math.ExpOp),
+            reductions=loops.reductions,
+            accumulates=True,
+        )
+        d = k.dimensions(**loops.outer_loops)
+        k.generic(
+            "plain",
+            [greatest.at(*d)],
+            output.at(*loops.output_subscripts(d)),
+            lambda s, m, y: y.unary(math.LogOp) + m,
+            accumulates=True,
+        )
+
+    def label(self) -> str:
+        return f"reduce {self.kind.data.replace('_', ' ')}"
+
+
+def _finite(value: Scalar) -> Scalar:
+    """The value itself if it is finite, else 0."""
+    return value.unary(math.AbsFOp).compare("lt", np.inf).select(value, 0.0)
+
+
+@irdl_op_definition
+class ArgOp(TopOperation):
+    """Position (i64) of the maximum or minimum along an axis; of equal ones the first, or the last.
+
+    NaN is no extremum in compiled code unless it stands first; NumPy returns its position.
+    """
+
+    name = "top.arg"
+    FAMILY: ClassVar[str] = "reduction"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    input = operand_def(TensorType)
+    kind = prop_def(StringAttr)
+    axis = prop_def(IntegerAttr)
+    keepdims = prop_def(BoolAttr)
+    select_last = prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    def infer_types(self) -> list[Attribute]:
+        if self.kind.data not in ("max", "min"):
+            raise ValueError(f"unknown kind {self.kind.data!r}; known: max, min")
+        axis, shape = self.get("axis"), shape_of(self.input)
+        result = reduced_shape(shape, (axis,), self.get("keepdims"))
+        if shape[axis] == 0:
+            raise ValueError(f"axis {axis} of {shape} is empty: there is no extremum")
+        return [tensor_type(i64, result)]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        axis = self.get("axis")
+        position = np.argmax if self.kind.data == "max" else np.argmin
+        if self.get("select_last"):
+            result = x.shape[axis] - 1 - position(np.flip(x, axis), axis=axis, keepdims=True)
+        else:
+            result = position(x, axis=axis, keepdims=True)
+        if not self.get("keepdims"):
+            result = np.squeeze(result, axis)
+        return (np.asarray(result, np.int64),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """The result itself holds the best position so far; the axis is walked in order."""
+        (x,) = inputs
+        axis = self.get("axis")
+        loops = ReductionDomain.of(self, (axis,), self.get("keepdims"), x, output)
+        predicate = {"max": "gt", "min": "lt"}[self.kind.data]
+        if self.get("select_last"):
+            predicate = {"gt": "ge", "lt": "le"}[predicate]
+
+        def step(s: ScalarBuilder, *indices: Scalar) -> None:
+            target = loops.output_subscripts(indices, zero=s.index(0))
+            best = load_element(s, output, target)
+            candidate = loops.input_subscripts(indices)
+            present = list(candidate)
+            present[axis] = best.convert(IndexType())
+            is_better = load_element(s, x, candidate).compare(
+                predicate, load_element(s, x, present)
+            )
+            position = candidate[axis].convert(i64)
+            store_element(s, is_better.select(position, best), output, target)
+
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("plain", [], output.at(*loops.output_subscripts(d)), lambda s: s.constant(0))
+        k.nest(loops.all_loops, step, parallel=" ".join(loops.outer_loops))
+        clear_padding_channels(k, output, loops.covered_channels(output))
+        return "explicit"
+
+    def label(self) -> str:
+        return f"arg {self.kind.data}"
+
+
+@irdl_op_definition
+class CumulativeSumOp(TopOperation):
+    """Running sums along an axis (ONNX's CumSum); `exclusive` leaves each element itself out."""
+
+    name = "top.cumulative_sum"
+    FAMILY: ClassVar[str] = "reduction"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    input = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    exclusive = prop_def(BoolAttr)
+    reverse = prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    def infer_types(self) -> list[Attribute]:
+        reduced_shape(shape_of(self.input), (self.get("axis"),), True)
+        return [tensor_type(element_type_of(self.input), shape_of(self.input))]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        axis = self.get("axis")
+        ordered = np.flip(x, axis) if self.get("reverse") else x
+        result = np.cumsum(ordered, axis=axis, dtype=x.dtype)
+        if self.get("exclusive"):
+            widths = [(0, 0)] * x.ndim
+            widths[axis] = (1, 0)
+            before = (slice(None),) * axis + (slice(x.shape[axis]),)
+            result = np.pad(result, widths)[before]
+        return (np.flip(result, axis) if self.get("reverse") else result,)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """y[a] = y[a - 1] + x[a] (exclusive: x[a - 1]), where what lies before the first is 0."""
+        (x,) = inputs
+        axis, size = self.get("axis"), static_shape(self.input)[self.get("axis")]
+        extents = common_extents(x.shape, output.shape)
+        extents[axis] = size
+        loops = domain(extents)
+        inner = list(loops)[axis]
+        ordered = {**{n: e for n, e in loops.items() if n != inner}, inner: size}
+
+        def step(s: ScalarBuilder, *indices: Scalar) -> None:
+            by_name = dict(zip(ordered, indices, strict=True))
+            at = [by_name[name] for name in loops]
+            previous = list(at)
+            number = at[axis]
+            if self.get("reverse"):
+                at[axis] = s.index(size - 1) - number
+                previous[axis] = (at[axis] + 1).minimum(size - 1)
+            else:
+                previous[axis] = (number - 1).maximum(0)
+            is_first = number.compare("eq", 0)
+            total = load_element(s, output, previous)
+            added = load_element(s, x, previous if self.get("exclusive") else at)
+            if self.get("exclusive"):
+                value = is_first.select(0, total + added)
+            else:
+                value = is_first.select(added, total + added)
+            store_element(s, value, output, at)
+
+        parallel = " ".join(n for n in loops if n != inner)
+        k.nest(ordered, step, parallel=parallel)
+        if output.rank > CHANNELS:
+            clear_padding_channels(k, output, extents[CHANNELS])
+        return "explicit"
+
+
+@irdl_op_definition
+class TopKOp(TopOperation):
+    """The k greatest (or least) elements along an axis, best first, and their positions (i64).
+
+    Of equal elements the one that stands first comes first. NaN is greater than any number in
+    NumPy's meaning; compiled code leaves its place open.
+    """
+
+    name = "top.top_k"
+    FAMILY: ClassVar[str] = "reduction"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    input = operand_def(TensorType)
+    k = prop_def(IntegerAttr)
+    axis = prop_def(IntegerAttr)
+    largest = prop_def(BoolAttr)
+    values = result_def(TensorType)
+    indices = result_def(TensorType)
+
+    def infer_types(self) -> list[Attribute]:
+        shape, axis, count = shape_of(self.input), self.get("axis"), self.get("k")
+        reduced_shape(shape, (axis,), True)
+        size = shape[axis]
+        if count < 0 or (isinstance(size, int) and count > size):
+            raise ValueError(f"the best {count} of {size} elements: 0 to {size} expected")
+        result = (*shape[:axis], count, *shape[axis + 1 :])
+        return [tensor_type(element_type_of(self.input), result), tensor_type(i64, result)]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        axis, size = self.get("axis"), x.shape[self.get("axis")]
+        if self.get("largest"):
+            # Sorting the mirrored axis upwards and reading it backwards keeps the first of equals.
+            upwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+            order = size - 1 - np.flip(upwards, axis)
+        else:
+            order = np.argsort(x, axis=axis, kind="stable")
+        indices = np.take(order, np.arange(self.get("k")), axis=axis).astype(np.int64)
+        return np.take_along_axis(x, indices, axis), indices
+
+    def define(
+        self, k: KernelBuilder, inputs: Sequence[Access], output: Access, *others: Access
+    ) -> str:
+        """The next best is the best of those that come after the previous one in the order.
+
+        output: values; others: indices. k times the axis is walked, without memory of its own.
+        """
+        (x,), (indices,) = inputs, others
+        axis, size = self.get("axis"), static_shape(self.input)[self.get("axis")]
+        predicate = "gt" if self.get("largest") else "lt"
+        extents = common_extents(x.shape, output.shape)
+        extents[axis] = self.get("k")
+        loops = domain(extents)
+        rank_loop = list(loops)[axis]
+        outer = {n: e for n, e in loops.items() if n != rank_loop}
+        ordered = {**outer, rank_loop: self.get("k"), "candidate": size}
+        parallel = " ".join(outer)
+
+        def at(by_name: dict[str, Scalar], position: Scalar) -> list[Scalar]:
+            return [position if name == rank_loop else by_name[name] for name in loops]
+
+        def search(s: ScalarBuilder, *loop_indices: Scalar) -> None:
+            by_name = dict(zip(ordered, loop_indices, strict=True))
+            rank, candidate = by_name[rank_loop], by_name["candidate"]
+            last = load_index(s, indices, at(by_name, (rank - 1).maximum(0)), size)
+            present = load_element(s, indices, at(by_name, rank))
+            best = load_index(s, indices, at(by_name, rank), size)
+            value = load_element(s, x, at(by_name, candidate))
+            last_value = load_element(s, x, at(by_name, last))
+            follows = last_value.compare(predicate, value).logical_or(
+                last_value.compare("eq", value).logical_and(candidate.compare("gt", last))
+            )
+            is_open = rank.compare("eq", 0).logical_or(follows)
+            is_better = present.compare("lt", 0).logical_or(
+                value.compare(predicate, load_element(s, x, at(by_name, best)))
+            )
+            chosen = is_open.logical_and(is_better).select(candidate.convert(i64), present)
+            store_element(s, chosen, indices, at(by_name, rank))
+
+        def fetch(s: ScalarBuilder, *loop_indices: Scalar) -> None:
+            by_name = dict(zip(loops, loop_indices, strict=True))
+            target = [by_name[name] for name in loops]
+            best = load_index(s, indices, target, size)
+            store_element(s, load_element(s, x, at(by_name, best)), output, target)
+
+        d = k.dimensions(**loops)
+        k.generic("plain", [], indices.at(*d), lambda s: s.constant(-1))
+        k.nest(ordered, search, parallel=parallel)
+        k.nest(loops, fetch, parallel=" ".join(loops))
+        if output.rank > CHANNELS:
+            clear_padding_channels(k, output, extents[CHANNELS])
+            clear_padding_channels(k, indices, extents[CHANNELS])
+        return "explicit"
+
+    def label(self) -> str:
+        return f"top {self.get('k')}"

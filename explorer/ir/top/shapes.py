@@ -1,0 +1,79 @@
+"""Tensors about tensors: `top.shape` and `top.range`.
+
+    top.shape(%x) {start = 0, end = 2}     x: (batch, 3, 8, 8)  ->  [batch, 3]
+
+They have no compiled form: once shapes are known, a pass replaces them by constants.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def
+
+from explorer.ir.operation import TopOperation
+from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.types import Shape, element_type_of, shape_of, tensor_type
+
+
+@irdl_op_definition
+class ShapeOp(TopOperation):
+    """The input's sizes as an i64 vector, from axis `start` up to `end` (as in Python's slices)."""
+
+    name = "top.shape"
+    FAMILY: ClassVar[str] = "movement"
+
+    input = operand_def(TensorType)
+    start = opt_prop_def(IntegerAttr)
+    end = opt_prop_def(IntegerAttr)
+    output = result_def(TensorType)
+
+    @property
+    def sizes(self) -> Shape:
+        """The sizes that it returns; integers where they are known."""
+        return shape_of(self.input)[self.get("start", 0) : self.get("end")]
+
+    def infer_types(self) -> list[Attribute]:
+        return [tensor_type(i64, (len(self.sizes),))]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        shape = operands[0].shape[self.get("start", 0) : self.get("end")]
+        return (np.array(shape, np.int64),)
+
+    def define(self, k, inputs, output) -> str:
+        raise NotImplementedError("a shape is no computation: it is folded once it is known")
+
+
+@irdl_op_definition
+class RangeOp(TopOperation):
+    """start, start + delta, start + 2 delta ... before limit; three scalars of one type."""
+
+    name = "top.range"
+    FAMILY: ClassVar[str] = "movement"
+
+    start = operand_def(TensorType)
+    limit = operand_def(TensorType)
+    delta = operand_def(TensorType)
+    output = result_def(TensorType)
+
+    def infer_types(self) -> list[Attribute]:
+        """The length depends on values: what was declared, else unknown."""
+        if self.results:
+            return [self.output.type]
+        for operand in self.operands:
+            if shape_of(operand) != ():
+                raise ValueError(f"a range needs scalars, not {shape_of(operand)}")
+        return [tensor_type(element_type_of(self.start), (UNKNOWN,))]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        start, limit, delta = (operand.item() for operand in operands)
+        if delta == 0:
+            raise ValueError("a range with a step of 0 has no end")
+        count = max(int(np.ceil((limit - start) / delta)), 0)
+        return ((start + np.arange(count) * delta).astype(operands[0].dtype),)
+
+    def define(self, k, inputs, output) -> str:
+        raise NotImplementedError("a range is no computation: it is folded once it is known")

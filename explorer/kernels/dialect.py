@@ -1,0 +1,90 @@
+"""The `loop` dialect: what loop nests need and the standard dialects lack.
+
+    %m = loop.compare olt, %a, %zero : vector<16xf32>                in every lane a < 0
+    %r = loop.select %m, %b, %a : vector<16xi1>, vector<16xf32>      in every lane b or a
+
+xDSL's `arith.cmpf` and `arith.select` only know one condition; MLIR's take vectors of them, too.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
+from xdsl.ir import Dialect, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+
+@irdl_op_definition
+class CompareLanesOp(arith.CmpfOp):
+    """`arith.cmpf` lane by lane; the result is a vector of i1."""
+
+    name = "loop.compare"
+    predicate = prop_def(IntegerAttr)
+    fastmath = prop_def(
+        arith.FastMathFlagsAttr, default_value=arith.FastMathFlagsAttr("none")
+    )
+    lhs = operand_def(VectorType)
+    rhs = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    def __init__(
+        self,
+        operand1: SSAValue | Operation,
+        operand2: SSAValue | Operation,
+        arg: int | str,
+        fastmath: arith.FastMathFlagsAttr = arith.FastMathFlagsAttr("none"),  # noqa: B008 (frozen)
+    ):
+        left, right = SSAValue.get(operand1), SSAValue.get(operand2)
+        assert isinstance(left.type, VectorType)
+        predicate = arith.CMPF_COMPARISON_OPERATIONS.index(arg) if isinstance(arg, str) else arg
+        super(arith.CmpfOp, self).__init__(
+            operands=[left, right],
+            result_types=[VectorType(i1, left.type.get_shape())],
+            properties={"predicate": IntegerAttr(predicate, 64), "fastmath": fastmath},
+        )
+
+    def verify_(self) -> None:
+        """The inherited one would insist on a single i1."""
+
+
+@irdl_op_definition
+class SelectLanesOp(arith.SelectOp):
+    """`arith.select` lane by lane: `lhs` where the condition holds, else `rhs`."""
+
+    name = "loop.select"
+    cond = operand_def(VectorType)
+    lhs = operand_def(VectorType)
+    rhs = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = None  # the inherited one can't tell the type of the condition
+
+    def verify_(self) -> None:
+        """The inherited one would insist on a single condition."""
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list((self.cond.type, self.result.type), printer.print_attribute)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SelectLanesOp:
+        unresolved = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        mask, lanes = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        condition, left, right = parser.resolve_operands(
+            unresolved, (mask, lanes, lanes), parser.pos
+        )
+        select = cls(condition, left, right)
+        select.attributes = attributes
+        return select
+
+
+Loop = Dialect("loop", [CompareLanesOp, SelectLanesOp], [])

@@ -1,0 +1,229 @@
+"""A whole program as one translation unit: prelude, kernels, and for C the table of launches.
+
+    print_c(conv), print_c(relu), launches      // prelude: only what the kernels call
+      conv_1: conv(x@0, w@0, y@256)        ->   static void conv_phase0(...) {...}
+      relu_2: relu(y@256, z@512)                static void relu_phase0(...) {...}
+                                                static const size_t offsets[] = {0, 0, 256, ...};
+                                                static const struct Section sections[] = {...};
+                                                int explorer_run(...) {...}
+
+OpenCL gets no table: its host enqueues the kernels with the same offsets as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from explorer.errors import InputError
+from explorer.kernels.c import CLanguage
+from explorer.kernels.identifiers import comment_text
+from explorer.kernels.language import Language
+from explorer.kernels.opencl import OpenCLLanguage
+from explorer.kernels.prelude import driver_text, prelude_lines
+from explorer.kernels.printer import Parameter, PrintedKernel
+from explorer.kernels.source_lines import SourceLines
+from explorer.results.program import Argument, Launch
+from explorer.results.source import SourceText
+
+LANGUAGES: Mapping[str, Language] = {"c": CLanguage(), "opencl": OpenCLLanguage("int")}
+MOST_TASKS = 2**31 - 1
+C_HEADERS = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+""".strip()
+EXPORTED = '#define EXPORTED __attribute__((visibility("default")))'
+
+
+@dataclass(frozen=True)
+class EmittedProgram:
+    """A translation unit, and where in it each kernel stands."""
+
+    source: SourceText
+    kernel_lines: Mapping[str, range]
+    """By the kernel's name: its lines, counted from 0."""
+
+
+def emit_program(
+    language: str,
+    kernels: Sequence[PrintedKernel],
+    launches: Sequence[Launch],
+    claims_per_section: int = 64,
+) -> EmittedProgram:
+    """The whole program of one device.
+
+    `language` is c or opencl. A phase's tasks are handed out in about `claims_per_section`
+    portions (C only): fewer cost less, more balance better.
+
+    In the table of launches a line is owned by the launch's operation.
+
+    Raises InputError when kernels and launches do not fit together.
+    """
+    if language not in LANGUAGES:
+        raise InputError(
+            f"there is no language {language!r}", hint=f"use one of {', '.join(LANGUAGES)}"
+        )
+    by_name = _check_kernels(language, kernels)
+    for launch in launches:
+        _check_launch(launch, by_name)
+    lines = SourceLines()
+    if language == "c":
+        _add_text(lines, C_HEADERS)
+    for text in prelude_lines(LANGUAGES[language], [n for k in kernels for n in k.needs]):
+        lines.add(0, text)
+    kernel_lines: dict[str, range] = {}
+    for kernel in kernels:
+        start = len(lines.lines)
+        for text, owners in zip(kernel.lines, kernel.owners, strict=True):
+            lines.add(0, text, owners)
+        kernel_lines[kernel.name] = range(start, len(lines.lines))
+        lines.add(0, "")
+    if language == "c":
+        _add_driver(lines, kernels, launches, by_name, claims_per_section)
+    while lines.lines and not lines.lines[-1]:
+        lines.lines.pop()
+        lines.owners.pop()
+    source = SourceText(language, tuple(lines.lines), tuple(lines.owners))
+    return EmittedProgram(source, kernel_lines)
+
+
+# -- the driver's tables -----------------------------------------------------------------------
+
+
+def _add_driver(
+    lines: SourceLines,
+    kernels: Sequence[PrintedKernel],
+    launches: Sequence[Launch],
+    by_name: Mapping[str, PrintedKernel],
+    claims_per_section: int,
+) -> None:
+    _add_text(lines, EXPORTED)
+    lines.add(0, "")
+    _add_text(lines, driver_text("types"))
+    lines.add(0, "")
+    for kernel in kernels:
+        _add_sections_of(lines, kernel)
+    lines.add(0, "// Where the arguments of every launch lie, in bytes from the arena or weights.")
+    lines.add(0, "static const size_t offsets[] = {")
+    for launch in launches:
+        owner = (launch.operation,)
+        lines.add(1, f"// {comment_text(launch.operation)}: {comment_text(launch.kernel)}", owner)
+        for argument in launch.arguments:
+            place = f"{argument.space} {comment_text(argument.name)}"
+            lines.add(1, f"{argument.offset_bytes},  // {place}", owner)
+    lines.add(1, "0")
+    lines.add(0, "};")
+    lines.add(0, "")
+    count = sum(len(by_name[launch.kernel].phases) for launch in launches)
+    lines.add(0, f"#define SECTION_COUNT {count}")
+    lines.add(0, "")
+    lines.add(0, "// {function, offsets, tasks, tasks claimed at once, launch}")
+    lines.add(0, "static const struct Section sections[SECTION_COUNT + 1] = {")
+    first_offset = 0
+    for number, launch in enumerate(launches):
+        for phase in by_name[launch.kernel].phases:
+            chunk = max(1, -(-phase.tasks // claims_per_section))
+            row = f"{phase.function}_section, &offsets[{first_offset}], {phase.tasks}, {chunk}"
+            sources = comment_text(", ".join(launch.sources))
+            note = f"  // {comment_text(launch.operation)}" + (f": {sources}" if sources else "")
+            lines.add(1, f"{{{row}, {number}}},{note}", (launch.operation,))
+        first_offset += len(launch.arguments)
+    lines.add(1, "{NULL, NULL, 0, 0, -1}")
+    lines.add(0, "};")
+    lines.add(0, "")
+    _add_text(lines, driver_text("run"))
+
+
+def _add_sections_of(lines: SourceLines, kernel: PrintedKernel) -> None:
+    """One wrapper per phase, which finds the arguments by a launch's offsets."""
+    owners = tuple(tag for line_owners in kernel.owners for tag in line_owners)
+    for phase in kernel.phases:
+        lines.add(0, f"static void {phase.function}_section(", owners)
+        lines.add(1, "char *arena, const char *weights, const size_t *offsets, long lo, long hi)")
+        lines.add(0, "{")
+        lines.add(1, f"{phase.function}(", owners)
+        places = [_place(parameter, i) for i, parameter in enumerate(kernel.parameters)]
+        lines.add_list(2, [*places, "lo", "hi"], ending=");")
+        lines.add(0, "}")
+        lines.add(0, "")
+
+
+def _place(parameter: Parameter, number: int) -> str:
+    constant = "" if parameter.is_written else "const "
+    element = LANGUAGES["c"].memory_name(parameter.element)
+    return f"({constant}{element} *)({_space_of(parameter)} + offsets[{number}])"
+
+
+def _space_of(parameter: Parameter) -> str:
+    return "weights" if parameter.role == "weight" else "arena"
+
+
+def _add_text(lines: SourceLines, text: str) -> None:
+    for line in text.splitlines():
+        lines.add(0, line)
+
+
+# -- checks ------------------------------------------------------------------------------------
+
+
+def _check_kernels(language: str, kernels: Sequence[PrintedKernel]) -> dict[str, PrintedKernel]:
+    by_name: dict[str, PrintedKernel] = {}
+    functions: dict[str, str] = {}
+    for kernel in kernels:
+        if kernel.language != language:
+            raise InputError(
+                f"kernel {kernel.name} is printed as {kernel.language}, not {language}"
+            )
+        if kernel.name in by_name:
+            raise InputError(f"there are two kernels named {kernel.name}")
+        if not kernel.phases:
+            raise InputError(f"kernel {kernel.name} has no statement, so it cannot be launched")
+        by_name[kernel.name] = kernel
+        for phase in kernel.phases:
+            other = functions.setdefault(phase.function, kernel.name)
+            if other != kernel.name:
+                raise InputError(
+                    f"kernels {other} and {kernel.name} both make a function {phase.function}",
+                    hint="give them names that differ in letters, digits or underscores",
+                )
+            if phase.tasks > MOST_TASKS:
+                raise InputError(f"{phase.function} has {phase.tasks} tasks; at most {MOST_TASKS}")
+    return by_name
+
+
+def _check_launch(launch: Launch, by_name: Mapping[str, PrintedKernel]) -> None:
+    kernel = by_name.get(launch.kernel)
+    if kernel is None:
+        raise InputError(
+            f"launch of {launch.operation} names kernel {launch.kernel}, which was not printed",
+            node=launch.operation,
+            hint=f"the kernels are {', '.join(by_name)}",
+        )
+    if len(launch.arguments) != len(kernel.parameters):
+        raise InputError(
+            f"launch of {launch.operation} gives {len(launch.arguments)} arguments to kernel "
+            f"{kernel.name}, which takes {len(kernel.parameters)}",
+            node=launch.operation,
+        )
+    for argument, parameter in zip(launch.arguments, kernel.parameters, strict=True):
+        _check_argument(launch, argument, parameter)
+
+
+def _check_argument(launch: Launch, argument: Argument, parameter: Parameter) -> None:
+    if argument.space != _space_of(parameter):
+        raise InputError(
+            f"argument {argument.name} of {launch.operation} lies in the {argument.space}, but the "
+            f"kernel's {parameter.argument} has the role {parameter.role}",
+            node=launch.operation,
+            hint="arguments of role weight lie in the weights, all others in the arena",
+        )
+    if argument.offset_bytes < 0 or argument.offset_bytes % parameter.element.size_bytes:
+        raise InputError(
+            f"argument {argument.name} of {launch.operation} lies at byte {argument.offset_bytes}",
+            node=launch.operation,
+            hint=f"offsets are multiples of the element's {parameter.element.size_bytes} bytes",
+        )

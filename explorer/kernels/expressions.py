@@ -1,0 +1,525 @@
+"""One operation of `arith`, `math` or `vector` -> one expression of C.
+
+    arith.addf %a, %b          a + b                    scalars and vectors alike
+    arith.maximumf %x, %zero   maximum_float(0.0f, x)   NaN wins; constants stand first
+    math.exp %v                expf(v), exp_float16(v)
+    arith.select %c, %a, %b    c ? a : b, select_float16(c, a, b)
+
+i1 is 0 or 1 in every operation. A vector of i1 is a mask: integers as wide as what was compared,
+all bits set or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, math, vector
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+)
+from xdsl.ir import Operation, SSAValue
+
+from explorer.errors import UnsupportedError
+from explorer.kernels.language import Language, Requirement, vector_requirement
+from explorer.kernels.scalar_types import (
+    BOOLEAN,
+    FLOAT,
+    HALF,
+    SIGNED,
+    UNSIGNED,
+    ScalarType,
+    lane_count,
+    scalar_type,
+)
+
+PRIMARY, UNARY, MULTIPLICATIVE, ADDITIVE, SHIFT, RELATIONAL, EQUALITY, BITWISE, CONDITIONAL = range(
+    9
+)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Text of C with what is needed to put it somewhere else."""
+
+    text: str
+    precedence: int = PRIMARY
+    reads: frozenset[SSAValue] = frozenset()
+    """Buffers that evaluating it reads: it may not move behind a store to them."""
+    tags: tuple[str, ...] = ()
+    """Statements that it comes from."""
+    mask_bits: int = 0
+    """Width of a mask's integers; 0 if it is no vector of i1."""
+    scalar: Expression | None = None
+    """What a broadcast repeats: arithmetic with a vector takes the scalar as it is."""
+    is_constant: bool = False
+    parts: tuple[str, str, str] | None = None
+    """(left, operator, right) of an expression that `left operator= right` can stand for."""
+
+    def within(self, precedence: int) -> str:
+        """The text, in parentheses unless it binds at least as tightly as `precedence`."""
+        return self.text if self.precedence <= precedence else f"({self.text})"
+
+
+BINARY: dict[type[Operation], tuple[str, int]] = {
+    arith.AddfOp: ("+", ADDITIVE),
+    arith.AddiOp: ("+", ADDITIVE),
+    arith.SubfOp: ("-", ADDITIVE),
+    arith.SubiOp: ("-", ADDITIVE),
+    arith.MulfOp: ("*", MULTIPLICATIVE),
+    arith.MuliOp: ("*", MULTIPLICATIVE),
+    arith.DivfOp: ("/", MULTIPLICATIVE),
+    arith.DivSIOp: ("/", MULTIPLICATIVE),
+    arith.DivUIOp: ("/", MULTIPLICATIVE),
+    arith.RemSIOp: ("%", MULTIPLICATIVE),
+    arith.RemUIOp: ("%", MULTIPLICATIVE),
+    arith.AndIOp: ("&", BITWISE),
+    arith.OrIOp: ("|", BITWISE),
+    arith.XOrIOp: ("^", BITWISE),
+    arith.ShLIOp: ("<<", SHIFT),
+    arith.ShRSIOp: (">>", SHIFT),
+    arith.ShRUIOp: (">>", SHIFT),
+}
+UNSIGNED_OPERATIONS = (arith.DivUIOp, arith.RemUIOp, arith.ShRUIOp)
+BOOLEAN_BINARY: dict[type[Operation], str] = {
+    arith.AddiOp: "^",
+    arith.SubiOp: "^",
+    arith.XOrIOp: "^",
+    arith.MuliOp: "&",
+    arith.AndIOp: "&",
+    arith.MinSIOp: "&",
+    arith.MinUIOp: "&",
+    arith.OrIOp: "|",
+    arith.MaxSIOp: "|",
+    arith.MaxUIOp: "|",
+}
+EXTREMA: dict[type[Operation], str] = {
+    arith.MaximumfOp: "maximum",
+    arith.MaxSIOp: "maximum",
+    arith.MaxUIOp: "maximum",
+    arith.MinimumfOp: "minimum",
+    arith.MinSIOp: "minimum",
+    arith.MinUIOp: "minimum",
+}
+PRELUDE_FUNCTIONS: dict[type[Operation], str] = {
+    arith.FloorDivSIOp: "floor_divide",
+    math.IPowIOp: "power",
+    math.AbsIOp: "absolute",
+}
+MATH_FUNCTIONS: dict[type[Operation], str] = {
+    math.AbsFOp: "fabs",
+    math.AcosOp: "acos",
+    math.AcoshOp: "acosh",
+    math.AsinOp: "asin",
+    math.AsinhOp: "asinh",
+    math.Atan2Op: "atan2",
+    math.AtanOp: "atan",
+    math.AtanhOp: "atanh",
+    math.CbrtOp: "cbrt",
+    math.CeilOp: "ceil",
+    math.CopySignOp: "copysign",
+    math.CosOp: "cos",
+    math.CoshOp: "cosh",
+    math.ErfOp: "erf",
+    math.Exp2Op: "exp2",
+    math.ExpM1Op: "expm1",
+    math.ExpOp: "exp",
+    math.FloorOp: "floor",
+    math.Log10Op: "log10",
+    math.Log1pOp: "log1p",
+    math.Log2Op: "log2",
+    math.LogOp: "log",
+    math.PowFOp: "pow",
+    math.RoundEvenOp: "rint",  # to even in the default rounding mode
+    math.RoundOp: "round",
+    math.SinOp: "sin",
+    math.SinhOp: "sinh",
+    math.SqrtOp: "sqrt",
+    math.TanOp: "tan",
+    math.TanhOp: "tanh",
+    math.TruncOp: "trunc",
+    arith.MaxnumfOp: "fmax",
+    arith.MinnumfOp: "fmin",
+}
+INTEGER_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+FIRST_UNSIGNED_COMPARISON = 6
+# cmpf's predicates from 1 on: (symbol, whether the comparison is negated).
+FLOAT_COMPARISONS: dict[int, tuple[str, bool]] = {
+    1: ("==", False),
+    2: (">", False),
+    3: (">=", False),
+    4: ("<", False),
+    5: ("<=", False),
+    9: ("<=", True),
+    10: ("<", True),
+    11: (">=", True),
+    12: (">", True),
+    13: ("!=", False),
+}
+REDUCTIONS: dict[str, tuple[str, str]] = {
+    "add": ("reduce_add", "+"),
+    "mul": ("reduce_multiply", "*"),
+    "and": ("reduce_and", "&"),
+    "or": ("reduce_or", "|"),
+    "xor": ("reduce_xor", "^"),
+    "maximumf": ("reduce_maximum", "maximum"),
+    "maxsi": ("reduce_maximum", "maximum"),
+    "maxui": ("reduce_maximum", "maximum"),
+    "minimumf": ("reduce_minimum", "minimum"),
+    "minsi": ("reduce_minimum", "minimum"),
+    "minui": ("reduce_minimum", "minimum"),
+}
+
+
+class ExpressionWriter:
+    """Writes expressions of one language and collects what they need from the prelude."""
+
+    def __init__(self, language: Language):
+        self.language = language
+        self.needs: dict[Requirement, None] = {}
+
+    def require(self, *requirements: Requirement) -> None:
+        self.needs.update(dict.fromkeys(requirements))
+
+    def write(self, op: Operation, operands: Sequence[Expression]) -> Expression:
+        """The expression of an operation with one result; reads and tags are left to the caller.
+
+        Raises UnsupportedError naming an operation that has no form.
+        """
+        element, lanes = scalar_type(op.results[0].type), lane_count(op.results[0].type)
+        self.require(*vector_requirement(element, lanes if element != BOOLEAN else 0))
+        kind = type(op)
+        if kind in MATH_FUNCTIONS:
+            return self._math(MATH_FUNCTIONS[kind], element, lanes, operands)
+        if element == BOOLEAN and kind in BOOLEAN_BINARY:
+            return self._boolean_binary(BOOLEAN_BINARY[kind], lanes, operands)
+        if kind in EXTREMA:
+            element = _unsigned(element) if kind in (arith.MaxUIOp, arith.MinUIOp) else element
+            return self._extremum(EXTREMA[kind], element, lanes, operands)
+        if kind in PRELUDE_FUNCTIONS:
+            return self._prelude_call(PRELUDE_FUNCTIONS[kind], element, lanes, operands)
+        if kind in BINARY:
+            return self._binary(op, element, lanes, operands)
+        match op:
+            case arith.ConstantOp():
+                return self._constant(op, element, lanes)
+            case arith.NegfOp():
+                return Expression(f"-{_signed_text(operands[0])}", UNARY)
+            case math.RsqrtOp():
+                return self._rsqrt(element, lanes, operands[0])
+            case math.FmaOp() | vector.FMAOp():
+                return self._fused_multiply_add(element, lanes, operands)
+            case arith.CmpiOp():
+                return self._compare_integers(op, operands)
+            case arith.CmpfOp():
+                return self._compare_floats(op, operands)
+            case arith.SelectOp():
+                return self._select(op, element, lanes, operands)
+            case vector.BroadcastOp():
+                return self._broadcast(element, lanes, operands[0])
+            case vector.ReductionOp():
+                return self._reduction(op, operands)
+            case _ if kind in CONVERSIONS:
+                return self._conversion(op, element, lanes, operands[0])
+        raise UnsupportedError(
+            f"{op.name} has no form in generated {self.language.name}",
+            node=", ".join(operands[0].tags) if operands else "",
+            hint="express the kernel with arith, math and vector operations that are printed",
+        )
+
+    # -- arithmetic ----------------------------------------------------------------------------
+    def _binary(
+        self, op: Operation, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        symbol, precedence = BINARY[type(op)]
+        if isinstance(op, UNSIGNED_OPERATIONS) and element.kind == "signed":
+            unsigned = _unsigned(element)
+            left, right = (self._reinterpreted(unsigned, lanes, e) for e in operands)
+            text = f"{left} {symbol} {right}"
+            return Expression(self._reinterpret(element, lanes, text), UNARY)
+        left, right = self._mixed(element, lanes, operands)
+        tight = precedence if precedence <= ADDITIVE else UNARY
+        left_text, right_text = left.within(tight), right.within(min(tight, precedence - 1))
+        text = f"{left_text} {symbol} {right_text}"
+        if not lanes and element.kind in ("signed", "unsigned") and element.bits < 32:
+            # C computes in int: bring the result back to the width of the type.
+            return Expression(f"({self.language.scalar_name(element)})({text})", UNARY)
+        return Expression(text, precedence, parts=(left_text, symbol, right_text))
+
+    def _mixed(
+        self, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> tuple[Expression, Expression]:
+        """At most one operand of vector arithmetic may be a scalar, which C repeats by itself."""
+        left, right = operands
+        if element.bits < 32:  # C would promote the scalar to int and refuse to narrow it
+            return left, right
+        if lanes and right.scalar is not None and left.scalar is None:
+            return left, right.scalar
+        if lanes and left.scalar is not None and right.scalar is None:
+            return left.scalar, right
+        return left, right
+
+    def _boolean_binary(
+        self, symbol: str, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        left, right = operands
+        if lanes:
+            bits = max(left.mask_bits, right.mask_bits)
+            left, right = (self.mask(e, bits, lanes) for e in operands)
+            text = f"{left.within(UNARY)} {symbol} {right.within(UNARY)}"
+            return Expression(text, BITWISE, mask_bits=bits)
+        if symbol == "^" and right.is_constant and right.text == "true":
+            return Expression(f"!{left.within(UNARY)}", UNARY)
+        return Expression(f"{left.within(UNARY)} {symbol} {right.within(UNARY)}", BITWISE)
+
+    def _extremum(
+        self, function: str, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        left, right = operands
+        if right.is_constant and not left.is_constant:
+            left, right = right, left  # the test for a NaN in a constant costs nothing
+        return self._prelude_call(function, element, lanes, (left, right))
+
+    def _prelude_call(
+        self, function: str, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        name = self.language.suffix_name(element, lanes)
+        self.require(Requirement(function, name if not lanes else element.name, lanes))
+        return Expression(f"{function}_{name}({', '.join(e.text for e in operands)})")
+
+    def _math(
+        self, function: str, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        texts = [e.text for e in operands]
+        if element == HALF:  # the libraries know no half: compute in float
+            self.require(*vector_requirement(FLOAT, lanes))
+            texts = [self._converted(FLOAT, lanes, e) for e in operands]
+            inner = Expression(self._call(function, FLOAT, lanes, texts))
+            return Expression(self._converted(HALF, lanes, inner), UNARY)
+        return Expression(self._call(function, element, lanes, texts))
+
+    def _call(self, function: str, element: ScalarType, lanes: int, texts: Sequence[str]) -> str:
+        call = self.language.math_call(function, element, lanes, len(texts))
+        self.require(*call.needs)
+        return f"{call.name}({', '.join(texts)})"
+
+    def _rsqrt(self, element: ScalarType, lanes: int, operand: Expression) -> Expression:
+        root = self._math("sqrt", element, lanes, [operand])
+        one = self.language.literal(element, 1.0)
+        return Expression(f"{one} / {root.within(UNARY)}", MULTIPLICATIVE)
+
+    def _fused_multiply_add(
+        self, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        if not lanes and element != HALF:
+            return self._math("fma", element, lanes, operands)
+        left, right = self._mixed(element, lanes, operands[:2])
+        product = f"{left.within(MULTIPLICATIVE)} * {right.within(UNARY)}"
+        return Expression(f"{product} + {operands[2].within(MULTIPLICATIVE)}", ADDITIVE)
+
+    # -- constants, comparisons, selection -----------------------------------------------------
+    def _constant(self, op: arith.ConstantOp, element: ScalarType, lanes: int) -> Expression:
+        match op.value:
+            case FloatAttr() | IntegerAttr():
+                value = op.value.value.data
+            case DenseIntOrFPElementsAttr() if op.value.is_splat():
+                value = op.value.get_values()[0]
+            case _:
+                raise UnsupportedError(
+                    f"constant {op.value} has no form in generated code",
+                    hint="only scalars and vectors of one repeated value are printed",
+                )
+        text = self.language.literal(element, value)
+        # A sign or cast in front makes it bind like a sum: `a - (-1.0f)`.
+        precedence = ADDITIVE if text.startswith(("-", "(half)")) else PRIMARY
+        scalar = Expression(text, precedence, is_constant=True)
+        return self._broadcast(element, lanes, scalar) if lanes else scalar
+
+    def _broadcast(self, element: ScalarType, lanes: int, operand: Expression) -> Expression:
+        if operand.scalar is not None:
+            operand = operand.scalar
+        if element == BOOLEAN:
+            text = self.language.splat(SIGNED[8], lanes, f"-{operand.within(UNARY)}")
+            self.require(*vector_requirement(SIGNED[8], lanes))
+            return Expression(text, mask_bits=8)
+        text = self.language.splat(element, lanes, operand.text)
+        return Expression(text, scalar=operand, is_constant=operand.is_constant)
+
+    def _compare_integers(self, op: arith.CmpiOp, operands: Sequence[Expression]) -> Expression:
+        predicate = op.predicate.value.data
+        element, lanes = scalar_type(op.lhs.type), lane_count(op.lhs.type)
+        symbol = INTEGER_COMPARISONS[predicate]
+        if element == BOOLEAN and lanes:
+            raise UnsupportedError(
+                "arith.cmpi of masks is not printed", hint="use arith.xori of the masks"
+            )
+        if predicate >= FIRST_UNSIGNED_COMPARISON and element.kind == "signed":
+            left, right = (self._reinterpreted(_unsigned(element), lanes, e) for e in operands)
+            return Expression(
+                f"{left} {symbol} {right}", RELATIONAL, mask_bits=element.bits if lanes else 0
+            )
+        return self._comparison(symbol, element, lanes, operands)
+
+    def _comparison(
+        self, symbol: str, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        left, right = (e.within(ADDITIVE) for e in operands)
+        precedence = EQUALITY if symbol in ("==", "!=") else RELATIONAL
+        bits = element.bits if lanes else 0
+        self.require(*vector_requirement(SIGNED[bits], lanes) if lanes else ())
+        return Expression(f"{left} {symbol} {right}", precedence, mask_bits=bits)
+
+    def _compare_floats(self, op: arith.CmpfOp, operands: Sequence[Expression]) -> Expression:
+        predicate = op.predicate.value.data
+        element, lanes = scalar_type(op.lhs.type), lane_count(op.lhs.type)
+        left, right = operands
+        if predicate in FLOAT_COMPARISONS:
+            symbol, is_negated = FLOAT_COMPARISONS[predicate]
+            compared = self._comparison(symbol, element, lanes, operands)
+            if not is_negated:
+                return compared
+            sign = "~" if lanes else "!"
+            return Expression(f"{sign}({compared.text})", UNARY, mask_bits=compared.mask_bits)
+        pairs = {
+            6: (("<", left, right), ("|", ""), (">", left, right)),  # ordered and unequal
+            7: (("==", left, left), ("&", ""), ("==", right, right)),  # both are numbers
+            8: (("<", left, right), ("|", "!"), (">", left, right)),  # unordered or equal
+            14: (("!=", left, left), ("|", ""), ("!=", right, right)),  # one is a NaN
+        }
+        if predicate not in pairs:
+            raise UnsupportedError(f"arith.cmpf with predicate {predicate} is a constant")
+        (one, a, b), (joined, negation), (other, c, d) = pairs[predicate]
+        first = self._comparison(one, element, lanes, (a, b))
+        second = self._comparison(other, element, lanes, (c, d))
+        text = f"({first.text}) {joined} ({second.text})"
+        if negation:
+            return Expression(f"{'~' if lanes else '!'}({text})", UNARY, mask_bits=first.mask_bits)
+        return Expression(text, BITWISE, mask_bits=first.mask_bits)
+
+    def _select(
+        self, op: arith.SelectOp, element: ScalarType, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        condition, yes, no = operands
+        if not lane_count(op.cond.type):
+            below = CONDITIONAL - 1
+            text = f"{condition.within(below)} ? {yes.within(below)} : {no.within(below)}"
+            return Expression(text, CONDITIONAL, mask_bits=yes.mask_bits)
+        if element == BOOLEAN:
+            bits = max(e.mask_bits for e in operands)
+            condition, yes, no = (self.mask(e, bits, lanes) for e in operands)
+            mask = condition.within(UNARY)
+            text = f"({mask} & {yes.within(UNARY)}) | (~{mask} & {no.within(UNARY)})"
+            return Expression(text, BITWISE, mask_bits=bits)
+        mask = self.mask(condition, element.bits, lanes)
+        self.require(Requirement("select", element.name, lanes))
+        return Expression(self.language.select(element, lanes, mask.text, yes.text, no.text))
+
+    def _reduction(self, op: vector.ReductionOp, operands: Sequence[Expression]) -> Expression:
+        element, lanes = scalar_type(op.vector.type), lane_count(op.vector.type)
+        kind = op.kind.data.value
+        if kind not in REDUCTIONS or element == BOOLEAN:
+            raise UnsupportedError(f"vector.reduction <{kind}> of {op.vector.type} is not printed")
+        function, combine = REDUCTIONS[kind]
+        if kind.endswith("ui"):
+            element = _unsigned(element)
+        self.require(Requirement(function, element.name, lanes))
+        name = self.language.suffix_name(element, lanes)
+        reduced = Expression(f"{function}_{name}({operands[0].text})")
+        if len(operands) == 1:
+            return reduced
+        if combine in ("maximum", "minimum"):
+            return self._prelude_call(combine, element, 0, (operands[1], reduced))
+        precedence = {"+": ADDITIVE, "*": MULTIPLICATIVE}.get(combine, BITWISE)
+        left = operands[1].within(precedence if precedence <= ADDITIVE else UNARY)
+        return Expression(
+            f"{left} {combine} {reduced.text}", precedence, parts=(left, combine, reduced.text)
+        )
+
+    # -- conversions ---------------------------------------------------------------------------
+    def _conversion(
+        self, op: Operation, element: ScalarType, lanes: int, operand: Expression
+    ) -> Expression:
+        source = scalar_type(op.operands[0].type)
+        if isinstance(op, arith.BitcastOp):
+            if source.is_float or element.is_float:
+                raise UnsupportedError(f"arith.bitcast from {source.name} to {element.name}")
+            return Expression(self._reinterpret(element, lanes, operand.text), UNARY)
+        if element == BOOLEAN:
+            test = Expression(f"{operand.within(UNARY)} & 1", BITWISE)
+            zero = self._splat_text(source, lanes, "0")
+            return Expression(
+                f"({test.text}) != {zero}", EQUALITY, mask_bits=source.bits if lanes else 0
+            )
+        if source == BOOLEAN and lanes:
+            return self._from_mask(element, lanes, operand)
+        if isinstance(op, arith.ExtUIOp | arith.UIToFPOp) and source.kind == "signed":
+            unsigned = _unsigned(source)
+            self.require(*vector_requirement(unsigned, lanes))
+            operand = Expression(self._reinterpreted(unsigned, lanes, operand), UNARY)
+        if isinstance(op, arith.ExtSIOp) and source == BOOLEAN:
+            operand = Expression(f"-{operand.within(UNARY)}", UNARY)
+        if self.language.scalar_name(source) == self.language.scalar_name(element):
+            return operand
+        return Expression(self._converted(element, lanes, operand), UNARY)
+
+    def _converted(self, element: ScalarType, lanes: int, operand: Expression) -> str:
+        if lanes:
+            return self.language.convert(element, lanes, operand.text)
+        return f"({self.language.scalar_name(element)}){operand.within(UNARY)}"
+
+    def _reinterpreted(self, element: ScalarType, lanes: int, operand: Expression) -> str:
+        self.require(*vector_requirement(element, lanes))
+        if lanes:
+            return self.language.reinterpret(element, lanes, operand.within(UNARY))
+        return f"({self.language.scalar_name(element)}){operand.within(UNARY)}"
+
+    def _reinterpret(self, element: ScalarType, lanes: int, text: str) -> str:
+        return self._reinterpreted(element, lanes, Expression(text, CONDITIONAL))
+
+    def _splat_text(self, element: ScalarType, lanes: int, text: str) -> str:
+        return self.language.splat(element, lanes, text) if lanes else text
+
+    def mask(self, mask: Expression, bits: int, lanes: int) -> Expression:
+        """A mask whose integers have `bits` bits."""
+        if mask.mask_bits == bits:
+            return mask
+        self.require(*vector_requirement(SIGNED[bits], lanes))
+        return Expression(self.language.convert(SIGNED[bits], lanes, mask.text), mask_bits=bits)
+
+    def _from_mask(self, element: ScalarType, lanes: int, mask: Expression) -> Expression:
+        converted = self.mask(mask, element.bits, lanes)
+        if element.is_float:
+            one, zero = (self.language.splat(element, lanes, f"{n}") for n in (1, 0))
+            self.require(Requirement("select", element.name, lanes))
+            return Expression(self.language.select(element, lanes, converted.text, one, zero))
+        text = f"{converted.within(UNARY)} & 1"
+        if element.kind == "unsigned":
+            return Expression(self._reinterpret(element, lanes, text), UNARY)
+        return Expression(text, BITWISE)
+
+
+CONVERSIONS = (
+    arith.SIToFPOp,
+    arith.UIToFPOp,
+    arith.FPToSIOp,
+    arith.FPToUIOp,
+    arith.ExtFOp,
+    arith.TruncFOp,
+    arith.TruncIOp,
+    arith.ExtSIOp,
+    arith.ExtUIOp,
+    arith.BitcastOp,
+    arith.IndexCastOp,
+)
+
+
+def _unsigned(element: ScalarType) -> ScalarType:
+    return UNSIGNED[element.bits] if element.kind == "signed" else element
+
+
+def _signed_text(operand: Expression) -> str:
+    """An operand of a minus sign: `--x` would be a decrement."""
+    text = operand.within(UNARY)
+    return f"({text})" if text.startswith("-") else text

@@ -1,0 +1,72 @@
+//! base
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline, unused))
+#define PRAGMA(text) _Pragma(#text)
+#ifdef __clang__
+#define UNROLL(count) PRAGMA(unroll count)
+#define VECTORIZE_LOOPS
+#else
+#define UNROLL(count) PRAGMA(GCC unroll count)
+// For plain loops: the compiler may find vectors where the schedule made none.
+#define VECTORIZE_LOOPS __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
+#endif
+
+//! half
+typedef _Float16 half;
+
+//! maximum scalar float
+// A NaN in either operand wins: the comparison is false for one in b, a != a finds one in a.
+INLINE $scalar maximum_$suffix($scalar a, $scalar b)
+{
+    return a > b || a != a ? a : b;
+}
+
+//! minimum scalar float
+INLINE $scalar minimum_$suffix($scalar a, $scalar b)
+{
+    return a < b || a != a ? a : b;
+}
+
+//! maximum scalar integer
+INLINE $scalar maximum_$suffix($scalar a, $scalar b)
+{
+    return a > b ? a : b;
+}
+
+//! minimum scalar integer
+INLINE $scalar minimum_$suffix($scalar a, $scalar b)
+{
+    return a < b ? a : b;
+}
+
+//! absolute scalar integer
+INLINE $scalar absolute_$suffix($scalar value)
+{
+    return value < 0 ? -value : value;
+}
+
+//! floor_divide scalar integer
+INLINE $scalar floor_divide_$suffix($scalar dividend, $scalar divisor)
+{
+    const $scalar quotient = dividend / divisor;
+    return quotient - (dividend % divisor != 0 && (dividend < 0) != (divisor < 0));
+}
+
+//! power scalar integer
+// By squaring; a negative exponent gives 0 but for the bases 1 and -1.
+INLINE $scalar power_$suffix($scalar base, $scalar exponent)
+{
+    if (exponent < 0)
+        return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+    $scalar result = 1;
+    for (; exponent > 0; exponent /= 2) {
+        if (exponent % 2)
+            result *= base;
+        base *= base;
+    }
+    return result;
+}

@@ -1,0 +1,171 @@
+//! vector
+typedef $scalar $vector __attribute__((vector_size($bytes)));
+typedef $scalar ${vector}_in_memory
+    __attribute__((vector_size($bytes), aligned($element_bytes), may_alias));
+
+INLINE $vector load_$vector(const $scalar *from)
+{
+    return *(const ${vector}_in_memory *)from;
+}
+
+INLINE void store_$vector($vector value, $scalar *to)
+{
+    *(${vector}_in_memory *)to = value;
+}
+
+INLINE $vector splat_$vector($scalar value)
+{
+    return value - ($vector){0};  // exact for every value, -0.0 and NaN too
+}
+
+//! select vector: mask
+INLINE $vector select_$vector($mask mask, $vector if_true, $vector if_false)
+{
+    return ($vector)((mask & ($mask)if_true) | (~mask & ($mask)if_false));
+}
+
+//! maximum vector float: select
+// A NaN in either operand wins: a > b is false for one in b, and a != a finds one in a.
+INLINE $vector maximum_$vector($vector a, $vector b)
+{
+    return select_$vector((a > b) | (a != a), a, b);
+}
+
+//! minimum vector float: select
+INLINE $vector minimum_$vector($vector a, $vector b)
+{
+    return select_$vector((a < b) | (a != a), a, b);
+}
+
+//! maximum vector integer: select
+INLINE $vector maximum_$vector($vector a, $vector b)
+{
+    return select_$vector(a > b, a, b);
+}
+
+//! minimum vector integer: select
+INLINE $vector minimum_$vector($vector a, $vector b)
+{
+    return select_$vector(a < b, a, b);
+}
+
+//! lanewise vector
+INLINE $vector ${function}_$vector($vector value)
+{
+    for (int lane = 0; lane < $lanes; lane++)
+        value[lane] = $libm(value[lane]);
+    return value;
+}
+
+//! lanewise2 vector
+INLINE $vector ${function}_$vector($vector left, $vector right)
+{
+    for (int lane = 0; lane < $lanes; lane++)
+        left[lane] = $libm(left[lane], right[lane]);
+    return left;
+}
+
+//! absolute vector integer: select
+INLINE $vector absolute_$vector($vector value)
+{
+    return select_$vector(value < 0, -value, value);
+}
+
+//! halves vector: half_vector
+INLINE $half_vector low_half_$vector($vector whole)
+{
+    const union { $vector whole; $half_vector halves[2]; } both = {whole};
+    return both.halves[0];
+}
+
+INLINE $half_vector high_half_$vector($vector whole)
+{
+    const union { $vector whole; $half_vector halves[2]; } both = {whole};
+    return both.halves[1];
+}
+
+//! reduce_add wide: halves half_reduce_add
+INLINE $scalar reduce_add_$vector($vector v)
+{
+    return reduce_add_$half_vector(low_half_$vector(v) + high_half_$vector(v));
+}
+
+//! reduce_add narrow
+INLINE $scalar reduce_add_$vector($vector v)
+{
+    return (v[0] + v[2]) + (v[1] + v[3]);
+}
+
+//! reduce_multiply wide: halves half_reduce_multiply
+INLINE $scalar reduce_multiply_$vector($vector v)
+{
+    return reduce_multiply_$half_vector(low_half_$vector(v) * high_half_$vector(v));
+}
+
+//! reduce_multiply narrow
+INLINE $scalar reduce_multiply_$vector($vector v)
+{
+    return (v[0] * v[2]) * (v[1] * v[3]);
+}
+
+//! reduce_and wide: halves half_reduce_and
+INLINE $scalar reduce_and_$vector($vector v)
+{
+    return reduce_and_$half_vector(low_half_$vector(v) & high_half_$vector(v));
+}
+
+//! reduce_and narrow
+INLINE $scalar reduce_and_$vector($vector v)
+{
+    return (v[0] & v[2]) & (v[1] & v[3]);
+}
+
+//! reduce_or wide: halves half_reduce_or
+INLINE $scalar reduce_or_$vector($vector v)
+{
+    return reduce_or_$half_vector(low_half_$vector(v) | high_half_$vector(v));
+}
+
+//! reduce_or narrow
+INLINE $scalar reduce_or_$vector($vector v)
+{
+    return (v[0] | v[2]) | (v[1] | v[3]);
+}
+
+//! reduce_xor wide: halves half_reduce_xor
+INLINE $scalar reduce_xor_$vector($vector v)
+{
+    return reduce_xor_$half_vector(low_half_$vector(v) ^ high_half_$vector(v));
+}
+
+//! reduce_xor narrow
+INLINE $scalar reduce_xor_$vector($vector v)
+{
+    return (v[0] ^ v[2]) ^ (v[1] ^ v[3]);
+}
+
+//! reduce_maximum wide: halves half_maximum half_reduce_maximum
+INLINE $scalar reduce_maximum_$vector($vector v)
+{
+    const $half_vector larger = maximum_$half_vector(low_half_$vector(v), high_half_$vector(v));
+    return reduce_maximum_$half_vector(larger);
+}
+
+//! reduce_maximum narrow: scalar_maximum
+INLINE $scalar reduce_maximum_$vector($vector v)
+{
+    return maximum_$suffix(maximum_$suffix(v[0], v[2]), maximum_$suffix(v[1], v[3]));
+}
+
+//! reduce_minimum wide: halves half_minimum half_reduce_minimum
+INLINE $scalar reduce_minimum_$vector($vector v)
+{
+    const $half_vector smaller = minimum_$half_vector(low_half_$vector(v), high_half_$vector(v));
+    return reduce_minimum_$half_vector(smaller);
+}
+
+//! reduce_minimum narrow: scalar_minimum
+INLINE $scalar reduce_minimum_$vector($vector v)
+{
+    return minimum_$suffix(minimum_$suffix(v[0], v[2]), minimum_$suffix(v[1], v[3]));
+}

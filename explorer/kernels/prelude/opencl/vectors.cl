@@ -1,0 +1,114 @@
+//! maximum vector float
+// A NaN in either operand wins (fmax would drop it).
+static inline $vector maximum_$vector($vector a, $vector b)
+{
+    return select(b, a, (a > b) | (a != a));
+}
+
+//! minimum vector float
+static inline $vector minimum_$vector($vector a, $vector b)
+{
+    return select(b, a, (a < b) | (a != a));
+}
+
+//! maximum vector integer
+static inline $vector maximum_$vector($vector a, $vector b)
+{
+    return max(a, b);
+}
+
+//! minimum vector integer
+static inline $vector minimum_$vector($vector a, $vector b)
+{
+    return min(a, b);
+}
+
+//! absolute vector integer
+static inline $vector absolute_$vector($vector value)
+{
+    return max(value, -value);
+}
+
+//! reduce_add wide: half_reduce_add
+static inline $scalar reduce_add_$vector($vector v)
+{
+    return reduce_add_$half_vector(v.lo + v.hi);
+}
+
+//! reduce_add narrow
+static inline $scalar reduce_add_$vector($vector v)
+{
+    return (v.s0 + v.s2) + (v.s1 + v.s3);
+}
+
+//! reduce_multiply wide: half_reduce_multiply
+static inline $scalar reduce_multiply_$vector($vector v)
+{
+    return reduce_multiply_$half_vector(v.lo * v.hi);
+}
+
+//! reduce_multiply narrow
+static inline $scalar reduce_multiply_$vector($vector v)
+{
+    return (v.s0 * v.s2) * (v.s1 * v.s3);
+}
+
+//! reduce_and wide: half_reduce_and
+static inline $scalar reduce_and_$vector($vector v)
+{
+    return reduce_and_$half_vector(v.lo & v.hi);
+}
+
+//! reduce_and narrow
+static inline $scalar reduce_and_$vector($vector v)
+{
+    return (v.s0 & v.s2) & (v.s1 & v.s3);
+}
+
+//! reduce_or wide: half_reduce_or
+static inline $scalar reduce_or_$vector($vector v)
+{
+    return reduce_or_$half_vector(v.lo | v.hi);
+}
+
+//! reduce_or narrow
+static inline $scalar reduce_or_$vector($vector v)
+{
+    return (v.s0 | v.s2) | (v.s1 | v.s3);
+}
+
+//! reduce_xor wide: half_reduce_xor
+static inline $scalar reduce_xor_$vector($vector v)
+{
+    return reduce_xor_$half_vector(v.lo ^ v.hi);
+}
+
+//! reduce_xor narrow
+static inline $scalar reduce_xor_$vector($vector v)
+{
+    return (v.s0 ^ v.s2) ^ (v.s1 ^ v.s3);
+}
+
+//! reduce_maximum wide: half_maximum half_reduce_maximum
+static inline $scalar reduce_maximum_$vector($vector v)
+{
+    return reduce_maximum_$half_vector(maximum_$half_vector(v.lo, v.hi));
+}
+
+//! reduce_maximum narrow: scalar_maximum
+static inline $scalar reduce_maximum_$vector($vector v)
+{
+    return maximum_$suffix(maximum_$suffix(v.s0, v.s2), maximum_$suffix(v.s1, v.s3));
+}
+
+//! reduce_minimum wide: half_minimum half_reduce_minimum
+static inline $scalar reduce_minimum_$vector($vector v)
+{
+    return reduce_minimum_$half_vector(minimum_$half_vector(v.lo, v.hi));
+}
+
+//! reduce_minimum narrow: scalar_minimum
+static inline $scalar reduce_minimum_$vector($vector v)
+{
+    return minimum_$suffix(minimum_$suffix(v.s0, v.s2), minimum_$suffix(v.s1, v.s3));
+}

@@ -1,0 +1,233 @@
+"""From a module of launches and kernels to what a device runs: source text, offsets, weights.
+
+    module at level memory, MemoryPlan   ->   Program(source, launches, ports, taps) and weights
+
+Code generation translates decisions and makes none: offsets come from the memory plan, kernels
+are printed as they are scheduled. Any level from kernels on can be built: compute definitions are
+lowered to textbook loops first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects import func, linalg
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
+from explorer.ir.layout import haloed_shape, physical_shape, rounded_channels
+from explorer.ir.operation import identity_of
+from explorer.ir.origins import sources_of
+from explorer.ir.program import Snapshot
+from explorer.ir.structure import device_of, functions, kernel_functions, value_name
+from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
+from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
+from explorer.ir.weights import Weights
+from explorer.kernels.c import print_c
+from explorer.kernels.emit import emit_program
+from explorer.kernels.lowering import lower_to_loops
+from explorer.kernels.opencl import print_opencl
+from explorer.kernels.printer import PrintedKernel
+from explorer.results import (
+    Argument,
+    KernelRecord,
+    Launch,
+    Port,
+    Program,
+    ScheduleStep,
+    WeightSlot,
+)
+from explorer.results.program import Tap
+
+ALIGNMENT_BYTES = 64
+PACKED_LEVELS = ("scheduled", "memory")
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program and the block of weights that it reads."""
+
+    program: Program
+    weights: np.ndarray
+
+
+def build_program(
+    snapshot: Snapshot,
+    offsets: Mapping[str, int],
+    arena_bytes: int,
+    target: str,
+    language: str,
+    input_names: Sequence[str] = (),
+    output_names: Sequence[str] = (),
+    steps: Mapping[str, Sequence[ScheduleStep]] | None = None,
+) -> BuiltProgram:
+    """Prints every kernel and lays out the launches.
+
+    `offsets`: of every value and scratch buffer by name, in bytes. `input_names` and
+    `output_names` are the ports' names in order (default: the values' own). `steps`: the ladder
+    of every kernel, for the records.
+    """
+    (function,) = [f for f in functions(snapshot.module) if device_of(f) != "host"]
+    builder = _Builder(snapshot, function, offsets, language)
+    launches = [builder.launch(op) for op in builder.launches]
+    used = {launch.kernel for launch in launches}
+    printed = [builder.print(name) for name in builder.kernels if name in used]
+    weights = builder.pack_weights()
+    program = Program(
+        target,
+        emit_program(language, printed, launches).source,
+        tuple(builder.kernel_record(p, launches, (steps or {}).get(p.name, ())) for p in printed),
+        tuple(launches),
+        builder.ports(list(function.body.block.args), input_names),
+        builder.ports(builder.results, output_names),
+        tuple(builder.taps()),
+        tuple(builder.weight_slots.values()),
+        max(arena_bytes, ALIGNMENT_BYTES),
+        weights.nbytes,
+    )
+    return BuiltProgram(program, weights)
+
+
+class _Builder:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        function: func.FuncOp,
+        offsets: Mapping[str, int],
+        language: str,
+    ):
+        self.snapshot = snapshot
+        self.function = function
+        self.offsets = offsets
+        self.language = language
+        self.is_packed = snapshot.level in PACKED_LEVELS
+        self.kernels = kernel_functions(snapshot.module)
+        self.launches = [op for op in function.body.block.ops if isinstance(op, LaunchOp)]
+        last = function.body.block.last_op
+        assert isinstance(last, ReturnOp)
+        self.results = list(last.operands)
+        self.weight_slots: dict[str, WeightSlot] = {}
+        self.weights_end = 0
+
+    # -- kernels ---------------------------------------------------------------------------------
+    def print(self, name: str) -> PrintedKernel:
+        kernel = self.kernels[name]
+        if any(isinstance(op, linalg.GenericOp) for op in kernel.body.block.ops):
+            kernel = lower_to_loops(kernel)
+        return print_c(kernel, name) if self.language == "c" else print_opencl(kernel, name)
+
+    def kernel_record(
+        self, printed: PrintedKernel, launches: Sequence[Launch], steps: Sequence[ScheduleStep]
+    ) -> KernelRecord:
+        users = [op for op in self.launches if op.kernel.data == printed.name]
+        sizes = next(launch for launch in launches if launch.kernel == printed.name).arguments
+        kind = self.kernels[printed.name].attributes["kernel.kind"]
+        return KernelRecord(
+            printed.name,
+            str(kind.data),  # pyright: ignore[reportAttributeAccessIssue]
+            tuple(identity_of(op) for op in users),
+            2 * users[0].macs(),
+            sum(a.size_bytes for a in sizes if a.role != "scratch"),
+            tuple(steps),
+            printed.phases,
+            printed.source,
+        )
+
+    # -- launches --------------------------------------------------------------------------------
+    def launch(self, op: LaunchOp) -> Launch:
+        operands = iter(op.operands)
+        arguments: list[Argument] = []
+        scratch = 0
+        for argument in kernel_arguments(self.kernels[op.kernel.data]):
+            size = memref_bytes(argument.type)
+            if argument.role == "scratch":
+                offset = self.offsets[f"{identity_of(op)}/scratch_{scratch}"]
+                scratch += 1
+                arguments.append(Argument(argument.name, "arena", offset, size, "scratch"))
+                continue
+            value = op.output if argument.role == "output" else next(operands)
+            owner = value.owner
+            if isinstance(owner, WeightOp):
+                slot = self._weight_slot(owner.weight.data)
+                arguments.append(
+                    Argument(argument.name, "weights", slot.offset_bytes, size, argument.role)
+                )
+                continue
+            offset = self.offsets[value_name(value)]
+            arguments.append(Argument(argument.name, "arena", offset, size, argument.role))
+        return Launch(identity_of(op), op.kernel.data, tuple(arguments), sources_of(op))
+
+    def _weight_slot(self, name: str) -> WeightSlot:
+        if name not in self.weight_slots:
+            size = self.snapshot.weights[name].nbytes
+            self.weight_slots[name] = WeightSlot(name, self.weights_end, size)
+            self.weights_end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        return self.weight_slots[name]
+
+    def pack_weights(self) -> np.ndarray:
+        """One block of bytes with every weight at its offset."""
+        block = np.zeros(max(self.weights_end, ALIGNMENT_BYTES), np.uint8)
+        weights: Weights = self.snapshot.weights
+        for slot in self.weight_slots.values():
+            data = np.ascontiguousarray(weights[slot.name]).reshape(-1).view(np.uint8)
+            block[slot.offset_bytes : slot.offset_bytes + slot.size_bytes] = data
+        return block
+
+    # -- values ----------------------------------------------------------------------------------
+    def ports(self, values: Sequence[SSAValue], names: Sequence[str]) -> tuple[Port, ...]:
+        chosen = list(names) or [value_name(v) for v in values]
+        ports = []
+        for name, value in zip(chosen, values, strict=True):
+            shape, dtype = static_shape(value), numpy_dtype(element_type_of(value))
+            offset = self.offsets[value_name(value)]
+            ports.append(Port(name, dtype.name, shape, offset, prod(shape) * dtype.itemsize))
+        return tuple(ports)
+
+    def taps(self) -> list[Tap]:
+        taps = []
+        for step, op in enumerate(self.launches):
+            value = op.output
+            shape, layout = static_shape(value), layout_of(value)
+            buffer_shape = physical_shape(shape, layout)
+            block = layout.block
+            if not self.is_packed and not layout.is_plain:
+                rounded = (shape[0], rounded_channels(shape[1], layout), *shape[2:])
+                buffer_shape, block = haloed_shape(rounded, layout), 0
+            dtype = numpy_dtype(element_type_of(value))
+            taps.append(
+                Tap(
+                    identity_of(op),
+                    0,
+                    step,
+                    self.offsets[value_name(value)],
+                    prod(buffer_shape) * dtype.itemsize,
+                    dtype.name,
+                    buffer_shape,
+                    shape,
+                    block,
+                    layout.halo,
+                )
+            )
+        return taps
+
+
+def memref_bytes(kind: object) -> int:
+    assert isinstance(kind, MemRefType)
+    return prod(kind.get_shape()) * numpy_dtype(kind.element_type).itemsize
+
+
+def host_ports(snapshot: Snapshot) -> tuple[list[str], list[str]]:
+    """Names of the inputs and of the returned values in the host's function, in order."""
+    (host,) = [f for f in functions(snapshot.module) if device_of(f) == "host"]
+    last = host.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    inputs = [value_name(a) for a in host.body.block.args]
+    outputs = []
+    for operand in last.operands:
+        owner = operand.owner
+        outputs.append(value_name(operand if not isinstance(owner, TransferOp) else owner.input))
+    return inputs, outputs

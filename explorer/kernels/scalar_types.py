@@ -1,0 +1,99 @@
+"""Element types as both printed languages see them.
+
+    f32 -> float      i8  -> char  (C: int8_t)      i1    -> bool (in memory: a byte, 0 or 1)
+    f16 -> half       ui8 -> uchar (C: uint8_t)     index -> long (OpenCL: int where that is enough)
+
+The names are OpenCL's, for vectors too (`float16` is sixteen floats, `int8` eight 32-bit
+integers); the C prelude defines the vectors under the same names, so that the same kernel reads
+alike in both languages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    Signedness,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from explorer.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """One element type. `kind` is float, signed, unsigned, boolean or index."""
+
+    name: str
+    bits: int
+    kind: str
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element in memory; a boolean takes one."""
+        return max(self.bits // 8, 1)
+
+
+HALF = ScalarType("half", 16, "float")
+FLOAT = ScalarType("float", 32, "float")
+DOUBLE = ScalarType("double", 64, "float")
+BOOLEAN = ScalarType("bool", 1, "boolean")
+INDEX = ScalarType("index", 64, "index")
+SIGNED = {
+    8: ScalarType("char", 8, "signed"),
+    16: ScalarType("short", 16, "signed"),
+    32: ScalarType("int", 32, "signed"),
+    64: ScalarType("long", 64, "signed"),
+}
+UNSIGNED = {bits: ScalarType("u" + t.name, bits, "unsigned") for bits, t in SIGNED.items()}
+
+BY_NAME = {
+    t.name: t for t in (HALF, FLOAT, DOUBLE, BOOLEAN, INDEX, *SIGNED.values(), *UNSIGNED.values())
+}
+
+
+def scalar_type(attribute: Attribute) -> ScalarType:
+    """The element type of a scalar or vector type of the IR; signless integers are signed."""
+    if isinstance(attribute, VectorType):
+        return scalar_type(attribute.element_type)
+    match attribute:
+        case Float16Type():
+            return HALF
+        case Float32Type():
+            return FLOAT
+        case Float64Type():
+            return DOUBLE
+        case IndexType():
+            return INDEX
+        case IntegerType() if attribute.width.data == 1:
+            return BOOLEAN
+        case IntegerType() if attribute.width.data in SIGNED:
+            unsigned = attribute.signedness.data == Signedness.UNSIGNED
+            return (UNSIGNED if unsigned else SIGNED)[attribute.width.data]
+    raise UnsupportedError(
+        f"element type {attribute} has no form in generated code",
+        hint="use f16, f32, f64, i1, i8, i16, i32, i64 or their unsigned forms",
+    )
+
+
+def lane_count(attribute: Attribute) -> int:
+    """Lanes of a vector type (one dimension), 0 for a scalar."""
+    if not isinstance(attribute, VectorType):
+        return 0
+    shape = attribute.get_shape()
+    if len(shape) != 1 or shape[0] not in (4, 8, 16):
+        raise UnsupportedError(
+            f"{attribute} has no form in generated code",
+            hint="split the loop by 4, 8 or 16 before it is vectorized",
+        )
+    return shape[0]

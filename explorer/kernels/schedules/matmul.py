@@ -1,0 +1,261 @@
+"""Schedule of matrix products: y[b, m, n] += x[b, m, k] * w[b, k, n].
+
+    parallel b, nt, mt:
+        acc[8][3] = bias                         registers: 8 rows x 3 vectors of 16 columns
+        for k:
+            acc[mp][nv] += broadcast x[m, k] * w[k, n]
+        y[..] = activation(acc + residual)
+
+Weights are packed so that one tile of columns is one contiguous stream. Rows and columns that the
+tile doesn't divide become nests of their own: columns first in whole vectors, then in vectors of
+8 and 4, then one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explorer.kernels.lowering import innermost_operations
+from explorer.kernels.nest import (
+    LinearForm,
+    LoopNest,
+    accesses_in,
+    extent_of,
+    index_of,
+    name_of,
+    perfect_chain,
+    subscripts,
+)
+from explorer.kernels.schedules.choices import Choices, divisors
+from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.plain import finish_statements
+from explorer.kernels.schedules.schedule import Schedule
+from explorer.kernels.schedules.tiles import matrix_tile
+from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
+from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.pack import Pack, PackDimension, block_of
+from explorer.kernels.steps.registers import accumulate
+from explorer.kernels.steps.restructure import cut, reorder, split
+from explorer.kernels.steps.vectorize import can_vectorize, vectorize
+
+
+@dataclass(frozen=True)
+class MatrixOperands:
+    """Buffers of the main statement; `result` and `right` are those that n walks through."""
+
+    left: str
+    right: str
+    result: str
+    batch: tuple[str, ...]
+    """Names of the batch loops, the outermost first."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One nest of a cut matrix: `suffix` of its loops, its extent and how it is tiled."""
+
+    suffix: str
+    extent: int
+    tile: int
+    """Rows of a register tile, or vectors per tile of columns."""
+    width: int = 1
+    """Floats per vector; 1 for columns one by one."""
+
+
+def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands | None:
+    """The operands of a float32 product that can be tiled; None otherwise.
+
+    The result must be row-major with n innermost, and the right operand must either be a weight
+    (which is packed) or have n innermost, too.
+    """
+    mains = nest.statements("main")
+    if len(mains) != 1:
+        return None
+    names = [name_of(loop) for loop in perfect_chain(mains[0])]
+    if not {"m", "n", "k"} <= set(names):
+        return None
+    batch = tuple(name for name in names if name not in ("m", "n", "k"))
+    if any(not name.startswith("b") for name in batch):
+        return None
+    accesses = accesses_in(mains[0])
+    n, k, m = (index_of(nest.loop(name)) for name in "nkm")
+    walked: dict[str, list[LinearForm]] = {}
+    for access in accesses:
+        forms = [form for form in subscripts(access) if form is not None]
+        name = nest.name_of_buffer(access.memref)
+        element_type = str(access.memref.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+        if element_type != "f32" or len(forms) != len(subscripts(access)):
+            return None
+        if block_of(packs.get(name)):
+            return None
+        walked[name] = forms
+    used = {name: {i for f in forms for i in f.terms} for name, forms in walked.items()}
+    right = [name for name, indices in used.items() if n in indices and k in indices]
+    left = [name for name, indices in used.items() if m in indices and k in indices]
+    result = [name for name, indices in used.items() if n in indices and m in indices]
+    if not len(right) == len(left) == len(result) == 1 or len(walked) != 3:
+        return None
+    contiguous = [result[0]] if nest.roles[right[0]] == "weight" else [result[0], right[0]]
+    for name in contiguous:
+        *outer, last = walked[name]
+        if last.terms.get(n) != 1 or any(n in form.terms for form in outer):
+            return None
+    return MatrixOperands(left[0], right[0], result[0], batch)
+
+
+def schedule_matmul(
+    schedule: Schedule, machine: Machine, packs: Mapping[str, Pack], choices: Choices
+) -> None:
+    """Dimensions b.. m n k; see `matrix_operands` for what is required."""
+    nest = schedule.nest
+    operands = matrix_operands(nest, packs)
+    assert operands is not None
+    rows, columns = extent_of(nest.loop("m")), extent_of(nest.loop("n"))
+    depth = extent_of(nest.loop("k"))
+    lanes = machine.vector_floats
+    blocks = columns // lanes
+    best = matrix_tile(rows, blocks, machine.registers)
+    tile_rows = choices.number("rows", best.pixels, range(1, rows + 1))
+    vectors = choices.number("vectors", best.vectors, range(1, max(blocks, 1) + 1))
+    unrolls = [d for d in divisors(depth) if d <= 8]
+    depth_unroll = choices.number("reduction_unroll", 1, unrolls)
+    row_pieces = _row_pieces(rows, tile_rows)
+    column_pieces = _column_pieces(columns, vectors, lanes)
+
+    batch = " ".join(operands.batch)
+    tiles: list[tuple[Piece, Piece]] = []
+    if len(row_pieces) > 1:
+        schedule.apply(reorder, order=f"m {batch} n k")
+        schedule.apply(cut, loop="m", at=row_pieces[0].extent, suffix=row_pieces[1].suffix)
+    for row in row_pieces:
+        s = row.suffix
+        if len(column_pieces) > 1:
+            schedule.apply(reorder, order=_suffixed(f"n {batch} m k", s))
+            end = columns
+            for column in column_pieces[:0:-1]:
+                end -= column.extent
+                schedule.apply(cut, loop="n" + s, at=end, suffix=column.suffix)
+        tiles.extend((row, column) for column in column_pieces)
+    leading: list[str] = []
+    unrolled: list[str] = []
+    vectorized: list[str] = []
+    for row, column in tiles:
+        s = row.suffix + column.suffix
+        if depth_unroll > 1:
+            schedule.apply(split, loop="k" + s, into=f"ko{s} ku{s}", factors=(depth_unroll,))
+        reduction = f"ko{s} ku{s}" if depth_unroll > 1 else f"k{s}"
+        mt, mp = _split(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
+        nt, nv, ni = _split_columns(schedule, column, s, bool(batch or mt))
+        outer = [*_suffixed(batch, s).split(), *nt, *mt]
+        schedule.apply(reorder, order=" ".join([*outer, reduction, *mp, *nv, *ni]))
+        schedule.apply(accumulate, at=reduction.split()[0], buffer=operands.result)
+        leading.extend(outer)
+        unrolled.extend([*mp, *nv, *([f"ku{s}"] if depth_unroll > 1 else [])])
+        vectorized.extend(ni)
+    _fuse(schedule, operands.result, choices)
+    if nest.roles[operands.right] == "weight":
+        tile_vectors = vectors if blocks else 1
+        schedule.pack(operands.right, _weight_pack(nest, operands.right, tile_vectors, lanes))
+    for name in vectorized:
+        schedule.apply(vectorize, loop=name)
+    if unrolled:
+        schedule.apply(unroll, loops=" ".join(unrolled))
+    if leading:
+        schedule.apply(parallel, loops=" ".join(leading))
+    finish_statements(schedule, machine)
+
+
+def _row_pieces(rows: int, tile: int) -> list[Piece]:
+    left = rows % tile
+    pieces = [Piece("", rows - left, tile)]
+    return [*pieces, Piece("_bottom", left, left)] if left else pieces
+
+
+def _column_pieces(columns: int, vectors: int, lanes: int) -> list[Piece]:
+    """Whole tiles, whole vectors, halved vectors down to 4, then single columns."""
+    pieces: list[Piece] = []
+    whole_tiles, left = divmod(columns, vectors * lanes)
+    if whole_tiles:
+        pieces.append(Piece("", whole_tiles * vectors * lanes, vectors, lanes))
+    whole_vectors, left = divmod(left, lanes)
+    if whole_vectors:
+        pieces.append(Piece("_edge", whole_vectors * lanes, whole_vectors, lanes))
+    width = lanes // 2
+    while width >= 4:
+        if left >= width:
+            pieces.append(Piece(f"_edge{width}", width, 1, width))
+            left -= width
+        width //= 2
+    if left:
+        pieces.append(Piece("_edge1", left, left))
+    first, *others = pieces
+    return [Piece("", first.extent, first.tile, first.width), *others]
+
+
+def _split(
+    schedule: Schedule, loop: str, extent: int, factor: int, outer: str, inner: str
+) -> tuple[list[str], list[str]]:
+    """(loops over tiles, loops inside a tile); one tile needs no loop over tiles."""
+    if factor == extent:
+        return [], [loop]
+    if factor == 1:
+        return [loop], []
+    schedule.apply(split, loop=loop, into=f"{outer} {inner}", factors=(factor,))
+    return [outer], [inner]
+
+
+def _split_columns(
+    schedule: Schedule, column: Piece, s: str, has_outer_loop: bool
+) -> tuple[list[str], list[str], list[str]]:
+    """(loops over tiles, over the vectors of a tile, over the lanes of a vector).
+
+    Loops of one iteration are left out, but the nest needs some loop around its register tile.
+    """
+    names = [f"nt{s}", f"nv{s}", f"ni{s}"]
+    extents = [column.extent // (column.tile * column.width), column.tile, column.width]
+    kept = [
+        (name, extent)
+        for position, (name, extent) in enumerate(zip(names, extents, strict=True))
+        if extent > 1 or (position == 0 and not has_outer_loop)
+    ]
+    if len(kept) > 1:
+        into = " ".join(name for name, _ in kept)
+        factors = tuple(extent for _, extent in kept[1:])
+        schedule.apply(split, loop=f"n{s}", into=into, factors=factors)
+    found = [name for name, _ in kept] if len(kept) > 1 else [f"n{s}"]
+    if not kept:
+        return [], [], []
+    loops = {old: new for (old, _), new in zip(kept, found, strict=True)}
+    outer, tile, lane = ([loops[name]] if name in loops else [] for name in names)
+    return (outer, [*tile, *lane], []) if column.width == 1 else (outer, tile, lane)
+
+
+def _weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[PackDimension]:
+    """[batch.., tile of columns, k, vector, lane] of a weight stored as [.., k, n] or [.., n, k]."""
+    access = nest.accesses(weight)[0]
+    forms = subscripts(access)
+    rank = len(forms)
+    hints = [[i.name_hint or "" for i in form.terms] if form else [] for form in forms]
+    column = next(d for d in range(rank) if any(h.startswith("n") for h in hints[d]))
+    depth = next(d for d in range(rank) if any(h.startswith("k") for h in hints[d]))
+    batch = [(d, 1, None) for d in range(rank) if d not in (column, depth)]
+    inner = [(column, lanes, vectors), (column, 1, lanes)] if vectors > 1 else [(column, 1, lanes)]
+    return [*batch, (column, vectors * lanes, None), (depth, 1, None), *inner]
+
+
+def _fuse(schedule: Schedule, result: str, choices: Choices) -> None:
+    nest = schedule.nest
+    if nest.statements("init"):
+        schedule.apply(fuse_producer, statement="init", buffer=result)
+    epilogues = nest.statements("epilogue")
+    if not epilogues:
+        return
+    has_vectors = all(can_vectorize(op) for op in innermost_operations(epilogues[0]))
+    legal = ("fused", "separate") if has_vectors else ("separate",)
+    if choices.word("epilogue", legal[0], legal) == "fused":
+        schedule.apply(fuse_consumer, statement="epilogue", buffer=result)
+
+
+def _suffixed(names: str, suffix: str) -> str:
+    return " ".join(name + suffix for name in names.split())

@@ -1,0 +1,294 @@
+"""The plain schedule: textbook nests with the cheap improvements that are always legal.
+
+    for n: for c: for i: for j:  y[n,c,i,j] = max(x[n,c,i,j], 0)       layouts NCHW16c
+    ->
+    parallel n, c_block, i:  for j:  y[n,c_block,i,j,:] = max(x[..], 0)   vectors of 16 channels
+
+In this order: loops through a blocked dimension are split by the block; statements of one kernel
+over the same rows share their outer loops (merge) or are fused; reductions keep their sum in a
+register, one partial sum per lane where they run along a contiguous dimension (rfactor); the
+innermost contiguous loop is vectorized; the leading independent loops become tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from xdsl.dialects import affine
+from xdsl.dialects.builtin import MemRefType
+
+from explorer.kernels.nest import (
+    LoopNest,
+    accesses_in,
+    body_of,
+    bounds_of,
+    enclosing_loops,
+    extent_of,
+    index_of,
+    is_store,
+    kind_of,
+    name_of,
+    perfect_chain,
+    subscripts,
+)
+from explorer.kernels.schedules.choices import Choices
+from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.schedule import Schedule
+from explorer.kernels.steps.dependences import conflict, determined_indices, reduction_operation
+from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
+from explorer.kernels.steps.mark import parallel
+from explorer.kernels.steps.pack import Pack, is_identity
+from explorer.kernels.steps.registers import accumulate, rfactor
+from explorer.kernels.steps.restructure import cut, merge, reorder, split
+from explorer.kernels.steps.vectorize import can_vectorize, vectorize
+
+ENOUGH_TASKS = 128
+"""Leading loops are made parallel until there are so many tasks."""
+
+LEAST_WORK = 2000
+"""Operations of a task: claiming one costs about as much as some hundred operations."""
+
+
+def schedule_plain(
+    schedule: Schedule, machine: Machine, packs: Mapping[str, Pack], choices: Choices
+) -> None:
+    """Any kernel: elementwise, pooling, reductions, copies, explicit nests."""
+    pack_arguments(schedule, packs)
+    stages = set(schedule.nest.stages())
+    if stages <= {"halo", "init", "main", "epilogue"}:
+        _schedule_reduction(schedule)
+    elif len(schedule.nest.statements()) > 1:
+        _merge_rows(schedule, schedule.nest.statements())
+    if choices.word("vectorize", "yes", ("yes", "no")) == "yes":
+        _vectorize_reductions(schedule, machine)
+        _vectorize_statements(schedule, machine)
+    _mark_tasks(schedule)
+
+
+def finish_statements(schedule: Schedule, machine: Machine) -> None:
+    """The same for what a tiled schedule left over: halos and separate epilogues."""
+    _vectorize_statements(schedule, machine)
+    _mark_tasks(schedule)
+
+
+def pack_arguments(schedule: Schedule, packs: Mapping[str, Pack]) -> None:
+    """Applies the given layouts; loops that walk through a divided dimension are split for it."""
+    for name, layout in packs.items():
+        if name not in schedule.nest.buffers or is_identity(layout):
+            continue
+        for dimension, divisor, _ in layout:
+            if divisor > 1:
+                _split_walkers(schedule, name, dimension, divisor)
+        schedule.pack(name, layout)
+
+
+def _split_walkers(schedule: Schedule, buffer: str, dimension: int, divisor: int) -> None:
+    """Splits the loops that subscript `dimension` in steps that `divisor` doesn't divide."""
+    nest = schedule.nest
+    pending = True
+    while pending:
+        pending = False
+        for access in nest.accesses(buffer):
+            form = subscripts(access)[dimension]
+            for index, coefficient in (form.terms if form else {}).items():
+                loop = next((i for i in enclosing_loops(access) if index_of(i) is index), None)
+                if loop is None or coefficient % divisor == 0 or extent_of(loop) <= divisor:
+                    continue
+                name = name_of(loop)
+                schedule.apply(
+                    split, loop=name, into=f"{name}_block {name}_lane", factors=(divisor,)
+                )
+                chain = [name_of(i) for i in perfect_chain(nest.loop(f"{name}_block"))]
+                others = [i for i in chain if i != f"{name}_lane"]
+                schedule.attempt(reorder, order=" ".join([*others, f"{name}_lane"]))
+                pending = True
+                break
+            if pending:
+                break
+
+
+def _schedule_reduction(schedule: Schedule) -> None:
+    """init, main, epilogue: the sum in registers, the other statements fused into the main one."""
+    nest = schedule.nest
+    mains = nest.statements("main")
+    if len(mains) != 1:
+        return
+    stores = [a for a in accesses_in(mains[0]) if is_store(a)]
+    chain = perfect_chain(mains[0])
+    if len(stores) != 1 or any(bounds_of(loop) is None for loop in chain):
+        return
+    determined = determined_indices(subscripts(stores[0]))
+    reduced = [loop for loop in chain if index_of(loop) not in determined]
+    if not reduced:
+        return
+    first = chain.index(reduced[0])
+    lanes = [loop for loop in chain[first:] if loop not in reduced]
+    kept_inside = [loop for loop in lanes if name_of(loop).endswith("_lane")]
+    order = [loop for loop in chain if loop not in reduced and loop not in kept_inside]
+    names = " ".join(name_of(loop) for loop in [*order, *reduced, *kept_inside])
+    buffer = nest.name_of_buffer(stores[0].memref)
+    if schedule.attempt(reorder, order=names):
+        return
+    if schedule.attempt(accumulate, at=name_of(reduced[0]), buffer=buffer):
+        return
+    if nest.statements("init"):
+        schedule.attempt(fuse_producer, statement="init", buffer=buffer)
+    if nest.statements("epilogue"):
+        schedule.attempt(fuse_consumer, statement="epilogue", buffer=buffer)
+
+
+def _merge_rows(schedule: Schedule, loops: list[affine.ForOp]) -> None:
+    """Merges neighbouring loops over the same rows, from the outermost inwards."""
+    merged: list[affine.ForOp] = []
+    for loop in loops:
+        if merged and _can_share(merged[-1], loop):
+            names = f"{name_of(merged[-1])} {name_of(loop)}"
+            if not schedule.attempt(merge, loops=names):
+                continue
+        merged.append(loop)
+    for loop in merged:
+        inside = [op for op in body_of(loop) if isinstance(op, affine.ForOp)]
+        if len(inside) == len(body_of(loop)) > 1:
+            _merge_rows(schedule, inside)
+
+
+def _can_share(first: affine.ForOp, second: affine.ForOp) -> bool:
+    """Both run over independent rows, not both innermost (those are vectorized one by one)."""
+    if bounds_of(first) is None or bounds_of(first) != bounds_of(second):
+        return False
+    holds_rows = _holds_loop(first) or _holds_loop(second)
+    return holds_rows and conflict(first) is None and conflict(second) is None
+
+
+def _holds_loop(loop: affine.ForOp) -> bool:
+    return any(isinstance(op, affine.ForOp) for op in body_of(loop))
+
+
+def _innermost_loops(nest: LoopNest) -> Iterator[affine.ForOp]:
+    for loops in list(nest.index.values()):
+        yield from (loop for loop in loops if not _holds_loop(loop))
+
+
+def _vectorize_reductions(schedule: Schedule, machine: Machine) -> None:
+    """Sums and maxima along a contiguous dimension: one partial result per lane."""
+    nest = schedule.nest
+    lanes = machine.vector_floats
+    for loop in list(_innermost_loops(nest)):
+        name = name_of(loop)
+        accesses = accesses_in(loop)
+        stores = [a for a in accesses if isinstance(a, affine.StoreOp)]
+        if len(stores) != 1 or bounds_of(loop) is None or extent_of(loop) < 2 * lanes:
+            continue
+        group = [a for a in accesses if a.memref is stores[0].memref]
+        along = [a for a in accesses if a not in group]
+        if reduction_operation(group) is None or index_of(loop) in stores[0].indices:
+            continue
+        if not _is_vectorizable(nest, loop) or not _walks_contiguously(loop, along):
+            continue
+        if len(nest.loops(name)) != 1 or not nest.name_of_buffer(stores[0].memref):
+            continue
+        left = extent_of(loop) % lanes
+        if left:
+            schedule.apply(cut, loop=name, at=extent_of(loop) - left)
+        buffer = nest.name_of_buffer(stores[0].memref)
+        schedule.apply(split, loop=name, into=f"{name}_step {name}_lane", factors=(lanes,))
+        schedule.apply(rfactor, outer=f"{name}_step", inner=f"{name}_lane", buffer=buffer)
+        schedule.apply(vectorize, loop=f"{name}_lane")
+        schedule.apply(vectorize, loop=f"{name}_lane_sum")
+
+
+def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
+    """The innermost contiguous loop of every statement, cut to a multiple of the vector."""
+    nest = schedule.nest
+    lanes = machine.vector_floats
+    for name in dict.fromkeys(name_of(loop) for loop in _innermost_loops(nest)):
+        loops = nest.loops(name)
+        if any(bounds_of(loop) is None or kind_of(loop) for loop in loops):
+            continue
+        if not all(
+            _is_vectorizable(nest, loop) and _walks_contiguously(loop, accesses_in(loop))
+            for loop in loops
+        ):
+            continue
+        if any(conflict(loop) is not None for loop in loops):
+            continue
+        extent = extent_of(loops[0])
+        if extent == lanes:
+            schedule.apply(vectorize, loop=name)
+        elif extent > lanes:
+            if extent % lanes:
+                schedule.apply(cut, loop=name, at=extent - extent % lanes)
+            schedule.apply(split, loop=name, into=f"{name}_step {name}_vector", factors=(lanes,))
+            schedule.apply(vectorize, loop=f"{name}_vector")
+
+
+def _is_vectorizable(nest: LoopNest, loop: affine.ForOp) -> bool:
+    operations = body_of(loop)
+    types = {
+        str(a.memref.type.element_type)
+        for a in accesses_in(loop)
+        if isinstance(a.memref.type, MemRefType)
+    }
+    return types == {"f32"} and all(can_vectorize(op) for op in operations)
+
+
+def _walks_contiguously(loop: affine.ForOp, accesses: list) -> bool:
+    """Every access follows the loop in its last subscript only, or not at all; stores follow."""
+    index = index_of(loop)
+    for access in accesses:
+        forms = subscripts(access)
+        if any(form is None for form in forms):
+            return False
+        coefficients = [form.terms.get(index, 0) for form in forms if form is not None]
+        if any(coefficients[:-1]) or (coefficients and coefficients[-1] not in (0, 1)):
+            return False
+        if is_store(access) and coefficients and coefficients[-1] != 1:
+            return False
+    return True
+
+
+def _mark_tasks(schedule: Schedule) -> None:
+    """Marks the leading independent loops of every nest that has no tasks yet."""
+    nest = schedule.nest
+    for top in nest.statements():
+        if kind_of(top) == "parallel":
+            continue
+        top = _lengthen_tasks(schedule, top)
+        work, tasks = _work(top), 1
+        for loop in perfect_chain(top):
+            if bounds_of(loop) is None or tasks >= ENOUGH_TASKS:
+                break
+            tasks *= extent_of(loop)
+            if tasks > 1 and work // tasks < LEAST_WORK:
+                break
+            if schedule.attempt(parallel, loops=name_of(loop)):
+                break
+
+
+def _lengthen_tasks(schedule: Schedule, top: affine.ForOp) -> affine.ForOp:
+    """A long loop over little work is split, so that a task is worth claiming."""
+    if bounds_of(top) is None or conflict(top) is not None:
+        return top
+    extent, work = extent_of(top), _work(top)
+    if extent <= ENOUGH_TASKS and work // extent >= LEAST_WORK:
+        return top
+    most = min(2 * ENOUGH_TASKS, work // LEAST_WORK)
+    counts = [d for d in range(2, min(most, extent - 1) + 1) if extent % d == 0]
+    if not counts or (extent <= 2 * ENOUGH_TASKS and work // extent >= LEAST_WORK):
+        return top
+    name = name_of(top)
+    factor = extent // counts[-1]
+    if schedule.attempt(split, loop=name, into=f"{name}_task {name}_part", factors=(factor,)):
+        return top
+    return schedule.nest.loop(f"{name}_task")
+
+
+def _work(top: affine.ForOp) -> int:
+    """Operations that a nest executes."""
+    total = 0
+    for operation in top.walk():
+        if not isinstance(operation, affine.ForOp | affine.YieldOp):
+            around = [i for i in enclosing_loops(operation) if bounds_of(i) is not None]
+            total += prod(extent_of(loop) for loop in around)
+    return total

@@ -1,0 +1,60 @@
+"""Lines of generated code with their owners, while they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import FusedLoc, NameLoc
+from xdsl.ir import Attribute, Operation
+
+INDENT = "    "
+WIDTH = 100
+
+
+class SourceLines:
+    """Grows line by line; `owners[i]` are the tags that line i comes from."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.owners: list[tuple[str, ...]] = []
+
+    def add(self, depth: int, text: str, tags: Sequence[str] = ()) -> None:
+        self.lines.append(INDENT * depth + text if text else "")
+        self.owners.append(tuple(dict.fromkeys(tags)))
+
+    def add_list(self, depth: int, items: Sequence[str], ending: str) -> None:
+        """Items separated by commas, as many on a line as fit, `ending` behind the last."""
+        room = WIDTH - len(INDENT) * depth
+        line = ""
+        for number, item in enumerate(items):
+            text = item + ("," if number + 1 < len(items) else ending)
+            if line and len(line) + 1 + len(text) > room:
+                self.add(depth, line)
+                line = text
+            else:
+                line = f"{line} {text}" if line else text
+        if line:
+            self.add(depth, line)
+
+
+def tags_of(operation: Operation) -> tuple[str, ...]:
+    """The statements that an operation comes from, by its location: ("conv_1/main",)."""
+    return tuple(dict.fromkeys(_location_tags(operation.location)))
+
+
+def tags_within(operation: Operation) -> tuple[str, ...]:
+    """The statements of an operation and of all that it contains, in program order."""
+    found: dict[str, None] = {}
+    for inner in operation.walk():
+        found.update(dict.fromkeys(tags_of(inner)))
+    return tuple(found)
+
+
+def _location_tags(location: Attribute) -> list[str]:
+    match location:
+        case NameLoc():
+            return [location.desc.data]
+        case FusedLoc():
+            return [tag for part in location.locations.data for tag in _location_tags(part)]
+        case _:
+            return []

@@ -1,0 +1,143 @@
+"""Planners: from buffers with lifetimes to a memory plan.
+
+    GreedyPlanner()(buffers, steps=["conv_1", "relu_1"])
+        -> MemoryPlan(peak_bytes=96, bound_bytes=96, optimal=True, attempts=(...), ...)
+
+A planner is any function of that form; another one needs no registration, it is passed where a
+planner is asked for, or added under a name of its own:
+
+    choose_planner("mine", {**default_planners(), "mine": my_planner})
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Protocol
+
+from explorer.errors import InputError
+from explorer.memory.bounds import count_steps, live_bytes
+from explorer.memory.greedy import STRATEGIES, Columns, Strategy, place, sort_keys
+from explorer.memory.verify import verify_buffers
+from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
+
+
+class Planner(Protocol):
+    """Gives every buffer an offset. `steps` names the launches; unnamed steps get their index."""
+
+    def __call__(
+        self, buffers: Sequence[BufferLifetime], steps: Sequence[str] = ()
+    ) -> MemoryPlan: ...
+
+
+@dataclass(frozen=True)
+class GreedyPlanner:
+    """The best of several greedy strategies, in turn until one reaches the live bound.
+
+    A peak equal to the bound is proven optimal; above it nothing is known about the optimum.
+    Among equal peaks the earlier strategy wins.
+    """
+
+    strategies: tuple[Strategy, ...] = STRATEGIES
+    most_placements: int = 100_000
+    """No further strategy starts after so many placed buffers, all strategies together. A count
+    and not a time limit, so that the same program gets the same plan on every machine."""
+
+    def __call__(self, buffers: Sequence[BufferLifetime], steps: Sequence[str] = ()) -> MemoryPlan:
+        if not self.strategies:
+            raise InputError("the greedy planner has no strategy", hint="give it at least one")
+        verify_buffers(buffers)
+        names = name_steps(buffers, steps)
+        live = live_bytes(buffers, len(names))
+        bound = max(live, default=0)
+        columns = Columns.of(buffers)
+        keys = sort_keys(columns, live)
+
+        attempts: list[PlanAttempt] = []
+        best_offsets: list[int] = []
+        best_peak: int | None = None
+        for strategy in self.strategies:
+            start = time.perf_counter()
+            offsets = place(columns, keys, strategy)
+            peak = peak_of(buffers, offsets)
+            attempts.append(PlanAttempt(strategy.name, peak, time.perf_counter() - start))
+            if best_peak is None or peak < best_peak:
+                best_peak, best_offsets = peak, offsets
+            if peak == bound or len(attempts) * len(buffers) >= self.most_placements:
+                break
+        return make_plan(buffers, best_offsets, names, live, attempts)
+
+
+@dataclass(frozen=True)
+class NoSharingPlanner:
+    """Every buffer behind the one before it: what planning is compared with."""
+
+    def __call__(self, buffers: Sequence[BufferLifetime], steps: Sequence[str] = ()) -> MemoryPlan:
+        verify_buffers(buffers)
+        names = name_steps(buffers, steps)
+        start = time.perf_counter()
+        offsets: list[int] = []
+        end = 0
+        for buffer in buffers:
+            offset = end + -end % buffer.alignment_bytes
+            offsets.append(offset)
+            end = offset + buffer.size_bytes
+        attempt = PlanAttempt("no sharing", peak_of(buffers, offsets), time.perf_counter() - start)
+        return make_plan(buffers, offsets, names, live_bytes(buffers, len(names)), [attempt])
+
+
+def default_planners() -> dict[str, Planner]:
+    """The planners of this package by name."""
+    return {"greedy": GreedyPlanner(), "no-sharing": NoSharingPlanner()}
+
+
+def choose_planner(name: str, planners: Mapping[str, Planner]) -> Planner:
+    """The planner of that name, or an error that lists the names there are."""
+    if name in planners:
+        return planners[name]
+    near = get_close_matches(name, planners, n=1) or sorted(planners)
+    raise InputError(f"there is no memory planner {name!r}", hint=" or ".join(near))
+
+
+def name_steps(buffers: Sequence[BufferLifetime], steps: Sequence[str]) -> tuple[str, ...]:
+    """The names of all steps in which buffers live: `steps`, or their indices where it is empty."""
+    count = count_steps(buffers)
+    if not steps:
+        return tuple(str(step) for step in range(count))
+    if len(steps) < count:
+        late = next(buffer for buffer in buffers if buffer.last > len(steps))
+        raise InputError(
+            f"{len(steps)} steps are named, but buffer {late.id!r} lives until step {late.last}",
+            hint="name every launch of the program in `steps`",
+        )
+    return tuple(steps)
+
+
+def peak_of(buffers: Sequence[BufferLifetime], offsets: Sequence[int]) -> int:
+    ends = (o + buffer.size_bytes for buffer, o in zip(buffers, offsets, strict=True))
+    return max(ends, default=0)
+
+
+def make_plan(
+    buffers: Sequence[BufferLifetime],
+    offsets: Sequence[int],
+    steps: tuple[str, ...],
+    live: tuple[int, ...],
+    attempts: Sequence[PlanAttempt],
+) -> MemoryPlan:
+    """The record of a finished placement; it is optimal if its peak equals the live bound."""
+    peak = peak_of(buffers, offsets)
+    bound = max(live, default=0)
+    placements = zip(buffers, offsets, strict=True)
+    return MemoryPlan(
+        placements=tuple(PlacedBuffer(buffer, offset) for buffer, offset in placements),
+        peak_bytes=peak,
+        bound_bytes=bound,
+        optimal=peak == bound,
+        attempts=tuple(attempts),
+        live_bytes=live,
+        steps=steps,
+        total_bytes=sum(buffer.size_bytes for buffer in buffers),
+    )

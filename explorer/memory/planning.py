@@ -1,0 +1,149 @@
+"""The pass that plans memory: every launch learns where its result lies in the arena.
+
+   %conv1 = kernel.launch(...) {...}
+=> %conv1 = kernel.launch(...) {..., offset = 4096}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import BlockArgument, SSAValue
+
+from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
+from explorer.ir.layout import physical_shape
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.passes import EventLog, Pass
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.structure import device_of, functions, kernel_functions, value_name
+from explorer.ir.top.data import ReturnOp
+from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
+from explorer.memory.budget import refuse
+from explorer.memory.liveness import lifetimes
+from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.memory.uses import Use
+from explorer.memory.verify import verify_plan
+from explorer.results import MemoryPlan
+
+MEMORY = "memory"
+"""Name of the artifact that holds the plan."""
+
+
+@dataclass(frozen=True)
+class PlanMemory(Pass):
+    """All activations get addresses in one arena; buffers that never live together share bytes."""
+
+    planner: Planner = field(default_factory=GreedyPlanner)
+    budget_bytes: int | None = None
+    alignment_bytes: int = 64
+
+    name = "plan-memory"
+    level = "memory"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        events = EventLog(self.name, rewriter)
+        for function in device_functions(rewriter):
+            plan = plan_function(
+                function, kernel_functions(rewriter.module), self.planner, self.alignment_bytes
+            )
+            verify_plan(plan)
+            if self.budget_bytes is not None:
+                refuse(plan, self.budget_bytes)
+            offsets = value_offsets(plan)
+            for op in function.body.block.ops:
+                if isinstance(op, LaunchOp):
+                    offset = offsets[identity_of(op)]
+                    with events.rewrite("place", op, f"lies at byte {offset} of the arena"):
+                        rewriter.update(op, offset=offset)
+            rewriter.artifacts[MEMORY] = plan
+        return events.rewrites
+
+
+def device_functions(rewriter: RecordedRewriter) -> list[func.FuncOp]:
+    return [f for f in functions(rewriter.module) if device_of(f) != "host"]
+
+
+def plan_function(
+    function: func.FuncOp,
+    kernels: dict[str, func.FuncOp],
+    planner: Planner,
+    alignment_bytes: int,
+) -> MemoryPlan:
+    """Plans the values of one device function; values are named as in the IR."""
+    block = function.body.block
+    uses: list[Use] = []
+    sizes: dict[str, int] = {}
+    views: dict[str, str] = {}
+    outputs: list[str] = []
+    for argument in block.args:
+        sizes[value_name(argument)] = buffer_bytes(argument)
+    for op in block.ops:
+        if isinstance(op, LaunchOp):
+            sizes[value_name(op.output)] = buffer_bytes(op.output)
+            uses.append(
+                Use(
+                    identity_of(op),
+                    tuple(value_name(o) for o in activations(op.operands)),
+                    (value_name(op.output),),
+                    scratch_bytes=tuple(scratch_sizes(kernels[op.kernel.data])),
+                )
+            )
+        elif isinstance(op, ReturnOp):
+            outputs = [value_name(o) for o in op.operands]
+        elif isinstance(op, TopOperation) and op.is_view:
+            name = value_name(op.results[0])
+            sizes[name] = buffer_bytes(op.results[0])
+            views[name] = value_name(op.operands[0])
+    buffers = lifetimes(
+        uses,
+        sizes,
+        inputs=[value_name(a) for a in block.args],
+        outputs=outputs,
+        views=views,
+        alignment_bytes=alignment_bytes,
+    )
+    return planner(buffers, [u.operation for u in uses])
+
+
+def activations(operands: Sequence[SSAValue]) -> list[SSAValue]:
+    """The operands that live in the arena: results of launches and views, and arguments."""
+    return [
+        o
+        for o in operands
+        if isinstance(o, BlockArgument)
+        or isinstance(o.owner, LaunchOp)
+        or (isinstance(o.owner, TopOperation) and o.owner.is_view)
+    ]
+
+
+def buffer_bytes(value: SSAValue) -> int:
+    """Bytes of a value's buffer: rounded channels and halo included."""
+    count = prod(physical_shape(static_shape(value), layout_of(value)))
+    return count * numpy_dtype(element_type_of(value)).itemsize
+
+
+def scratch_sizes(kernel: func.FuncOp) -> list[int]:
+    """Bytes of the scratch arguments of a kernel, in order."""
+    sizes = []
+    for argument in kernel_arguments(kernel):
+        if argument.role == "scratch":
+            assert isinstance(argument.type, MemRefType)
+            element = numpy_dtype(argument.type.element_type)
+            sizes.append(prod(argument.type.get_shape()) * element.itemsize)
+    return sizes
+
+
+def value_offsets(plan: MemoryPlan) -> dict[str, int]:
+    """Offset of every value (not only of every buffer) and of every scratch buffer, by name."""
+    offsets: dict[str, int] = {}
+    for placed in plan.placements:
+        offsets[placed.buffer.id] = placed.offset_bytes
+        if "/scratch_" not in placed.buffer.id:
+            for value in placed.buffer.values:
+                offsets[value] = placed.offset_bytes
+    return offsets

@@ -1,0 +1,237 @@
+"""Layout assignment: which tensors are blocked by channels, and which carry a halo.
+
+    %y = top.conv(%x, %w) {pads = [1, 1, 1, 1]} : tensor<1x24x8x8xf32>
+ => %c = top.convert_layout(%x) : tensor<1x3x8x8xf32, halo = [1, 1, 1, 1]>
+    %y = top.conv(%c, %w) {pads = [1, 1, 1, 1]} : tensor<1x24x8x8xf32, block = 16>
+
+Convolutions write blocks of channels as wide as the machine's vectors (NCHW16c), and what follows
+them stays in that form as long as it can. The padding that a window reads around its input is
+part of the input's buffer, so that no kernel needs border code. Meaning and logical shapes do not
+change; only encodings do, and `top.convert_layout` copies where two forms meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func
+from xdsl.ir import OpResult, SSAValue
+
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import origin_of, set_origins
+from explorer.ir.passes import EventLog, Pass
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.structure import device_of, functions
+from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
+from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
+from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.movement import ConcatOp
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.types import PLAIN, Layout, is_static, layout_of, static_shape, with_layout
+
+CHANNELS = 1
+Halo = tuple[int, int, int, int]
+NO_HALO: Halo = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class AssignLayouts(Pass):
+    """Convolutions and their neighbours get channels in blocks of one vector; padding becomes a halo.
+
+    block: channels per block (0 keeps everything plain but for halos).
+    """
+
+    block: int
+
+    name = "assign-layouts"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        events = EventLog(self.name, rewriter)
+        for function in functions(rewriter.module):
+            if device_of(function) != "host":
+                _Assignment(self, function, rewriter, events, options).run()
+        return events.rewrites
+
+
+@dataclass
+class _Assignment:
+    options: AssignLayouts
+    function: func.FuncOp
+    rewriter: RecordedRewriter
+    events: EventLog
+    driver: RewriteOptions
+    converted: dict[tuple[SSAValue, Layout], SSAValue] = field(default_factory=dict)
+
+    def run(self) -> None:
+        for op in list(self.function.body.block.ops):
+            if isinstance(op, TopOperation) and not isinstance(op, WeightOp):
+                self._assign_blocks(op)
+        for op in list(self.function.body.block.ops):
+            if isinstance(op, TopOperation) and needs_halo(op) != NO_HALO:
+                self._give_halo(op)
+        for op in list(self.function.body.block.ops):
+            if isinstance(op, ReturnOp) or (isinstance(op, TopOperation) and op.is_view):
+                self._read_plain(op)
+
+    # -- blocks --------------------------------------------------------------------------------
+    def _assign_blocks(self, op: TopOperation) -> None:
+        layout = Layout(block=self.options.block)
+        reason = why_not_blocked(op, layout)
+        address = self.events.address("blocked", op)
+        if not reason and self.driver.decisions.get(address) is False:
+            reason = "declined by an override"
+        if reason:
+            if isinstance(op, ConvOp | PoolOp):
+                self.events.decline("blocked", op, reason, BLOCKED)
+            if not isinstance(op, ReturnOp):
+                self._read_plain(op)
+            return
+        with self.events.rewrite("blocked", op, BLOCKED):
+            for index, operand in enumerate(op.operands):
+                if must_share_blocks(op, operand) and layout_of(operand).block != layout.block:
+                    self.rewriter.set_operand(op, index, self._convert(operand, layout, op))
+            self.rewriter.set_type(op.results[0], with_layout(op.results[0].type, layout))
+
+    def _read_plain(self, op: TopOperation) -> None:
+        for index, operand in enumerate(op.operands):
+            layout = layout_of(operand)
+            if layout.block or (layout.halo != NO_HALO and reads_whole_buffer(op)):
+                with self.events.rewrite("read-plain", op, PLAIN_REASON):
+                    self.rewriter.set_operand(op, index, self._convert(operand, PLAIN, op))
+
+    # -- halos ---------------------------------------------------------------------------------
+    def _give_halo(self, op: TopOperation) -> None:
+        halo, fill = needs_halo(op), halo_fill(op)
+        value = op.operands[0]
+        present = layout_of(value)
+        if _covers(present.halo, halo) and present.fill == fill:
+            return
+        is_free = present.halo == NO_HALO or present.fill == fill
+        merged: Halo = tuple(map(max, zip(present.halo, halo, strict=True)))  # pyright: ignore
+        with self.events.rewrite("halo", op, HALO):
+            if is_free and _may_carry_halo(value):
+                layout = Layout(present.block, merged, fill)
+                self.rewriter.set_type(value, with_layout(value.type, layout))
+            else:
+                layout = Layout(present.block, halo, fill)
+                self.rewriter.set_operand(op, 0, self._convert(value, layout, op))
+
+    def _convert(self, value: SSAValue, layout: Layout, user: TopOperation) -> SSAValue:
+        """The value in another layout: one copy per layout, made where the value is first needed."""
+        key = (value, layout)
+        if key not in self.converted:
+            copy = ConvertLayoutOp.make([value], [with_layout(value.type, layout)])
+            set_origins(copy, [origin_of(value)])
+            like = value.owner if isinstance(value.owner, TopOperation) else user
+            self.rewriter.insert_before(user, copy, stem="layout", like=like)
+            self.converted[key] = copy.output
+        return self.converted[key]
+
+
+BLOCKED = (
+    "channels in blocks of one vector: a kernel computes a whole block of output channels with "
+    "vector instructions and contiguous loads"
+)
+HALO = (
+    "the padding that the window reads is part of its input's buffer, filled once by whoever "
+    "writes that: no kernel needs border code"
+)
+PLAIN_REASON = "this operation reads its operand in plain order"
+
+
+def why_not_blocked(op: TopOperation, layout: Layout) -> str:
+    """Empty if the operation's result should be blocked, else the reason against it."""
+    if not layout.block:
+        return "blocking is off"
+    if len(op.results) != 1 or not is_static(op.results[0]):
+        return "it has no single result of static shape"
+    shape = static_shape(op.results[0])
+    if len(shape) != 4:
+        return "only four-dimensional tensors are blocked"
+    if isinstance(op, ConvOp):
+        if not isinstance(op.weight.owner, WeightOp):
+            return "its filters are not constant, so that they cannot be packed"
+        if op.get("group") != 1 and not op.is_depthwise:
+            return f"its {op.get('group')} groups would cut through blocks"
+        return ""
+    if isinstance(op, PoolOp):
+        return "" if layout_of(op.operands[0]).block else "its input is not blocked"
+    if isinstance(op, ReduceOp):
+        if not layout_of(op.operands[0]).block:
+            return "its input is not blocked"
+        if not op.get("keepdims") or not set(op.get("axes")) <= {2, 3}:
+            return "it does not reduce whole planes"
+        return ""
+    if isinstance(op, ConcatOp):
+        sizes = [static_shape(o)[CHANNELS] for o in op.operands]
+        if op.get("axis") != CHANNELS or any(s % layout.block for s in sizes):
+            return "the channels that it joins do not fill whole blocks"
+        if not all(layout_of(o).block for o in op.operands):
+            return "not all of its inputs are blocked"
+        return ""
+    if isinstance(op, UnaryOp | BinaryOp | SelectOp | CastOp):
+        return _why_elementwise_not_blocked(op, shape)
+    return f"{op.name} has no blocked form"
+
+
+def _why_elementwise_not_blocked(op: TopOperation, shape: tuple[int, ...]) -> str:
+    if not op.keeps_finite:
+        return "it may make infinities of the zeros in padding channels"
+    activations = [o for o in op.operands if not isinstance(o.owner, WeightOp)]
+    if not any(layout_of(o).block for o in activations):
+        return "none of its inputs is blocked"
+    for operand in activations:
+        own = static_shape(operand)
+        if len(own) == 4 and own[CHANNELS] in (1, shape[CHANNELS]):
+            continue
+        if len(own) > 2 and own[-3] != 1:
+            return "an input of another rank reaches across channels"
+    if shape[CHANNELS] == 1:
+        return "it has a single channel"
+    return ""
+
+
+def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
+    """Does a blocked operation need this operand blocked too?"""
+    if isinstance(operand.owner, WeightOp):
+        return False
+    shape = static_shape(operand)
+    if isinstance(op, ConvOp) and operand is op.input and not op.is_depthwise:
+        block = layout_of(operand).block
+        few = 16
+        return not block and shape[CHANNELS] >= few
+    if isinstance(op, UnaryOp | BinaryOp | SelectOp | CastOp):
+        return len(shape) == 4 and shape[CHANNELS] == static_shape(op.results[0])[CHANNELS]
+    return True
+
+
+def needs_halo(op: TopOperation) -> Halo:
+    """Rows and columns that the operation's window reads around its input."""
+    if not isinstance(op, ConvOp | PoolOp) or len(static_shape(op.operands[0])) != 4:
+        return NO_HALO
+    top, left, bottom, right = op.get("pads")
+    return (top, left, bottom, right)
+
+
+def halo_fill(op: TopOperation) -> float:
+    """What a window expects there: nothing greater for a maximum, zero otherwise."""
+    is_max = isinstance(op, PoolOp) and op.get("kind") == "max"
+    return float("-inf") if is_max else 0.0
+
+
+def reads_whole_buffer(op: TopOperation) -> bool:
+    """Operations that take a buffer as it is, halo included: they need a plain one."""
+    return isinstance(op, ReturnOp) or op.is_view
+
+
+def _may_carry_halo(value: SSAValue) -> bool:
+    owner = value.owner
+    if not isinstance(value, OpResult) or not isinstance(owner, TopOperation):
+        return False
+    return not owner.is_view and not isinstance(owner, WeightOp)
+
+
+def _covers(present: Halo, needed: Halo) -> bool:
+    return all(p >= n for p, n in zip(present, needed, strict=True))

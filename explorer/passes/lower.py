@@ -1,0 +1,237 @@
+"""Lowering to kernels: every operation of a device function becomes a launch of a kernel.
+
+    %conv3 = top.conv(%x, %w, bias = %b) {...} : tensor<1x24x8x8xf32, block = 16>
+ => %conv3 = kernel.launch(%x, %w, %b) {kernel = "conv_1", ...} : tensor<1x24x8x8xf32, block = 16>
+    func.func @conv_1(%x: memref<1x3x10x10xf32>, ...) { linalg.generic ... }
+
+The kernel is the operation's compute definition on its operands' buffers: channels rounded up to
+whole blocks, halos included. Operations whose definitions are equal share one kernel. A result
+with a halo gets statements that fill it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
+from xdsl.ir import SSAValue
+
+from explorer.errors import UnsupportedError
+from explorer.ir.compute import Buffer, KernelBuilder
+from explorer.ir.kernel_dialect import LaunchOp
+from explorer.ir.layout import haloed_shape, rounded_channels
+from explorer.ir.operation import Access, TopOperation, identity_of, set_identity
+from explorer.ir.origins import sources_of
+from explorer.ir.passes import EventLog, Pass
+from explorer.ir.printing import show
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.structure import device_of, functions
+from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
+from explorer.ir.top.linear import ConvOp
+from explorer.ir.types import element_type_of, layout_of, static_shape
+
+CHANNELS = 1
+
+
+@dataclass(frozen=True)
+class LowerToKernels(Pass):
+    """Operations become launches of kernels, each with its compute definition over buffers."""
+
+    name = "lower-to-kernels"
+    level = "kernels"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        events = EventLog(self.name, rewriter)
+        lowering = _Lowering(rewriter, events)
+        for function in functions(rewriter.module):
+            if device_of(function) == "host":
+                continue
+            for op in list(function.body.block.ops):
+                if isinstance(op, TopOperation) and not _stays(op):
+                    lowering.lower(op)
+        if lowering.problems:
+            raise UnsupportedError(
+                f"{len(lowering.problems)} operations have no compiled form",
+                problems=lowering.problems,
+            )
+        for kernel in lowering.kernels.values():
+            rewriter.module.body.block.add_op(kernel)
+        return events.rewrites
+
+
+def _stays(op: TopOperation) -> bool:
+    return isinstance(op, WeightOp | ReturnOp | TransferOp) or op.is_view
+
+
+@dataclass
+class _Lowering:
+    rewriter: RecordedRewriter
+    events: EventLog
+    kernels: dict[str, func.FuncOp] = field(default_factory=dict)
+    """Kernels by the text of their body: equal definitions share one."""
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def lower(self, op: TopOperation) -> None:
+        try:
+            kernel = define_kernel(op)
+        except NotImplementedError as error:
+            self.problems.append(f"{identity_of(op)} (from {', '.join(sources_of(op))}): {error}")
+            return
+        key = "\n".join(show(kernel).lines)
+        if key not in self.kernels:
+            kernel.sym_name = StringAttr(self._name(kernel, op))
+            _tag_statements(kernel)
+            self.kernels[key] = kernel
+        shared = self.kernels[key].sym_name.data
+        launch = LaunchOp.make(
+            [self._operands(op)],
+            [op.results[0].type],
+            kernel=shared,
+            operation=op.name,
+            title=op.label(),
+            group=op.graph_family(),
+            work=op.macs(),
+        )
+        set_identity(launch, identity_of(op))
+        with self.events.rewrite("lower", op, f"runs kernel {shared}"):
+            self.rewriter.replace(op, launch)
+
+    def _name(self, kernel: func.FuncOp, op: TopOperation) -> str:
+        stem = "".join(c if c.isalnum() else "_" for c in op.label().split(" + ")[0])
+        stem = "_".join(part for part in stem.split("_") if part)[:24] or "kernel"
+        if not stem[0].isalpha():
+            stem = f"k_{stem}"
+        number = self.counts.get(stem, 0) + 1
+        self.counts[stem] = number
+        return f"{stem}_{number}"
+
+    def _operands(self, op: TopOperation) -> list[SSAValue]:
+        """The operands, weights padded with zeros where channels were rounded up."""
+        operands = []
+        for index, operand in enumerate(op.operands):
+            owner = operand.owner
+            shape = rounded_operand_shape(op, index)
+            if isinstance(owner, WeightOp) and shape != static_shape(operand):
+                array = self.rewriter.weights[owner.weight.data]
+                widths = [(0, new - old) for old, new in zip(array.shape, shape, strict=True)]
+                name = f"{owner.weight.data}.rounded"
+                operand = self.rewriter.add_weight(op, name, np.pad(array, widths), like=owner)
+            operands.append(operand)
+        return operands
+
+
+def define_kernel(op: TopOperation) -> func.FuncOp:
+    """The operation's compute definition on its buffers, as an unnamed kernel function.
+
+    NotImplementedError where the operation has none.
+    """
+    if len(op.results) != 1:
+        raise NotImplementedError(f"{op.name} has several results")
+    builder = KernelBuilder("kernel")
+    result = op.results[0]
+    layouts = [layout_of(v) for v in (*op.operands, result)]
+    shapes = [rounded_operand_shape(op, i) for i in range(len(op.operands))]
+    output_shape = _rounded(result)
+    if all(layout.is_plain for layout in layouts):
+        shapes, output_shape = op.kernel_shapes(shapes, output_shape)
+    inputs = []
+    for index, (operand, shape) in enumerate(zip(op.operands, shapes, strict=True)):
+        role = "weight" if isinstance(operand.owner, WeightOp) else "input"
+        inputs.append(_argument(builder, _argument_name(op, index), operand, shape, role))
+    output = _argument(builder, "y", result, output_shape, "output")
+    _define_halo(builder, result, output)
+    kind = op.define(builder, inputs, output)
+    return builder.finish(kind, op.kernel_parameters())
+
+
+def rounded_operand_shape(op: TopOperation, index: int) -> tuple[int, ...]:
+    """Shape of an operand's buffer, logical order: channels rounded as the kernel needs them."""
+    operand, result = op.operands[index], op.results[0]
+    shape = static_shape(operand)
+    if not isinstance(operand.owner, WeightOp):
+        return _rounded(operand)
+    layout = layout_of(result)
+    if not layout.block:
+        return shape
+    if isinstance(op, ConvOp):
+        channels = rounded_channels(static_shape(result)[CHANNELS], layout)
+        if len(shape) == 1:
+            return (channels,)
+        inner = shape[1] if op.get("group") != 1 else _rounded(op.input)[CHANNELS]
+        return (channels, inner, *shape[2:])
+    axis = len(shape) - 3
+    if axis < 0 or shape[axis] == 1:
+        return shape
+    return (*shape[:axis], rounded_channels(shape[axis], layout), *shape[axis + 1 :])
+
+
+def _rounded(value: SSAValue) -> tuple[int, ...]:
+    shape, layout = static_shape(value), layout_of(value)
+    if not layout.block:
+        return shape
+    return (shape[0], rounded_channels(shape[CHANNELS], layout), *shape[2:])
+
+
+def _argument(
+    k: KernelBuilder, name: str, value: SSAValue, shape: tuple[int, ...], role: str
+) -> Access:
+    """A kernel argument for a value: the buffer has the halo, the access knows where it ends."""
+    layout = layout_of(value)
+    buffer_shape = haloed_shape(shape, layout) if not layout.is_plain else shape
+    buffer = k.argument(name, buffer_shape or (1,), element_type_of(value), role)
+    shift = [0] * len(shape)
+    if layout.halo != (0, 0, 0, 0):
+        shift[2], shift[3] = layout.halo[0], layout.halo[1]
+    return Access(buffer, shape, tuple(shift))
+
+
+def _argument_name(op: TopOperation, index: int) -> str:
+    """x, w, b, r for convolution and matmul; x1, x2 ... otherwise."""
+    definition = op.get_irdl_definition()
+    present = [name for name, _ in definition.operands if isinstance(getattr(op, name), SSAValue)]
+    short = {"input": "x", "weight": "w", "bias": "b", "residual": "r", "left": "x", "right": "w"}
+    if len(present) == len(op.operands) and present[index] in short:
+        return short[present[index]]
+    return f"x{index + 1}"
+
+
+def _define_halo(k: KernelBuilder, value: SSAValue, output: Access) -> None:
+    """Statements that fill the halo of a result: above, below, left and right of every plane."""
+    layout = layout_of(value)
+    top, left, bottom, right = layout.halo
+    n, c, height, width = output.buffer.type.get_shape() if any(layout.halo) else (0, 0, 0, 0)
+    borders = (
+        (top, width, 0, 0),
+        (bottom, width, height - bottom, 0),
+        (height - top - bottom, left, top, 0),
+        (height - top - bottom, right, top, width - right),
+    )
+    for rows, columns, first_row, first_column in borders:
+        if not rows or not columns:
+            continue
+        d = k.dimensions(n=n, o=c, i=rows, j=columns)
+        subscripts: Sequence = (
+            d[0],
+            d[1],
+            d[2] + first_row if first_row else d[2],
+            d[3] + first_column if first_column else d[3],
+        )
+        k.generic("halo", [], (output.buffer, subscripts), lambda s: s.constant(layout.fill))
+
+
+def _tag_statements(kernel: func.FuncOp) -> None:
+    """Every statement's location is its tag, `kernel/stage`: the link from lines of code back."""
+    seen: dict[str, int] = {}
+    for op in kernel.body.block.ops:
+        attribute = op.attributes.get("loop.stage")
+        stage = attribute.data if isinstance(attribute, StringAttr) else "nest"
+        seen[stage] = seen.get(stage, 0) + 1
+        suffix = "" if seen[stage] == 1 else str(seen[stage])
+        tag = NameLoc(StringAttr(f"{kernel.sym_name.data}/{stage}{suffix}"), UnknownLoc())
+        for inner in op.walk():
+            inner.location = tag

@@ -1,0 +1,252 @@
+"""The C compiler of this machine: find it, learn its flags, make shared libraries with it.
+
+    find_compiler()                        -> Compiler(command=("/usr/bin/cc",), family="gcc", ...)
+    compile_shared_library(source, folder) -> folder/program-1f0c9a6e2d5b.so
+
+Looked for in this order: the environment's CC, `cc`, `gcc`, `clang`, and the C compiler inside
+the Python package `ziglang`. What CC names is used or refused; it is never replaced in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from explorer.errors import BuildError
+from explorer.runtime.processes import run_command
+
+REQUIRED_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread")
+"""Without these, what the code generator prints has no meaning or no speed."""
+
+OPTIONAL_FLAGS = (
+    "-march=native",
+    "-mprefer-vector-width=512",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-signed-zeros",
+    "-fno-tree-vectorize",  # generated code is vectorized already; gcc's attempts make it slower
+)
+"""Each is used where the compiler knows it. Never -ffast-math: NaN and infinity must survive."""
+
+FLAGS_INSTEAD = {"-march=native": "-mcpu=native"}
+"""How some compilers for Arm spell a flag that they refuse."""
+
+FAMILY_FLAGS = {
+    "gcc": (),
+    "clang": (),
+    "zig": ("-fno-sanitize=undefined",),  # zig's own default traps on overflow
+}
+
+HEADERS = ("math.h", "pthread.h", "sched.h", "semaphore.h", "stdatomic.h", "time.h")
+
+INSTALL_HINT = "install gcc or clang, or `pip install ziglang`, or name a C compiler with CC=..."
+
+
+@dataclass(frozen=True)
+class Compiler:
+    command: tuple[str, ...]
+    """How to call it; several words for `python -m ziglang cc`."""
+    family: str
+    """gcc, clang or zig."""
+    version: str
+    flags: tuple[str, ...]
+    """All flags that a program is compiled with."""
+    refused_flags: tuple[str, ...]
+    """Wanted flags that this compiler does not know."""
+
+    @property
+    def name(self) -> str:
+        """`gcc 12.2.0`."""
+        return f"{self.family} {self.version}"
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it compiles for this very processor, so that its full SIMD width is there."""
+        return "-march=native" in self.flags or "-mcpu=native" in self.flags
+
+
+def find_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
+    """The first compiler that works, by the order at the top of this file.
+
+    `environment` stands in for `os.environ`. Raises `BuildError` with what was tried and why
+    each was refused.
+    """
+    environment = os.environ if environment is None else environment
+    if "CC" in environment:
+        return _examine(_named_command(environment), environment)
+    refusals: list[BuildError] = []
+    for command in _candidates(environment):
+        try:
+            return _examine(command, environment)
+        except BuildError as error:
+            refusals.append(error)
+    if not refusals:
+        raise BuildError("no C compiler was found on this machine", hint=INSTALL_HINT)
+    raise BuildError(
+        "no C compiler works on this machine: " + "; ".join(e.message for e in refusals),
+        log="\n".join(f"{e.message}\n{e.log}" for e in refusals),
+        hint=INSTALL_HINT,
+    )
+
+
+def compile_shared_library(
+    source: str,
+    folder: Path,
+    compiler: Compiler | None = None,
+    flags: Sequence[str] = (),
+    time_limit_seconds: float = 300.0,
+) -> Path:
+    """Compile one C translation unit into a shared library inside `folder`; return its path.
+
+    `flags` come after the compiler's own, so they win. The library's name is a digest of source,
+    compiler and flags. Several threads may compile into the same folder at once. Raises
+    `BuildError` with the compiler's words in `.log`.
+    """
+    compiler = find_compiler() if compiler is None else compiler
+    command = (*compiler.command, *compiler.flags, *flags)
+    digest = hashlib.sha256("\0".join([source, compiler.version, *command]).encode()).hexdigest()
+    name = f"program-{digest[:12]}"
+    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as build_folder:
+        source_file = Path(build_folder, f"{name}.c")
+        source_file.write_text(source, encoding="utf-8")
+        # Relative names in the build's own folder: the compiler's messages stay short.
+        command += ("-shared", "-o", f"{name}.so", source_file.name, "-lm")
+        _compile(compiler, command, Path(build_folder), time_limit_seconds)
+        return Path(build_folder, f"{name}.so").replace(Path(folder, f"{name}.so"))
+
+
+def _compile(
+    compiler: Compiler, command: tuple[str, ...], folder: Path, time_limit_seconds: float
+) -> None:
+    try:
+        finished = run_command(
+            command,
+            seconds=time_limit_seconds,
+            folder=folder,
+            environment={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise BuildError(
+            f"cannot start the C compiler {shlex.join(compiler.command)}: {error.strerror}",
+            hint=INSTALL_HINT,
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(
+            f"{compiler.name} did not finish within {time_limit_seconds:g} s",
+            log=shlex.join(command),
+            hint="allow more time, or compile a smaller model",
+        ) from error
+    if finished.status != 0:
+        raise BuildError(
+            f"{compiler.name} refused the program: {first_error_line(finished.output)}",
+            log=f"{shlex.join(command)}\n{finished.output}",
+            hint="read the compiler's whole output in this error's `log`",
+        )
+
+
+def first_error_line(log: str) -> str:
+    """The line of a compiler's output that says what is wrong, or else its last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\b(error|undefined reference)\b", line)]
+    return (errors or lines[-1:] or ["it printed nothing"])[0]
+
+
+def _named_command(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What CC says, which may be several words (`ccache gcc`), with the program's full path."""
+    words = shlex.split(environment["CC"])
+    path = shutil.which(words[0], path=environment.get("PATH")) if words else None
+    if path is None:
+        raise BuildError(
+            f"CC names the C compiler `{environment['CC']}`, and there is no such program",
+            hint="correct CC or unset it; " + INSTALL_HINT,
+        )
+    return (str(Path(path).absolute()), *words[1:])
+
+
+def _candidates(environment: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Commands that exist; whether they work is seen by trying."""
+    paths = [shutil.which(name, path=environment.get("PATH")) for name in ("cc", "gcc", "clang")]
+    commands: list[tuple[str, ...]] = [(path,) for path in paths if path is not None]
+    if importlib.util.find_spec("ziglang") is not None:
+        commands.append((sys.executable, "-m", "ziglang", "cc"))
+    return commands
+
+
+def _examine(command: tuple[str, ...], environment: Mapping[str, str]) -> Compiler:
+    """Ask a compiler for its version and which flags it knows."""
+    status, text = _ask((*command, "--version"), environment)
+    if status != 0:
+        raise BuildError(f"`{shlex.join(command)} --version` failed", log=text, hint=INSTALL_HINT)
+    family = _family(command, text)
+    base = (*REQUIRED_FLAGS, *FAMILY_FLAGS[family])
+    accepted, refused = _learn_flags(command, base, environment)
+    return Compiler(command, family, _version(text), (*base, *accepted), refused)
+
+
+def _family(command: tuple[str, ...], version_text: str) -> str:
+    if "zig" in Path(command[0]).name or "ziglang" in command:
+        return "zig"
+    return "clang" if "clang" in version_text else "gcc"
+
+
+def _version(version_text: str) -> str:
+    """`12.2.0` from `gcc (Debian 12.2.0-14) 12.2.0`, `15.0.0` from `Apple clang version 15.0.0`."""
+    found = re.search(r"(?:version|\)) (\d+(?:\.\d+)*)", version_text)
+    return found.group(1) if found else version_text.split("\n")[0].strip()
+
+
+def _learn_flags(
+    command: tuple[str, ...], base: tuple[str, ...], environment: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(optional flags that the compiler knows, flags that it refused)."""
+    with tempfile.TemporaryDirectory(prefix="explorer-compiler-") as folder:
+        # -Werror: clang only warns of a flag that it ignores.
+        check = (*command, "-Werror", *base, "-c", "-o", str(Path(folder, "flags.o")))
+        file = Path(folder, "flags.c")
+        file.write_text("".join(f"#include <{header}>\n" for header in HEADERS))
+
+        def is_accepted(*flags: str) -> bool:
+            return _ask((*check, *flags, str(file)), environment)[0] == 0
+
+        if is_accepted(*OPTIONAL_FLAGS):
+            return OPTIONAL_FLAGS, ()
+        status, text = _ask((*check, str(file)), environment)
+        if status != 0:
+            raise BuildError(
+                f"`{shlex.join(command)}` cannot compile an empty program: "
+                f"{first_error_line(text)}",
+                log=text,
+                hint="install the C library's headers (Debian: libc6-dev), or " + INSTALL_HINT,
+            )
+        accepted = []
+        refused = []
+        for flag in OPTIONAL_FLAGS:
+            spellings = [flag, FLAGS_INSTEAD.get(flag, flag)]
+            known = next((spelling for spelling in spellings if is_accepted(spelling)), None)
+            (refused if known is None else accepted).append(known or flag)
+        return tuple(accepted), tuple(refused)
+
+
+def _ask(command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Status and output of a short call of a compiler."""
+    try:
+        # A minute: the first call of zig unpacks its C library.
+        finished = run_command(command, seconds=60.0, environment={**environment, "LC_ALL": "C"})
+    except OSError as error:
+        raise BuildError(
+            f"cannot start the C compiler `{command[0]}`: {error.strerror}", hint=INSTALL_HINT
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"`{shlex.join(command)}` did not answer", hint=INSTALL_HINT) from error
+    return finished.status, finished.output

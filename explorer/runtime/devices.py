@@ -1,0 +1,177 @@
+"""What this machine can run programs on, tried out and not only listed.
+
+    list_devices()
+    -> DeviceRecord("cpu", "AMD EPYC", driver="/usr/bin/cc", version="gcc 12.2.0", usable=True ...)
+       DeviceRecord("opencl", "NVIDIA H200", driver="NVIDIA CUDA 580.159.03", usable=True ...)
+       DeviceRecord("opencl", "pthread-skylake-avx512", usable=False,
+                    refusal="it cannot build and run a small kernel: unknown target CPU ...")
+
+A device that cannot be used is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from explorer.errors import BuildError, DeviceError
+from explorer.runtime import opencl_probe
+from explorer.runtime.compilers import compile_shared_library, find_compiler
+from explorer.runtime.processes import run_command, signal_name
+from explorer.runtime.processor import core_count, memory_bytes, processor_name, vector_floats
+from explorer.runtime.vendors import vendor_variables
+
+KINDS = ("cpu", "opencl")
+
+OPENCL_HINT = (
+    "install a driver: the GPU vendor's, or PoCL for the processor (Debian: pocl-opencl-icd)"
+)
+
+
+@dataclass(frozen=True)
+class DeviceRecord:
+    kind: str
+    """cpu (C through a compiler) or opencl."""
+    name: str
+    driver: str
+    """What runs programs on it: the C compiler's command, or OpenCL platform and driver."""
+    version: str
+    """Of the compiler, or the OpenCL version that the device offers."""
+    compute_units: int
+    memory_bytes: int
+    vector_floats: int
+    """float32 per vector that generated code should use: 4, 8 or 16."""
+    usable: bool
+    refusal: str
+    """Why it is not usable; empty when it is."""
+    processor: str = "cpu"
+    """cpu, gpu or accelerator."""
+    address: str = ""
+    """OpenCL: `platform:device`, numbered as the loader lists them."""
+
+
+def list_devices(
+    kinds: Sequence[str] = KINDS, time_limit_seconds: float = 60.0
+) -> list[DeviceRecord]:
+    """All devices: the processor first, then OpenCL devices, GPUs before CPUs.
+
+    Takes about a second: every device builds and runs something. `time_limit_seconds` is for
+    each process that tries OpenCL devices.
+    """
+    devices: list[DeviceRecord] = []
+    if "cpu" in kinds:
+        devices.append(examine_processor())
+    if "opencl" in kinds:
+        order = ("gpu", "accelerator", "cpu")
+        found = probe_opencl(time_limit_seconds)
+        devices.extend(sorted(found, key=lambda device: order.index(device.processor)))
+    return devices
+
+
+def first_usable(devices: Sequence[DeviceRecord], kind: str) -> DeviceRecord:
+    """The first usable device of a kind; `DeviceError` with every refusal where there is none."""
+    for device in devices:
+        if device.kind == kind and device.usable:
+            return device
+    refusals = [f"{d.name}: {d.refusal}" for d in devices if d.kind == kind]
+    raise DeviceError(
+        f"no {kind} device can be used on this machine" + "".join(f"; {r}" for r in refusals),
+        hint=OPENCL_HINT if kind == "opencl" else "install gcc or clang",
+    )
+
+
+def examine_processor() -> DeviceRecord:
+    """This machine's processor, usable when a C compiler makes a shared library for it."""
+    driver, version, width, refusal = "", "", 4, ""
+    try:
+        compiler = find_compiler()
+        driver, version = " ".join(compiler.command), compiler.name
+        # A compiler that cannot compile for this very processor gives it the least vectors.
+        width = vector_floats() if compiler.is_native else 4
+        with tempfile.TemporaryDirectory(prefix="explorer-device-") as folder:
+            compile_shared_library(
+                "#include <math.h>\nfloat probe(float x) { return expf(x); }\n",
+                Path(folder),
+                compiler,
+            )
+    except BuildError as error:
+        refusal = str(error)
+    return DeviceRecord(
+        kind="cpu",
+        name=processor_name(),
+        driver=driver,
+        version=version,
+        compute_units=core_count(),
+        memory_bytes=memory_bytes(),
+        vector_floats=width,
+        usable=not refusal,
+        refusal=refusal,
+    )
+
+
+def probe_opencl(
+    time_limit_seconds: float, probe: Path = Path(opencl_probe.__file__)
+) -> list[DeviceRecord]:
+    """All OpenCL devices, in the loader's order, each tried in a child process.
+
+    A device whose driver ends or blocks the child is refused, and another child goes on with the
+    next one. `probe` is the program that the child runs.
+    """
+    if importlib.util.find_spec("pyopencl") is None:
+        return [_no_opencl("the Python package pyopencl is not installed: pip install pyopencl")]
+    devices: list[DeviceRecord] = []
+    with vendor_variables() as variables, tempfile.TemporaryDirectory() as folder:
+        while True:
+            results = Path(folder, f"results-{len(devices)}")
+            # -P: the probe's folder does not become a place to import from.
+            command = [sys.executable, "-P", str(probe), str(results), str(len(devices))]
+            failure = _run_probe(command, {**os.environ, **variables}, time_limit_seconds)
+            tried = _read_results(results, failure)
+            devices.extend(tried)
+            if not failure or not tried:
+                break
+    if devices:
+        return devices
+    return [_no_opencl(failure or f"no OpenCL driver is installed; {OPENCL_HINT}")]
+
+
+def _run_probe(command: list[str], environment: dict[str, str], time_limit_seconds: float) -> str:
+    """How the child failed; empty when it came to its end."""
+    try:
+        finished = run_command(command, seconds=time_limit_seconds, environment=environment)
+    except subprocess.TimeoutExpired:
+        return f"its driver did not answer within {time_limit_seconds:g} s"
+    if finished.status == 0:
+        return ""
+    last_words = finished.output.strip().splitlines()[-1:]
+    ending = signal_name(finished.status) or f"status {finished.status}"
+    return ": ".join([f"its driver ended the process with {ending}", *last_words])
+
+
+def _read_results(file: Path, failure: str) -> list[DeviceRecord]:
+    """The devices that a child has begun with; the one it did not end with is refused."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    begun: dict[str, dict] = {}
+    refusals: dict[str, str] = {}
+    for line in map(json.loads, lines):
+        if "begin" in line:
+            begun[line["begin"]["address"]] = line["begin"]
+        else:
+            refusals[line["end"]] = line["refusal"]
+    devices = []
+    for address, fields in begun.items():
+        refusal = refusals.get(address, failure)
+        devices.append(DeviceRecord(kind="opencl", usable=not refusal, refusal=refusal, **fields))
+    return devices
+
+
+def _no_opencl(refusal: str) -> DeviceRecord:
+    """The entry that says why there is no OpenCL device at all."""
+    return DeviceRecord("opencl", "OpenCL", "", "", 0, 0, 4, False, refusal)

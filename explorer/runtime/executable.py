@@ -1,0 +1,169 @@
+"""What every built program can do, whatever it runs on, and the checks before it may.
+
+with NativeProgram(program, weights) as executable:          # or OpenCLProgram
+    outputs = executable.run({"images": images})              # {"scores": array}
+    outputs, taps = executable.run_with_taps({"images": images})
+    record = executable.profile({"images": images}, repeats=20)
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+
+from explorer.errors import DeviceError, InputError
+from explorer.results.events import ProfileRecord
+from explorer.results.program import Port, Program, Tap
+from explorer.runtime.profiles import Peaks
+
+Arrays = dict[str, np.ndarray]
+Taps = dict[tuple[str, int], np.ndarray]
+"""Physical arrays (`Tap.shape`: blocked, with halo) by (operation, result)."""
+
+
+class Executable(Protocol):
+    """A program that is built for a device and holds its memory there until it is closed.
+
+    Inputs are checked against the program's ports (`InputError`); what fails on the device is a
+    `DeviceError`. The arena is zeroed once, before the first run. Calls from several threads
+    take turns.
+    """
+
+    program: Program
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """All outputs by name."""
+        ...
+
+    def run_with_taps(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, Taps]:
+        """All outputs, and every tapped value as it was right after its launch."""
+        ...
+
+    def profile(
+        self, inputs: Mapping[str, np.ndarray], repeats: int = 20, peaks: Peaks | None = None
+    ) -> ProfileRecord:
+        """Median times of every launch and of the whole; `peaks` are copied into the record."""
+        ...
+
+    def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
+        """Seconds of each of `repeats` inferences after one that is not counted.
+
+        Launches only: no copying of inputs and outputs, no event timing.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the device's memory and processes back. A second call does nothing."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+def check_program(program: Program) -> None:
+    """Refuse a program whose table points outside of its memory.
+
+    A program may come from a saved trace, and its offsets become addresses.
+    """
+    for port in (*program.inputs, *program.outputs):
+        _check_range(port, f"port `{port.name}`", program)
+    for tap in program.taps:
+        _check_range(tap, f"tap of `{tap.operation}`", program)
+        if not 0 <= tap.step < len(program.launches):
+            raise DeviceError(
+                f"the tap of `{tap.operation}` is read after launch {tap.step}, and there are "
+                f"{len(program.launches)} launches"
+            )
+    limits = {"arena": program.arena_bytes, "weights": program.weights_bytes}
+    for launch in program.launches:
+        for argument in launch.arguments:
+            end = argument.offset_bytes + argument.size_bytes
+            if argument.offset_bytes < 0 or end > limits.get(argument.space, 0):
+                raise DeviceError(
+                    f"argument `{argument.name}` lies at bytes {argument.offset_bytes} to {end} "
+                    f"of the {argument.space}, which has {limits.get(argument.space, 0)}",
+                    node=launch.operation,
+                )
+
+
+def _check_range(place: Port | Tap, name: str, program: Program) -> None:
+    expected_bytes = math.prod(place.shape) * np.dtype(place.element_type).itemsize
+    if expected_bytes != place.size_bytes:
+        raise DeviceError(
+            f"the {name} has {place.size_bytes} bytes; {place.shape} of {place.element_type} "
+            f"takes {expected_bytes}"
+        )
+    end = place.offset_bytes + place.size_bytes
+    if place.offset_bytes < 0 or end > program.arena_bytes:
+        raise DeviceError(
+            f"the {name} lies at bytes {place.offset_bytes} to {end} of an arena of "
+            f"{program.arena_bytes}"
+        )
+
+
+def check_inputs(program: Program, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The inputs in the order of the program's ports, each dense in memory.
+
+    Shape and element type must be exactly the port's: a silent conversion would hide a mistake.
+    """
+    names = [port.name for port in program.inputs]
+    for name in inputs:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            raise InputError(
+                f"the program has no input `{name}`; its inputs are {', '.join(names) or 'none'}",
+                hint=f"`{near[0]}`" if near else "",
+            )
+    return [_check_input(port, inputs) for port in program.inputs]
+
+
+def _check_input(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    expected = f"{port.element_type} of shape {port.shape}"
+    if port.name not in inputs:
+        raise InputError(f"input `{port.name}` is missing: expected {expected}")
+    array = inputs[port.name]
+    if not isinstance(array, np.ndarray):
+        raise InputError(
+            f"input `{port.name}`: expected an array, {expected}, got a {type(array).__name__}",
+            hint=f"numpy.asarray(value, dtype={port.element_type!r})",
+        )
+    dtype = np.dtype(port.element_type)
+    if array.shape != port.shape or array.dtype != dtype:
+        # The byte order is named only where it is the difference.
+        got = array.dtype.str if array.dtype.name == dtype.name else array.dtype.name
+        hint = f"array.astype({port.element_type!r})" if array.shape == port.shape else ""
+        raise InputError(
+            f"input `{port.name}`: expected {expected}, "
+            f"got {got if array.dtype != dtype else array.dtype.name} of shape {array.shape}",
+            hint=hint,
+        )
+    return np.ascontiguousarray(array)
+
+
+def check_weights(program: Program, weights: bytes | np.ndarray) -> np.ndarray:
+    """The weights as a flat array of bytes, without a copy where they are dense."""
+    if isinstance(weights, np.ndarray):
+        flat = np.ascontiguousarray(weights).reshape(-1).view(np.uint8)
+    else:
+        flat = np.frombuffer(weights, dtype=np.uint8)
+    if flat.nbytes != program.weights_bytes:
+        raise InputError(
+            f"weights: expected one block of {program.weights_bytes} bytes, got {flat.nbytes}"
+        )
+    return flat
+
+
+def check_repeats(repeats: int) -> None:
+    if repeats < 1:
+        raise InputError(f"repeats: expected 1 or more, got {repeats}")

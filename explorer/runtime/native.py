@@ -1,0 +1,239 @@
+"""Run a C program: build its shared library, load it into a worker process, call it.
+
+    with NativeProgram(program, weights, threads=2) as executable:
+        scores = executable.run({"images": images})["scores"]
+
+The library's one function runs all launches (its tables and threads are generated with it):
+
+    int explorer_run(char *arena, const char *weights, int threads,
+                     void (*tap)(int launch, void *context), void *context,
+                     unsigned long long *nanoseconds);
+"""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import statistics
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from explorer.errors import DeviceError, InputError
+from explorer.results.events import ProfileRecord
+from explorer.results.program import Port, Program, Tap
+from explorer.runtime.compilers import compile_shared_library
+from explorer.runtime.executable import (
+    Arrays,
+    Taps,
+    check_inputs,
+    check_program,
+    check_repeats,
+    check_weights,
+)
+from explorer.runtime.isolation import WorkerProcess
+from explorer.runtime.processor import processor_name
+from explorer.runtime.profiles import Peaks, median_events
+from explorer.runtime.worker import (
+    ALIGNMENT_BYTES,
+    TIMES_OFFSET,
+    TIMES_PER_LAUNCH,
+    Execution,
+    Layout,
+    LoadedProgram,
+    Transfer,
+)
+
+Build = Callable[[str], Path]
+"""C source -> path of the shared library. A cache of libraries is such a function."""
+
+
+class NativeProgram:
+    """A program in C, on the processor of this machine. See `executable.Executable`."""
+
+    def __init__(
+        self,
+        program: Program,
+        weights: bytes | np.ndarray,
+        isolated: bool = True,
+        threads: int = 1,
+        *,
+        build: Build | None = None,
+        time_limit_seconds: float = 120.0,
+    ) -> None:
+        """Build the library; the worker starts with the first run.
+
+        `isolated=False` loads the library into this process: no time limit then, and a fault
+        ends this process. `build` replaces compiling into a temporary folder of this object.
+        `time_limit_seconds` is for one inference.
+        """
+        if threads < 1:
+            raise InputError(f"threads: expected 1 or more, got {threads}")
+        check_program(program)
+        self.program = program
+        self.isolated = isolated
+        self.threads = threads
+        self.time_limit_seconds = time_limit_seconds
+        self._weights = check_weights(program, weights)
+        self._lock = threading.RLock()
+        self._remove_folder: Callable[[], object] = lambda: None
+        self._loaded: LoadedProgram | WorkerProcess | None = None
+        self._is_closed = False
+        self.library = (build or self._build)("\n".join(program.source.lines) + "\n")
+        self._layout = plan_exchange(program, self.library, threads)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        with self._lock:
+            self._execute(inputs, with_times=True)  # the times tell where a crash happened
+            return self._read_outputs()
+
+    def run_with_taps(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, Taps]:
+        with self._lock:
+            self._execute(inputs, with_taps=True, with_times=True)
+            places = zip(self.program.taps, self._layout.taps, strict=True)
+            taps = {(tap.operation, tap.result): self._read(tap, place) for tap, place in places}
+            return self._read_outputs(), taps
+
+    def profile(
+        self, inputs: Mapping[str, np.ndarray], repeats: int = 20, peaks: Peaks | None = None
+    ) -> ProfileRecord:
+        check_repeats(repeats)
+        with self._lock:
+            milliseconds = statistics.median(self.time(inputs, repeats)) * 1e3
+            execution = self._execute(inputs, repeats=repeats, with_times=True)
+        return ProfileRecord(
+            device=processor_name(),
+            threads=self.threads,
+            repeats=repeats,
+            milliseconds=milliseconds,
+            events=median_events(self.program, execution.nanoseconds, lane="cpu"),
+            peak_gflops=peaks.gflops if peaks else 0.0,
+            peak_gbytes_per_second=peaks.gbytes_per_second if peaks else 0.0,
+        )
+
+    def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
+        check_repeats(repeats)
+        with self._lock:
+            return self._execute(inputs, repeats=repeats + 1).seconds[1:]
+
+    @property
+    def worker_process_id(self) -> int | None:
+        """Number of the process that holds the program; None while there is none."""
+        loaded = self._loaded
+        return loaded.process_id if isinstance(loaded, WorkerProcess) and loaded.is_alive else None
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._loaded is not None:
+                self._loaded.close()
+            self._loaded = None
+            self._remove_folder()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _build(self, source: str) -> Path:
+        """Compile into a folder that goes with this object, or at the interpreter's end."""
+        folder = tempfile.mkdtemp(prefix="explorer-build-")
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, folder)
+        return compile_shared_library(source, Path(folder))
+
+    def _execute(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        repeats: int = 1,
+        with_taps: bool = False,
+        with_times: bool = False,
+    ) -> Execution:
+        arrays = check_inputs(self.program, inputs)
+        loaded = self._load()
+        for array, place in zip(arrays, self._layout.inputs, strict=True):
+            target = np.frombuffer(
+                loaded.exchange, np.uint8, place.size_bytes, place.exchange_offset
+            )
+            target[:] = array.reshape(-1).view(np.uint8)
+        try:
+            return loaded.execute(repeats=repeats, with_taps=with_taps, with_times=with_times)
+        except RuntimeError as error:  # in this process; a worker's is a DeviceError already
+            raise DeviceError(str(error), device="cpu") from error
+
+    def _load(self) -> LoadedProgram | WorkerProcess:
+        """The loaded program; a fresh worker where there is none or it died."""
+        if self._is_closed:
+            raise DeviceError("the program was closed", hint="build it again")
+        if isinstance(self._loaded, WorkerProcess) and not self._loaded.is_alive:
+            self._loaded.close()
+            self._loaded = None
+        if self._loaded is None:
+            self._loaded = self._start_worker() if self.isolated else self._load_here()
+        return self._loaded
+
+    def _start_worker(self) -> WorkerProcess:
+        return WorkerProcess(self.program, self._layout, self._weights, self.time_limit_seconds)
+
+    def _load_here(self) -> LoadedProgram:
+        try:
+            exchange = mmap.mmap(-1, self._layout.exchange_bytes)
+            loaded = LoadedProgram(self._layout, exchange)
+        except (OSError, AttributeError) as error:
+            raise DeviceError(f"cannot load the program: {error}", device="cpu") from error
+        np.frombuffer(loaded.weights, np.uint8)[: self._weights.nbytes] = self._weights
+        return loaded
+
+    def _read_outputs(self) -> Arrays:
+        places = zip(self.program.outputs, self._layout.outputs, strict=True)
+        return {port.name: self._read(port, place) for port, place in places}
+
+    def _read(self, value: Port | Tap, place: Transfer) -> np.ndarray:
+        """A copy of an array in the exchange: the next run overwrites what lies there."""
+        assert self._loaded is not None
+        content = np.frombuffer(
+            self._loaded.exchange, np.uint8, place.size_bytes, place.exchange_offset
+        )
+        return content.copy().view(value.element_type).reshape(value.shape)
+
+
+def plan_exchange(program: Program, library: Path, threads: int) -> Layout:
+    """Where inputs, outputs and taps lie in the memory between caller and worker."""
+    launches = len(program.launches)
+    next_offset = TIMES_OFFSET + launches * TIMES_PER_LAUNCH * 8
+
+    def place(values: Iterable[Port | Tap], steps: Sequence[int]) -> tuple[Transfer, ...]:
+        nonlocal next_offset
+        transfers = []
+        for value, step in zip(values, steps, strict=True):
+            next_offset = -(-next_offset // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            transfers.append(Transfer(value.offset_bytes, next_offset, value.size_bytes, step))
+            next_offset += value.size_bytes
+        return tuple(transfers)
+
+    inputs = place(program.inputs, [0] * len(program.inputs))
+    outputs = place(program.outputs, [launches] * len(program.outputs))
+    taps = place(program.taps, [tap.step for tap in program.taps])
+    return Layout(
+        library=str(library),
+        threads=threads,
+        launches=launches,
+        arena_bytes=program.arena_bytes,
+        weights_bytes=program.weights_bytes,
+        exchange_bytes=next_offset,
+        inputs=inputs,
+        outputs=outputs,
+        taps=taps,
+    )

@@ -1,0 +1,375 @@
+"""Run an OpenCL C program on a device: build, set all arguments once, enqueue.
+
+    with OpenCLProgram(program, weights, device) as executable:
+        scores = executable.run({"images": images})["scores"]
+
+Two buffers hold everything: the arena and the weights. Every phase of a kernel is an OpenCL
+kernel that gets both and one offset per argument, and runs as many work-items as it has tasks:
+
+    __kernel void conv_1_phase0(__global char *arena, __global const char *weights,
+                                const ulong offset0, const ulong offset1, ...)
+
+The queue is in order, so launches need no events between them. This runs in the caller's
+process: a driver that crashes takes it along. `devices.list_devices` has tried each device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyopencl as cl
+
+from explorer.errors import BuildError, DeviceError
+from explorer.results.events import ProfileRecord, TimedEvent
+from explorer.results.program import Launch, Port, Program, Tap
+from explorer.runtime.compilers import first_error_line
+from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
+from explorer.runtime.executable import (
+    Arrays,
+    Taps,
+    check_inputs,
+    check_program,
+    check_repeats,
+    check_weights,
+)
+from explorer.runtime.profiles import Peaks, median_events, median_intervals
+from explorer.runtime.vendors import visible_drivers
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One phase of one launch, with its arguments already set."""
+
+    kernel: cl.Kernel
+    work_items: int
+    group_items: int | None
+    """Work-items per work-group; None leaves it to the driver."""
+
+
+class OpenCLProgram:
+    """A program in OpenCL C on one device. See `executable.Executable`."""
+
+    def __init__(
+        self,
+        program: Program,
+        weights: bytes | np.ndarray,
+        device: DeviceRecord | None = None,
+        *,
+        options: Sequence[str] = (),
+    ) -> None:
+        """Build the program and move its weights to the device.
+
+        Without a `device` all are tried (about a second) and the first usable one is taken, a
+        GPU before a CPU. `options` go to the OpenCL compiler.
+        """
+        check_program(program)
+        self.program = program
+        flat_weights = check_weights(program, weights)
+        self.device = device or first_usable(list_devices(("opencl",)), "opencl")
+        self._lock = threading.RLock()
+        self._is_closed = False
+        with self._device_errors("cannot be prepared"):
+            handle = open_device(self.device)
+            self._check_memory(handle)
+            self._context = cl.Context([handle])
+            self._queue = cl.CommandQueue(self._context)
+            self._profiling_queue = cl.CommandQueue(
+                self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
+            )
+            built = build_program(self._context, handle, program, options)
+            # No buffer may be empty; 64 bytes are the least that the planner aligns to.
+            flags = cl.mem_flags.READ_WRITE
+            self._arena = cl.Buffer(self._context, flags, max(program.arena_bytes, 64))
+            self._weights = cl.Buffer(
+                self._context, cl.mem_flags.READ_ONLY, max(program.weights_bytes, 64)
+            )
+            zero = np.zeros(1, np.uint8)
+            cl.enqueue_fill_buffer(self._queue, self._arena, zero, 0, self._arena.size)
+            if flat_weights.nbytes:
+                cl.enqueue_copy(self._queue, self._weights, flat_weights)
+            self._queue.finish()
+            self._launches = [self._prepare(launch, built) for launch in program.launches]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        with self._using("run"):
+            self._write_inputs(self._queue, inputs)
+            self._launch_all(self._queue)
+            return self._read_outputs(self._queue)[0]
+
+    def run_with_taps(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, Taps]:
+        taps: Taps = {}
+        by_step: dict[int, list[Tap]] = {}
+        for tap in self.program.taps:
+            by_step.setdefault(tap.step, []).append(tap)
+
+        def read_taps(step: int) -> None:
+            for tap in by_step.get(step, ()):
+                taps[_tap_key(tap)] = self._read(self._queue, tap)[0]
+
+        with self._using("run"):
+            self._write_inputs(self._queue, inputs)
+            self._launch_all(self._queue, after_launch=read_taps)
+            outputs, _ = self._read_outputs(self._queue)
+        return outputs, {key: taps[key] for key in map(_tap_key, self.program.taps)}
+
+    def profile(
+        self, inputs: Mapping[str, np.ndarray], repeats: int = 20, peaks: Peaks | None = None
+    ) -> ProfileRecord:
+        """Besides the launches, the copies of inputs and outputs are events of a lane."""
+        check_repeats(repeats)
+        with self._using("be profiled"):
+            milliseconds = statistics.median(self.time(inputs, repeats)) * 1e3
+            tables = [self._timed_run(inputs) for _ in range(repeats)]
+        return ProfileRecord(
+            device=self.device.name,
+            threads=self.device.compute_units,
+            repeats=repeats,
+            milliseconds=milliseconds,
+            events=self._median_events(tables),
+            peak_gflops=peaks.gflops if peaks else 0.0,
+            peak_gbytes_per_second=peaks.gbytes_per_second if peaks else 0.0,
+        )
+
+    def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
+        check_repeats(repeats)
+        seconds = []
+        with self._using("be timed"):
+            for _ in range(repeats + 1):
+                self._write_inputs(self._queue, inputs)
+                self._queue.finish()
+                started = time.perf_counter()
+                self._launch_all(self._queue)
+                self._queue.finish()
+                seconds.append(time.perf_counter() - started)
+        return seconds[1:]
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._launches = []
+                self._arena.release()
+                self._weights.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_memory(self, handle: cl.Device) -> None:
+        for name, size in (
+            ("arena", self.program.arena_bytes),
+            ("weights", self.program.weights_bytes),
+        ):
+            if size > handle.max_mem_alloc_size:
+                raise DeviceError(
+                    f"the {name} takes {size} bytes, and the device allows buffers of "
+                    f"{handle.max_mem_alloc_size}",
+                    device=self.device.name,
+                    hint="a smaller model or batch, or the target cpu",
+                )
+
+    def _prepare(self, launch: Launch, built: cl.Program) -> list[Dispatch]:
+        """The phases of a launch, each an own kernel object that keeps its arguments."""
+        record = next((k for k in self.program.kernels if k.name == launch.kernel), None)
+        if record is None:
+            raise DeviceError(f"the program has no kernel `{launch.kernel}`", node=launch.operation)
+        dispatches = []
+        for phase in record.phases:
+            kernel = cl.Kernel(built, phase.function)
+            expected = 2 + len(launch.arguments)
+            if kernel.num_args != expected:
+                raise BuildError(
+                    f"kernel `{phase.function}` takes {kernel.num_args} arguments, its launch "
+                    f"has {expected}",
+                    node=launch.operation,
+                )
+            kernel.set_arg(0, self._arena)
+            kernel.set_arg(1, self._weights)
+            for index, argument in enumerate(launch.arguments, start=2):
+                kernel.set_arg(index, np.uint64(argument.offset_bytes))
+            if phase.tasks:
+                group_items = work_group_items(phase.tasks, self.device)
+                dispatches.append(Dispatch(kernel, phase.tasks, group_items))
+        return dispatches
+
+    def _launch_all(
+        self, queue: cl.CommandQueue, after_launch: Callable[[int], None] | None = None
+    ) -> list[list[cl.Event]]:
+        """Enqueue everything without waiting. The events of each launch's phases."""
+        events = []
+        for index, dispatches in enumerate(self._launches):
+            events.append([self._enqueue(queue, dispatch) for dispatch in dispatches])
+            if after_launch is not None:
+                after_launch(index)
+        return events
+
+    def _enqueue(self, queue: cl.CommandQueue, dispatch: Dispatch) -> cl.Event:
+        group = None if dispatch.group_items is None else (dispatch.group_items,)
+        return cl.enqueue_nd_range_kernel(queue, dispatch.kernel, (dispatch.work_items,), group)
+
+    def _write_inputs(
+        self, queue: cl.CommandQueue, inputs: Mapping[str, np.ndarray]
+    ) -> list[list[cl.Event]]:
+        """Start copying the inputs into the arena; the events of each."""
+        events: list[list[cl.Event]] = []
+        for port, array in zip(
+            self.program.inputs, check_inputs(self.program, inputs), strict=True
+        ):
+            if array.nbytes == 0:  # OpenCL refuses to copy nothing
+                events.append([])
+                continue
+            copied = cl.enqueue_copy(
+                queue, self._arena, array, dst_offset=port.offset_bytes, is_blocking=False
+            )
+            events.append([copied])
+        return events
+
+    def _read_outputs(self, queue: cl.CommandQueue) -> tuple[Arrays, list[list[cl.Event]]]:
+        """All outputs after waiting for everything in the queue."""
+        outputs: Arrays = {}
+        events = []
+        for port in self.program.outputs:
+            outputs[port.name], copied = self._read(queue, port)
+            events.append(copied)
+        queue.finish()
+        return outputs, events
+
+    def _read(self, queue: cl.CommandQueue, place: Port | Tap) -> tuple[np.ndarray, list[cl.Event]]:
+        """Start copying a part of the arena; valid once the queue is finished."""
+        array = np.empty(place.shape, dtype=place.element_type)
+        if array.nbytes == 0:
+            return array, []
+        copied = cl.enqueue_copy(
+            queue, array, self._arena, src_offset=place.offset_bytes, is_blocking=False
+        )
+        return array, [copied]
+
+    def _timed_run(self, inputs: Mapping[str, np.ndarray]) -> list[int]:
+        """Start and end in nanoseconds of every input's copy, launch and output's copy."""
+        events = self._write_inputs(self._profiling_queue, inputs)
+        events += self._launch_all(self._profiling_queue)
+        events += self._read_outputs(self._profiling_queue)[1]
+        table: list[int] = []
+        now = 0
+        for step in events:
+            start = step[0].profile.start if step else now
+            now = step[-1].profile.end if step else now
+            table += [start, now]
+        begin = next((event.profile.start for step in events for event in step), 0)
+        return [max(0, nanoseconds - begin) for nanoseconds in table]
+
+    def _median_events(self, tables: list[list[int]]) -> tuple[TimedEvent, ...]:
+        inputs, outputs = self.program.inputs, self.program.outputs
+        first, last = len(inputs), len(inputs) + len(self.program.launches)
+        intervals = median_intervals(tables, last + len(outputs))
+
+        def transfer(name: str, port: Port, interval: tuple[int, int]) -> TimedEvent:
+            return TimedEvent(
+                name=f"{name} {port.name}",
+                operation="",
+                kernel="",
+                lane="transfers",
+                start_ns=interval[0],
+                end_ns=interval[1],
+                bytes_moved=port.size_bytes,
+            )
+
+        launches = [[time for interval in intervals[first:last] for time in interval]]
+        return (
+            *(transfer("write", p, i) for p, i in zip(inputs, intervals[:first], strict=True)),
+            *median_events(self.program, launches, lane="kernels"),
+            *(transfer("read", p, i) for p, i in zip(outputs, intervals[last:], strict=True)),
+        )
+
+    @contextlib.contextmanager
+    def _using(self, action: str) -> Iterator[None]:
+        with self._lock:
+            if self._is_closed:
+                raise DeviceError("the program was closed", hint="build it again")
+            with self._device_errors(f"cannot {action}"):
+                yield
+
+    @contextlib.contextmanager
+    def _device_errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except cl.Error as error:
+            raise DeviceError(
+                f"the program {action}: {error}",
+                device=self.device.name,
+                hint="`list_devices()` says whether the device still works",
+            ) from error
+
+
+def work_group_items(tasks: int, device: DeviceRecord) -> int | None:
+    """How many tasks share a work-group: on a CPU the tasks that one core takes at a time.
+
+    PoCL left alone puts up to 56 tasks into one group, hence onto one core (measured on two
+    cores: 115 GFLOP/s in place of 230). A group of one task costs about 6 ns per task, which
+    only counts where there are many; so groups grow while every core still has eight of them.
+    """
+    if device.processor != "cpu":
+        return None
+    group = 1
+    while (
+        group < 64 and tasks % (2 * group) == 0 and tasks // (2 * group) >= 8 * device.compute_units
+    ):
+        group *= 2
+    return group
+
+
+def open_device(record: DeviceRecord) -> cl.Device:
+    """The device that a record was made of."""
+    with visible_drivers():
+        platforms = cl.get_platforms()
+    for p, platform in enumerate(platforms):
+        for d, device in enumerate(platform.get_devices()):
+            if f"{p}:{d}" == record.address and device.name.strip() == record.name:
+                return device
+    raise DeviceError(
+        f"there is no OpenCL device at {record.address} any more",
+        device=record.name,
+        hint="list the devices again",
+    )
+
+
+def build_program(
+    context: cl.Context, device: cl.Device, program: Program, options: Sequence[str]
+) -> cl.Program:
+    """Compile the program's source; the driver's words are in `BuildError.log`."""
+    built = cl.Program(context, "\n".join(program.source.lines) + "\n")
+    with warnings.catch_warnings():
+        # Whatever a driver prints is a warning of pyopencl's, and so is what comes next.
+        warnings.simplefilter("ignore")
+        # Asking for anything before the build keeps pyopencl's cache of binaries out of it: it
+        # is shared with other programs, and drivers have caches of their own.
+        _ = built.int_ptr
+        try:
+            return built.build(list(options), devices=[device])
+        except cl.RuntimeError as error:
+            log = str(built.get_build_info(device, cl.program_build_info.LOG)).strip() or str(error)
+    raise BuildError(
+        f"the OpenCL compiler refused the program: {first_error_line(log)}",
+        log=log,
+        hint="read the compiler's whole output in this error's `log`",
+    )
+
+
+def _tap_key(tap: Tap) -> tuple[str, int]:
+    return tap.operation, tap.result

@@ -1,0 +1,73 @@
+"""What the processor of this machine is: name, SIMD width, cores, memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PROCESSOR_FILE = Path("/proc/cpuinfo")
+
+
+def vector_floats(processor_text: str | None = None) -> int:
+    """How many float32 a vector register holds: 16 (AVX-512), 8 (AVX2), else 4 (SSE, NEON).
+
+    Compiling for more than the machine has is far slower than for less, so what is unknown
+    counts as 4. `processor_text` stands in for this machine's `/proc/cpuinfo`.
+    """
+    features = _features(read_processor_text() if processor_text is None else processor_text)
+    if "avx512f" in features:
+        return 16
+    if "avx2" in features and "fma" in features:
+        return 8
+    return 4
+
+
+def processor_name() -> str:
+    """`AMD EPYC 9R14`, or the architecture where the system does not say."""
+    found = re.search(r"^model name\s*:\s*(.+)$", read_processor_text(), re.MULTILINE)
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def core_count() -> int:
+    """Cores that this process may use, which can be fewer than the machine has."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Physical memory; 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 0
+
+
+def read_processor_text() -> str:
+    """The system's description of its processor in the form of `/proc/cpuinfo`."""
+    if PROCESSOR_FILE.is_file():
+        return PROCESSOR_FILE.read_text(errors="replace")
+    if sys.platform == "darwin":
+        return (
+            f"model name : {_system_control('machdep.cpu.brand_string')}\n"
+            f"flags : {_system_control('machdep.cpu.features')} "
+            f"{_system_control('machdep.cpu.leaf7_features')}\n"
+        ).replace("AVX1.0", "AVX")
+    return ""
+
+
+def _features(processor_text: str) -> set[str]:
+    found = re.search(r"^flags\s*:\s*(.+)$", processor_text, re.MULTILINE)
+    return set(found.group(1).lower().split()) if found else set()
+
+
+def _system_control(key: str) -> str:
+    """A value of macOS' sysctl; empty where this processor has no such key."""
+    finished = subprocess.run(
+        ["/usr/sbin/sysctl", "-n", key], capture_output=True, text=True, timeout=10, check=False
+    )
+    return finished.stdout.strip()

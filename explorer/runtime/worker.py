@@ -1,0 +1,248 @@
+"""Load a compiled program's shared library and call it; alone in a process of its own.
+
+    python -I -S worker.py COMMAND_FD REPLY_FD LIFELINE_FD EXCHANGE_FD
+
+The parent writes one line of JSON (a `Layout`) and the bytes of the weights, then one line per
+request, `{"repeats": 20, "with_taps": false, "with_times": true}`; each is answered by one line.
+Arrays travel through the exchange, memory that both processes map:
+
+    count of finished repeats | nanoseconds of every launch | inputs | outputs | taps
+
+This file is run by its path and imports little of the standard library and nothing of ours, so
+that a worker is ready in some 50 ms. `NativeProgram(isolated=False)` uses the same class without
+a process around it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import json
+import mmap
+import os
+import resource
+import sys
+import threading
+import time
+from typing import Any, NamedTuple
+
+ALIGNMENT_BYTES = 64
+"""Of arena, weights and all arrays in the exchange: one cache line, one AVX-512 vector."""
+
+COUNT_OFFSET = 0
+TIMES_OFFSET = 64
+TIMES_PER_LAUNCH = 2
+NOT_FINISHED = 2**64 - 1
+"""What the table of nanoseconds holds for a launch that has not started or not ended."""
+
+NANOSECONDS = ctypes.POINTER(ctypes.c_ulonglong)
+TAP_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)
+
+
+class Transfer(NamedTuple):
+    """An array that is copied between arena and exchange, after the launch `step`."""
+
+    arena_offset: int
+    exchange_offset: int
+    size_bytes: int
+    step: int
+
+
+class Layout(NamedTuple):
+    """What a worker has to know of a program."""
+
+    library: str
+    threads: int
+    launches: int
+    arena_bytes: int
+    weights_bytes: int
+    exchange_bytes: int
+    inputs: tuple[Transfer, ...]
+    outputs: tuple[Transfer, ...]
+    taps: tuple[Transfer, ...]
+
+    @classmethod
+    def from_json(cls, text: str) -> Layout:
+        fields = json.loads(text)
+        for name in ("inputs", "outputs", "taps"):
+            fields[name] = tuple(Transfer(*transfer) for transfer in fields[name])
+        return cls(**fields)
+
+
+class Execution(NamedTuple):
+    """What one request brought, besides the arrays in the exchange."""
+
+    seconds: list[float]
+    """Per repeat: the call of the program alone, without copying inputs and outputs."""
+    nanoseconds: list[list[int]]
+    """Per repeat, when asked for: start and end of launch 0, start and end of launch 1 ..."""
+
+
+class LoadedProgram:
+    """A shared library with its arena and weights, in this process."""
+
+    def __init__(self, layout: Layout, exchange: mmap.mmap) -> None:
+        """The arena starts zeroed. Fill `weights` before the first `execute`."""
+        self.layout = layout
+        self.exchange = exchange
+        self.arena = aligned_memory(layout.arena_bytes)
+        self.weights = aligned_memory(layout.weights_bytes)
+        self._exchange_address = address_of(exchange)
+        self._arena_address = address_of(self.arena)
+        self._weights_address = address_of(self.weights)
+        self._count = ctypes.c_ulonglong.from_buffer(exchange, COUNT_OFFSET)
+        times = ctypes.c_ulonglong * (TIMES_PER_LAUNCH * layout.launches)
+        self._times = times.from_buffer(exchange, TIMES_OFFSET)
+        self._library = ctypes.CDLL(layout.library)
+        self._function: Any = self._library.explorer_run  # no types for C functions
+        self._function.restype = ctypes.c_int
+        self._function.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            TAP_FUNCTION,
+            ctypes.c_void_p,
+            NANOSECONDS,
+        )
+
+    def execute(self, *, repeats: int, with_taps: bool, with_times: bool) -> Execution:
+        """Run the program `repeats` times with the inputs that lie in the exchange.
+
+        The inputs are copied in before every repeat, since the memory plan may reuse their
+        bytes. Outputs, and taps if asked for, are those of the last repeat.
+        """
+        taps = self._tap_function() if with_taps else TAP_FUNCTION()
+        times = ctypes.cast(self._times, NANOSECONDS) if with_times else NANOSECONDS()
+        seconds: list[float] = []
+        nanoseconds: list[list[int]] = []
+        self._count.value = 0
+        for _ in range(repeats):
+            # All bits set is NOT_FINISHED; without times the table stays empty.
+            filler = 0xFF if with_times else 0
+            ctypes.memset(ctypes.addressof(self._times), filler, ctypes.sizeof(self._times))
+            self._copy_in(self.layout.inputs)
+            started = time.perf_counter_ns()
+            status = self._function(
+                self._arena_address, self._weights_address, self.layout.threads, taps, None, times
+            )
+            seconds.append((time.perf_counter_ns() - started) * 1e-9)
+            if status != 0:
+                raise RuntimeError(
+                    f"explorer_run returned {status} instead of 0 ({os.strerror(status)})"
+                )
+            if with_times:
+                nanoseconds.append(self._finished_times())
+            self._count.value += 1
+        self._copy_out(self.layout.outputs)
+        return Execution(seconds, nanoseconds)
+
+    def close(self) -> None:
+        """End the threads that the library keeps; it needs no end where it has none."""
+        stop = getattr(self._library, "explorer_stop", None)
+        if stop is not None:
+            stop()
+
+    def _finished_times(self) -> list[int]:
+        """The table after a run; a launch that has nothing to run takes no time."""
+        times = list(self._times)
+        for index, nanoseconds in enumerate(times):
+            if nanoseconds == NOT_FINISHED:
+                times[index] = times[index - 1] if index else 0
+        return times
+
+    def _tap_function(self) -> Any:  # ctypes function objects have no type that can be named
+        by_step: dict[int, list[Transfer]] = {}
+        for tap in self.layout.taps:
+            by_step.setdefault(tap.step, []).append(tap)
+
+        def copy_taps(step: int, _context: int | None) -> None:
+            self._copy_out(by_step.get(step, ()))
+
+        return TAP_FUNCTION(copy_taps)
+
+    def _copy_in(self, transfers: tuple[Transfer, ...]) -> None:
+        for transfer in transfers:
+            ctypes.memmove(
+                self._arena_address + transfer.arena_offset,
+                self._exchange_address + transfer.exchange_offset,
+                transfer.size_bytes,
+            )
+
+    def _copy_out(self, transfers: tuple[Transfer, ...] | list[Transfer]) -> None:
+        for transfer in transfers:
+            ctypes.memmove(
+                self._exchange_address + transfer.exchange_offset,
+                self._arena_address + transfer.arena_offset,
+                transfer.size_bytes,
+            )
+
+
+def aligned_memory(size_bytes: int) -> mmap.mmap:
+    """Zeroed private memory, aligned to a page and in huge pages where the system has them."""
+    memory = mmap.mmap(-1, max(size_bytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them: small pages are only slower
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def address_of(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def serve(
+    commands: io.BufferedReader, replies: io.BufferedWriter, exchange_descriptor: int
+) -> None:
+    """Answer requests until the parent closes its end."""
+
+    def reply(answer: dict[str, object]) -> None:
+        replies.write(json.dumps(answer).encode() + b"\n")
+        replies.flush()
+
+    try:
+        layout = Layout.from_json(commands.readline().decode())
+        program = LoadedProgram(layout, mmap.mmap(exchange_descriptor, layout.exchange_bytes))
+        receive(commands, memoryview(program.weights)[: layout.weights_bytes])
+        reply({"ready": True})
+    except (OSError, AttributeError, EOFError) as error:
+        reply({"error": f"cannot load the program: {error}"})
+        return
+    for line in commands:
+        try:
+            execution = program.execute(**json.loads(line))
+        except RuntimeError as error:
+            reply({"error": str(error)})
+        else:
+            reply(execution._asdict())
+
+
+def receive(source: io.BufferedReader, target: memoryview) -> None:
+    """Fill `target` with the next bytes of `source`."""
+    received = 0
+    while received < len(target):
+        count = source.readinto(target[received:])
+        if not count:
+            raise EOFError("the parent ended while it sent the weights")
+        received += count
+
+
+def end_with_parent(lifeline: int) -> None:
+    """End this process when the parent does, even in the midst of an endless kernel.
+
+    Nothing is ever written to the lifeline: a read returns when its other end is closed.
+    """
+    os.read(lifeline, 1)
+    os._exit(1)
+
+
+def main() -> None:
+    command_descriptor, reply_descriptor, lifeline, exchange = map(int, sys.argv[1:])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected, its memory of no use
+    threading.Thread(target=end_with_parent, args=(lifeline,), daemon=True).start()
+    with os.fdopen(command_descriptor, "rb") as commands, os.fdopen(reply_descriptor, "wb") as out:
+        serve(commands, out, exchange)
+
+
+if __name__ == "__main__":
+    main()

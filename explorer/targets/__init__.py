@@ -1,0 +1,98 @@
+"""Targets: what the compiler knows about a device, one TOML file each.
+
+    load_target("cpu")                                            a target of this package
+    load_target("boards/my_chip.toml")                            a file of one's own
+    load_target("cpu", {"memories.arena.size_bytes": 65536})      with other values
+
+**Adding a target** is adding a file to this folder; the fields, their units and bounds stand in
+`explorer.targets.schema`. A mistake is answered with the file, the field and what was expected.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from explorer.errors import InputError
+from explorer.targets.reading import Place, Value, read_record, suggestion
+from explorer.targets.schema import (
+    Costs,
+    DmaEngine,
+    Engine,
+    Layout,
+    MatrixEngine,
+    Memory,
+    Requantization,
+    ScalarEngine,
+    Target,
+    VectorEngine,
+)
+
+__all__ = [
+    "load_target",
+    "list_targets",
+    "Target",
+    "Memory",
+    "Engine",
+    "MatrixEngine",
+    "VectorEngine",
+    "ScalarEngine",
+    "DmaEngine",
+    "Layout",
+    "Requantization",
+    "Costs",
+]
+
+MOST_FILE_BYTES = 2**20
+
+
+def list_targets() -> list[str]:
+    """Names of the targets of this package, sorted."""
+    files = resources.files("explorer.targets").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def load_target(name_or_path: str | Path, overrides: Mapping[str, Value] | None = None) -> Target:
+    """The target of that name, or in that file (a `Path`, or a string that ends in `.toml`).
+
+    `overrides` maps dotted paths to values. Raises `InputError` that names file, field, what was
+    expected and the nearest legal name.
+    """
+    target = read_target(name_or_path)
+    return target.with_(**overrides) if overrides else target
+
+
+def read_target(name_or_path: str | Path) -> Target:
+    if isinstance(name_or_path, Path) or name_or_path.endswith(".toml"):
+        return parse_target(read_file(Path(name_or_path)), str(name_or_path))
+    known = list_targets()
+    if name_or_path not in known:
+        raise InputError(
+            f"there is no target {name_or_path!r}{suggestion(name_or_path, known)}",
+            hint="a name, or the path of a .toml file",
+        )
+    file = resources.files("explorer.targets") / f"{name_or_path}.toml"
+    return parse_target(file.read_bytes(), file.name)
+
+
+def read_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"the target cannot be read: {error.strerror}", file=str(path)) from error
+    if len(data) > MOST_FILE_BYTES:
+        raise InputError(f"a target has at most {MOST_FILE_BYTES} bytes", file=str(path))
+    return data
+
+
+def parse_target(data: bytes, file: str) -> Target:
+    """The target in the bytes of a TOML file."""
+    try:
+        table = tomllib.loads(data.decode())
+    # Bad UTF-8, TOML and numbers are all ValueErrors; brackets can be nested too deep to parse.
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the target is not TOML: {error}", file=file) from error
+    return read_record(Target, table, Place(file))

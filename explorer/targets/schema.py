@@ -1,0 +1,233 @@
+"""What a target is: the memories, engines, numbers and preferences that the compiler asks for.
+
+    name = "cpu"                        Target(name="cpu", languages=("c",),
+    languages = ["c"]                          data_types=("float32",), vector_floats="auto",
+    data_types = ["float32"]     ->            layout=Layout("vector", True),
+    vector_floats = "auto"                     memories=(Memory("arena", "arena"),))
+    layout = { channel_block = "vector", halo = true }
+    [memories.arena]
+    kind = "arena"
+
+The annotations are the schema of the file (see `explorer.targets.reading`); a field without a
+default must be given. A target with cores describes one core; memories say whether each core has
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+from explorer.errors import InputError
+from explorer.targets.overrides import overridden
+from explorer.targets.reading import Pattern, Place, Problem, Range, Value, read_record, suggestion
+
+Name = Annotated[
+    str,
+    Pattern("[a-z][a-z0-9_]{0,63}", "a name of at most 64 small letters, digits and underscores"),
+]
+Count = Annotated[int, Range(1, 2**20)]
+Bits = Annotated[int, Range(1, 64)]
+Bytes = Annotated[int, Range(1, 2**50)]
+Cycles = Annotated[int, Range(0, 2**40)]
+Seconds = Annotated[float, Range(0, 1e6)]
+PerSecond = Annotated[float, Range(1, 1e18)]
+
+DataType = Literal[
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2",
+    "int64", "int32", "int16", "int8", "int4", "uint64", "uint32", "uint16", "uint8", "uint4",
+    "bool",
+]  # fmt: skip
+Language = Literal["c", "opencl", "instructions"]
+Content = Literal["activations", "weights", "accumulators", "instructions"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A place for tensors: an arena that is planned, an on-chip scratchpad, or DRAM behind it."""
+
+    name: Name
+    kind: Literal["arena", "scratchpad", "dram"]
+    size_bytes: Bytes | None = None
+    """All of it (of one core's, if each has its own), over all lanes; None: no limit."""
+    alignment_bytes: Count = 64
+    scope: Literal["core", "device"] = "device"
+    """core: each core has its own; device: all cores share it."""
+    lanes: Count = 1
+    """Equal parts that are accessed at once, each beside its own processing element."""
+    banks: Count = 1
+    """Equal parts of a lane; two accesses to one bank wait for each other."""
+    lane_bytes_per_cycle: Count | None = None
+    bytes_per_second: PerSecond | None = None
+    """Bandwidth from one core; None where it is not known."""
+    holds: tuple[Content, ...] = ()
+    """What alone may lie in it; empty: anything."""
+
+    @property
+    def lane_bytes(self) -> int | None:
+        return None if self.size_bytes is None else self.size_bytes // self.lanes
+
+    @property
+    def bank_bytes(self) -> int | None:
+        return None if self.lane_bytes is None else self.lane_bytes // self.banks
+
+    def problems(self) -> Iterator[Problem]:
+        parts = self.lanes * self.banks
+        if self.size_bytes is not None and self.size_bytes % parts:
+            yield Problem(
+                "size_bytes",
+                f"is {self.size_bytes}, expected a multiple of {parts} "
+                f"(lanes {self.lanes} times banks {self.banks})",
+            )
+
+
+@dataclass(frozen=True)
+class MatrixEngine:
+    """Multiplies `batch` x `rows` inputs with `rows` x `columns` weights in one step."""
+
+    name: Name
+    kind: Literal["matrix"]
+    rows: Count
+    """Inputs that are summed: the reduction."""
+    columns: Count
+    """Outputs made side by side."""
+    batch: Count = 1
+    input_bits: Bits = 8
+    weight_bits: Bits = 8
+    accumulator_bits: Bits = 32
+    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
+    """By data type; a multiply-accumulate is two. Empty: 2 * batch * rows * columns."""
+    start_cycles: Cycles = 0
+    """From the instruction to the first step."""
+    latency_cycles: Cycles = 0
+    """From the last step to its result."""
+
+
+@dataclass(frozen=True)
+class VectorEngine:
+    """Works on `lanes` elements at once, one operation per element."""
+
+    name: Name
+    kind: Literal["vector"]
+    lanes: Count
+    lane_bytes_per_cycle: Count | None = None
+    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
+    start_cycles: Cycles = 0
+    latency_cycles: Cycles = 0
+
+
+@dataclass(frozen=True)
+class ScalarEngine:
+    """Works on one element after the other."""
+
+    name: Name
+    kind: Literal["scalar"]
+    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
+    start_cycles: Cycles = 0
+
+
+@dataclass(frozen=True)
+class DmaEngine:
+    """Moves tensors between memories while the other engines work."""
+
+    name: Name
+    kind: Literal["dma"]
+    connects: tuple[Name, ...]
+    """The memories between which it moves."""
+    channels: Count = 1
+    """Transfers at once."""
+    bytes_per_cycle: Count | None = None
+    start_cycles: Cycles = 0
+
+
+Engine = MatrixEngine | VectorEngine | ScalarEngine | DmaEngine
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How activations like to lie: channels in blocks of so many, with room around the picture."""
+
+    channel_block: Literal["vector"] | Count = "vector"
+    """vector: as many as a vector holds; 1: not blocked."""
+    halo: bool = False
+    """Whether padding of the next operation lies in the buffer."""
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """How an accumulator becomes a narrow integer again."""
+
+    scheme: Literal["float", "multiplier_shift", "shift"]
+    rounding: Literal["nearest_even", "nearest_up", "nearest_away_from_zero", "down", "to_zero"]
+    multiplier_bits: Bits = 32
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What placement counts beside the work itself."""
+
+    launch_seconds: Seconds = 0.0
+    transfer_seconds: Seconds = 0.0
+    """Of a transfer from or to another device, however small."""
+    transfer_bytes_per_second: PerSecond | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device that code is made for."""
+
+    name: Name
+    languages: tuple[Language, ...]
+    """What code is printed for it, the preferred one first."""
+    data_types: tuple[DataType, ...]
+    memories: tuple[Memory, ...]
+    description: str = ""
+    vector_floats: Literal["auto"] | Count = "auto"
+    """float32 per vector register; auto: what the processor at hand has."""
+    cores: Count = 1
+    clock_hz: PerSecond | None = None
+    engines: tuple[Engine, ...] = ()
+    layout: Layout = Layout()
+    requantization: Requantization | None = None
+    costs: Costs = Costs()
+
+    def memory(self, name: str) -> Memory:
+        """The memory of that name, or an `InputError` with those that there are."""
+        return find(self.memories, name, f"target {self.name} has no memory")
+
+    def engine(self, name: str) -> Engine:
+        """The engine of that name, or an `InputError` with those that there are."""
+        return find(self.engines, name, f"target {self.name} has no engine")
+
+    def with_(self, **overrides: Value) -> Target:
+        """This target with other values, checked like a file; None restores a default.
+
+        A field inside goes by its dotted path: `with_(**{"memories.arena.size_bytes": 65536})`.
+        """
+        place = Place(f"{self.name} with overrides")
+        return read_record(Target, overridden(self, overrides, place), place)
+
+    def problems(self) -> Iterator[Problem]:
+        for name in ("languages", "data_types", "memories"):
+            if not getattr(self, name):
+                yield Problem(name, "is empty, expected at least one")
+        memories = [memory.name for memory in self.memories]
+        for engine in self.engines:
+            connects = engine.connects if isinstance(engine, DmaEngine) else ()
+            for name in connects:
+                if name not in memories:
+                    yield Problem(
+                        f"engines.{engine.name}.connects",
+                        f"names {name!r}, which is no memory{suggestion(name, memories)}",
+                    )
+
+
+Part = TypeVar("Part", Memory, Engine)
+
+
+def find(parts: Sequence[Part], name: str, problem: str) -> Part:
+    for part in parts:
+        if part.name == name:
+            return part
+    raise InputError(f"{problem} {name!r}{suggestion(name, [part.name for part in parts])}")

@@ -1,0 +1,258 @@
+// The trace on this side: chunks are asked for once, decoded and kept; and the links between an
+// operation, the nodes that it comes from, its kernel, buffers, lines and errors.
+
+class TraceData {
+  constructor(host, head, revision) {
+    this.host = host;
+    this.head = head;
+    this.revision = revision;
+    this.chunks = new Map(); // key -> promise
+    this.waiting = new Map(); // key -> {resolve, reject, parts}
+    this.decoded = new Map();
+    this.records = [];
+    this.latest = new Map(); // identity -> the last record with it
+    this.kernelOf = new Map(); // identity of a launched operation -> index of its kernel
+    this.kernelIndex = new Map(head.kernels.map((kernel, index) => [kernel.name, index]));
+    this.launchSources = new Map(); // identity -> names of source nodes
+    head.kernels.forEach((kernel, index) => {
+      for (const operation of kernel.operations) this.kernelOf.set(operation, index);
+    });
+    for (const [operation, kernel, sources] of head.launches) {
+      if (this.kernelIndex.has(kernel)) this.kernelOf.set(operation, this.kernelIndex.get(kernel));
+      this.launchSources.set(operation, sources.map((index) => head.sources[index]));
+    }
+    this.rules = new Map(head.rules.map(([name, explanation, source]) => [name, {explanation, source}]));
+  }
+
+  chunk(key) {
+    if (!this.chunks.has(key)) {
+      const promise = this.host.chunk
+        ? Promise.resolve(this.host.chunk(key))
+        : new Promise((resolve, reject) => {
+          this.waiting.set(key, {resolve, reject, parts: []});
+          this.host.send({kind: "need", keys: [key], revision: this.revision});
+        });
+      this.chunks.set(key, promise);
+    }
+    return this.chunks.get(key);
+  }
+
+  // A message of the host: a part of a chunk, or why there is none.
+  receive(message) {
+    if (message.revision !== this.revision) return;
+    const waiting = this.waiting.get(message.key);
+    if (!waiting) return;
+    if (message.kind === "missing") {
+      this.waiting.delete(message.key);
+      this.chunks.delete(message.key);
+      waiting.reject(new Error(message.reason));
+    } else if (message.kind === "chunk") {
+      waiting.parts[message.part] = message.text;
+      if (waiting.parts.filter((part) => part !== undefined).length < message.parts) return;
+      this.waiting.delete(message.key);
+      waiting.resolve(JSON.parse(waiting.parts.join("")));
+    }
+  }
+
+  async loadNodes() {
+    const pages = await Promise.all(
+      Array.from({length: this.head.pages.nodes}, (_, index) => this.chunk(`nodes/${index}`)));
+    this.records = pages.flatMap((page) => page.records).map((record) => ({
+      id: record[0], operation: record[1], label: record[2], family: record[3], shape: record[4],
+      sources: record[5].map((index) => this.head.sources[index]), device: record[6],
+      attributes: record[7], scope: record[8],
+    }));
+    for (const record of this.records) this.latest.set(record.id, record);
+    this.devices = new Set(this.records.map((record) => record.device).filter(Boolean));
+  }
+
+  async once(key, decodeChunk) {
+    if (!this.decoded.has(key)) this.decoded.set(key, await decodeChunk());
+    return this.decoded.get(key);
+  }
+
+  graphOfPass(pass) {
+    return this.graph(this.head.passes[pass].snapshot);
+  }
+
+  // As it is drawn: large graphs have blocks that stand for many operations.
+  pictureOfPass(pass) {
+    return this.graph(this.head.passes[pass].snapshot, "picture");
+  }
+
+  // {nodes: Map(identity -> record), edges, operands: Map(identity -> edges), uses}
+  graph(snapshot, kind = "graph") {
+    return this.once(`${kind}/${snapshot}`, async () => {
+      const raw = await this.chunk(`${kind}/${snapshot}`);
+      const order = raw.nodes.map((index) => this.records[index]);
+      const edges = raw.edges.map(([source, target, type, value]) => ({
+        source: order[source].id, target: order[target].id, type: raw.types[type],
+        value: value || order[source].id,
+      }));
+      const operands = new Map(), uses = new Map();
+      for (const edge of edges) {
+        if (!operands.has(edge.target)) operands.set(edge.target, []);
+        operands.get(edge.target).push(edge);
+        if (!uses.has(edge.source)) uses.set(edge.source, []);
+        uses.get(edge.source).push(edge);
+      }
+      return {nodes: new Map(order.map((record) => [record.id, record])), edges, operands, uses};
+    });
+  }
+
+  text(snapshot) {
+    return this.once(`text/${snapshot}`, async () => {
+      const raw = await this.chunk(`text/${snapshot}`);
+      const pages = new Map();
+      await Promise.all([...new Set(raw.runs.map((run) => run[0]))].map(async (page) => {
+        pages.set(page, await this.chunk(`lines/${page}`));
+      }));
+      return expandRuns(raw, pages);
+    });
+  }
+
+  // One place for every operation in all snapshots: {at: Map(identity -> [x, y]), routes, ...}
+  layout() {
+    return this.once("layout", async () => {
+      const raw = await this.chunk("layout");
+      const at = new Map(raw.ids.map((id, index) => [id, [raw.x[index], raw.y[index]]]));
+      const routes = new Map(raw.routes.map(([source, target, points]) =>
+        [`${raw.ids[source]}\n${raw.ids[target]}`, points]));
+      return {at, routes, width: raw.width, height: raw.height, node: raw.node};
+    });
+  }
+
+  passDetails(pass) {
+    return this.once(`pass/${pass}`, async () => {
+      const raw = await this.chunk(`pass/${pass}`);
+      const events = raw.events.map((event, index) => ({
+        index, address: event[0], rule: event[1], applied: event[2], site: event[3],
+        matched: event[4], produced: event[5], reason: event[6], microseconds: decode(event[7]),
+        removed: event[8], added: event[9], changed: event[10],
+      }));
+      return {diff: raw.diff, events};
+    });
+  }
+
+  kernel(index) {
+    return this.once(`kernel/${index}`, async () => {
+      const raw = await this.chunk(`kernel/${index}`);
+      const pages = new Map([[0, raw.page]]);
+      return {
+        ...raw,
+        steps: raw.steps.map((step) => ({...step, text: expandRuns(step.text, pages)})),
+        source: expandRuns(raw.source, pages),
+        assembly: raw.assembly && expandRuns(raw.assembly, pages),
+      };
+    });
+  }
+
+  memory() {
+    return this.once("memory", async () => {
+      const raw = await this.chunk("memory");
+      const buffers = raw.buffers.map(([id, values, size, first, last, offset]) =>
+        ({id, values, size, first, last, offset}));
+      const bufferOf = new Map();
+      for (const buffer of buffers) for (const value of buffer.values) bufferOf.set(value, buffer);
+      return {...raw, buffers, bufferOf};
+    });
+  }
+
+  accuracy() {
+    return this.once("accuracy", async () => {
+      const raw = await this.chunk("accuracy");
+      const rows = (mode) => raw[mode].map((row) =>
+        ({...row, values: row.values.map((value) => (value === null ? null : decode(value)))}));
+      // The operation that makes a tensor in a row: the last one noted up to it.
+      const maker = (column, row) => {
+        const noted = raw.makers[column].filter(([from]) => from <= row);
+        return (noted[noted.length - 1] ?? raw.makers[column][0] ?? [0, ""])[1];
+      };
+      return {
+        ...raw, maker, tolerance: decode(raw.tolerance),
+        accumulated: rows("accumulated"), isolated: rows("isolated"),
+      };
+    });
+  }
+
+  // Errors of one tensor after every pass, with all metrics.
+  async tensorErrors(column, mode) {
+    const perPage = 50; // TENSORS_PER_PAGE of payload_measures.py
+    const page = await this.chunk(`tensors/${Math.floor(column / perPage)}`);
+    return page[mode][column - page.first].map((row) => ({
+      pass: row[0], operation: row[1], relative: decode(row[2]), absolute: decode(row[3]),
+      cosine: decode(row[4]), sqnr: decode(row[5]), index: row[6], value: decode(row[7]),
+      expected: decode(row[8]),
+    }));
+  }
+
+  profile() {
+    return this.once("profile", async () => {
+      const raw = await this.chunk("profile");
+      return {
+        ...raw, milliseconds: decode(raw.milliseconds), peakGflops: decode(raw.peakGflops),
+        events: raw.events.map(([name, operation, kernel, lane, start, end, flops, bytes]) =>
+          ({name, operation, kernel, lane, start, end, flops, bytes})),
+      };
+    });
+  }
+
+  program() {
+    return this.once("program", () => this.chunk("program"));
+  }
+
+  sourceNodes() {
+    return this.once("source", async () => {
+      const raw = await this.chunk("source");
+      return new Map(raw.map(([name, operator, text]) => [name, {operator, text}]));
+    });
+  }
+
+  sourcesOf(operation) {
+    return this.latest.get(operation)?.sources || this.launchSources.get(operation) || [];
+  }
+
+  // Operations among `candidates` (identity -> names of source nodes) that are `operation` or come
+  // from the same source nodes; the one that is meant first. Passes replace operations, so this
+  // is how a selection is followed from level to level.
+  follow(operation, candidates) {
+    if (operation === null) return [];
+    const wanted = new Set(this.sourcesOf(operation));
+    const found = [];
+    for (const [id, sources] of candidates) {
+      const shared = sources.filter((source) => wanted.has(source)).length;
+      if (id === operation) found.push([id, Infinity]);
+      else if (shared) found.push([id, shared / Math.max(sources.length, wanted.size)]);
+    }
+    return found.sort((a, b) => b[1] - a[1]).map(([id]) => id);
+  }
+
+  followInGraph(operation, graph) {
+    return this.follow(operation, [...graph.nodes].map(([id, record]) => [id, record.sources]));
+  }
+
+  // The launched operations that a selection became, the best match first.
+  followToLaunches(operation) {
+    const launched = [...this.kernelOf.keys()];
+    if (this.kernelOf.has(operation)) return [operation];
+    return this.follow(operation, launched.map((id) => [id, this.launchSources.get(id) || this.sourcesOf(id)]));
+  }
+
+  // What the kernels of this target are written in, as a tab says it.
+  sourceLanguage() {
+    return this.head.target.startsWith("opencl") ? "OpenCL C" : "C";
+  }
+}
+
+function expandRuns(raw, pages) {
+  const lines = [], owners = [], keys = [];
+  for (const [page, start, count] of raw.runs) {
+    const table = pages.get(page);
+    for (let index = start; index < start + count; index += 1) {
+      lines.push(table.lines[index]);
+      owners.push(table.owners[index]);
+      keys.push(page * 1e7 + index); // equal lines have equal keys: a diff compares numbers
+    }
+  }
+  return {language: raw.language, lines, owners, keys};
+}

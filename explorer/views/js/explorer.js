@@ -1,0 +1,251 @@
+// The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
+// model is anywidget's, Panel's, or the plain object of an offline page (host.js).
+
+let instances = 0;
+
+function render({model, el}) {
+  const host = adaptHost(model);
+  const root = element("div", {class: `explorer mode-${host.mode}`, tabindex: -1});
+  const style = document.createElement("style");
+  style.textContent = STYLE;
+  const stage = element("div", {class: "stage"});
+  const banner = element("div", {class: "banner-host"});
+  const announcer = element("div", {class: "announcer", role: "status", "aria-live": "polite"});
+  root.append(style, banner, stage, announcer);
+  el.append(root);
+
+  const theme = followTheme(root, () => app?.repaint());
+  let app = null;
+  let session = null;
+  let revision = -1;
+
+  function start() {
+    const head = host.get("head");
+    drawBanner();
+    if (!head || !head.passes) {
+      app = null;
+      replace(stage, waiting());
+      return;
+    }
+    const kept = app ? {...app.store.get(), rewrite: null} : null;
+    const keptPass = app ? app.data.head.passes[kept.pass]?.name : null;
+    revision = host.get("revision") ?? 0;
+    const data = new TraceData(host, head, revision);
+    app = createApp({host, data, root, session, theme, announcer, kept, keptPass});
+    const mine = app;
+    data.loadNodes().then(() => {
+      if (app !== mine) return;
+      replace(stage, mine.node);
+      mine.begin();
+    }, (failure) => replace(stage, emptyState("The trace could not be loaded", failure.message, button("try again", "load it again", () => start()))));
+  }
+
+  function waiting() {
+    if (session?.status() === "working") return element("div", {class: "waiting"}, emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."));
+    if (session) return element("div", {class: "waiting"}, element("div", {class: "waiting-bar"}, session.controls()), emptyState("No program yet", "Choose a model above, or open a file of your own."));
+    return emptyState("No trace", "There is nothing to explore yet.");
+  }
+
+  function drawBanner() {
+    replace(banner, session?.banner() || null);
+    banner.hidden = !banner.childElementCount;
+  }
+
+  session = createSession(host, () => {
+    drawBanner();
+    // The first compilation failed or was cancelled: there is no stage to keep.
+    if (!app) replace(stage, waiting());
+  });
+  host.receive((message) => app?.data.receive(message));
+  host.on("revision", () => { if (host.get("revision") !== revision) start(); });
+  const keyTarget = host.mode === "notebook" ? root : document;
+  const onkey = (event) => { if (app?.ready) handleKey(app, event); };
+  keyTarget.addEventListener("keydown", onkey);
+  start();
+  return () => {
+    keyTarget.removeEventListener("keydown", onkey);
+    theme.stop();
+    root.remove();
+  };
+}
+
+function createApp({host, data, root, session, theme, announcer, kept, keptPass}) {
+  const usesLink = host.mode !== "notebook";
+  const {passes} = data.head;
+  const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
+  // The first visit opens where there is something to see: the first pass that changed something.
+  const eventful = passes.findIndex((pass, index) => index > 0 && pass.changed && pass.removed + pass.added + pass.fused > 0);
+  const again = keptPass === null || keptPass === undefined ? -1 : passes.findIndex((pass) => pass.name === keptPass);
+  const initial = kept ? {...kept, pass: again >= 0 ? again : Math.max(eventful, 0)} : {pass: Math.max(eventful, 0), ...fromLink};
+  const store = createStore(initial);
+  const app = {host, data, root, session, store, hover: createHover(), look: createLook(), id: instances += 1, ready: false};
+
+  app.announce = (text) => { announcer.textContent = text; };
+  app.toggleTheme = () => { theme.toggle(); app.repaint(); };
+  app.goToPass = (pass) => {
+    const next = Math.max(0, Math.min(passes.length - 1, pass));
+    store.set({pass: next, rewrite: null});
+    app.announce(`${passes[next].name}: ${countText(passes[next].after, "operation")}`);
+  };
+  app.select = (operation, from) => {
+    store.set({selection: operation, rewrite: null});
+    if (operation !== null && from !== "graph") app.graph.reveal(operation);
+  };
+  app.selectSource = async (name) => {
+    const graph = await data.graphOfPass(store.get().pass);
+    const found = [...graph.nodes.values()].find((record) => record.sources.includes(name));
+    if (found) app.select(found.id, "inspector");
+  };
+  app.goToRewrite = (event) => {
+    store.set({rewrite: event.index, selection: event.produced[0] ?? event.site});
+    app.graph.reveal(event.produced[0] ?? event.site);
+  };
+  app.stepRewrite = async (step) => {
+    const {pass, rewrite} = store.get();
+    const {events} = await data.passDetails(pass);
+    const applied = events.filter((event) => event.applied);
+    if (!applied.length) {
+      app.announce("this pass rewrote nothing");
+      return;
+    }
+    const at = applied.findIndex((event) => event.index === rewrite);
+    const next = at < 0 ? (step > 0 ? 0 : applied.length - 1) : (at + step + applied.length) % applied.length;
+    app.goToRewrite(applied[next]);
+  };
+  // The convolution with most work: what a first visitor follows to its machine code.
+  app.followConvolution = async () => {
+    const graph = await data.graphOfPass(store.get().pass);
+    const heaviest = [...data.head.kernels].sort((a, b) => b.flops - a.flops).find((kernel) => kernel.operations.some((name) => data.latest.get(name)?.family === "convolution"));
+    const operation = heaviest?.operations[0] ?? [...graph.nodes.values()].find((record) => record.family === "convolution")?.id;
+    if (operation === undefined) return;
+    const here = data.followInGraph(operation, graph);
+    app.select(here.find((id) => graph.nodes.get(id).family === "convolution") ?? here[0] ?? operation, "inspector");
+  };
+  app.copy = async (text, said = "Copied.") => {
+    try {
+      await navigator.clipboard.writeText(text);
+      app.announce(said);
+    } catch {
+      // Pages from a file have no clipboard API: a selected text field does the same.
+      const field = element("textarea", {class: "copy-field", "aria-hidden": "true"}, text);
+      root.append(field);
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+      app.announce(said);
+    }
+    announcer.classList.add("shown");
+    setTimeout(() => announcer.classList.remove("shown"), 1600);
+  };
+  let help = null;
+  app.closeHelp = () => {
+    if (!help) return false;
+    help.remove();
+    help = null;
+    root.focus({preventScroll: true});
+    return true;
+  };
+  app.showHelp = () => {
+    if (app.closeHelp()) return;
+    help = helpDialog(() => app.closeHelp());
+    root.append(help);
+    help.querySelector(".dialog").focus();
+  };
+  app.repaint = () => {
+    app.graph?.redraw();
+    app.dock?.repaint();
+  };
+
+  const main = element("main", {class: "panes"});
+  app.node = element("div", {class: "frame"});
+  app.begin = () => {
+    app.passes = passesPane(app);
+    app.graph = graphPane(app);
+    app.inspector = inspectorPane(app);
+    app.dock = dockPane(app);
+    replace(app.node, topBar(app), replace(main, app.passes.node, splitter(app.node, "--passes", 1, "width of the passes"), app.graph.node,
+      splitter(app.node, "--inspector", -1, "width of the inspector"), app.inspector.node), splitter(app.node, "--dock", -1, "height of the dock", true), app.dock.node);
+    app.passes.draw();
+    const {selection} = store.get();
+    app.graph.update().then(() => { if (selection !== null) app.graph.reveal(selection); });
+    app.inspector.update();
+    app.dock.update();
+    app.ready = true;
+    if (usesLink) {
+      store.subscribe((state) => window.history.replaceState(null, "", stateToLink(state)));
+      window.addEventListener("hashchange", () => store.set(stateFromLink(window.location.hash, passes.length)));
+    }
+  };
+  return app;
+}
+
+// A bar between two panes that moves with the pointer and with arrow keys.
+function splitter(frame, variable, direction, label, isHorizontal = false) {
+  const bar = element("div", {class: `splitter ${isHorizontal ? "horizontal" : "vertical"}`, role: "separator", tabindex: 0,
+    "aria-label": label, "aria-orientation": isHorizontal ? "horizontal" : "vertical", title: "drag, or arrow keys"});
+  const current = () => {
+    const other = direction > 0 ? bar.previousElementSibling : bar.nextElementSibling;
+    const box = other.getBoundingClientRect();
+    return isHorizontal ? box.height : box.width;
+  };
+  const resize = (size) => {
+    const room = isHorizontal ? frame.clientHeight * 0.7 : frame.clientWidth * 0.6;
+    frame.style.setProperty(variable, `${Math.round(Math.max(isHorizontal ? 88 : 176, Math.min(room, size)))}px`);
+  };
+  bar.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    const start = isHorizontal ? event.clientY : event.clientX;
+    const size = current();
+    bar.setPointerCapture(event.pointerId);
+    bar.onpointermove = (moveEvent) => resize(size + direction * ((isHorizontal ? moveEvent.clientY : moveEvent.clientX) - start));
+    bar.onpointerup = () => { bar.onpointermove = null; };
+  });
+  bar.addEventListener("keydown", (event) => {
+    const step = {ArrowRight: 16, ArrowDown: 16, ArrowLeft: -16, ArrowUp: -16}[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    resize(current() + direction * step);
+  });
+  return bar;
+}
+
+// Light or dark: what the person chose here, else the host (JupyterLab), else the system.
+function followTheme(root, onchange) {
+  let chosen = null;
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const apply = () => {
+    const lab = document.body.getAttribute("data-jp-theme-light");
+    const isDark = lab === null ? system.matches : lab === "false";
+    root.dataset.theme = chosen ?? (isDark ? "dark" : "light");
+    onchange();
+  };
+  const observer = new MutationObserver(apply);
+  observer.observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light"]});
+  system.addEventListener("change", apply);
+  root.dataset.theme = "light";
+  queueMicrotask(apply);
+  return {
+    toggle() {
+      chosen = root.dataset.theme === "dark" ? "light" : "dark";
+      apply();
+    },
+    stop() {
+      observer.disconnect();
+      system.removeEventListener("change", apply);
+    },
+  };
+}
+
+// Names, glyphs and meanings of families, verdicts and differences; the scale of errors.
+function createLook() {
+  const table = (list) => new Map(list.map((look) => [look.name, look]));
+  const families = table(LOOK.families), verdicts = table(LOOK.verdicts), differences = table(LOOK.differences);
+  const {scale} = LOOK;
+  return {
+    family: (name) => families.get(name) || families.get(""),
+    verdict: (name) => verdicts.get(name) || verdicts.get("not-run"),
+    difference: (name) => differences.get(name),
+    scale: (position) => scale[Math.min(scale.length - 1, Math.floor(position * scale.length))],
+  };
+}

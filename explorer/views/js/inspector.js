@@ -1,0 +1,347 @@
+// One operation: where it comes from, which rules made it, what it is in this pass, and what it
+// becomes: IR, loops, source, assembly, with its lines marked; and the errors of its tensor.
+
+const TABS = [
+  {id: "operation", label: "operation", title: "what it is and what it is connected with (1)"},
+  {id: "ir", label: "IR", title: "the intermediate representation after this pass (2)"},
+  {id: "loops", label: "loops", title: "the loop nest, step by step (3)"},
+  {id: "c", label: "C", title: "the source that is compiled (4)"},
+  {id: "assembly", label: "asm", title: "what the machine runs (5)"},
+  {id: "tensors", label: "tensors", title: "errors of its tensor after every pass (6)"},
+];
+// What stands below a tab when the next level is shown beside it.
+const NEXT_LEVEL = {operation: "ir", ir: "loops", loops: "c", c: "assembly", assembly: "c", tensors: "ir"};
+
+function inspectorPane(app) {
+  const {data, store} = app;
+  const head = element("div", {class: "subject"});
+  const levels = TABS.map((tab) => (tab.id === "c" ? {...tab, label: data.sourceLanguage()} : tab));
+  const tabs = tabRow(levels, store.get().tab, (tab) => store.set({tab}), "levels of the operation");
+  const split = button("⊟", "show the next level below (b)", () => store.set({beside: !store.get().beside}), {class: "icon split"});
+  const main = element("div", {class: "tab-body", role: "tabpanel"});
+  const beside = element("div", {class: "tab-body beside", role: "region", "aria-label": "next level", hidden: true});
+  const node = element("section", {class: "pane inspector", "aria-label": "inspector"},
+    head, element("div", {class: "tab-bar"}, tabs, element("span", {class: "grow"}), split), main, beside);
+  let panes = []; // code panes on the screen: {pane, isMarked(owners)}
+  let turn = 0;
+
+  async function update() {
+    const mine = turn += 1;
+    const state = store.get();
+    markTab(tabs, state.tab);
+    split.setAttribute("aria-pressed", String(state.beside));
+    const isCurrent = () => mine === turn;
+    try {
+      const context = await resolve(state);
+      if (!isCurrent()) return;
+      const subject = await subjectOf(context);
+      const views = [await tabView(state.tab, context)];
+      if (state.beside) views.push(await tabView(NEXT_LEVEL[state.tab], context));
+      if (!isCurrent()) return;
+      replace(head, subject);
+      panes = views.flatMap((view) => view.panes || []);
+      replace(main, views[0].node);
+      beside.hidden = views.length < 2;
+      if (views.length > 1) replace(beside, element("h4", {class: "beside-title"}, levels.find((tab) => tab.id === NEXT_LEVEL[state.tab]).label), views[1].node);
+      for (const {pane, isMarked} of panes) {
+        pane.mark(isMarked);
+        pane.reveal();
+      }
+    } catch (failure) {
+      if (!isCurrent()) return;
+      replace(main, emptyState("This could not be loaded", failure.message, button("try again", "load it again", () => update())));
+    }
+  }
+
+  // What the selection is in the current pass, and in the program that runs.
+  async function resolve(state) {
+    const graph = await data.graphOfPass(state.pass);
+    const before = await data.graphOfPass(Math.max(0, state.pass - 1));
+    const details = await data.passDetails(state.pass);
+    const here = data.followInGraph(state.selection, graph);
+    const record = graph.nodes.get(here[0]) || before.nodes.get(state.selection) || data.latest.get(state.selection) || null;
+    const launches = state.selection === null ? [] : data.followToLaunches(state.selection);
+    const kernel = launches.length ? data.kernelOf.get(launches[0]) : undefined;
+    return {state, graph, before, details, here, record, launches, kernel, isGone: !here.length && state.selection !== null};
+  }
+
+  // ---- head: origin, makers
+
+  async function subjectOf(context) {
+    const {state, record, details} = context;
+    if (state.rewrite !== null && details.events[state.rewrite]) return [rewriteCard(details.events[state.rewrite]), record ? await subjectLines(context) : null];
+    if (!record) return nothingSelected();
+    return subjectLines(context);
+  }
+
+  async function subjectLines(context) {
+    const {state, record, here} = context;
+    const family = app.look.family(record.family);
+    const moved = here.length && here[0] !== state.selection
+      ? element("p", {class: "hint"}, `${state.selection} stands here as ${here.slice(0, 3).join(", ")}${here.length > 3 ? ` and ${here.length - 3} more` : ""}`)
+      : context.isGone ? element("p", {class: "hint"}, `${state.selection} is not in the program after this pass`) : null;
+    const sourceNodes = await data.sourceNodes();
+    const chips = record.sources.slice(0, 12).map((name) => element("button", {
+      type: "button", class: "chip origin", title: sourceNodes.get(name)?.text || "a node of the model file",
+      onclick: () => app.selectSource(name),
+    }, clip(name, 36)));
+    const makers = await makersOf(record, state.pass);
+    return [
+      element("div", {class: "subject-name"},
+        element("span", {class: `swatch family-${safeName(record.family)}`, title: family.title}, family.glyph),
+        element("h2", {}, record.id), element("span", {class: "mono quiet-text"}, record.operation),
+        element("span", {class: "grow"}), button("copy", "copy the operation's name", () => app.copy(record.id), {class: "quiet"})),
+      moved,
+      element("div", {class: "origin-row"}, element("span", {class: "row-label"}, "from"),
+        chips.length ? chips : element("span", {class: "quiet-text"}, "no node of the model: the compiler added it"),
+        record.sources.length > 12 ? element("span", {class: "quiet-text"}, `and ${record.sources.length - 12} more`) : null),
+      element("div", {class: "origin-row"}, element("span", {class: "row-label"}, "made by"),
+        makers.length ? makers : element("span", {class: "quiet-text"}, "import")),
+    ];
+  }
+
+  // Rules that produced the operation or changed it up to this pass, newest last.
+  async function makersOf(record, pass) {
+    const touched = [];
+    const passes = data.head.passes.slice(0, pass + 1);
+    const all = await Promise.all(passes.map((item, index) => (item.rewrites ? data.passDetails(index) : null)));
+    all.forEach((details, index) => {
+      const event = details?.events.find((item) => item.applied && item.produced.includes(record.id));
+      if (event) touched.push([index, event]);
+    });
+    return touched.map(([index, event]) => element("button", {
+      type: "button", class: "chip maker",
+      title: `${event.rule} in ${passes[index].name}\n\n${data.rules.get(event.rule)?.explanation || ""}\n\n${data.rules.get(event.rule)?.source || ""}`,
+      onclick: () => store.set({pass: index, rewrite: event.index}),
+    }, passes[index].name));
+  }
+
+  function nothingSelected() {
+    const {head: all} = data;
+    const convolution = [...data.latest.values()].find((record) => record.family === "convolution");
+    return element("div", {class: "welcome"},
+      element("h2", {}, all.model.name),
+      element("p", {}, `${[all.model.format, all.model.producer].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, compiled by ${countText(all.passes.length, "pass", "passes")} into ${countText(all.kernels.length, "kernel")} for ${all.target}.`),
+      element("p", {}, "Select an operation in the graph, or press / to search. Its origin, the rules that made it, its loops, its source and its errors appear here."),
+      convolution ? element("div", {class: "actions"}, button("Follow a convolution", "select the heaviest convolution", () => app.followConvolution(), {class: "primary"})) : null);
+  }
+
+  function rewriteCard(event) {
+    const about = data.rules.get(event.rule);
+    const line = (kind, sign) => (text) => element("div", {class: `delta ${kind}`}, `${sign} ${text}`);
+    return element("div", {class: `rewrite-card ${event.applied ? "" : "refused"}`},
+      element("div", {class: "subject-name"}, element("strong", {}, event.rule),
+        element("span", {class: "quiet-text"}, event.applied ? `rewrote ${event.site}` : `declined at ${event.site}`),
+        element("span", {class: "grow"}), button("×", "close this rewrite", () => store.set({rewrite: null}), {class: "icon"})),
+      event.applied ? null : element("p", {class: "reason-line"}, event.reason),
+      element("p", {class: "explanation"}, about?.explanation || ""),
+      element("div", {class: "deltas mono"}, event.removed.map(([, text]) => line("removed", MINUS)(text)),
+        event.changed.flatMap(([, was, now]) => [line("removed", MINUS)(was), line("added", "+")(now)]),
+        event.added.map(([, text]) => line("added", "+")(text))),
+      element("p", {class: "quiet-text mono address"}, `${event.address} · ${about?.source || ""}`));
+  }
+
+  // ---- tabs
+
+  async function tabView(tab, context) {
+    if (tab === "ir") return irView(context);
+    if (context.state.selection === null) {
+      return {node: emptyState("Nothing is selected", "Click an operation in the graph, or press / and type a part of its name.",
+        button("Follow a convolution", "select the heaviest convolution", () => app.followConvolution()))};
+    }
+    if (tab === "operation") return operationView(context);
+    if (tab === "tensors") return tensorsView(app, context);
+    if (context.kernel === undefined) return {node: withoutKernel(context)};
+    const kernel = await data.kernel(context.kernel);
+    if (tab === "loops") return loopsView(context, kernel);
+    if (tab === "c") return sourceView(context, kernel, kernel.source, kernel.source.language === "opencl" ? "OpenCL C" : "C");
+    if (!kernel.assembly) {
+      return {node: emptyState("No assembly in this trace", `The program of ${data.head.target} was not disassembled. The source under "${data.sourceLanguage()}" is what the device's compiler gets.`)};
+    }
+    return sourceView(context, kernel, kernel.assembly, "assembly");
+  }
+
+  function withoutKernel(context) {
+    const {record} = context;
+    if (!data.head.kernels.length) return emptyState("No kernels in this trace", "The compilation stopped before kernels were made. Choose a target that generates code.");
+    if (record && ["input", "output", "weight"].includes(record.family)) return emptyState("No code of its own", `${record.id} is a place in memory: it is read or written by the kernels that use it.`);
+    return emptyState("No code of its own", "Nothing of this operation is left to run: it became part of another one, or only another view of the same memory.");
+  }
+
+  function operationView(context) {
+    const {record, graph, details, before} = context;
+    if (!record) return {node: emptyState("Not in this trace", "The link names an operation that this compilation doesn't have.")};
+    const id = record.id;
+    const operation = (name) => element("button", {type: "button", class: "link mono", onclick: () => app.select(name, "inspector")}, name);
+    const edgeList = (edges, end) => (edges || []).map((edge) => element("li", {}, operation(edge[end]), " ", element("span", {class: "quiet-text mono"}, edge.type)));
+    const at = graph.nodes.has(id) ? graph : before;
+    const operands = edgeList(at.operands.get(id), "source"), uses = edgeList(at.uses.get(id), "target");
+    const changed = details.diff.changed.filter((change) => change[0] === id);
+    const fused = details.diff.fused.find(([name]) => name === id);
+    const place = element("dl", {class: "facts"});
+    const facts = (list) => element("dl", {class: "facts"}, list.filter(Boolean).map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+    describePlace(app, context, place);
+    return {node: element("div", {class: "scroll padded"},
+      facts([["result", element("span", {class: "mono"}, record.shape)], data.devices.size > 1 && ["device", record.device], record.scope && ["scope", record.scope]]),
+      changed.length || fused ? section("In this pass",
+        fused ? element("p", {}, "took over ", fused[1].map((name, index) => [index ? ", " : "", operation(name)])) : null,
+        changed.map((change) => element("div", {class: "field-change mono"}, element("span", {class: "row-label"}, change[1]), " ",
+          element("span", {class: "was"}, change[2]), " → ", element("span", {class: "now"}, change[3])))) : null,
+      record.attributes.length ? section("Attributes", facts(record.attributes.map(([name, value]) => [name, element("span", {class: "mono"}, value)]))) : null,
+      operands.length ? section("Operands", element("ul", {class: "plain"}, operands)) : null,
+      uses.length ? section("Used by", element("ul", {class: "plain"}, uses)) : null,
+      section("In the program that runs", place))};
+  }
+
+  async function irView(context) {
+    const {state, graph, here} = context;
+    const snapshot = data.head.passes[state.pass].snapshot;
+    const previous = data.head.passes[Math.max(0, state.pass - 1)].snapshot;
+    const which = state.view === "before" ? previous : snapshot;
+    const text = await data.text(which);
+    const isDiff = state.view === "diff" && snapshot !== previous;
+    const entries = isDiff ? differenceEntries(await data.text(previous), text) : entriesOf(text);
+    const selected = new Set([state.selection, ...here]);
+    const isMarked = (owners) => owners.some((owner) => selected.has(owner));
+    const pane = codePane({
+      entries, language: text.language, label: "IR",
+      onhover: (owners) => app.hover.set(owners, []),
+      onpick: (owners) => app.select(owners.find((owner) => graph.nodes.has(owner)) ?? owners[0], "ir"),
+    });
+    const shown = isDiff ? `difference made by ${data.head.passes[state.pass].name}` : `${state.view === "before" ? "before" : "after"} ${data.head.passes[state.pass].name}`;
+    return {
+      panes: [{pane, isMarked}],
+      node: element("div", {class: "code-host"}, codeBar(`${countText(text.lines.length, "line")}, ${shown}`, text), pane.node),
+    };
+  }
+
+  function codeBar(title, text, ...more) {
+    return element("div", {class: "code-bar"}, element("span", {class: "quiet-text"}, title), more,
+      element("span", {class: "grow"}), button("copy", "copy the whole text", () => app.copy(text.lines.join("\n")), {class: "quiet"}));
+  }
+
+  function kernelLine(context, kernel) {
+    const shared = kernel.operations.filter((name) => name !== context.launches[0]);
+    return element("div", {class: "kernel-line"}, "kernel ", element("strong", {class: "mono"}, kernel.name), ` · ${kernel.kind}`,
+      shared.length ? element("span", {class: "quiet-text", title: shared.join(", ")}, ` · shared with ${shared.length === 1 ? shared[0] : countText(shared.length, "operation")}`) : null,
+      kernel.phases.length ? element("span", {class: "quiet-text", title: kernel.phases.map(([name, tasks]) => `${name}: ${tasks}`).join("\n")}, ` · ${countText(kernel.phases.reduce((sum, [, tasks]) => sum + tasks, 0), "task")}`) : null);
+  }
+
+  // The colour of a statement (init, main, epilogue ...) is the same at every level of a kernel.
+  function statementHues(kernel) {
+    const tags = new Map();
+    for (const text of [kernel.source, ...kernel.steps.map((step) => step.text), kernel.assembly]) {
+      for (const owners of text?.owners || []) for (const owner of owners) if (!tags.has(owner)) tags.set(owner, tags.size % 6);
+    }
+    return tags;
+  }
+
+  function statementKey(hues, kernel) {
+    if (!hues.size) return null;
+    return element("div", {class: "statements"}, [...hues].slice(0, 8).map(([tag, hue]) => element("span", {
+      class: "statement", "data-hue": hue, title: tag, onmouseenter: () => app.hover.set([], [tag]), onmouseleave: () => app.hover.set([], []),
+    }, tag.startsWith(`${kernel.name}/`) ? tag.slice(kernel.name.length + 1) : tag)));
+  }
+
+  function statementPane(context, kernel, hues, entries, language, label) {
+    return codePane({
+      entries, language, label,
+      hueOf: (owners) => hues.get(owners[0]) ?? null,
+      onhover: (tags) => app.hover.set(tags.length ? context.launches.slice(0, 1) : [], tags),
+    });
+  }
+
+  function sourceView(context, kernel, text, label) {
+    const hues = statementHues(kernel);
+    const pane = statementPane(context, kernel, hues, entriesOf(text), text.language, label);
+    return {
+      panes: [{pane, isMarked: () => false}],
+      node: element("div", {class: "code-host"}, kernelLine(context, kernel), statementKey(hues, kernel),
+        codeBar(`${countText(text.lines.length, "line")} of ${label}`, text), pane.node),
+    };
+  }
+
+  function loopsView(context, kernel) {
+    if (!kernel.steps.length) return {node: emptyState("No schedule was recorded", "The kernel's source stands under the next tab.")};
+    const hues = statementHues(kernel);
+    const last = kernel.steps.length - 1;
+    const current = Math.min(context.state.step ?? last, last);
+    const step = kernel.steps[current];
+    const go = (index) => store.set({step: Math.max(0, Math.min(last, index))});
+    const ladder = element("ol", {class: "ladder", "aria-label": "schedule steps"}, kernel.steps.map((item, index) => element("li", {},
+      element("button", {type: "button", class: "rung", "aria-current": index === current ? "step" : null, "data-step": index,
+        title: item.arguments.map(([name, value]) => `${name} = ${value}`).join("\n"), onclick: () => go(index)}, item.name))));
+    const slider = element("input", {type: "range", min: 0, max: last, step: 1, value: current, "aria-label": "schedule step",
+      "aria-valuetext": step.name, oninput: (event) => go(Number(event.target.value))});
+    const before = current ? kernel.steps[current - 1].text : null;
+    const entries = before ? differenceEntries(before, step.text) : entriesOf(step.text);
+    const pane = statementPane(context, kernel, hues, entries, step.text.language, `loop nest after ${step.name}`);
+    requestAnimationFrame(() => ladder.querySelector('[aria-current="step"]')?.scrollIntoView({block: "nearest", inline: "nearest"}));
+    const same = before && entries.every((entry) => !entry.kind) ? " · same text as before" : "";
+    return {
+      panes: [{pane, isMarked: () => false}],
+      node: element("div", {class: "code-host"}, kernelLine(context, kernel), ladder,
+        element("div", {class: "step-bar"}, button("‹", "step before", () => go(current - 1), {class: "icon"}), slider,
+          button("›", "next step", () => go(current + 1), {class: "icon"}),
+          element("span", {class: "mono step-name"}, `${step.name}${step.arguments.length ? ` ${step.arguments.map(([name, value]) => `${name}=${value}`).join(" ")}` : ""}`)),
+        statementKey(hues, kernel),
+        codeBar(`step ${current + 1} of ${kernel.steps.length} · ${countText(step.operations, "operation")}${same}`, step.text), pane.node),
+    };
+  }
+
+  app.hover.subscribe(({operations, tags}) => {
+    for (const {pane} of panes) pane.hover((owners) => owners.some((owner) => tags.has(owner) || operations.has(owner)));
+  });
+  store.subscribe((state, changed) => {
+    const relevant = ["pass", "selection", "tab", "beside", "rewrite", "mode"];
+    const kernelOnly = state.tab === "loops" || (state.beside && NEXT_LEVEL[state.tab] === "loops");
+    const usesView = state.tab === "ir" || (state.beside && NEXT_LEVEL[state.tab] === "ir");
+    if (relevant.some((name) => changed.has(name)) || (changed.has("step") && kernelOnly) || (changed.has("view") && usesView)) update();
+  });
+  return {node, update};
+}
+
+function section(title, ...children) {
+  return element("section", {class: "facts-section"}, element("h3", {}, title), children);
+}
+
+// Kernel, place in memory, time and error: filled in as they arrive.
+function describePlace(app, context, host) {
+  const {data, store} = app;
+  const add = (name, ...value) => host.append(element("dt", {}, name), element("dd", {}, value));
+  const {launches, kernel} = context;
+  if (kernel !== undefined) {
+    const name = data.head.kernels[kernel].name;
+    add("kernel", element("button", {type: "button", class: "link mono", onclick: () => store.set({tab: "c"})}, name));
+  }
+  const operation = launches[0] ?? context.record.id;
+  const jobs = [];
+  if (data.head.has.memory) {
+    jobs.push(data.memory().then((memory) => {
+      const buffer = memory.bufferOf.get(operation) || memory.bufferOf.get(context.record.id);
+      if (!buffer) return;
+      add("memory", element("button", {type: "button", class: "link", onclick: () => store.set({dock: "memory"})},
+        `${bytesText(buffer.size)} at ${exactText(buffer.offset)}`), element("span", {class: "quiet-text"}, `, live in steps ${buffer.first} to ${buffer.last - 1}`));
+    }));
+  }
+  if (data.head.has.profile) {
+    jobs.push(data.profile().then((profile) => {
+      const total = profile.events.reduce((sum, event) => sum + event.end - event.start, 0);
+      const spent = profile.events.filter((event) => event.operation === operation).reduce((sum, event) => sum + event.end - event.start, 0);
+      if (spent) add("time", element("button", {type: "button", class: "link", onclick: () => store.set({dock: "timeline"})}, secondsText(spent / 1e9)),
+        element("span", {class: "quiet-text"}, `, ${percentText(spent / total)} of all`));
+    }));
+  }
+  if (data.head.has.accuracy) {
+    jobs.push(data.accuracy().then((accuracy) => {
+      const column = columnsOf(app, accuracy, accuracy.accumulated, context.state, context.here)[0];
+      const row = accuracy.accumulated.find((item) => item.pass === context.state.pass);
+      const value = column === undefined || !row ? null : row.values[column];
+      if (value !== null && value !== undefined) add("error", element("button", {type: "button", class: "link", onclick: () => store.set({tab: "tensors"})}, errorText(value)),
+        element("span", {class: "quiet-text"}, ` of ${accuracy.tensors[column]} after this pass`));
+    }));
+  }
+  Promise.allSettled(jobs).then(() => {
+    if (!host.childElementCount) host.replaceWith(element("p", {class: "quiet-text"}, "Nothing of it is left to run by itself."));
+  });
+}

@@ -1,0 +1,58 @@
+// Keys and the page of help.
+
+const HELP = [
+  ["j  k", "next pass, pass before"], ["J  K", "next rewrite, rewrite before"], ["/", "search"],
+  ["d", "graph: diff, after, before in turn"], ["g", "fit the graph"], ["1 … 6", "tabs: operation, IR, loops, source, assembly, tensors"],
+  ["b", "show the next level below the tab"], ["m  a  t", "memory, accuracy, timeline"], ["n", "kernels"],
+  ["arrows", "in the graph: follow the edges"], ["+  −", "in the graph: zoom; or Ctrl and wheel"],
+  ["Esc", "close, then let go of the selection"], ["?", "this page"],
+];
+
+const WORDS = [
+  ["operation", "one step of the program, such as a convolution; it has operands and results"],
+  ["pass", "one walk over the program that makes it better or brings it one level down"],
+  ["rewrite", "one place where a rule of a pass changed the program"],
+  ["kernel", "the code that one or several operations run as"],
+  ["schedule step", "one named, checked transformation of a loop nest"],
+  ["arena", "the one block of memory in which all activations live, at offsets decided beforehand"],
+];
+
+function handleKey(app, event) {
+  const origin = event.composedPath()[0];
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const tag = origin?.tagName;
+  if (event.key === "Escape") {
+    if (app.closeHelp()) return;
+    if (app.store.get().rewrite !== null) app.store.set({rewrite: null});
+    else if (app.store.get().selection !== null) app.store.set({selection: null});
+    return;
+  }
+  const types = origin?.type;
+  if (tag === "TEXTAREA" || tag === "SELECT" || origin?.isContentEditable || (tag === "INPUT" && !["range", "checkbox"].includes(types))) return;
+  const {store} = app;
+  const state = store.get();
+  const actions = {
+    j: () => app.goToPass(state.pass + 1), k: () => app.goToPass(state.pass - 1),
+    J: () => app.stepRewrite(1), K: () => app.stepRewrite(-1),
+    "/": () => app.root.querySelector(".search")?.focus(),
+    d: () => store.set({view: {before: "diff", diff: "after", after: "before"}[state.view]}),
+    g: () => app.graph.fit(), b: () => store.set({beside: !state.beside}),
+    m: () => store.set({dock: "memory"}), a: () => store.set({dock: "accuracy"}), t: () => store.set({dock: "timeline"}), n: () => store.set({dock: "kernels"}),
+    "?": () => app.showHelp(),
+  };
+  TABS.forEach((tab, index) => { actions[String(index + 1)] = () => store.set({tab: tab.id}); });
+  if (!actions[event.key]) return;
+  event.preventDefault();
+  event.stopPropagation();
+  actions[event.key]();
+}
+
+function helpDialog(close) {
+  const rows = (list) => element("dl", {class: "help-list"}, list.map(([key, meaning]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, meaning)]));
+  return element("div", {class: "veil", onclick: (event) => { if (event.target === event.currentTarget) close(); }},
+    element("div", {class: "dialog", role: "dialog", "aria-modal": "true", "aria-label": "help", tabindex: -1},
+      element("div", {class: "subject-name"}, element("h2", {}, "Keys and words"), element("span", {class: "grow"}), button("×", "close (Esc)", close, {class: "icon"})),
+      element("div", {class: "help-columns"}, element("div", {}, element("h3", {}, "Keys"), rows(HELP)),
+        element("div", {}, element("h3", {}, "Words"), element("dl", {class: "help-words"}, WORDS.map(([word, meaning]) => [element("dt", {}, word), element("dd", {}, meaning)])),
+          element("h3", {}, "Marks"), element("p", {}, "Dots of passes: ✓ equal to the source model up to rounding, ≈ within the tolerance, ✗ differs, ○ not compared. In the graph: + added, − removed, • changed, ⊃ took over others.")))));
+}

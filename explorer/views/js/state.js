@@ -1,0 +1,65 @@
+// The one state of the explorer: what is looked at. Everything that is drawn follows from it and
+// from the trace; it is also the link that one shares.
+
+const FRESH_STATE = {
+  pass: 0, // index in the time line
+  rewrite: null, // index of an event of that pass
+  selection: null, // identity of an operation
+  tab: "operation", // operation, ir, loops, c, assembly, tensors
+  dock: "memory", // memory, accuracy, timeline, kernels, compare
+  view: "diff", // before, diff, after
+  step: null, // schedule step in the tab of loops; null: the last one
+  beside: false, // whether the next level down is shown below the tab
+  mode: "accumulated", // errors: accumulated, isolated
+};
+
+const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "step", "beside", "mode"];
+const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
+const CHOICES_IN_LINK = {
+  tab: ["operation", "ir", "loops", "c", "assembly", "tensors"],
+  dock: ["memory", "accuracy", "timeline", "kernels", "compare"],
+  view: ["before", "diff", "after"],
+  mode: ["accumulated", "isolated"],
+};
+
+function createStore(initial) {
+  let state = {...FRESH_STATE, ...initial};
+  const listeners = [];
+  return {
+    get: () => state,
+    set(patch) {
+      const changed = new Set(Object.keys(patch).filter((name) => patch[name] !== state[name]));
+      if (!changed.size) return;
+      state = {...state, ...patch};
+      for (const listener of listeners) listener(state, changed);
+    },
+    subscribe: (listener) => listeners.push(listener),
+  };
+}
+
+function stateToLink(state) {
+  const parts = new URLSearchParams();
+  for (const name of IN_LINK) {
+    if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
+  }
+  // `pass` always stands there, so that a link with it is told from a first visit.
+  parts.set("pass", String(state.pass));
+  return `#${parts}`;
+}
+
+// Unknown names and impossible values are dropped: a link may be old, or not ours.
+function stateFromLink(link, passCount) {
+  const patch = {};
+  for (const [name, value] of new URLSearchParams(link.replace(/^#/, ""))) {
+    if (!IN_LINK.includes(name)) continue;
+    if (NUMBERS_IN_LINK.has(name)) {
+      const parsed = Number(value);
+      if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
+    } else if (CHOICES_IN_LINK[name]) {
+      if (CHOICES_IN_LINK[name].includes(value)) patch[name] = value;
+    } else if (name === "beside") patch.beside = value === "true";
+    else patch[name] = value;
+  }
+  if (patch.pass >= passCount) delete patch.pass;
+  return patch;
+}

@@ -1,0 +1,144 @@
+"""Numbers as a person reads them: short in a table, exact on hover.
+
+    1_153_434 bytes   -> "1.1 MiB"
+    0.0029 seconds    -> "2.9 ms"
+    65 operations     -> "65 ops"
+    1.2e-06 (error)   -> "1.2e-6"
+
+Every function returns text without markup; a value that is no number is shown as what it is
+(`∞`, `not a number`), never as an empty cell.
+"""
+
+from __future__ import annotations
+
+import math
+
+_BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SECOND_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_DECIMAL_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+MINUS = "\u2212"
+"""The sign of a change: as wide as the plus, so that columns of changes line up."""
+
+
+def format_bytes(size_bytes: float) -> str:
+    """Sizes in binary units with at most three digits: `512 B`, `4 KiB`, `1.1 MiB`."""
+    if not math.isfinite(size_bytes):
+        return _not_finite(size_bytes)
+    if size_bytes < 0:
+        return MINUS + format_bytes(-size_bytes)
+    size, unit = float(size_bytes), 0
+    # 1023.5 and not 1024, for what would round up to "1024 KiB" is 1 MiB.
+    while size >= 1023.5 and unit < len(_BINARY_UNITS) - 1:
+        size /= 1024
+        unit += 1
+    return f"{_short(size)} {_BINARY_UNITS[unit]}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Times in the unit that leaves one to three digits: `2.9 ms`, `340 µs`, `1.2 s`."""
+    if not math.isfinite(seconds):
+        return _not_finite(seconds)
+    if seconds < 0:
+        return MINUS + format_seconds(-seconds)
+    if seconds == 0:
+        return "0 s"
+    for scale, unit in _SECOND_UNITS:
+        if seconds >= 0.9995 * scale:
+            return f"{_short(seconds / scale)} {unit}"
+    return f"{_short(seconds / 1e-9)} ns"
+
+
+def format_milliseconds(milliseconds: float) -> str:
+    """`format_seconds` of a time in milliseconds."""
+    return format_seconds(milliseconds / 1e3)
+
+
+def format_nanoseconds(nanoseconds: float) -> str:
+    """`format_seconds` of a time in nanoseconds."""
+    return format_seconds(nanoseconds / 1e9)
+
+
+def format_amount(amount: float) -> str:
+    """A large amount in decimal units: `832`, `12.3 k`, `1.8 G`."""
+    if not math.isfinite(amount):
+        return _not_finite(amount)
+    if amount < 0:
+        return MINUS + format_amount(-amount)
+    for scale, unit in _DECIMAL_UNITS:
+        if amount >= 0.9995 * scale:
+            return f"{_short(amount / scale)} {unit}"
+    return _short(amount)
+
+
+def format_exact(number: int) -> str:
+    """All digits, in groups of three: `1,153,434`."""
+    return f"{number:,}".replace("-", MINUS)
+
+
+def format_count(count: int, noun: str = "op", plural: str = "") -> str:
+    """A count with its noun: `65 ops`, `1 op`, `3 passes`."""
+    word = noun if count == 1 else plural or noun + "s"
+    return f"{format_exact(count)} {word}"
+
+
+def format_change(before: int, after: int) -> str:
+    """What a pass did to a count: `−12`, `+3`, or `=` when nothing changed."""
+    change = after - before
+    if change == 0:
+        return "="
+    return f"+{change:,}" if change > 0 else f"{MINUS}{-change:,}"
+
+
+def format_error(error: float) -> str:
+    """An error with two significant digits and a short exponent: `0`, `1.2e-6`, `0.015`, `∞`."""
+    if not math.isfinite(error):
+        return _not_finite(error)
+    if error == 0:
+        return "0"
+    if 0.001 <= abs(error) < 1000:
+        return _short(error, digits=2)
+    mantissa, exponent = f"{error:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def format_decibels(decibels: float) -> str:
+    """A ratio of signal to noise: `96 dB`; `equal` where there is no noise at all."""
+    if decibels == math.inf:
+        return "equal"
+    if not math.isfinite(decibels):
+        return _not_finite(decibels)
+    return f"{decibels:.0f} dB".replace("-", MINUS)
+
+
+def format_percent(fraction: float) -> str:
+    """A share of one: `38 %`, `0.4 %`."""
+    if not math.isfinite(fraction):
+        return _not_finite(fraction)
+    return f"{_short(100 * fraction, digits=2)} %"
+
+
+def format_ratio(before: float, after: float) -> str:
+    """How many times smaller or larger: `2.1× less`, `1.3× more`, `=`."""
+    if before == after:
+        return "="
+    if before <= 0 or after <= 0:
+        return f"{_short(before)} → {_short(after)}"
+    factor = max(before, after) / min(before, after)
+    return f"{_short(factor)}× {'less' if after < before else 'more'}"
+
+
+def _short(number: float, digits: int = 3) -> str:
+    """At most `digits` significant digits, at most two behind the point's zeros, none idle."""
+    magnitude = abs(number)
+    if magnitude >= 100 or number == int(number):
+        return f"{number:,.0f}"
+    if magnitude < 1:
+        return f"{number:.2g}"
+    decimals = 1 if digits > len(str(int(magnitude))) else 0
+    return f"{number:.{decimals}f}".removesuffix(".0")
+
+
+def _not_finite(number: float) -> str:
+    if math.isnan(number):
+        return "not a number"
+    return "∞" if number > 0 else MINUS + "∞"

@@ -1,0 +1,207 @@
+"""What was planned and measured, as data for the explorer: memory, accuracy, profile, kernels.
+
+Numbers keep four significant digits in pictures (`rounded`) and all of them where a person reads
+one. What JSON cannot say is a string: "NaN", "Infinity", "-Infinity".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explorer.results import (
+    AccuracyReport,
+    KernelRecord,
+    MemoryPlan,
+    PassAccuracy,
+    ProfileRecord,
+    TensorError,
+)
+from explorer.views.payload_text import Json, LineTable
+
+TENSORS_PER_PAGE = 50
+"""Tensors whose errors over all passes travel in one message."""
+
+
+def number(value: float) -> float | str:
+    """A number that JSON can hold."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def rounded(value: float) -> float | str:
+    """A number with four significant digits that JSON can hold."""
+    return number(float(f"{value:.4g}"))
+
+
+def memory_payload(plan: MemoryPlan) -> Json:
+    return {
+        "buffers": [
+            [p.buffer.id, list(p.buffer.values), p.buffer.size_bytes, p.buffer.first,
+             p.buffer.last, p.offset_bytes]
+            for p in plan.placements
+        ],
+        "peak": plan.peak_bytes,
+        "bound": plan.bound_bytes,
+        "optimal": plan.optimal,
+        "attempts": [[a.strategy, a.peak_bytes, number(a.seconds)] for a in plan.attempts],
+        "live": list(plan.live_bytes),
+        "steps": list(plan.steps),
+        "total": plan.total_bytes,
+    }  # fmt: skip
+
+
+def profile_payload(profile: ProfileRecord) -> Json:
+    return {
+        "device": profile.device,
+        "threads": profile.threads,
+        "repeats": profile.repeats,
+        "milliseconds": number(profile.milliseconds),
+        "peakGflops": number(profile.peak_gflops),
+        "peakGbytes": number(profile.peak_gbytes_per_second),
+        "events": [
+            [e.name, e.operation, e.kernel, e.lane, e.start_ns, e.end_ns, e.flops, e.bytes_moved]
+            for e in profile.events
+        ],
+    }
+
+
+def kernel_payload(kernel: KernelRecord) -> Json:
+    """A kernel with the ladder of its schedule; lines that the steps share stand once."""
+    table = LineTable(page_characters=1 << 60)
+    steps = [
+        {
+            "name": step.name,
+            "arguments": [list(pair) for pair in step.arguments],
+            "operations": step.operations,
+            "text": table.add(step.text),
+        }
+        for step in kernel.steps
+    ]
+    source = table.add(kernel.source)
+    assembly = None if kernel.assembly is None else table.add(kernel.assembly)
+    return {
+        "name": kernel.name,
+        "kind": kernel.kind,
+        "operations": list(kernel.operations),
+        "flops": kernel.flops,
+        "bytes": kernel.bytes_moved,
+        "phases": [[phase.function, phase.tasks] for phase in kernel.phases],
+        "steps": steps,
+        "source": source,
+        "assembly": assembly,
+        "page": table.page(0),
+    }
+
+
+@dataclass(frozen=True)
+class AccuracyTables:
+    """An accuracy report by tensor: the columns of its heat map, and details in pages."""
+
+    report: AccuracyReport
+    pass_names: tuple[str, ...]
+    """Names of the trace's passes, to which the report's are matched in order."""
+    tensors: tuple[str, ...]
+    """Every tensor once, in the order of the first pass that has it."""
+
+    @staticmethod
+    def of(report: AccuracyReport, pass_names: Sequence[str]) -> AccuracyTables:
+        names: dict[str, None] = {}
+        for measured in (*report.passes, *report.isolated):
+            names.update(dict.fromkeys(error.tensor for error in measured.tensors))
+        return AccuracyTables(report, tuple(pass_names), tuple(names))
+
+    def page_count(self) -> int:
+        return -(-len(self.tensors) // TENSORS_PER_PAGE)
+
+    def heat_map(self) -> Json:
+        """Per mode one row per pass: the relative error of every tensor, null where it is gone."""
+        return {
+            "oracle": self.report.oracle,
+            "tolerance": number(self.report.tolerance),
+            "passed": self.report.passed,
+            "tensors": list(self.tensors),
+            "makers": self._makers(),
+            "accumulated": self._rows(self.report.passes),
+            "isolated": self._rows(self.report.isolated),
+            "outputs": [_error_row(error) for error in self.report.outputs],
+        }
+
+    def page(self, index: int) -> Json:
+        """Details of some tensors: tensor -> mode -> rows with the pass's index first."""
+        start = index * TENSORS_PER_PAGE
+        wanted = {name: [] for name in self.tensors[start : start + TENSORS_PER_PAGE]}
+        details = {}
+        for mode, measured in (
+            ("accumulated", self.report.passes),
+            ("isolated", self.report.isolated),
+        ):
+            rows: dict[str, list[Json]] = {name: [] for name in wanted}
+            for place, accuracy in zip(self.places(measured), measured, strict=True):
+                for error in accuracy.tensors:
+                    if error.tensor in rows:
+                        rows[error.tensor].append([place, *_error_row(error)])
+            details[mode] = [rows[name] for name in wanted]
+        return {"first": start, **details}
+
+    def places(self, measured: Sequence[PassAccuracy]) -> list[int]:
+        """Index of the trace's pass of each measured one, found in order; -1 where there is none.
+
+        A pass may run several times under one name, so that a search starts where the last ended.
+        """
+        places, start = [], 0
+        for accuracy in measured:
+            try:
+                place = self.pass_names.index(accuracy.name, start)
+                start = place + 1
+            except ValueError:
+                place = -1
+            places.append(place)
+        return places
+
+    def _makers(self) -> Json:
+        """Per tensor the operations that make it: [first row, operation] wherever it changes."""
+        makers: dict[str, list[list[Json]]] = {name: [] for name in self.tensors}
+        for row, measured in enumerate(self.report.passes):
+            for error in measured.tensors:
+                noted = makers[error.tensor]
+                if not noted or noted[-1][1] != error.operation:
+                    noted.append([row, error.operation])
+        return list(makers.values())
+
+    def _rows(self, measured: Sequence[PassAccuracy]) -> Json:
+        column = {name: index for index, name in enumerate(self.tensors)}
+        rows = []
+        for place, accuracy in zip(self.places(measured), measured, strict=True):
+            values: list[float | str | None] = [None] * len(self.tensors)
+            for error in accuracy.tensors:
+                values[column[error.tensor]] = rounded(error.max_relative)
+            rows.append({"pass": place, "values": values, "ties": list(accuracy.ties)})
+        return rows
+
+
+def worst_of(errors: Sequence[TensorError]) -> TensorError | None:
+    """The largest error; one that is not a number counts as the largest of all."""
+    return max(
+        errors,
+        key=lambda e: math.inf if math.isnan(e.max_relative) else e.max_relative,
+        default=None,
+    )
+
+
+def _error_row(error: TensorError) -> Json:
+    return [
+        error.operation,
+        number(error.max_relative),
+        number(error.max_absolute),
+        number(error.cosine),
+        number(error.sqnr_db),
+        list(error.worst_index),
+        number(error.worst_value),
+        number(error.expected_value),
+        error.tensor,
+    ]

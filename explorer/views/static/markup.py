@@ -1,0 +1,190 @@
+"""The few pieces of HTML that plain notebooks keep: cards, tables, pictures, all styled inline.
+
+    card("passes", table([["conv_1", "65 ops"]]))  -> '<div style="...">...</div>'
+
+Notebooks that nobody trusted yet strip `<style>`, `<script>` and inline SVG, so styles stand at
+the elements and pictures are `data:` URIs. A card brings its own light ground and text colour:
+it reads the same in a dark notebook.
+
+Whoever calls escapes: functions take HTML where a parameter is named `html`, `cells` or `body`,
+and text (which they escape) everywhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import html as html_library
+import unicodedata
+from collections.abc import Sequence
+
+from explorer.views.theme import LIGHT, MONOSPACE, SANS, Look
+
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")
+"""Unicode categories that a terminal or browser would act on instead of showing them."""
+
+
+def plain(name: object) -> str:
+    """Text from a model on one line, with characters that cannot be seen made visible as `�`.
+
+    Keeps terminals safe from escape sequences, and SVG from characters that XML forbids.
+    """
+    text = " ".join(str(name).split("\n"))
+    return "".join("\ufffd" if unicodedata.category(c) in _INVISIBLE else c for c in text)
+
+
+def escape(name: object) -> str:
+    """Text as HTML or XML, in an element or in a quoted attribute."""
+    return html_library.escape(plain(name), quote=True)
+
+
+def shorten(text: object, characters: int) -> str:
+    """At most so many characters; the middle goes, for names differ at their ends."""
+    whole = plain(text)
+    if len(whole) <= characters:
+        return whole
+    head = (characters - 1 + 1) // 2
+    tail = characters - 1 - head
+    return whole[:head] + "…" + (whole[-tail:] if tail else "")
+
+
+def card(title: str, body: str, subtitle: str = "") -> str:
+    """A framed block as wide as its content, at most as wide as the cell."""
+    surface = LIGHT
+    style = (
+        f"display:inline-block;box-sizing:border-box;max-width:100%;padding:12px 16px;"
+        f"background:{surface.background};color:{surface.text};"
+        f"border:1px solid {surface.border};border-radius:6px;"
+        f"font-family:{SANS};font-size:13px;line-height:1.45;text-align:left"
+    )
+    head = f'<div style="font-size:14px;font-weight:600;overflow-wrap:anywhere">{escape(title)}'
+    if subtitle:
+        head += (
+            f'<span style="font-weight:400;font-size:13px;color:{surface.quiet};'
+            f'padding-left:12px">{escape(subtitle)}</span>'
+        )
+    return f'<div style="{style}">{head}</div>{body}</div>'
+
+
+def section(title: str) -> str:
+    """A small heading inside a card."""
+    return f'<div style="margin-top:12px;font-weight:600;color:{LIGHT.quiet}">{escape(title)}</div>'
+
+
+def paragraph(html: str, quiet: bool = False) -> str:
+    colour = LIGHT.quiet if quiet else LIGHT.text
+    return (
+        f'<div style="margin-top:6px;max-width:720px;color:{colour};overflow-wrap:anywhere">'
+        f"{html}</div>"
+    )
+
+
+def note(text: str) -> str:
+    """What is not shown, and how to see it."""
+    return paragraph(escape(text), quiet=True)
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str] = (),
+    align: str = "",
+    quiet_rows: Sequence[int] = (),
+) -> str:
+    """Rows of cells (HTML). `align` holds a letter per column: `l` for text that may wrap (also
+    where the string ends), `n` for marks and labels that never break, `r` for numbers."""
+
+    def cell(tag: str, html: str, column: int, colour: str, weight: int) -> str:
+        kind = align[column : column + 1] or "l"
+        side = "right" if kind == "r" else "left"
+        breaks = "overflow-wrap:anywhere;min-width:64px" if kind == "l" else "white-space:nowrap"
+        style = (
+            f"padding:2px 16px 2px 0;border:0;text-align:{side};vertical-align:top;"
+            f"background:{LIGHT.background};color:{colour};font-weight:{weight};"
+            f"font-size:13px;max-width:none;{breaks}"
+        )
+        return f'<{tag} style="{style}">{html}</{tag}>'
+
+    lines = []
+    if header:
+        cells = "".join(
+            cell("th", escape(title), column, LIGHT.quiet, 400)
+            for column, title in enumerate(header)
+        )
+        lines.append(f'<tr style="background:{LIGHT.background}">{cells}</tr>')
+    for index, row in enumerate(rows):
+        colour = LIGHT.quiet if index in quiet_rows else LIGHT.text
+        cells = "".join(cell("td", html, column, colour, 400) for column, html in enumerate(row))
+        lines.append(f'<tr style="background:{LIGHT.background}">{cells}</tr>')
+    style = (
+        f"margin:8px 0 0 0;border:0;border-collapse:collapse;max-width:100%;"
+        f"background:{LIGHT.background}"
+    )
+    return f'<table style="{style}">{"".join(lines)}</table>'
+
+
+def code(text: object) -> str:
+    """A name or a line in the monospaced font."""
+    return (
+        f'<span style="font-family:{MONOSPACE};font-size:12px;overflow-wrap:anywhere">'
+        f"{escape(text)}</span>"
+    )
+
+
+def quiet(text: object) -> str:
+    return f'<span style="color:{LIGHT.quiet}">{escape(text)}</span>'
+
+
+def badge(look: Look, text: str = "") -> str:
+    """A glyph in its colour, with its meaning for those who hover or hear; then text."""
+    tone = look.tone(LIGHT)
+    glyph = (
+        f'<span title="{escape(look.title)}" role="img" aria-label="{escape(look.name)}" '
+        f'style="color:{tone.ink};font-weight:600">{escape(look.glyph)}</span>'
+    )
+    return glyph + (f" {escape(text)}" if text else "")
+
+
+def legend_of(looks: Sequence[tuple[Look, str]]) -> str:
+    """Glyphs with their words on one quiet line; an entry never breaks."""
+    entries = "".join(
+        f'<span style="display:inline-block;padding-right:16px">{badge(look, words)}</span>'
+        for look, words in looks
+    )
+    return paragraph(entries, quiet=True)
+
+
+def chip(look: Look, text: str) -> str:
+    """A name on a tint, e.g. an origin."""
+    tone = look.tone(LIGHT)
+    style = (
+        f"display:inline-block;max-width:100%;margin:2px 6px 2px 0;padding:0 8px;"
+        f"border:1px solid {tone.edge};border-radius:8px;background:{tone.fill};"
+        f"color:{LIGHT.text};overflow-wrap:anywhere"
+    )
+    return f'<span style="{style}">{escape(text)}</span>'
+
+
+def bar(share: float, colour: str, width: int = 120) -> str:
+    """A bar of `share` (0 to 1) of `width` pixels; what is above zero is at least one wide."""
+    pixels = 0 if share <= 0 else max(1, round(min(share, 1.0) * width))
+    return (
+        f'<div style="width:{width}px;height:8px;margin-top:5px;background:{LIGHT.raised}">'
+        f'<div style="width:{pixels}px;height:8px;background:{colour}"></div></div>'
+    )
+
+
+def picture(svg: str, width: float, description: str) -> str:
+    """An SVG as an image: at its own size, smaller where the cell is narrower."""
+    data = base64.b64encode(svg.encode("utf-8")).decode("ascii")
+    return (
+        f'<img alt="{escape(description)}" src="data:image/svg+xml;base64,{data}" '
+        f'style="display:block;margin:8px 0 0 0;width:{width:.0f}px;max-width:100%;height:auto">'
+    )
+
+
+def fold(summary: str, body: str) -> str:
+    """A part that is closed at first; `body` is HTML."""
+    style = f"margin-top:6px;color:{LIGHT.text}"
+    return (
+        f'<details style="{style}"><summary style="cursor:pointer">{escape(summary)}</summary>'
+        f"{body}</details>"
+    )

@@ -1,0 +1,227 @@
+"""One pass: what it changed, which rules fired where, and why candidates were declined.
+
+    fuse-activation   17 -> 14 ops (−3)   1.8 ms
+      fused    conv_1 <- relu_1
+      ...
+      activation-into-producer   fired 3 times   explorer/passes/fuse_activation.py:31
+        ✓ conv_1, relu_1 -> conv_1
+        ○ softmax_1 declined: softmax_1 is no elementwise operation
+
+The picture shows what changed with its neighbours, before and after in one drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.results.graph import Graph, GraphDiff
+from explorer.results.passes import PassRecord, RewriteEvent
+from explorer.results.trace import Trace
+from explorer.views.layout import layout_graph
+from explorer.views.numbers import format_change, format_count, format_exact, format_seconds
+from explorer.views.static.graph import NODE_SIZE, GraphMarks, graph_marks, graph_svg, legend
+from explorer.views.static.markup import (
+    badge,
+    card,
+    code,
+    escape,
+    fold,
+    note,
+    paragraph,
+    picture,
+    plain,
+    quiet,
+    section,
+    table,
+)
+from explorer.views.static.plain import columns
+from explorer.views.theme import ADDED, CHANGED, EQUAL, FUSED, NOT_RUN, REMOVED, Look
+
+LISTED = 10
+"""Most changes or events that are listed of one kind."""
+PICTURE_CENTRES = 16
+"""Most changed operations of the picture; their neighbours come on top."""
+
+
+def pass_text(trace: Trace, index: int) -> str:
+    """The pass at `index`: its numbers, its differences, its events by rule."""
+    record, diff = trace.passes[index], trace.diffs[index]
+    lines = [f"{plain(record.name)}   {_numbers(record)}"]
+    if record.description:
+        lines.append(f"  {plain(record.description)}")
+    rows = [(look.glyph, look.name, _listed(names)) for look, names in _differences(diff)]
+    lines += columns(rows)
+    for rule, events in _by_rule(record).items():
+        lines.append(f"  {plain(rule)}   {_counts(events)}   {plain(events[0].rule_source)}")
+        lines += [f"    {_event(event)}" for event in _most_telling(events)]
+        if len(events) > LISTED:
+            lines.append(f"    and {len(events) - LISTED} more: trace.passes[{index}].events")
+    return "\n".join(lines)
+
+
+def pass_html(trace: Trace, index: int) -> str:
+    """A card: summary of the difference, picture of what changed, events by rule."""
+    record, diff = trace.passes[index], trace.diffs[index]
+    body = paragraph(escape(record.description)) if record.description else ""
+    rows = [
+        [badge(look, look.name), quiet(format_exact(len(names))), code(_listed(names))]
+        for look, names in _differences(diff)
+    ]
+    if rows:
+        body += table(rows, align="nrl")
+        body += _picture(trace, index)
+    elif index % len(trace.passes) == 0:
+        body += note("The first snapshot: graph_html(trace.snapshots[0].graph) shows it.")
+    else:
+        body += note("The graph is the same as before.")
+    for rule, events in _by_rule(record).items():
+        body += _rule(rule, events, index)
+    return card(record.name, body, subtitle=_numbers(record))
+
+
+def changed_neighbourhood(
+    before: Graph, after: Graph, diff: GraphDiff, limit: int = PICTURE_CENTRES
+) -> tuple[Graph, int]:
+    """What changed, with its neighbours before and after in one graph; and how many changed
+    operations are beyond `limit` and left out."""
+    touched = dict.fromkeys(
+        name
+        for name in (
+            *(n for operation, parents in diff.fused for n in (operation, *parents)),
+            *diff.added,
+            *diff.removed,
+            *(change.id for change in diff.changed),
+        )
+    )
+    centres = set(list(touched)[:limit])
+    nodes = {node.id: node for node in (*before.nodes, *after.nodes)}
+    edges = dict.fromkeys((*before.edges, *after.edges))
+    kept = set(centres)
+    for edge in edges:
+        if centres & {edge.source, edge.target}:
+            kept |= {edge.source, edge.target}
+    return Graph(
+        tuple(node for name, node in nodes.items() if name in kept),
+        tuple(edge for edge in edges if centres & {edge.source, edge.target}),
+    ), len(touched) - len(centres)
+
+
+def _picture(trace: Trace, index: int) -> str:
+    diff = trace.diffs[index]
+    after = trace.snapshots[index].graph
+    before = trace.snapshots[index - 1].graph if index % len(trace.passes) else Graph((), ())
+    graph, left_out = changed_neighbourhood(before, after, diff)
+    marks = graph_marks(diff)
+    ids = [node.id for node in graph.nodes]
+    layout = layout_graph(
+        ids, [(e.source, e.target) for e in graph.edges], sizes=dict.fromkeys(ids, NODE_SIZE)
+    )
+    shown = GraphMarks(
+        {name: look for name, look in marks.looks.items() if name in layout.positions},
+        marks.remarks,
+    )
+    words = f"what {trace.passes[index].name} changed, with neighbours"
+    body = picture(graph_svg(graph, layout, shown), layout.width, words)
+    body += legend(graph, shown)
+    if left_out:
+        body += note(f"{format_count(left_out, 'more changed operation')}: trace.diffs[{index}]")
+    return body
+
+
+def _rule(rule: str, events: Sequence[RewriteEvent], index: int) -> str:
+    html = section(rule)
+    html += paragraph(f"{quiet(_counts(events))} &ensp; {code(events[0].rule_source)}")
+    if events[0].explanation:
+        html += paragraph(escape(events[0].explanation))
+    rows = []
+    for event in _most_telling(events):
+        if event.applied:
+            rows.append([badge(FIRED), code(_fired(event)), quiet(_microseconds(event))])
+        else:
+            rows.append([badge(DECLINED), code(event.site), escape(event.reason)])
+    html += table(rows, align="nll")
+    deltas = [event for event in _most_telling(events) if event.applied]
+    if deltas:
+        html += fold("lines before and after", "".join(_delta(event) for event in deltas))
+    if len(events) > LISTED:
+        html += note(f"and {len(events) - LISTED} more: trace.passes[{index}].events")
+    return html
+
+
+def _delta(event: RewriteEvent) -> str:
+    rows = [[badge(REMOVED), code(text)] for _, text in event.delta.removed]
+    for _, before, after in event.delta.changed:
+        rows += [[badge(REMOVED), code(before)], [badge(ADDED), code(after)]]
+    rows += [[badge(ADDED), code(text)] for _, text in event.delta.added]
+    return table(rows, align="nl")
+
+
+def _numbers(record: PassRecord) -> str:
+    change = format_change(record.operations_before, record.operations_after)
+    return (
+        f"{format_exact(record.operations_before)} → "
+        f"{format_count(record.operations_after)} ({change}) · {format_seconds(record.seconds)}"
+    )
+
+
+def _differences(diff: GraphDiff) -> list[tuple[Look, list[str]]]:
+    changed = dict.fromkeys(change.id for change in diff.changed)
+    groups = (
+        (FUSED, [f"{plain(op)} ⊃ {', '.join(plain(p) for p in ps)}" for op, ps in diff.fused]),
+        (ADDED, [plain(name) for name in diff.added]),
+        (REMOVED, [plain(name) for name in diff.removed]),
+        (CHANGED, [plain(name) for name in changed]),
+    )
+    return [(look, names) for look, names in groups if names]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _by_rule(record: PassRecord) -> dict[str, list[RewriteEvent]]:
+    rules: dict[str, list[RewriteEvent]] = {}
+    for event in record.events:
+        rules.setdefault(event.rule, []).append(event)
+    return rules
+
+
+def _most_telling(events: Sequence[RewriteEvent]) -> list[RewriteEvent]:
+    """At most `LISTED` events, in order; where there are more, some of either outcome."""
+    if len(events) <= LISTED:
+        return list(events)
+    fired = [i for i, e in enumerate(events) if e.applied]
+    declined = [i for i, e in enumerate(events) if not e.applied]
+    share = max(LISTED // 2, LISTED - len(declined))
+    chosen = fired[:share]
+    chosen += declined[: LISTED - len(chosen)]
+    return [events[i] for i in sorted(chosen)]
+
+
+def _counts(events: Sequence[RewriteEvent]) -> str:
+    fired = sum(event.applied for event in events)
+    declined = len(events) - fired
+    text = f"fired {format_count(fired, 'time')}"
+    return text + (f", declined {format_count(declined, 'time')}" if declined else "")
+
+
+def _event(event: RewriteEvent) -> str:
+    if event.applied:
+        return f"{FIRED.glyph} {_fired(event)}"
+    return f"{DECLINED.glyph} {plain(event.site)} declined: {plain(event.reason)}"
+
+
+def _fired(event: RewriteEvent) -> str:
+    produced = ", ".join(plain(name) for name in event.produced) or "nothing"
+    return f"{', '.join(plain(name) for name in event.matched)} → {produced}"
+
+
+def _microseconds(event: RewriteEvent) -> str:
+    return format_seconds(event.microseconds / 1e6)
+
+
+FIRED = Look("fired", "the rule fired here", "✓", EQUAL.hue, EQUAL.light, EQUAL.dark)
+DECLINED = Look(
+    "declined", "a candidate that was left as it is", "○", NOT_RUN.hue, NOT_RUN.light, NOT_RUN.dark
+)

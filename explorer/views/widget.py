@@ -1,0 +1,78 @@
+"""The explorer in a notebook's output, without a server or a port.
+
+    explore(compilation.trace())                 # shows the explorer
+    explore(lambda: compilation.trace())         # the trace is made when the cell is shown
+
+The widget sends a small head; the page asks for chunks as it needs them, over the kernel's own
+connection, in messages below 1 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from explorer.results import Trace
+from explorer.views.module import explorer_module
+from explorer.views.payload import (
+    TracePayload,
+    UnknownChunk,
+    chunk_messages,
+    encode,
+    trace_payload,
+)
+from explorer.views.payload_text import Json
+
+if TYPE_CHECKING:
+    import anywidget
+
+
+def explore(
+    trace: Trace | Callable[[], Trace], against: Trace | None = None, height: str = "720px"
+) -> anywidget.AnyWidget:
+    """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output."""
+    payload = trace_payload(trace() if callable(trace) else trace, against)
+    return _widget(payload, height)
+
+
+def answers(payload: TracePayload, message: Json, revision: int) -> list[Json]:
+    """The messages that answer a request of the page: chunks in parts, or why there is none.
+
+    What comes from a page is checked like any input: whatever is no request gets no answer.
+    """
+    if not isinstance(message, dict) or message.get("kind") != "need":
+        return []
+    if message.get("revision") != revision or not isinstance(message.get("keys"), list):
+        return []
+    replies: list[Json] = []
+    for key in message["keys"]:
+        try:
+            replies.extend(chunk_messages(str(key), encode(payload.chunk(str(key))), revision))
+        except UnknownChunk as unknown:
+            missing = {"kind": "missing", "key": str(key), "revision": revision}
+            replies.append({**missing, "reason": str(unknown)})
+    return replies
+
+
+def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
+    # Imported here: anywidget takes 0.4 s, and only notebooks need it.
+    import anywidget
+    import traitlets
+
+    class ExplorerWidget(anywidget.AnyWidget):
+        """Hosts the explorer's module; the synced traits are what the module reads."""
+
+        _esm = explorer_module()
+        mode = traitlets.Unicode("notebook").tag(sync=True)
+        revision = traitlets.Int(0).tag(sync=True)
+        head = traitlets.Dict().tag(sync=True)
+
+    widget = ExplorerWidget(head=payload.head)
+    widget.layout.height = height
+
+    def reply(_widget: Any, message: Json, _buffers: Any) -> None:  # ipywidgets types neither
+        for answer in answers(payload, message, revision=0):
+            widget.send(answer)
+
+    widget.on_msg(reply)
+    return widget

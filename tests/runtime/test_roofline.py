@@ -1,0 +1,44 @@
+"""The two figures of a roofline come from programs that do what they count."""
+
+import dataclasses
+
+import pytest
+
+from explorer.runtime import roofline
+from explorer.runtime.devices import DeviceRecord, examine_processor, list_devices
+from explorer.runtime.profiles import Peaks
+
+
+def test_the_processor_has_peaks():
+    """Every processor of the last twenty years lies between these bounds, per thread."""
+    peaks = roofline.PeakMeter().peaks(examine_processor(), threads=2)
+    assert peaks.threads == 2
+    assert 0.5 < peaks.gflops < 2000
+    assert 0.2 < peaks.gbytes_per_second < 2000
+
+
+@pytest.mark.opencl
+def test_an_opencl_device_has_peaks():
+    usable = [d for d in list_devices(("opencl",)) if d.usable]
+    if not usable:
+        pytest.skip("no usable OpenCL device")
+    peaks = roofline.PeakMeter().peaks(usable[0])
+    assert peaks.device == usable[0].name
+    assert peaks.gflops > 0.5
+    assert peaks.gbytes_per_second > 0.2
+
+
+def test_a_device_is_measured_once_per_number_of_threads(monkeypatch):
+    measured = []
+
+    def measure(device: DeviceRecord, threads: int) -> Peaks:
+        measured.append((device.name, threads))
+        return Peaks(device.name, threads, 1.0, 1.0)
+
+    monkeypatch.setattr(roofline, "measure_processor", measure)
+    device = DeviceRecord("cpu", "a processor", "", "", 4, 0, 8, True, "")
+    meter = roofline.PeakMeter()
+    assert meter.peaks(device, 1) is meter.peaks(device, 1)
+    meter.peaks(device, 2)
+    meter.peaks(dataclasses.replace(device, name="another"), 1)
+    assert measured == [("a processor", 1), ("a processor", 2), ("another", 1)]

@@ -1,0 +1,667 @@
+"""A whole trace of a small residual network, made by hand: what the views' tests look at.
+
+    images -> conv bn relu -> conv bn -> add -> relu -> conv bn relu -> pool -> flatten -> gemm
+                  |__________________________|
+
+Twelve passes fold, fuse, choose layouts, lower and plan it. All numbers are invented but
+consistent: sizes follow from shapes, offsets never overlap, times add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from explorer.results import (
+    TRACE_VERSION,
+    AccuracyReport,
+    Argument,
+    BufferLifetime,
+    Delta,
+    Graph,
+    GraphDiff,
+    GraphEdge,
+    GraphNode,
+    KernelRecord,
+    Launch,
+    MemoryPlan,
+    ModelRecord,
+    NodeChange,
+    PassAccuracy,
+    PassRecord,
+    PhaseRecord,
+    PlacedBuffer,
+    PlanAttempt,
+    Port,
+    ProfileRecord,
+    Program,
+    RewriteEvent,
+    ScheduleStep,
+    SourceText,
+    TensorError,
+    TimedEvent,
+    Trace,
+    WeightSlot,
+)
+from explorer.results.trace import Snapshot
+
+HOSTILE = "<script>alert('x')</script>\"&"
+"""What a model file may hold as a name."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One line of a snapshot."""
+
+    id: str
+    operation: str
+    label: str
+    family: str
+    shape: str
+    inputs: tuple[str, ...]
+    sources: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...] = ()
+    scope: str = ""
+
+
+Operations = tuple[Operation, ...]
+Step = Callable[[Operations], Operations]
+
+BIG, SMALL = "1x16x16x16 f32", "1x32x8x8 f32"
+
+
+def _imported(mark: str) -> Operations:
+    def op(
+        id: str,
+        name: str,
+        label: str,
+        family: str,
+        shape: str,
+        inputs: str,
+        source: str = "",
+        attributes: tuple[tuple[str, str], ...] = (),
+        scope: str = "",
+    ) -> Operation:
+        sources = (source + mark,) if source else ()
+        return Operation(
+            id, name, label, family, shape, tuple(inputs.split()), sources, attributes, scope
+        )
+
+    conv = (("kernel", "3x3"), ("padding", "1"))
+    return (
+        op("images", "top.input", "images" + mark, "input", "1x3x16x16 f32", "", "images"),
+        op("weight_1", "top.weight", "w1", "weight", "16x3x3x3 f32", "", "stem.weight"),
+        op("conv_1", "top.conv", "conv 3x3", "convolution", BIG, "images weight_1", "Conv_0", conv,
+           "stem"),
+        op("norm_1", "top.batch_norm", "batch norm", "normalization", BIG, "conv_1",
+           "BatchNormalization_1", scope="stem"),
+        op("relu_1", "top.relu", "relu", "elementwise", BIG, "norm_1", "Relu_2", scope="stem"),
+        op("identity_1", "top.identity", "identity", "movement", BIG, "relu_1", "Dropout_3",
+           scope="stem"),
+        op("weight_2", "top.weight", "w2", "weight", "16x16x3x3 f32", "", "block.weight"),
+        op("conv_2", "top.conv", "conv 3x3", "convolution", BIG, "identity_1 weight_2", "Conv_4",
+           conv, "block"),
+        op("norm_2", "top.batch_norm", "batch norm", "normalization", BIG, "conv_2",
+           "BatchNormalization_5", scope="block"),
+        op("add_1", "top.add", "add", "elementwise", BIG, "norm_2 identity_1", "Add_6",
+           scope="block"),
+        op("relu_2", "top.relu", "relu", "elementwise", BIG, "add_1", "Relu_7", scope="block"),
+        op("weight_3", "top.weight", "w3", "weight", "32x16x3x3 f32", "", "down.weight"),
+        op("conv_3", "top.conv", "conv 3x3 /2", "convolution", SMALL, "relu_2 weight_3", "Conv_8",
+           (*conv, ("stride", "2")), "down"),
+        op("norm_3", "top.batch_norm", "batch norm", "normalization", SMALL, "conv_3",
+           "BatchNormalization_9", scope="down"),
+        op("relu_3", "top.relu", "relu", "elementwise", SMALL, "norm_3", "Relu_10", scope="down"),
+        op("pool_1", "top.average_pool", "average pool", "pooling", "1x32x1x1 f32", "relu_3",
+           "GlobalAveragePool_11", scope="head"),
+        op("reshape_1", "top.reshape", "reshape", "movement", "1x32 f32", "pool_1", "Flatten_12",
+           scope="head"),
+        op("weight_4", "top.weight", "w4", "weight", "10x32 f32", "", "head.weight"),
+        op("matmul_1", "top.matmul", "matmul", "convolution", "1x10 f32", "reshape_1 weight_4",
+           "Gemm_13", scope="head"),
+        op("softmax_1", "top.softmax", "softmax", "reduction", "1x10 f32", "matmul_1",
+           "Softmax_14", scope="head"),
+        op("scores", "top.output", "scores" + mark, "output", "1x10 f32", "softmax_1", "scores"),
+    )  # fmt: skip
+
+
+def _absorb(operations: Operations, removed: str, by: str, **attributes: str) -> Operations:
+    """`removed` goes; `by` takes its users' place, its sources and the attributes."""
+    gone = next(o for o in operations if o.id == removed)
+    keeper = next(o for o in operations if o.id == by)
+    forward = by if by in gone.inputs else gone.inputs[0]
+    merged = replace(
+        keeper,
+        sources=tuple(dict.fromkeys((*keeper.sources, *gone.sources))),
+        attributes=(*keeper.attributes, *attributes.items()),
+        inputs=tuple(dict.fromkeys((*keeper.inputs, *(i for i in gone.inputs if i != by))))
+        if by in gone.inputs
+        else keeper.inputs,
+    )
+    rest = [merged if o.id == by else o for o in operations if o.id != removed]
+    return tuple(
+        replace(o, inputs=tuple(forward if i == removed else i for i in o.inputs)) for o in rest
+    )
+
+
+def _in_program_order(operations: Operations) -> Operations:
+    """Every operation behind its operands, as before where that leaves a choice."""
+    placed: list[Operation] = []
+    waiting = list(operations)
+    while waiting:
+        names = {o.id for o in placed}
+        following = next(o for o in waiting if names.issuperset(o.inputs))
+        placed.append(following)
+        waiting.remove(following)
+    return tuple(placed)
+
+
+def _fold_norms(operations: Operations) -> Operations:
+    for number in "123":
+        operations = _absorb(operations, f"norm_{number}", f"conv_{number}", bias="folded")
+    return operations
+
+
+def _drop_identity(operations: Operations) -> Operations:
+    return tuple(
+        replace(o, inputs=tuple("relu_1" if i == "identity_1" else i for i in o.inputs))
+        for o in operations
+        if o.id != "identity_1"
+    )
+
+
+def _fuse_activations(operations: Operations) -> Operations:
+    for number, conv in (("1", "conv_1"), ("3", "conv_3")):
+        operations = _absorb(operations, f"relu_{number}", conv, activation="relu")
+    return _absorb(operations, "relu_2", "add_1", activation="relu")
+
+
+def _fuse_add(operations: Operations) -> Operations:
+    """A new operation takes the place of both, with an identity of its own."""
+    operations = _absorb(operations, "add_1", "conv_2", addend="conv_1", activation="relu")
+    return tuple(
+        replace(
+            o,
+            id="fused_1" if o.id == "conv_2" else o.id,
+            operation="top.conv_add" if o.id == "conv_2" else o.operation,
+            label="conv 3x3 + add" if o.id == "conv_2" else o.label,
+            inputs=tuple("fused_1" if i == "conv_2" else i for i in o.inputs),
+        )
+        for o in operations
+    )
+
+
+def _choose_layouts(operations: Operations) -> Operations:
+    pack = Operation("pack_1", "top.pack", "to blocks of 8", "movement", "1x1x16x16x8 f32",
+                     ("images",), operations[0].sources, (("block", "8"),), "stem")  # fmt: skip
+    placed: list[Operation] = []
+    for o in operations:
+        if o.id == "conv_1":
+            placed.append(pack)
+            o = replace(o, inputs=("pack_1", *o.inputs[1:]))
+        if o.family in ("convolution", "pooling") and o.id != "matmul_1":
+            o = replace(o, attributes=(*o.attributes, ("layout", "nchw8c")))
+        placed.append(o)
+    return tuple(placed)
+
+
+def _lower(operations: Operations) -> Operations:
+    return tuple(
+        o
+        if o.family in ("input", "output", "weight")
+        else replace(o, operation="kernels.launch", attributes=(*o.attributes, ("symbol", o.id)))
+        for o in operations
+    )
+
+
+def _same(operations: Operations) -> Operations:
+    return operations
+
+
+_PASSES: tuple[tuple[str, str, str, Step, float], ...] = (
+    ("import", "Reads the model file.", "top", _same, 0.0121),
+    ("infer-shapes", "Gives every value its shape.", "top", _same, 0.0009),
+    ("remove-identities", "Drops operations that hand on their input.", "top", _drop_identity,
+     0.0006),
+    ("fold-constants", "Computes what depends on constants only.", "top", _same, 0.0011),
+    ("fold-batch-norm", "Multiplies batch normalization into the weights before it.", "top",
+     _fold_norms, 0.0042),
+    ("fuse-activation", "Lets an operation apply the activation that follows it.", "top",
+     _fuse_activations, 0.0018),
+    ("fuse-add", "Adds the shortcut while the convolution's sums are in registers.", "top",
+     _fuse_add, 0.0014),
+    ("remove-dead", "Drops operations whose results nobody uses.", "top", _same, 0.0003),
+    ("choose-layouts", "Blocks channels by the vector width where it pays.", "top",
+     _choose_layouts, 0.0057),
+    ("lower-to-kernels", "Gives every operation a kernel.", "kernels", _lower, 0.0094),
+    ("schedule-loops", "Tiles, vectorizes and parallelizes the loop nests.", "loops", _same,
+     0.0873),
+    ("plan-memory", "Gives every buffer its place in the arena.", "memory", _same, 0.0031),
+)  # fmt: skip
+
+_RULES: dict[str, tuple[str, str, tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]] = {
+    # pass -> (rule, explanation, (site, absorbed) applied, (site, reason) declined)
+    "remove-identities": (
+        "remove-identity",
+        "identity(x) -> x. Dropout and identity do nothing at inference.",
+        (("relu_1", "identity_1"),),
+        (),
+    ),
+    "fold-batch-norm": (
+        "fold-into-conv",
+        "batch_norm(conv(x, w)) -> conv(x, w'). Per output channel, w' = w * scale; one pass "
+        "over the activations is saved.",
+        (("conv_1", "norm_1"), ("conv_2", "norm_2"), ("conv_3", "norm_3")),
+        (),
+    ),
+    "fuse-activation": (
+        "activation-into-producer",
+        "relu(conv(x, w)) -> conv(x, w) {activation = relu}. Applies when the producer has no "
+        "other user; the intermediate tensor is never written.",
+        (("conv_1", "relu_1"), ("conv_3", "relu_3"), ("add_1", "relu_2")),
+        (
+            ("softmax_1", "softmax_1 is no elementwise operation: it needs a whole row at once"),
+            ("pool_1", "the producer of pool_1's input, relu_3, already holds an activation"),
+        ),
+    ),
+    "fuse-add": (
+        "add-into-conv",
+        "add(conv(x, w), y) -> conv_add(x, w, y). Applies when y is there before the "
+        "convolution starts.",
+        (("fused_1", "add_1"),),
+        (),
+    ),
+    "choose-layouts": (
+        "block-channels",
+        "conv(x) -> conv(pack(x)). Vectors run over a block of channels.",
+        (("pack_1", ""),),
+        (("matmul_1", "matmul_1 has 10 output channels, which blocks of 8 would pad by 60 %"),),
+    ),
+}
+
+
+def make_trace(label: str = "", mark: str = "", fused: bool = True) -> Trace:
+    """The trace; `mark` stands in every name that a model file decides.
+
+    `fused=False` is a fork in which `fuse-activation` and `fuse-add` are disabled.
+    """
+    operations = _imported(mark)
+    records: list[PassRecord] = []
+    snapshots: list[Snapshot] = []
+    diffs: list[GraphDiff] = []
+    level_before = ""
+    for name, description, level, step, seconds in _PASSES:
+        is_disabled = not fused and name in ("fuse-activation", "fuse-add")
+        after = operations if is_disabled else _in_program_order(step(operations))
+        changed = after != operations
+        before_count, after_count = len(operations), len(after)
+        diffs.append(_diff(operations, after))
+        if snapshots and not changed:
+            snapshots.append(snapshots[-1])
+        else:
+            snapshots.append(Snapshot(_text(after), _graph(after)))
+        records.append(
+            PassRecord(
+                name=name,
+                description=description,
+                level=level,
+                seconds=seconds,
+                changed=changed or level != level_before,
+                operations_before=0 if name == "import" else before_count,
+                operations_after=after_count,
+                macs=1_003_840,
+                peak_bytes=65536 if after_count > 15 else 49152,
+                events=() if is_disabled else _events(name, operations, after),
+            )
+        )
+        operations, level_before = after, level
+    kernels = _kernels(operations)
+    memory = _memory(operations)
+    return Trace(
+        version=TRACE_VERSION,
+        model=ModelRecord(
+            name="tiny_resnet" + mark,
+            format="onnx",
+            producer="pytorch 2.13" + mark,
+            opset="17",
+            nodes=15,
+            parameters=8_106,
+            inputs=(("images" + mark, "1x3x16x16 f32"),),
+            outputs=(("scores" + mark, "1x10 f32"),),
+            source_nodes=tuple(
+                (s, s.split("_")[0], f"{s.split('_')[0]}({', '.join(o.inputs)}) -> {o.id}")
+                for o in _imported(mark)
+                if o.family not in ("input", "output", "weight")
+                for s in o.sources
+            ),
+        ),
+        target="cpu",
+        device="Invented CPU with AVX2",
+        label=label,
+        passes=tuple(records),
+        snapshots=tuple(snapshots),
+        diffs=tuple(diffs),
+        decisions=() if fused else (("fuse-activation/*/*", "false"), ("fuse-add/*/*", "false")),
+        memory=memory,
+        kernels=kernels,
+        program=_program(operations, kernels, memory),
+        accuracy=_accuracy(snapshots, mark),
+        profile=_profile(operations, fused),
+    )
+
+
+def _text(operations: Operations) -> SourceText:
+    return SourceText(
+        "mlir", tuple(_line(o) for o in operations), tuple((o.id,) for o in operations)
+    )
+
+
+def _line(o: Operation) -> str:
+    attributes = ", ".join(f"{name} = {value}" for name, value in o.attributes)
+    operands = ", ".join(f"%{i}" for i in o.inputs)
+    braces = f" {{{attributes}}}" if attributes else ""
+    return f"%{o.id} = {o.operation}({operands}){braces} : {o.shape}"
+
+
+def _graph(operations: Operations) -> Graph:
+    shapes = {o.id: o.shape for o in operations}
+    return Graph(
+        tuple(
+            GraphNode(o.id, o.operation, o.label, o.family, o.shape, o.sources, "cpu",
+                      o.attributes, o.scope)
+            for o in operations
+        ),
+        tuple(GraphEdge(i, o.id, i, shapes[i]) for o in operations for i in o.inputs),
+    )  # fmt: skip
+
+
+def _diff(before: Operations, after: Operations) -> GraphDiff:
+    old, new = {o.id: o for o in before}, {o.id: o for o in after}
+    removed = [name for name in old if name not in new]
+    changes = [
+        NodeChange(name, field, str(first), str(second))
+        for name, now in new.items()
+        if name in old
+        for field, first, second in (
+            ("operation", old[name].operation, now.operation),
+            ("operands", ", ".join(old[name].inputs), ", ".join(now.inputs)),
+            *(
+                (key, dict(old[name].attributes).get(key, "none"), value)
+                for key, value in now.attributes
+            ),
+        )
+        if first != second
+    ]
+    fused = []
+    for name, now in new.items():
+        had = set(old[name].sources) if name in old else set()
+        parents = tuple(r for r in removed if set(old[r].sources) & (set(now.sources) - had))
+        if parents and now.family not in ("input", "output", "weight"):
+            fused.append((name, parents))
+    return GraphDiff(tuple(n for n in new if n not in old), tuple(removed), tuple(changes),
+                     tuple(fused))  # fmt: skip
+
+
+def _events(name: str, before: Operations, after: Operations) -> tuple[RewriteEvent, ...]:
+    if name not in _RULES:
+        return ()
+    rule, explanation, applied, declined = _RULES[name]
+    old = {o.id: _line(o) for o in before}
+    new = {o.id: _line(o) for o in after}
+    events = []
+    for index, (site, absorbed) in enumerate(applied):
+        delta = Delta(
+            removed=((absorbed, old[absorbed]),) if absorbed else (),
+            added=((site, new[site]),) if site not in old and site in new else (),
+            changed=((site, old[site], new[site]),) if site in old and site in new else (),
+        )
+        matched = tuple(n for n in (site, absorbed) if n in old)
+        events.append(
+            RewriteEvent(f"{name}/{rule}/{site}", rule, True, site, matched, (site,), "",
+                         f"explorer/passes/{name.replace('-', '_')}.py:{31 + index}", explanation,
+                         41.0 + 7 * index, delta)
+        )  # fmt: skip
+    for site, reason in declined:
+        events.append(
+            RewriteEvent(f"{name}/{rule}/{site}", rule, False, site, (site,), (), reason,
+                         f"explorer/passes/{name.replace('-', '_')}.py:31", explanation, 6.0,
+                         Delta((), (), ()))
+        )  # fmt: skip
+    return tuple(events)
+
+
+def _launched(operations: Operations) -> list[Operation]:
+    return [
+        o
+        for o in operations
+        if o.family not in ("input", "output", "weight") and o.operation == "kernels.launch"
+        and not o.id.startswith("reshape")
+    ]  # fmt: skip
+
+
+def _size_bytes(shape: str) -> int:
+    size = 4
+    for extent in shape.split()[0].split("x"):
+        size *= int(extent)
+    return size
+
+
+def _memory(operations: Operations) -> MemoryPlan:
+    launched = _launched(operations)
+    step_of = {o.id: index for index, o in enumerate(launched)}
+    lifetimes = []
+    for o in operations:
+        if o.family in ("weight", "output") or o.id.startswith("reshape"):
+            continue
+        aliases = [r.id for r in operations if r.id.startswith("reshape") and o.id in r.inputs]
+        users = [u for u in operations if {o.id, *aliases} & set(u.inputs)]
+        steps = [step_of.get(u.id, len(launched) - 1) for u in users if u.id not in aliases]
+        first = step_of.get(o.id, 0)
+        last = max([*steps, first]) + 1
+        lifetimes.append(BufferLifetime(o.id, (o.id, *aliases), _size_bytes(o.shape), first, last))
+    placed: list[PlacedBuffer] = []
+    for buffer in sorted(lifetimes, key=lambda b: (-b.size_bytes, b.first)):
+        offset = 0
+        near = [p for p in placed if p.buffer.first < buffer.last and buffer.first < p.buffer.last]
+        for other in sorted(near, key=lambda p: p.offset_bytes):
+            if other.offset_bytes - offset >= buffer.size_bytes:
+                break
+            end = other.offset_bytes + other.buffer.size_bytes
+            offset = max(offset, -(-end // 64) * 64)
+        placed.append(PlacedBuffer(buffer, offset))
+    live = tuple(
+        sum(b.size_bytes for b in lifetimes if b.first <= step < b.last)
+        for step in range(len(launched))
+    )
+    peak = max(p.offset_bytes + p.buffer.size_bytes for p in placed)
+    return MemoryPlan(
+        placements=tuple(placed),
+        peak_bytes=peak,
+        bound_bytes=max(live),
+        optimal=peak == max(live),
+        attempts=(
+            PlanAttempt("by size", peak, 0.0004),
+            PlanAttempt("by time", peak + 4096, 0.0003),
+        ),
+        live_bytes=live,
+        steps=tuple(o.id for o in launched),
+        total_bytes=sum(b.size_bytes for b in lifetimes),
+    )
+
+
+_NEST = (
+    "affine.for %o = 0 to 16 {",
+    "  affine.for %y = 0 to 16 {",
+    "    affine.for %x = 0 to 16 {",
+    "      %sum = affine.load %bias[%o]",
+    "      affine.for %c = 0 to 3 {",
+    "        %a = affine.load %in[%c, %y, %x]",
+    "        %p = arith.mulf %a, %w",
+    "        %s = arith.addf %sum, %p",
+    "      }",
+    "      %r = arith.maximumf %s, %zero",
+    "      affine.store %r, %out[%o, %y, %x]",
+    "    }",
+    "  }",
+    "}",
+)
+_SOURCE = (
+    "static void {name}(const float *in, const float *w, float *out, long lo, long hi) {{",
+    "  for (long o = lo; o < hi; o++) {{",
+    "    for (long y = 0; y < 16; y++) {{",
+    "      vec8 sum = {{0}};",
+    "      for (long c = 0; c < 3; c++)",
+    "        for (long k = 0; k < 9; k++)",
+    "          sum += in[c * 324 + y * 18 + k] * load8(w + (o * 27 + c * 9 + k) * 8);",
+    "      sum = max8(sum, zero8);",
+    "      store8(out + (o * 16 + y) * 8, sum);",
+    "    }}",
+    "  }}",
+    "}}",
+)
+
+
+def _nest(number: int, owners: tuple[tuple[str, ...], ...]) -> SourceText:
+    """The nest after so many schedule steps behind `lower`."""
+    lines: list[str] = list(_NEST)
+    if number >= 1:
+        lines[0] = "affine.for %o = 0 to 2 {"
+        lines[3:3] = ["      affine.for %o8 = 0 to 8 {"]
+        lines[-3:-3] = ["      }"]
+        owners = (*owners[:3], (), *owners[3:-3], (), *owners[-3:])
+    if number >= 4:
+        lines = [line.replace("affine.load", "vector.load") for line in lines]
+    if number >= 5:
+        lines[0] = lines[0].replace("affine.for", "affine.parallel")
+    return SourceText("mlir", tuple(lines), owners)
+
+
+def _kernels(operations: Operations) -> tuple[KernelRecord, ...]:
+    kernels = []
+    for o in _launched(operations):
+        main, relu = (f"{o.id}/main",), (f"{o.id}/activation",)
+        owners = ((), (), (), main, main, main, main, main, (), relu, main, (), (), ())
+        steps = [
+            ScheduleStep(name, arguments, _nest(number, owners), operations_count)
+            for number, (name, arguments, operations_count) in enumerate(
+                (
+                    ("lower", (), 14),
+                    ("split", (("loop", "o"), ("by", "8")), 15),
+                    ("reorder", (("loops", "o, y, c, x, o8"),), 15),
+                    ("accumulate", (("value", "sum"),), 17),
+                    ("vectorize", (("loop", "o8"), ("width", "8")), 17),
+                    ("parallel", (("loop", "o"),), 17),
+                )
+            )
+        ]
+        lines = tuple(line.format(name=o.id) for line in _SOURCE)
+        source_owners = ((), (), (), main, main, main, main, relu, main, (), (), ())
+        macs = {"conv_1": 110592, "conv_2": 589824, "fused_1": 589824, "conv_3": 294912}
+        size = _size_bytes(o.shape)
+        kernels.append(
+            KernelRecord(
+                name=o.id,
+                kind=o.label.split(" ")[0],
+                operations=(o.id,),
+                flops=2 * macs.get(o.id, size // 8),
+                bytes_moved=2 * size,
+                steps=tuple(steps),
+                phases=(PhaseRecord(o.id, 2 if "conv" in o.label else 1),),
+                source=SourceText("c", lines, source_owners),
+            )
+        )
+    return tuple(kernels)
+
+
+def _program(
+    operations: Operations, kernels: tuple[KernelRecord, ...], memory: MemoryPlan
+) -> Program:
+    offsets = memory.offsets
+    by_id = {o.id: o for o in operations}
+    launches = tuple(
+        Launch(
+            operation=o.id,
+            kernel=o.id,
+            arguments=(
+                *(
+                    Argument(i, "arena", offsets[i], _size_bytes(by_id[i].shape), "input")
+                    for i in o.inputs
+                    if i in offsets
+                ),
+                Argument(o.id, "arena", offsets[o.id], _size_bytes(o.shape), "output"),
+            ),
+            sources=o.sources,
+        )
+        for o in _launched(operations)
+    )
+    weights: list[WeightSlot] = []
+    end = 0
+    for o in operations:
+        if o.family == "weight":
+            weights.append(WeightSlot(o.id, end, _size_bytes(o.shape)))
+            end += _size_bytes(o.shape)
+    lines = tuple(line for kernel in kernels for line in kernel.source.lines)
+    owners = tuple(owner for kernel in kernels for owner in kernel.source.owners)
+    output = launches[-1].operation
+    return Program(
+        target="cpu",
+        source=SourceText("c", lines, owners),
+        kernels=kernels,
+        launches=launches,
+        inputs=(Port("images", "float32", (1, 3, 16, 16), offsets["images"], 3072),),
+        outputs=(Port("scores", "float32", (1, 10), offsets[output], 40),),
+        taps=(),
+        weights=tuple(weights),
+        arena_bytes=memory.peak_bytes,
+        weights_bytes=end,
+    )
+
+
+def _accuracy(snapshots: list[Snapshot], mark: str) -> AccuracyReport:
+    """Equal up to folding, within tolerance after blocking layouts."""
+    passes = []
+    for index, ((name, *_), snapshot) in enumerate(zip(_PASSES, snapshots, strict=True)):
+        scale = 0.0 if index < 4 else 3e-7 if index < 8 else 6e-6
+        tensors = tuple(
+            TensorError(
+                tensor=node.sources[-1] + "_out",
+                operation=node.id,
+                max_absolute=2 * scale * (1 + depth),
+                max_relative=scale * (1 + depth),
+                cosine=1.0,
+                sqnr_db=float("inf") if scale == 0 else 132.0 - depth,
+                worst_index=(0, depth % 16, 3, 5),
+                worst_value=1.0 + 2 * scale * (1 + depth),
+                expected_value=1.0,
+            )
+            for depth, node in enumerate(
+                n for n in snapshot.graph.nodes if n.family not in ("input", "weight", "output")
+            )
+        )
+        passes.append(PassAccuracy(name, "accumulated", tensors))
+    isolated = tuple(
+        PassAccuracy(
+            p.name,
+            "isolated",
+            tuple(
+                replace(t, max_relative=t.max_relative / (1 + i)) for i, t in enumerate(p.tensors)
+            ),
+        )
+        for p in passes
+    )
+    last = replace(passes[-1].tensors[-1], tensor="scores" + mark)
+    return AccuracyReport("cpu", "onnxruntime", 1e-4, tuple(passes), isolated, (last,), True)
+
+
+def _profile(operations: Operations, fused: bool) -> ProfileRecord:
+    launched = _launched(operations)
+    events = []
+    now = 0
+    for o in launched:
+        size = _size_bytes(o.shape)
+        duration = (31_000 if "conv" in o.label else 2_600) + size // 4
+        flops = 1_179_648 if "conv" in o.label else size // 4
+        events.append(TimedEvent(o.id, o.id, o.id, "queue", now, now + duration, flops, 2 * size))
+        now += duration + 900
+    milliseconds = round(now / 1e6, 4)
+    return ProfileRecord("Invented CPU with AVX2", 2, 20, milliseconds, tuple(events), 92.0, 21.0)

@@ -5,6 +5,7 @@ The values come back as logical tensors by name, as `Snapshot.run` of the upper 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -37,11 +38,49 @@ def execute_compiled(
     replaced: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
     """All values by name. `replaced` overwrites values after they were read (isolated mode)."""
-    arrays = check_inputs(entry_function(snapshot.module), inputs)
-    built = build_unshared(snapshot)
-    named = {port.name: a for port, a in zip(built.program.inputs, arrays, strict=True)}
-    with NativeProgram(built.program, built.weights) as executable:
-        return tapped_values(executable, named, replaced)
+    runner = CompiledRunner()
+    try:
+        return runner.run(snapshot, inputs, replaced)
+    finally:
+        runner.close()
+
+
+class CompiledRunner:
+    """Executes snapshots below `top`; what was built last is kept while the code stays the same."""
+
+    def __init__(self) -> None:
+        self._key: tuple[tuple[str, ...], bytes] | None = None
+        self._executable: NativeProgram | None = None
+
+    def run(
+        self,
+        snapshot: Snapshot,
+        inputs: Mapping[str, np.ndarray],
+        replaced: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        """As `execute_compiled`."""
+        arrays = check_inputs(entry_function(snapshot.module), inputs)
+        built = build_unshared(snapshot)
+        executable = self._open(built)
+        ports = executable.program.inputs
+        named = {port.name: a for port, a in zip(ports, arrays, strict=True)}
+        values = tapped_values(executable, named, replaced)
+        for port, name in zip(built.program.outputs, host_ports(snapshot)[1], strict=True):
+            values.setdefault(name, values[f"output:{port.name}"])
+        return values
+
+    def _open(self, built: BuiltProgram) -> NativeProgram:
+        key = (built.program.source.lines, hashlib.sha256(built.weights).digest())
+        if self._executable is None or key != self._key:
+            self.close()
+            self._executable = NativeProgram(built.program, built.weights)
+            self._key = key
+        return self._executable
+
+    def close(self) -> None:
+        if self._executable is not None:
+            self._executable.close()
+        self._executable, self._key = None, None
 
 
 def tapped_values(
@@ -68,7 +107,7 @@ def tapped_values(
         tap = by_key[key]
         values[tap.operation] = unpack_tap(physical, tap.logical_shape, tap.block, tap.halo)
     for name, array in outputs.items():
-        values.setdefault(name, array)
+        values[f"output:{name}"] = array
     return values
 
 

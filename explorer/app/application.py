@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import panel as pn
-import param
 from panel.custom import JSComponent
+from panel.io.server import get_server
 
 from explorer.app.session import Compiler, compile_trace
 from explorer.app.uploads import Uploads
@@ -35,32 +35,30 @@ PAGE_STYLE = "html, body { margin: 0; height: 100%; overflow: hidden; }"
 
 
 class ExplorerPage(JSComponent):
-    """Hosts the explorer's module; the parameters are what it reads (js/host.js)."""
-
-    mode = param.String(default="app")
-    head = param.Dict(default={})
-    session = param.Dict(default={})
-    revision = param.Integer(default=0)
+    """Hosts the explorer's module; all that it reads comes in messages (js/host.js)."""
 
     _esm = explorer_module()
 
     def __init__(self, **params: Any) -> None:  # Any: Panel's own parameters
         super().__init__(**params)
         self.workbench: Workbench | None = None
+        self._shown_revision = -1
 
-    def show(self, shown: Shown) -> None:
-        """Shows another state; the revision comes last, for it makes the page start anew."""
-        changes: dict[str, Any] = {"session": shown.session()}
-        if shown.revision != self.revision and shown.trace is not None:
-            changes["head"] = shown.trace.head
-        self.param.update(**changes)
-        if shown.revision != self.revision:
-            self.revision = shown.revision
+    def show_state(self, shown: Shown) -> None:
+        """Sends a state; the trace's head only when it is another one."""
+        values: dict[str, Any] = {"session": shown.session()}
+        if shown.trace is not None and shown.revision != self._shown_revision:
+            values |= {"head": shown.trace.head, "revision": shown.revision}
+            self._shown_revision = shown.revision
+        self._send_msg({"kind": "state", "values": values})
 
     def _handle_msg(self, data: Any) -> None:  # Any: JSON of a page
         if not isinstance(data, dict) or self.workbench is None:
             return
-        if data.get("kind") == "need":
+        if data.get("kind") == "hello":
+            self._shown_revision = -1
+            self.show_state(self.workbench.shown)
+        elif data.get("kind") == "need":
             self._answer(data)
         else:
             self.workbench.handle(data)
@@ -120,7 +118,7 @@ def serve(
             return _page(models, tuple(targets), target, compiler, results, Path(folder))
 
         url = f"http://{host}:{chosen_port}/{secret}"
-        server = pn.serve(
+        server = get_server(
             {secret: page},
             port=chosen_port,
             address=address,
@@ -130,7 +128,6 @@ def serve(
             title="Compiler Explorer",
             use_index=False,
             redirect_root=False,
-            verbose=False,
         )
         server.start()
         print(f"The explorer is at {url}", flush=True)
@@ -180,11 +177,10 @@ def _page(
     def publish(shown: Shown) -> None:
         # From the listener's thread into the document's own loop; late ones are dropped when a
         # newer state is there already.
-        document.add_next_tick_callback(lambda: view.show(workbench.shown))
+        document.add_next_tick_callback(lambda: view.show_state(workbench.shown))
 
     workbench = Workbench(models, targets, target, compiler, results, Uploads(folder), publish)
     view.workbench = workbench
-    view.session = workbench.shown.session()
     pn.state.on_session_destroyed(lambda _context: workbench.stop())
     workbench.start()
     pn.config.raw_css = [PAGE_STYLE]

@@ -1,7 +1,7 @@
 """Model files that a page sends in pieces: counted, bounded, and written under names of ours.
 
-    {"name": "../../net.onnx", "part": 0, "parts": 2, "bytes": "CAcS..."}
-        ->  <temporary folder>/upload_1.onnx, shown as "net.onnx"
+{"name": "../../net.onnx", "part": 0, "parts": 2, "bytes": "CAcS..."}
+    ->  <temporary folder>/upload_1.onnx, shown as "net.onnx"
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from explorer.app.session import CompiledTrace, Compiler, Failure, Request
+from explorer.app.session import Compiler, DrawnTrace, Failure, Request
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, UploadRefused, Uploads, too_large
 from explorer.app.worker import Job, Progressed, Report
 
@@ -28,15 +28,15 @@ class ResultStore:
     def __init__(self, capacity: int = KEPT_RESULTS) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._results: OrderedDict[Request, CompiledTrace] = OrderedDict()
+        self._results: OrderedDict[Request, DrawnTrace] = OrderedDict()
 
-    def get(self, request: Request) -> CompiledTrace | None:
+    def get(self, request: Request) -> DrawnTrace | None:
         with self._lock:
             if request in self._results:
                 self._results.move_to_end(request)
             return self._results.get(request)
 
-    def put(self, request: Request, result: CompiledTrace) -> None:
+    def put(self, request: Request, result: DrawnTrace) -> None:
         with self._lock:
             self._results[request] = result
             self._results.move_to_end(request)
@@ -68,8 +68,12 @@ class Shown:
     """idle, working or failed."""
     progress: Progressed | None = None
     error: Failure | None = None
-    trace: CompiledTrace | None = field(default=None, compare=False)
+    trace: DrawnTrace | None = field(default=None, compare=False)
     revision: int = 0
+    wanted_model: str = ""
+    wanted_target: str = ""
+    wanted_disabled: tuple[str, ...] = ()
+    """What the last compilation was asked for: it may still run, or have failed."""
 
     def session(self) -> dict[str, Any]:
         """As session.js reads it."""
@@ -88,6 +92,11 @@ class Shown:
             "error": None
             if error is None
             else {"what": error.what, "where": error.where, "advice": error.advice},
+            "wanted": {
+                "model": self.wanted_model,
+                "target": self.wanted_target,
+                "disabled": list(self.wanted_disabled),
+            },
             "uploadLimit": UPLOAD_LIMIT_BYTES,
         }
 
@@ -114,7 +123,6 @@ class Workbench:
         self._uploads = uploads
         self._publish = publish
         self._job: Job | None = None
-        self._wanted: Shown | None = None
         self._lock = threading.RLock()
 
     def start(self) -> None:
@@ -177,15 +185,18 @@ class Workbench:
             self.stop()
             path = next(choice.path for choice in self.shown.models if choice.key == model)
             request = Request(path, target, disabled)
-            self._wanted = replace(self.shown, model=model, target=target, disabled=disabled)
+            self.shown = replace(
+                self.shown,
+                wanted_model=model,
+                wanted_target=target,
+                wanted_disabled=disabled,
+            )
             kept = self._results.get(request)
             if kept is not None:
                 self._finish(request, kept)
                 return
             self._show(replace(self.shown, status="working", progress=None, error=None))
-            self._job = Job(
-                request, self._compiler, lambda report: self._reported(request, report)
-            )
+            self._job = Job(request, self._compiler, lambda report: self._reported(request, report))
 
     def _reported(self, request: Request, report: Report) -> None:
         with self._lock:
@@ -201,15 +212,13 @@ class Workbench:
             self._results.put(request, report)
             self._finish(request, report)
 
-    def _finish(self, request: Request, trace: CompiledTrace) -> None:
-        wanted = self._wanted or self.shown
-        passes = trace.head["passes"]
-        optional = tuple(p["name"] for p in passes[1:] if p["level"] == "top")
+    def _finish(self, request: Request, trace: DrawnTrace) -> None:
         self._show(
             replace(
-                wanted,
-                models=self.shown.models,
-                optional=optional,
+                self.shown,
+                model=self.shown.wanted_model,
+                target=request.target,
+                optional=trace.optional,
                 disabled=request.disable,
                 status="idle",
                 progress=None,

@@ -1,6 +1,6 @@
 """A compilation in a process of its own: a fault or a cancel ends the process and not the app.
 
-    Job(request, compile_trace, report)   ->  report(Progressed(...)) ... report(CompiledTrace(...))
+    Job(request, compile_trace, report)   ->  report(Progressed(...)) ... report(DrawnTrace(...))
                                               or report(Failure(...))
 
 The worker sends JSON, nothing is unpickled: whatever a model did to the worker, the app gets data.
@@ -14,13 +14,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from explorer.app.session import (
-    CompiledTrace,
     Compiler,
+    DrawnTrace,
     Failure,
     Request,
-    compiled_trace,
+    drawn,
     failure_of,
 )
 
@@ -37,7 +38,7 @@ class Progressed:
     total: int
 
 
-Report = Progressed | CompiledTrace | Failure
+Report = Progressed | DrawnTrace | Failure
 
 
 class Job:
@@ -73,7 +74,7 @@ class Job:
 
     def _listen(self, receiver: Connection) -> None:
         outcome: Report | None = None
-        head, chunks = None, {}
+        head, optional, chunks = None, (), {}
         while outcome is None:
             try:
                 kind, *values = json.loads(receiver.recv_bytes())
@@ -82,11 +83,11 @@ class Job:
             if kind == "progress" and not self._is_cancelled.is_set():
                 self._report(Progressed(*values))
             elif kind == "head":
-                head = values[0]
+                head, optional = values[0], tuple(values[1])
             elif kind == "chunk":
                 chunks[values[0]] = values[1]
             elif kind == "done" and head is not None:
-                outcome = CompiledTrace(head, chunks)
+                outcome = DrawnTrace(head, chunks, optional)
             elif kind == "failed":
                 outcome = Failure(**values[0])
         receiver.close()
@@ -99,7 +100,7 @@ class Job:
         how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
         return Failure(
             what=f"the compiler's process ended without an answer ({how})",
-            where=f"compiling {self.request.path} for {self.request.target}",
+            where=f"compiling {Path(self.request.path).name} for {self.request.target}",
             advice="Try again; if it happens again, choose another target or a smaller model.",
         )
 
@@ -114,13 +115,13 @@ def _work(sender: Connection, request: Request, compiler: Compiler) -> None:
         send("progress", name, index, total)
 
     try:
-        trace = compiler(request.path, request.target, request.disable, progress)
+        compiled = compiler(request.path, request.target, request.disable, progress)
         progress("drawing", 1, 1)
-        result = compiled_trace(trace)
+        result = drawn(compiled)
     except Exception as error:  # whatever a model file provokes is shown to the person
         send("failed", asdict(failure_of(error, request)))
         return
-    send("head", result.head)
+    send("head", result.head, result.optional)
     for key, text in result.chunks.items():
         send("chunk", key, text)
     send("done")

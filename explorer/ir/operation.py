@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -170,7 +170,9 @@ class TopOperation(IRDLOperation):
             results = [list(result_types)]
         return cls(operands=grouped, result_types=results, properties=attributes)
 
-    def altered(self, **changes: PropertyValue | Attribute | SSAValue | None):
+    def altered(
+        self, **changes: PropertyValue | Attribute | SSAValue | Sequence[SSAValue] | None
+    ):
         """A new operation like this one with some operands and properties (by name) changed.
 
         None removes an optional one. Result types are inferred anew.
@@ -180,10 +182,10 @@ class TopOperation(IRDLOperation):
         kept = {k: v for k, v in self.properties.items() if k != "operandSegmentSizes"}
         return type(self).make(operands, **{**kept, **changes})  # pyright: ignore
 
-    def get(self, name: str, default: PropertyValue | None = None):
+    def get(self, name: str, default: PropertyValue | None = None) -> Any:
         """A property as a Python value (bool, int, float, str, tuple), or the default.
 
-        The type depends on the property, hence no annotation of the result.
+        The type depends on the property, hence Any.
         """
         attribute = self.properties.get(name)
         return default if attribute is None else from_attribute(attribute)

@@ -12,29 +12,22 @@ stands between; one that is used more often, or in an inner block, gets a name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from xdsl.dialects import affine, arith, func, math, memref, vector
+from xdsl.dialects import affine, arith, math, memref, vector
 from xdsl.dialects.builtin import IndexType, MemRefType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
-from explorer.kernels.expressions import (
-    ADDITIVE,
-    EQUALITY,
-    MULTIPLICATIVE,
-    PRIMARY,
-    UNARY,
-    Expression,
-    ExpressionWriter,
-)
+from explorer.kernels.expressions import Expression, ExpressionWriter
 from explorer.kernels.identifiers import Names, comment_text
 from explorer.kernels.language import Language, vector_requirement
 from explorer.kernels.nest import extent_of, index_of, kind_of, name_of
+from explorer.kernels.operators import ADDITIVE, EQUALITY, MULTIPLICATIVE, PRIMARY, UNARY
 from explorer.kernels.scalar_types import (
     BOOLEAN,
-    INDEX,
     SIGNED,
+    UNSIGNED,
     ScalarType,
     lane_count,
     scalar_type,
@@ -47,12 +40,10 @@ from explorer.kernels.subscripts import (
     static_shape,
     subscripts,
     sum_of,
-    sum_of_expression,
     sum_text,
 )
+from explorer.kernels.uses import Load, Store, Uses, is_constant, loop_bounds
 
-Load = affine.LoadOp | memref.LoadOp | affine.VectorLoadOp
-Store = affine.StoreOp | memref.StoreOp | affine.VectorStoreOp
 # An index longer than this gets a name instead of standing inside a subscript.
 LONGEST_INLINE_INDEX = 30
 # Room that a statement needs beside its expression, and what an expression may always take.
@@ -81,52 +72,6 @@ DEFAULT_NAMES: dict[type[Operation], str] = {
     vector.BroadcastOp: "repeated",
     vector.ReductionOp: "reduced",
 }
-
-
-@dataclass(frozen=True)
-class Uses:
-    """What of a function is printed, and how often and where its values are used there."""
-
-    live: frozenset[Operation]
-    counts: Mapping[SSAValue, int]
-    blocks: Mapping[SSAValue, Block]
-    """The block of a use of each value (the only one where the count is 1)."""
-
-
-def find_uses(function: func.FuncOp) -> Uses:
-    """Counts uses from live operations only: stores, loops and what these need."""
-    live: set[Operation] = set()
-    counts: dict[SSAValue, int] = {}
-    blocks: dict[SSAValue, Block] = {}
-    for op in reversed(list(function.walk())):
-        has_effect = isinstance(op, Store | affine.ForOp)
-        if not has_effect and not any(result in counts for result in op.results):
-            continue
-        live.add(op)
-        if is_index_arithmetic(op):
-            continue  # its users mention what it is made of
-        for value in mentioned_values(op):
-            counts[value] = counts.get(value, 0) + 1
-            if op.parent is not None:
-                blocks[value] = op.parent
-    return Uses(frozenset(live), counts, blocks)
-
-
-def mentioned_values(operation: Operation) -> list[SSAValue]:
-    """The values that the text of an operation mentions; index arithmetic is looked through."""
-    match operation:
-        case affine.ForOp():
-            return [v for bound in _bounds(operation) for v in bound.values()]
-        case affine.LoadOp() | memref.LoadOp() | affine.VectorLoadOp():
-            return [operation.memref, *_subscript_values(operation)]
-        case affine.StoreOp() | memref.StoreOp() | affine.VectorStoreOp():
-            return [
-                *_operand_values(operation.value),
-                operation.memref,
-                *_subscript_values(operation),
-            ]
-        case _:
-            return [v for operand in operation.operands for v in _operand_values(operand)]
 
 
 class BodyPrinter:
@@ -185,7 +130,7 @@ class BodyPrinter:
                     node=", ".join(tags_of(op)),
                     hint="make it an argument with the role scratch, or contract it",
                 )
-            case _ if _is_constant(op) or is_index_arithmetic(op):
+            case _ if is_constant(op) or is_index_arithmetic(op):
                 return  # written where it is used
             case _ if len(op.results) == 1 and not op.regions:
                 self._define(op, depth)
@@ -214,7 +159,7 @@ class BodyPrinter:
         tags = tags_of(loop) or tags_within(loop)
         written = {inner.memref for inner in loop.walk() if isinstance(inner, Store)}
         self._name_readers_of(written, depth)
-        lower, upper = (self._sum(bound) for bound in _bounds(loop))
+        lower, upper = (self._sum(bound) for bound in loop_bounds(loop))
         self.names.open_block()
         index = self.name_index(loop)
         if kind_of(loop) == "unroll":
@@ -253,7 +198,12 @@ class BodyPrinter:
         self._name_readers_of({buffer}, depth)
         tags = [*tags_of(op), *value.tags, *target.tags]
         if isinstance(op, affine.VectorStoreOp):
-            self.lines.add(depth, self._vector_store(element, lanes, value, target) + ";", tags)
+            text = self._vector_store(element, lanes, value, target)
+            is_nameable = isinstance(op.value.owner, Operation) and op.value not in self.named
+            if len(INDENT) * depth + len(text) >= WIDTH and is_nameable:
+                self._name_value(op.value, value, depth)
+                text = self._vector_store(element, lanes, self.named[op.value], target)
+            self.lines.add_wrapped(depth, f"{text};", tags)
             return
         if value.parts is not None and value.parts[0] == target.text:
             _, operator, operand = value.parts
@@ -267,16 +217,19 @@ class BodyPrinter:
             self.lines.add(depth, f"{left} {right};", tags)
             return
         self.lines.add(depth, left, tags)
-        self.lines.add(depth + 1, f"{right};", tags)
+        self.lines.add_wrapped(depth + 1, f"{right};", tags)
 
     def _vector_store(
         self, element: ScalarType, lanes: int, value: Expression, target: Expression
     ) -> str:
         if element == BOOLEAN:
             # A mask's ones become the bytes 1 that stand for true in memory.
-            element = SIGNED[8]
+            element = UNSIGNED[8]
             mask = self.writer.mask(value, 8, lanes)
-            value = Expression(f"{mask.within(UNARY)} & 1")
+            self.writer.require(*vector_requirement(SIGNED[8], lanes))
+            one = self.language.splat(SIGNED[8], lanes, "1")
+            text = self.language.reinterpret(element, lanes, f"({mask.within(UNARY)} & {one})")
+            value = Expression(text)
         self.writer.require(*vector_requirement(element, lanes))
         return self.language.store_vector(element, lanes, value.text, target.text)
 
@@ -364,10 +317,11 @@ class BodyPrinter:
         mask_bits = 0
         precedence = PRIMARY
         if isinstance(op, affine.VectorLoadOp):
-            in_memory = SIGNED[8] if element == BOOLEAN else element
+            in_memory = UNSIGNED[8] if element == BOOLEAN else element
             self.writer.require(*vector_requirement(in_memory, lanes))
             text = self.language.load_vector(in_memory, lanes, place.text)
             if element == BOOLEAN:
+                self.writer.require(*vector_requirement(SIGNED[8], lanes))
                 text = f"{text} != {self.language.splat(in_memory, lanes, '0')}"
                 mask_bits, precedence = 8, EQUALITY
         elif element == BOOLEAN:
@@ -408,7 +362,7 @@ class BodyPrinter:
         if value in self.pending:
             return self.pending.pop(value)
         owner = value.owner
-        assert isinstance(owner, Operation) and _is_constant(owner), f"{value} is not yet printed"
+        assert isinstance(owner, Operation) and is_constant(owner), f"{value} is not yet printed"
         return self.writer.write(owner, [self._value(operand) for operand in owner.operands])
 
     def _sum(self, form: Sum) -> Expression:
@@ -432,44 +386,3 @@ class BodyPrinter:
             precedence = min(precedence, UNARY)
         reads = frozenset().union(*(e.reads for e in used))
         return Expression(text, precedence, reads, tuple(t for e in used for t in e.tags))
-
-
-def _bounds(loop: affine.ForOp) -> tuple[Sum, Sum]:
-    bounds: list[Sum] = []
-    for bound_map, operands in (
-        (loop.lowerBoundMap, loop.lowerBoundOperands),
-        (loop.upperBoundMap, loop.upperBoundOperands),
-    ):
-        results = bound_map.data.results
-        if len(results) != 1:
-            raise UnsupportedError(
-                f"loop {name_of(loop)} has a bound that is a minimum or maximum",
-                hint="cut the loop so that its bounds are single expressions",
-            )
-        bounds.append(sum_of_expression(results[0], list(operands)))
-    return bounds[0], bounds[1]
-
-
-def _subscript_values(operation: Load | Store) -> list[SSAValue]:
-    """Each value as often as the printed subscripts mention it."""
-    forms = subscripts(operation)
-    buffer = operation.memref
-    if isinstance(buffer.owner, Operation):  # a register array: one bracket per dimension
-        return [v for form in forms for v in form.values()]
-    assert isinstance(buffer.type, MemRefType)
-    return list(flat_subscript(forms, buffer.type).values())
-
-
-def _operand_values(value: SSAValue) -> list[SSAValue]:
-    return list(sum_of(value).values()) if isinstance(value.type, IndexType) else [value]
-
-
-def _is_constant(operation: Operation) -> bool:
-    """Constants, and constants repeated in a vector: written at every use."""
-    if isinstance(operation, vector.BroadcastOp):
-        source = operation.source.owner
-        return isinstance(source, arith.ConstantOp)
-    return isinstance(operation, arith.ConstantOp)
-
-
-__all__ = ["INDEX", "BodyPrinter", "Uses", "find_uses", "mentioned_values"]

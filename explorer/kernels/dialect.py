@@ -22,9 +22,7 @@ class CompareLanesOp(arith.CmpfOp):
 
     name = "loop.compare"
     predicate = prop_def(IntegerAttr)
-    fastmath = prop_def(
-        arith.FastMathFlagsAttr, default_value=arith.FastMathFlagsAttr("none")
-    )
+    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=arith.FastMathFlagsAttr("none"))
     lhs = operand_def(VectorType)
     rhs = operand_def(VectorType)
     result = result_def(VectorType)

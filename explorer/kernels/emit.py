@@ -132,7 +132,7 @@ def _add_driver(
             note = f"  // {comment_text(launch.operation)}" + (f": {sources}" if sources else "")
             lines.add(1, f"{{{row}, {number}}},{note}", (launch.operation,))
         first_offset += len(launch.arguments)
-    lines.add(1, "{NULL, NULL, 0, 0, -1}")
+    lines.add(1, "{NULL, offsets, 0, 0, -1}")
     lines.add(0, "};")
     lines.add(0, "")
     _add_text(lines, driver_text("run"))

@@ -24,6 +24,27 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.kernels.language import Language, Requirement, vector_requirement
+from explorer.kernels.operators import (
+    ADDITIVE,
+    BINARY,
+    BITWISE,
+    BOOLEAN_BINARY,
+    CONDITIONAL,
+    CONVERSIONS,
+    EQUALITY,
+    EXTREMA,
+    FIRST_UNSIGNED_COMPARISON,
+    FLOAT_COMPARISONS,
+    INTEGER_COMPARISONS,
+    MATH_FUNCTIONS,
+    MULTIPLICATIVE,
+    PRELUDE_FUNCTIONS,
+    PRIMARY,
+    REDUCTIONS,
+    RELATIONAL,
+    UNARY,
+    UNSIGNED_OPERATIONS,
+)
 from explorer.kernels.scalar_types import (
     BOOLEAN,
     FLOAT,
@@ -33,10 +54,6 @@ from explorer.kernels.scalar_types import (
     ScalarType,
     lane_count,
     scalar_type,
-)
-
-PRIMARY, UNARY, MULTIPLICATIVE, ADDITIVE, SHIFT, RELATIONAL, EQUALITY, BITWISE, CONDITIONAL = range(
-    9
 )
 
 
@@ -61,116 +78,6 @@ class Expression:
     def within(self, precedence: int) -> str:
         """The text, in parentheses unless it binds at least as tightly as `precedence`."""
         return self.text if self.precedence <= precedence else f"({self.text})"
-
-
-BINARY: dict[type[Operation], tuple[str, int]] = {
-    arith.AddfOp: ("+", ADDITIVE),
-    arith.AddiOp: ("+", ADDITIVE),
-    arith.SubfOp: ("-", ADDITIVE),
-    arith.SubiOp: ("-", ADDITIVE),
-    arith.MulfOp: ("*", MULTIPLICATIVE),
-    arith.MuliOp: ("*", MULTIPLICATIVE),
-    arith.DivfOp: ("/", MULTIPLICATIVE),
-    arith.DivSIOp: ("/", MULTIPLICATIVE),
-    arith.DivUIOp: ("/", MULTIPLICATIVE),
-    arith.RemSIOp: ("%", MULTIPLICATIVE),
-    arith.RemUIOp: ("%", MULTIPLICATIVE),
-    arith.AndIOp: ("&", BITWISE),
-    arith.OrIOp: ("|", BITWISE),
-    arith.XOrIOp: ("^", BITWISE),
-    arith.ShLIOp: ("<<", SHIFT),
-    arith.ShRSIOp: (">>", SHIFT),
-    arith.ShRUIOp: (">>", SHIFT),
-}
-UNSIGNED_OPERATIONS = (arith.DivUIOp, arith.RemUIOp, arith.ShRUIOp)
-BOOLEAN_BINARY: dict[type[Operation], str] = {
-    arith.AddiOp: "^",
-    arith.SubiOp: "^",
-    arith.XOrIOp: "^",
-    arith.MuliOp: "&",
-    arith.AndIOp: "&",
-    arith.MinSIOp: "&",
-    arith.MinUIOp: "&",
-    arith.OrIOp: "|",
-    arith.MaxSIOp: "|",
-    arith.MaxUIOp: "|",
-}
-EXTREMA: dict[type[Operation], str] = {
-    arith.MaximumfOp: "maximum",
-    arith.MaxSIOp: "maximum",
-    arith.MaxUIOp: "maximum",
-    arith.MinimumfOp: "minimum",
-    arith.MinSIOp: "minimum",
-    arith.MinUIOp: "minimum",
-}
-PRELUDE_FUNCTIONS: dict[type[Operation], str] = {
-    arith.FloorDivSIOp: "floor_divide",
-    math.IPowIOp: "power",
-    math.AbsIOp: "absolute",
-}
-MATH_FUNCTIONS: dict[type[Operation], str] = {
-    math.AbsFOp: "fabs",
-    math.AcosOp: "acos",
-    math.AcoshOp: "acosh",
-    math.AsinOp: "asin",
-    math.AsinhOp: "asinh",
-    math.Atan2Op: "atan2",
-    math.AtanOp: "atan",
-    math.AtanhOp: "atanh",
-    math.CbrtOp: "cbrt",
-    math.CeilOp: "ceil",
-    math.CopySignOp: "copysign",
-    math.CosOp: "cos",
-    math.CoshOp: "cosh",
-    math.ErfOp: "erf",
-    math.Exp2Op: "exp2",
-    math.ExpM1Op: "expm1",
-    math.ExpOp: "exp",
-    math.FloorOp: "floor",
-    math.Log10Op: "log10",
-    math.Log1pOp: "log1p",
-    math.Log2Op: "log2",
-    math.LogOp: "log",
-    math.PowFOp: "pow",
-    math.RoundEvenOp: "rint",  # to even in the default rounding mode
-    math.RoundOp: "round",
-    math.SinOp: "sin",
-    math.SinhOp: "sinh",
-    math.SqrtOp: "sqrt",
-    math.TanOp: "tan",
-    math.TanhOp: "tanh",
-    math.TruncOp: "trunc",
-    arith.MaxnumfOp: "fmax",
-    arith.MinnumfOp: "fmin",
-}
-INTEGER_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
-FIRST_UNSIGNED_COMPARISON = 6
-# cmpf's predicates from 1 on: (symbol, whether the comparison is negated).
-FLOAT_COMPARISONS: dict[int, tuple[str, bool]] = {
-    1: ("==", False),
-    2: (">", False),
-    3: (">=", False),
-    4: ("<", False),
-    5: ("<=", False),
-    9: ("<=", True),
-    10: ("<", True),
-    11: (">=", True),
-    12: (">", True),
-    13: ("!=", False),
-}
-REDUCTIONS: dict[str, tuple[str, str]] = {
-    "add": ("reduce_add", "+"),
-    "mul": ("reduce_multiply", "*"),
-    "and": ("reduce_and", "&"),
-    "or": ("reduce_or", "|"),
-    "xor": ("reduce_xor", "^"),
-    "maximumf": ("reduce_maximum", "maximum"),
-    "maxsi": ("reduce_maximum", "maximum"),
-    "maxui": ("reduce_maximum", "maximum"),
-    "minimumf": ("reduce_minimum", "minimum"),
-    "minsi": ("reduce_minimum", "minimum"),
-    "minui": ("reduce_minimum", "minimum"),
-}
 
 
 class ExpressionWriter:
@@ -326,6 +233,7 @@ class ExpressionWriter:
                 value = op.value.value.data
             case DenseIntOrFPElementsAttr() if op.value.is_splat():
                 value = op.value.get_values()[0]
+                assert not isinstance(value, tuple)  # complex numbers have no form
             case _:
                 raise UnsupportedError(
                     f"constant {op.value} has no form in generated code",
@@ -447,11 +355,9 @@ class ExpressionWriter:
                 raise UnsupportedError(f"arith.bitcast from {source.name} to {element.name}")
             return Expression(self._reinterpret(element, lanes, operand.text), UNARY)
         if element == BOOLEAN:
-            test = Expression(f"{operand.within(UNARY)} & 1", BITWISE)
-            zero = self._splat_text(source, lanes, "0")
-            return Expression(
-                f"({test.text}) != {zero}", EQUALITY, mask_bits=source.bits if lanes else 0
-            )
+            one, zero = (self._splat_text(source, lanes, number) for number in "10")
+            text = f"({operand.within(UNARY)} & {one}) != {zero}"
+            return Expression(text, EQUALITY, mask_bits=source.bits if lanes else 0)
         if source == BOOLEAN and lanes:
             return self._from_mask(element, lanes, operand)
         if isinstance(op, arith.ExtUIOp | arith.UIToFPOp) and source.kind == "signed":
@@ -494,25 +400,11 @@ class ExpressionWriter:
             one, zero = (self.language.splat(element, lanes, f"{n}") for n in (1, 0))
             self.require(Requirement("select", element.name, lanes))
             return Expression(self.language.select(element, lanes, converted.text, one, zero))
-        text = f"{converted.within(UNARY)} & 1"
+        one = self.language.splat(SIGNED[element.bits], lanes, "1")
+        text = f"{converted.within(UNARY)} & {one}"
         if element.kind == "unsigned":
             return Expression(self._reinterpret(element, lanes, text), UNARY)
         return Expression(text, BITWISE)
-
-
-CONVERSIONS = (
-    arith.SIToFPOp,
-    arith.UIToFPOp,
-    arith.FPToSIOp,
-    arith.FPToUIOp,
-    arith.ExtFOp,
-    arith.TruncFOp,
-    arith.TruncIOp,
-    arith.ExtSIOp,
-    arith.ExtUIOp,
-    arith.BitcastOp,
-    arith.IndexCastOp,
-)
 
 
 def _unsigned(element: ScalarType) -> ScalarType:

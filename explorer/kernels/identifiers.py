@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 
-
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 

@@ -13,8 +13,11 @@ the others start with their stage (`init_o`, `epilogue_o`). Every operation carr
 
 from __future__ import annotations
 
-from xdsl.dialects import affine, func, linalg
+from collections.abc import Sequence
+
+from xdsl.dialects import affine, func
 from xdsl.dialects.builtin import AffineMapAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.compute import statement_dimensions
@@ -34,13 +37,13 @@ def lower_to_loops(function: func.FuncOp) -> func.FuncOp:
     lowered = function.clone()
     kernel = lowered.sym_name.data
     block = lowered.body.block
-    statements = [op for op in block.ops if isinstance(op, linalg.GenericOp | affine.ForOp)]
+    statements = [op for op in block.ops if isinstance(op, GenericOp | affine.ForOp)]
     tag_statements(statements, kernel)
     stages = [stage_of(statement) for statement in statements]
     plain = "main" if "main" in stages else next(iter(stages), "")
     for statement, stage in zip(statements, stages, strict=True):
         prefix = "" if stage == plain else f"{stage}_"
-        if isinstance(statement, linalg.GenericOp):
+        if isinstance(statement, GenericOp):
             block.insert_op_before(_lower_generic(statement, prefix), statement)
             block.erase_op(statement)
         else:
@@ -48,7 +51,7 @@ def lower_to_loops(function: func.FuncOp) -> func.FuncOp:
     return lowered
 
 
-def tag_statements(statements: list[Operation], kernel: str) -> None:
+def tag_statements(statements: Sequence[Operation], kernel: str) -> None:
     """Gives statements without a location the tag "kernel/stage", with a number from 2 on."""
     counts: dict[str, int] = {}
     for statement in statements:
@@ -63,7 +66,7 @@ def tag_statements(statements: list[Operation], kernel: str) -> None:
             op.location = statement.location
 
 
-def _lower_generic(statement: linalg.GenericOp, prefix: str) -> affine.ForOp:
+def _lower_generic(statement: GenericOp, prefix: str) -> affine.ForOp:
     loops = [
         new_loop(d.extent, prefix + d.name, statement) for d in statement_dimensions(statement)
     ]
@@ -80,7 +83,7 @@ def _lower_generic(statement: linalg.GenericOp, prefix: str) -> affine.ForOp:
         operations.append(load)
         values[argument] = load.result
     for op in statement.body.block.ops:
-        if isinstance(op, linalg.YieldOp):
+        if isinstance(op, YieldOp):
             value = values.get(op.operands[0], op.operands[0])
             operations.append(affine.StoreOp(value, buffers[-1], *_operands(maps[-1], indices)))
         else:

@@ -43,6 +43,10 @@ from explorer.ir.compute import make_loop
 AffineAccess = affine.LoadOp | affine.StoreOp | affine.VectorLoadOp | affine.VectorStoreOp
 Access = AffineAccess | memref.LoadOp | memref.StoreOp
 
+# The same as tuples: isinstance is several times faster with them.
+STORES = (affine.StoreOp, affine.VectorStoreOp, memref.StoreOp)
+ACCESSES = (affine.LoadOp, affine.VectorLoadOp, memref.LoadOp, *STORES)
+
 
 class ScheduleError(ExplorerError):
     """A step that would be illegal, or a choice that cannot be scheduled."""
@@ -108,6 +112,18 @@ class LinearForm:
 
 def index_form(loop: affine.ForOp) -> LinearForm:
     return LinearForm({index_of(loop): 1})
+
+
+def shape_of(buffer: SSAValue) -> tuple[int, ...]:
+    """Extents of a memref value."""
+    assert isinstance(buffer.type, MemRefType)
+    return buffer.type.get_shape()
+
+
+def element_name(buffer: SSAValue) -> str:
+    """Element type of a memref value as MLIR writes it: f32, i64 ..."""
+    assert isinstance(buffer.type, MemRefType)
+    return str(buffer.type.element_type)
 
 
 # -- loops -----------------------------------------------------------------------------------
@@ -224,22 +240,18 @@ def precedes(first: Operation, second: Operation) -> bool:
 # -- accesses --------------------------------------------------------------------------------
 
 
-def is_access(operation: Operation) -> bool:
-    return isinstance(operation, Access)
-
-
 def is_store(operation: Operation) -> bool:
-    return isinstance(operation, affine.StoreOp | affine.VectorStoreOp | memref.StoreOp)
+    return isinstance(operation, STORES)
 
 
 def accesses_in(root: Operation) -> list[Access]:
-    return [op for op in root.walk() if isinstance(op, Access)]
+    return [op for op in root.walk() if isinstance(op, ACCESSES)]
 
 
 def accesses_of(buffer: SSAValue) -> list[Access]:
     """All accesses of a buffer, in no particular order."""
     users = [use.operation for use in buffer.uses]
-    return [op for op in users if isinstance(op, Access) and op.memref is buffer]
+    return [op for op in users if isinstance(op, ACCESSES) and op.memref is buffer]
 
 
 def access_width(access: Access) -> int:

@@ -15,20 +15,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import affine, func, memref
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
-from explorer.kernels.bodies import BodyPrinter, Store, find_uses
-from explorer.kernels.expressions import Expression, ExpressionWriter
+from explorer.kernels.bodies import BodyPrinter
+from explorer.kernels.expressions import ExpressionWriter
 from explorer.kernels.identifiers import Names, comment_text, identifier
 from explorer.kernels.language import Language, Requirement
-from explorer.kernels.nest import body_of, bounds_of, extent_of, name_of
+from explorer.kernels.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.phases import Phase, PhaseNest, phases
 from explorer.kernels.scalar_types import DOUBLE, HALF, ScalarType, scalar_type
 from explorer.kernels.source_lines import SourceLines, tags_of, tags_within
+from explorer.kernels.uses import Store, find_uses
 from explorer.results.kernels import PhaseRecord
 from explorer.results.source import SourceText
 
@@ -161,7 +163,7 @@ class KernelPrinter(ABC):
         self.line(0, title)
         self.begin_phase(function, self.parameters)
         self.names.open_block()
-        buffers = {value: p.name for p, value in self._values.items()}
+        buffers: dict[SSAValue, str] = {value: p.name for p, value in self._values.items()}
         body = BodyPrinter(self.language, self.writer, self.uses, self.names, self.lines, buffers)
         for array in self._arrays_of(tops):
             body.operation(array, 1)
@@ -196,20 +198,12 @@ class KernelPrinter(ABC):
         if not nest.parallel:
             body.operation(nest.operation, depth)
             return
-        divisor = nest.tasks
-        first = f"(task - {nest.first_task})" if nest.first_task else "task"
-        for loop in nest.parallel:
-            extent = extent_of(loop)
-            is_outermost = divisor == nest.tasks
-            divisor //= extent
-            text = first if divisor == 1 else f"{first} / {divisor}"
-            if not is_outermost:
-                text += f" % {extent}"
-            bounds = bounds_of(loop)
-            assert bounds is not None
-            text += f" + {bounds[0]}" if bounds[0] else ""
+        for position, loop in enumerate(nest.parallel):
             tags = tags_of(loop) or tags_within(loop)
+            text = index_of_task(nest, position)
             index = body.name_index(loop)
+            if index_of(loop) not in self.uses.counts:
+                continue  # one task, or the same work in every one
             self.lines.add(depth, f"const {self.language.index} {index} = {text};", tags)
         body.operations(body_of(nest.parallel[-1]), depth)
 
@@ -261,11 +255,24 @@ class KernelPrinter(ABC):
         return tuple(parameters)
 
 
+def index_of_task(nest: PhaseNest, position: int) -> str:
+    """The index of a nest's parallel loop, from `task`: `task / 56 % 4` or `task - 224`."""
+    extent = nest.extents[position]
+    outer, inner = prod(nest.extents[:position]), prod(nest.extents[position + 1 :])
+    text = f"task - {nest.first_task}" if nest.first_task else "task"
+    if extent == 1:
+        text = "0"
+    elif outer > 1 or inner > 1:
+        text = f"({text})" if nest.first_task else text
+        text += f" / {inner}" if inner > 1 else ""
+        text += f" % {extent}" if outer > 1 else ""
+    bounds = bounds_of(nest.parallel[position])
+    assert bounds is not None, "parallel loops have constant bounds"
+    return f"{text} + {bounds[0]}" if bounds[0] else text
+
+
 def _strings(function: func.FuncOp, attribute: str) -> list[str]:
     found = function.attributes.get(attribute)
     if not isinstance(found, ArrayAttr):
         return []
     return [item.data for item in found.data if isinstance(item, StringAttr)]
-
-
-__all__ = ["Expression", "KernelPrinter", "Parameter", "PrintedKernel"]

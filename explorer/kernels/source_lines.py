@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FusedLoc, NameLoc
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
 INDENT = "    "
 WIDTH = 100
+# A blank behind a comma, or before an operator that joins what stands on its two sides.
+BREAK = re.compile(r"(?<=,) | (?=[-+?:&|] )")
 
 
 class SourceLines:
@@ -21,6 +24,23 @@ class SourceLines:
     def add(self, depth: int, text: str, tags: Sequence[str] = ()) -> None:
         self.lines.append(INDENT * depth + text if text else "")
         self.owners.append(tuple(dict.fromkeys(tags)))
+
+    def add_wrapped(self, depth: int, text: str, tags: Sequence[str] = ()) -> None:
+        """A statement, continued on further lines (one step deeper) where it is too long.
+
+        Lines end behind a comma or before a sign, so that they read on like prose.
+        """
+        is_continued = False
+        while len(INDENT) * depth + len(text) > WIDTH:
+            room = WIDTH - len(INDENT) * depth
+            breaks = [match.start() for match in BREAK.finditer(text, 0, room + 1)]
+            if not breaks:
+                break
+            self.add(depth, text[: breaks[-1]], tags)
+            text = text[breaks[-1] + 1 :]
+            if not is_continued:
+                depth, is_continued = depth + 1, True
+        self.add(depth, text, tags)
 
     def add_list(self, depth: int, items: Sequence[str], ending: str) -> None:
         """Items separated by commas, as many on a line as fit, `ending` behind the last."""
@@ -54,7 +74,7 @@ def _location_tags(location: Attribute) -> list[str]:
     match location:
         case NameLoc():
             return [location.desc.data]
-        case FusedLoc():
-            return [tag for part in location.locations.data for tag in _location_tags(part)]
+        case FusedLoc(locations=ArrayAttr(data=parts)):
+            return [tag for part in parts for tag in _location_tags(part)]
         case _:
             return []

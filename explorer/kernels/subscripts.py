@@ -163,11 +163,12 @@ def sum_text(
 ) -> str:
     """`c * 10 + i * 2 + p + 1`: outer loops first (`rank_of` is small for them), constant last."""
 
-    def rank(entry: tuple[Term, int]) -> int:
-        term = entry[0]
+    def rank(entry: tuple[Term, int]) -> tuple[int, int]:
+        term, coefficient = entry
         if isinstance(term, Division):
-            return max((rank_of(v) for v in term.dividend.values()), default=0)
-        return rank_of(term)
+            inner = max((rank_of(v) for v in term.dividend.values()), default=0)
+            return inner, -abs(coefficient)
+        return rank_of(term), -abs(coefficient)
 
     def text(term: Term) -> str:
         if not isinstance(term, Division):

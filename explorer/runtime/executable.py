@@ -22,7 +22,8 @@ from explorer.results.program import Port, Program, Tap
 from explorer.runtime.profiles import Peaks
 
 Arrays = dict[str, np.ndarray]
-Taps = dict[tuple[str, int], np.ndarray]
+TapKey = tuple[str, int]
+Taps = dict[TapKey, np.ndarray]
 """Physical arrays (`Tap.shape`: blocked, with halo) by (operation, result)."""
 
 
@@ -40,8 +41,14 @@ class Executable(Protocol):
         """All outputs by name."""
         ...
 
-    def run_with_taps(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, Taps]:
-        """All outputs, and every tapped value as it was right after its launch."""
+    def run_with_taps(
+        self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
+    ) -> tuple[Arrays, Taps]:
+        """All outputs, and every tapped value as it was right after its launch.
+
+        `fed` replaces values in the arena once they were read (physical arrays, `Tap.shape`), so
+        that the launches that follow work on these instead.
+        """
         ...
 
     def profile(
@@ -147,6 +154,16 @@ def _check_input(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
             f"input `{port.name}`: expected {expected}, "
             f"got {got if array.dtype != dtype else array.dtype.name} of shape {array.shape}",
             hint=hint,
+        )
+    return np.ascontiguousarray(array)
+
+
+def check_fed(tap: Tap, array: np.ndarray) -> np.ndarray:
+    """A value to feed in the form of its buffer, dense in memory."""
+    if array.shape != tap.shape or array.dtype != np.dtype(tap.element_type):
+        raise InputError(
+            f"the value fed to `{tap.operation}` must be {tap.element_type} of shape {tap.shape}, "
+            f"got {array.dtype.name} of shape {array.shape}"
         )
     return np.ascontiguousarray(array)
 

@@ -77,9 +77,16 @@ class WorkerProcess:
     def process_id(self) -> int:
         return self._process.pid
 
-    def execute(self, *, repeats: int, with_taps: bool, with_times: bool) -> Execution:
+    def execute(
+        self, *, repeats: int, with_taps: bool, with_times: bool, feeds: list[int]
+    ) -> Execution:
         """Like `LoadedProgram.execute`; `time_limit_seconds` holds for every single repeat."""
-        request = {"repeats": repeats, "with_taps": with_taps, "with_times": with_times}
+        request = {
+            "repeats": repeats,
+            "with_taps": with_taps,
+            "with_times": with_times,
+            "feeds": feeds,
+        }
         return Execution(**self._ask(request, self.time_limit_seconds))
 
     def close(self) -> None:

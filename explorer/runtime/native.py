@@ -31,7 +31,9 @@ from explorer.results.program import Port, Program, Tap
 from explorer.runtime.compilers import compile_shared_library
 from explorer.runtime.executable import (
     Arrays,
+    TapKey,
     Taps,
+    check_fed,
     check_inputs,
     check_program,
     check_repeats,
@@ -93,9 +95,11 @@ class NativeProgram:
             self._execute(inputs, with_times=True)  # the times tell where a crash happened
             return self._read_outputs()
 
-    def run_with_taps(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, Taps]:
+    def run_with_taps(
+        self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
+    ) -> tuple[Arrays, Taps]:
         with self._lock:
-            self._execute(inputs, with_taps=True, with_times=True)
+            self._execute(inputs, with_taps=True, with_times=True, fed=fed or {})
             places = zip(self.program.taps, self._layout.taps, strict=True)
             taps = {(tap.operation, tap.result): self._read(tap, place) for tap, place in places}
             return self._read_outputs(), taps
@@ -160,16 +164,24 @@ class NativeProgram:
         repeats: int = 1,
         with_taps: bool = False,
         with_times: bool = False,
+        fed: Mapping[TapKey, np.ndarray] | None = None,
     ) -> Execution:
         arrays = check_inputs(self.program, inputs)
         loaded = self._load()
         for array, place in zip(arrays, self._layout.inputs, strict=True):
-            target = np.frombuffer(
-                loaded.exchange, np.uint8, place.size_bytes, place.exchange_offset
-            )
-            target[:] = array.reshape(-1).view(np.uint8)
+            self._write(loaded, place, array)
+        feeds = []
+        for number, (tap, place) in enumerate(
+            zip(self.program.taps, self._layout.taps, strict=True)
+        ):
+            array = (fed or {}).get((tap.operation, tap.result))
+            if array is not None:
+                self._write(loaded, place, check_fed(tap, array))
+                feeds.append(number)
         try:
-            return loaded.execute(repeats=repeats, with_taps=with_taps, with_times=with_times)
+            return loaded.execute(
+                repeats=repeats, with_taps=with_taps, with_times=with_times, feeds=feeds
+            )
         except RuntimeError as error:  # in this process; a worker's is a DeviceError already
             raise DeviceError(str(error), device="cpu") from error
 
@@ -195,6 +207,12 @@ class NativeProgram:
             raise DeviceError(f"cannot load the program: {error}", device="cpu") from error
         np.frombuffer(loaded.weights, np.uint8)[: self._weights.nbytes] = self._weights
         return loaded
+
+    def _write(
+        self, loaded: LoadedProgram | WorkerProcess, place: Transfer, array: np.ndarray
+    ) -> None:
+        target = np.frombuffer(loaded.exchange, np.uint8, place.size_bytes, place.exchange_offset)
+        target[:] = array.reshape(-1).view(np.uint8)
 
     def _read_outputs(self) -> Arrays:
         places = zip(self.program.outputs, self._layout.outputs, strict=True)

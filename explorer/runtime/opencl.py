@@ -35,7 +35,9 @@ from explorer.runtime.compilers import first_error_line
 from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
 from explorer.runtime.executable import (
     Arrays,
+    TapKey,
     Taps,
+    check_fed,
     check_inputs,
     check_program,
     check_repeats,
@@ -105,7 +107,9 @@ class OpenCLProgram:
             self._launch_all(self._queue)
             return self._read_outputs(self._queue)[0]
 
-    def run_with_taps(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, Taps]:
+    def run_with_taps(
+        self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
+    ) -> tuple[Arrays, Taps]:
         taps: Taps = {}
         by_step: dict[int, list[Tap]] = {}
         for tap in self.program.taps:
@@ -114,6 +118,15 @@ class OpenCLProgram:
         def read_taps(step: int) -> None:
             for tap in by_step.get(step, ()):
                 taps[_tap_key(tap)] = self._read(self._queue, tap)[0]
+                array = (fed or {}).get(_tap_key(tap))
+                if array is not None and array.nbytes:
+                    cl.enqueue_copy(
+                        self._queue,
+                        self._arena,
+                        check_fed(tap, array),
+                        dst_offset=tap.offset_bytes,
+                        is_blocking=True,
+                    )
 
         with self._using("run"):
             self._write_inputs(self._queue, inputs)

@@ -3,7 +3,8 @@
     python -I -S worker.py COMMAND_FD REPLY_FD LIFELINE_FD EXCHANGE_FD
 
 The parent writes one line of JSON (a `Layout`) and the bytes of the weights, then one line per
-request, `{"repeats": 20, "with_taps": false, "with_times": true}`; each is answered by one line.
+request, `{"repeats": 20, "with_taps": false, "with_times": true, "feeds": []}`; each is answered
+by one line.
 Arrays travel through the exchange, memory that both processes map:
 
     count of finished repeats | nanoseconds of every launch | inputs | outputs | taps
@@ -106,13 +107,18 @@ class LoadedProgram:
             NANOSECONDS,
         )
 
-    def execute(self, *, repeats: int, with_taps: bool, with_times: bool) -> Execution:
+    def execute(
+        self, *, repeats: int, with_taps: bool, with_times: bool, feeds: list[int]
+    ) -> Execution:
         """Run the program `repeats` times with the inputs that lie in the exchange.
+
+        `feeds` are numbers of taps for which another value lies in the exchange: it takes the
+        place of the value in the arena when that has been read.
 
         The inputs are copied in before every repeat, since the memory plan may reuse their
         bytes. Outputs, and taps if asked for, are those of the last repeat.
         """
-        taps = self._tap_function() if with_taps else TAP_FUNCTION()
+        taps = self._tap_function(frozenset(feeds)) if with_taps else TAP_FUNCTION()
         times = ctypes.cast(self._times, NANOSECONDS) if with_times else NANOSECONDS()
         seconds: list[float] = []
         nanoseconds: list[list[int]] = []
@@ -151,15 +157,27 @@ class LoadedProgram:
                 times[index] = times[index - 1] if index else 0
         return times
 
-    def _tap_function(self) -> Any:  # ctypes function objects have no type that can be named
-        by_step: dict[int, list[Transfer]] = {}
-        for tap in self.layout.taps:
-            by_step.setdefault(tap.step, []).append(tap)
+    def _tap_function(self, feeds: frozenset[int]) -> Any:  # ctypes functions have no named type
+        read: dict[int, list[Transfer]] = {}
+        swapped: dict[int, list[Transfer]] = {}
+        for number, tap in enumerate(self.layout.taps):
+            chosen = swapped if number in feeds else read
+            chosen.setdefault(tap.step, []).append(tap)
 
         def copy_taps(step: int, _context: int | None) -> None:
-            self._copy_out(by_step.get(step, ()))
+            self._copy_out(read.get(step, ()))
+            for tap in swapped.get(step, ()):
+                self._swap(tap)
 
         return TAP_FUNCTION(copy_taps)
+
+    def _swap(self, transfer: Transfer) -> None:
+        """Exchange the contents of arena and exchange."""
+        fed = ctypes.string_at(
+            self._exchange_address + transfer.exchange_offset, transfer.size_bytes
+        )
+        self._copy_out((transfer,))
+        ctypes.memmove(self._arena_address + transfer.arena_offset, fed, transfer.size_bytes)
 
     def _copy_in(self, transfers: tuple[Transfer, ...]) -> None:
         for transfer in transfers:

@@ -80,7 +80,11 @@ def layout_graph(
     node_sizes = {node: (sizes or {}).get(node, (NODE_WIDTH, NODE_HEIGHT)) for node in nodes}
     _check(nodes, edges, node_sizes)
     ordered = list(dict.fromkeys(n for n in (*(order_hint or ()), *nodes) if n in node_sizes))
-    distinct = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
+    order = {node: index for index, node in enumerate(ordered)}
+    distinct = sorted(
+        {edge for edge in edges if edge[0] != edge[1]},
+        key=lambda edge: (order[edge[0]], order[edge[1]]),
+    )
     drawings = [
         _draw(members, inner, node_sizes) for members, inner in _components(ordered, distinct)
     ]

@@ -43,7 +43,8 @@ const chunks = new Map(Object.entries(payload.chunks));
 render({{
   model: {{
     get: (name) => (name === "head" ? payload.head : null),
-    chunk: (key) => chunks.has(key) ? chunks.get(key) : Promise.reject(new Error(`no ${{key}} in this page`)),
+    chunk: (key) => chunks.has(key) ? chunks.get(key)
+      : Promise.reject(new Error(`this page has no ${{key}}`)),
   }},
   el: document.getElementById("explorer"),
 }});
@@ -56,7 +57,10 @@ render({{
 def export_page(trace: Trace, against: Trace | None = None) -> str:
     """A whole page; `against` is another compilation to compare with."""
     payload = trace_payload(trace, against)
-    data = {"head": payload.head, "chunks": {key: payload.chunk(key) for key in payload.keys()}}
+    data = {
+        "head": payload.head,
+        "chunks": {key: payload.chunk(key) for key in payload.chunk_keys()},
+    }
     title = f"{trace.model.name} on {trace.target}"
     return _PAGE.format(
         policy=CONTENT_POLICY,

@@ -64,7 +64,7 @@ class TracePayload:
     head: Json
     makers: Mapping[str, Callable[[], Json]]
 
-    def keys(self) -> list[str]:
+    def chunk_keys(self) -> list[str]:
         return list(self.makers)
 
     def chunk(self, key: str) -> Json:
@@ -74,7 +74,7 @@ class TracePayload:
             UnknownChunk: when there is none of that key.
         """
         if key not in self.makers:
-            raise UnknownChunk(key, self.keys())
+            raise UnknownChunk(key, self.chunk_keys())
         return self.makers[key]()
 
 

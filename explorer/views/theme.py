@@ -135,7 +135,7 @@ def text_on(ground: str) -> str:
 
 def tone_of(hue: str, surface: Surface) -> Tone:
     """The tint, outline and text colour of a hue on a surface, each with enough contrast."""
-    fill = mix(surface.background, hue, 0.15 if surface.name == "light" else 0.26)
+    fill = mix(surface.background, hue, 0.15 if surface.name == "light" else 0.18)
     toward = surface.text
     edge = _until_readable(hue, toward, (surface.background,), SHAPE_CONTRAST)
     grounds = (surface.background, surface.raised, fill)

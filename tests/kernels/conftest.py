@@ -21,7 +21,7 @@ FLAGS = (
     "-O2 -march=native -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno "
     "-fno-trapping-math -fno-signed-zeros -fno-tree-vectorize -std=gnu11 -shared -fPIC -pthread "
     "-Wall -Wno-unused-function -Werror"
-).split()
+)
 ALIGNMENT = 64
 
 Arrays = Mapping[str, np.ndarray]
@@ -37,7 +37,7 @@ def compile_c(tmp_path: Path) -> CompileC:
         source = tmp_path / f"program{len(list(tmp_path.iterdir()))}.c"
         source.write_text(text)
         library = source.with_suffix(".so")
-        command = ["gcc", *FLAGS, *flags, str(source), "-o", str(library), "-lm"]
+        command = ["gcc", *FLAGS.split(), *flags, str(source), "-o", str(library), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return ctypes.CDLL(str(library))
@@ -135,9 +135,7 @@ def place(
             memory[space].extend(bytes(-len(memory[space]) % ALIGNMENT))
             offset = len(memory[space])
             memory[space].extend(np.ascontiguousarray(array).tobytes())
-        arguments.append(
-            Argument(parameter.argument, space, offset, array.nbytes, parameter.role)
-        )
+        arguments.append(Argument(parameter.argument, space, offset, array.nbytes, parameter.role))
     return Launch(operation, printed.name, tuple(arguments), ())
 
 

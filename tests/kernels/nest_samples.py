@@ -14,10 +14,17 @@ from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
 from explorer.results.program import Argument, Launch
 
-FLAGS = (
-    "-O1 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math -std=gnu11 "
-    "-shared -fPIC -pthread"
-).split()
+FLAGS = [
+    "-O1",
+    "-march=native",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-std=gnu11",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+]
 CANARY = 77.0
 
 

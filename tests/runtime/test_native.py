@@ -389,12 +389,15 @@ if sys.argv[2] == "hang":
 
 
 @pytest.mark.parametrize("ending", ["exit", "hang"])
-def test_no_worker_outlives_its_caller(ending):
-    """Whether the caller ends without closing, or is killed while a kernel runs endlessly."""
+def test_no_worker_outlives_its_caller(ending, tmp_path):
+    """Whether the caller ends without closing, or is killed while a kernel runs endlessly.
+
+    A killed caller cannot remove its build; it stays in the test's own folder.
+    """
     with subprocess.Popen(
         [sys.executable, "-c", CALLER, str(Path(__file__).parent), ending],
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
     ) as caller:
         assert caller.stdout is not None
         worker = int(caller.stdout.readline())
@@ -402,6 +405,7 @@ def test_no_worker_outlives_its_caller(ending):
             assert is_running(worker)
             caller.kill()
     wait_until_gone(worker)
+    assert (len(list(tmp_path.iterdir())) == 0) == (ending == "exit")
 
 
 def is_running(process: int) -> bool:

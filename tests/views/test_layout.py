@@ -133,8 +133,8 @@ def test_a_chain_is_a_straight_line() -> None:
 
 
 def test_the_spine_stays_straight_beside_weights_and_a_shortcut() -> None:
-    edges = "x>c1 w1>c1 c1>c2 w2>c2 c2>c3 w3>c3 c3>add c1>add add>y".split()
-    nodes = "x w1 c1 w2 c2 w3 c3 add y".split()
+    edges = ["x>c1", "w1>c1", "c1>c2", "w2>c2", "c2>c3", "w3>c3", "c3>add", "c1>add", "add>y"]
+    nodes = ["x", "w1", "c1", "w2", "c2", "w3", "c3", "add", "y"]
     layout = layout_graph(nodes, [(a, b) for a, b in (edge.split(">") for edge in edges)])
     columns = {layout.positions[name][0] for name in ("x", "c1", "c2", "c3", "add", "y")}
     assert len(columns) == 1

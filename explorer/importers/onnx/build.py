@@ -9,7 +9,7 @@ origins are given at the end of the node, when it is clear which operations make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -25,8 +25,15 @@ from explorer.ir.origins import location_of
 from explorer.ir.top.data import WeightOp, weight_type
 from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
 from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import ConcatOp, ExpandOp, ReshapeOp, SliceOp, TransposeOp
 from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.movement import (
+    TO_THE_END,
+    ConcatOp,
+    ExpandOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import (
     Dim,
@@ -35,7 +42,9 @@ from explorer.ir.types import (
     element_type_of,
     is_static,
     numpy_dtype,
+    shape_of,
     static_shape,
+    tensor_type,
 )
 from explorer.ir.weights import Weights
 
@@ -73,16 +82,23 @@ class Build:
         self,
         kind: type[AnyTopOperation],
         operands: Sequence[Operand],
+        /,
         **properties: PropertyValue | Attribute | None,
     ) -> AnyTopOperation:
         """Appends an operation with inferred result types."""
         op = kind.make(operands, **properties)  # pyright: ignore[reportArgumentType]
+        shape = self.knowledge.result_shape(op)
+        if shape is not None:
+            types = [tensor_type(element_type_of(op.results[0]), shape)]
+            op.erase()
+            op = kind.make(operands, types, **properties)  # pyright: ignore[reportArgumentType]
         return self.append(op)
 
     def value(
         self,
         kind: type[TopOperation],
         operands: Sequence[Operand],
+        /,
         **properties: PropertyValue | Attribute | None,
     ) -> SSAValue:
         """Appends an operation and returns its only result."""
@@ -112,7 +128,7 @@ class Build:
 
     # -- questions -------------------------------------------------------------------------------
     def shape(self, value: SSAValue) -> Shape:
-        return self.knowledge.shape(value)
+        return shape_of(value)
 
     def rank(self, value: SSAValue) -> int:
         return len(self.shape(value))
@@ -154,6 +170,10 @@ class Build:
         """Contents of a weight of the model; None for anything that is computed."""
         is_weight = value is not None and isinstance(value.owner, WeightOp)
         return self.knowledge.array(value) if is_weight else None
+
+    def name_of(self, value: SSAValue) -> str:
+        """Name of a weight of the model; the node's for anything that is computed."""
+        return value.owner.weight.data if isinstance(value.owner, WeightOp) else self.source
 
     def known(self, value: SSAValue | None, purpose: str) -> np.ndarray:
         """Contents that must be known while importing; they may be computed from shapes."""
@@ -198,17 +218,21 @@ class Build:
         """Slices of an axis at constant positions."""
         return self.value(GatherOp, [x, self.weight(indices.astype(np.int64))], axis=axis)
 
-    def slice(self, x: SSAValue, axis: int, start: int, stop: int, step: int = 1) -> SSAValue:
-        """Elements of one axis; bounds as in Python's `range`, already inside the axis."""
-        rank = self.rank(x)
+    def slice(self, x: SSAValue, axis: int, start: int, stop: int) -> SSAValue:
+        """Elements of one axis, bounds as in Python's slices."""
+        return self.slices(x, {axis: (start, stop, 1)})
+
+    def slices(self, x: SSAValue, bounds: Mapping[int, tuple[int, int, int]]) -> SSAValue:
+        """Elements of some axes; (start, stop, step) as `top.slice` has them."""
+        everything = (0, TO_THE_END, 1)
+        chosen = [bounds.get(axis, everything) for axis in range(self.rank(x))]
         return self.value(
             SliceOp,
             [x, None, None, None],
-            starts=[start],
-            stops=[stop],
-            steps=[step],
-            axes=[axis],
-        ) if rank else x
+            starts=[start for start, _, _ in chosen],
+            stops=[stop for _, stop, _ in chosen],
+            steps=[step for _, _, step in chosen],
+        )
 
     # -- shapes ------------------------------------------------------------------------------------
     def all_sizes(self, value: SSAValue) -> list[Size]:
@@ -216,20 +240,21 @@ class Build:
 
     def reshape(self, x: SSAValue, sizes: Sequence[Size]) -> SSAValue:
         """x in another shape. At most one size may be -1; unknown ones are computed."""
-        return self.value(ReshapeOp, **self._target([x], sizes, can_infer=True))
+        return self._shaped(ReshapeOp, x, sizes, can_infer=True)
 
     def expand(self, x: SSAValue, sizes: Sequence[Size]) -> SSAValue:
         """x repeated along axes of size 1 (and new leading ones) to a shape."""
-        return self.value(ExpandOp, **self._target([x], sizes, can_infer=False))
+        return self._shaped(ExpandOp, x, sizes, can_infer=False)
 
-    def _target(self, operands: list[Operand], sizes: Sequence[Size], can_infer: bool) -> dict:
-        """Operands and properties for a shape: a property where it can be said in numbers."""
+    def _shaped(
+        self, kind: type[TopOperation], x: SSAValue, sizes: Sequence[Size], can_infer: bool
+    ) -> SSAValue:
+        """The shape is a property where it can be said in numbers, else an operand."""
         found = [self._resolved(s) for s in sizes]
-        open_axes = [i for i, s in enumerate(found) if not isinstance(s, int) or s == -1]
         numbers = [s if isinstance(s, int) else -1 for s in found]
-        if not open_axes or (can_infer and len(open_axes) == 1):
-            return dict(operands=[*operands, None], shape=numbers)
-        return dict(operands=[*operands, self.shape_vector(sizes)])
+        if numbers.count(-1) <= (1 if can_infer else 0):
+            return self.value(kind, [x, None], shape=numbers)
+        return self.value(kind, [x, self.shape_vector(sizes)])
 
     def _resolved(self, size: Size) -> Dim:
         return self.shape(size.value)[size.axis] if isinstance(size, Axis) else size

@@ -168,16 +168,17 @@ class _Import:
             raise ModelError(
                 f"{node.operator} does not fit its operands: {error}",
                 node=node.name,
-                hint="the file is damaged, or was exported for another operator version",
+                hint="check the sizes given to symbolic dimensions; else the file is damaged",
             ) from error
         self._finish(node, results)
 
-    def _finish(self, node: Node, results: Sequence[SSAValue]) -> None:
-        for name, value in zip(node.results, results, strict=False):
-            if name:
+    def _finish(self, node: Node, results: Sequence[SSAValue | None]) -> None:
+        for index, name in enumerate(node.results):
+            value = results[index] if index < len(results) else None
+            if value is None:
+                self.missing[name] = f"result {index} ({name!r}) of {node.name} ({node.operator})"
+            elif name:
                 self.scope.values[name] = value
-        for index, name in enumerate(node.results[len(results) :], len(results)):
-            self.missing[name] = f"result {index} ({name!r}) of {node.name} ({node.operator})"
         created = set(self.build.created)
         for op in self.build.created:
             is_final = any(r in results for r in op.results)
@@ -253,7 +254,7 @@ class _Import:
         return block, results
 
     # -- one node ----------------------------------------------------------------------------------
-    def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[SSAValue]:
+    def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[SSAValue | None]:
         converter = find_converter(node.operator, node.domain, node.opset)
         if converter is not None:
             results = converter.convert(node, self.build)
@@ -263,7 +264,7 @@ class _Import:
             raise Unsupported("no conversion is known")
         return self._inline(node, body, depth)
 
-    def _inline(self, node: Node, body: FunctionProto, depth: int) -> list[SSAValue]:
+    def _inline(self, node: Node, body: FunctionProto, depth: int) -> list[SSAValue | None]:
         """ONNX's own definition of an operator by other operators."""
         values: dict[str, SSAValue | None] = {"": None}
         values |= dict(zip(body.input, (*node.operands, *[None] * len(body.input)), strict=False))
@@ -278,11 +279,7 @@ class _Import:
                 raise Unsupported(f"its definition uses {inner.operator}: {reason}")
             results = self._convert(inner, proto, depth + 1)
             values |= dict(zip(proto.output, results, strict=False))
-        results = [values.get(name) for name in body.output]
-        made = [r for r in results if r is not None]
-        if len(made) != len(results):
-            raise Unsupported("its definition has results that are not supported")
-        return made
+        return [values.get(name) for name in body.output]
 
 
 def _make_node(

@@ -17,6 +17,8 @@ from explorer.importers.onnx import (
     elementwise,
     movement,
     nn,
+    normalization,
+    pooling,
     quantization,
     recurrent,
     reduction,
@@ -28,6 +30,8 @@ from explorer.importers.onnx.nodes import Converter
 _FAMILIES = (
     elementwise,
     nn,
+    normalization,
+    pooling,
     reduction,
     movement,
     resize,

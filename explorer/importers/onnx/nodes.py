@@ -5,7 +5,7 @@
         return build.unary(node.operator.lower(), node.operand(0))
 
 A converter names its operators, their domain and the opsets that it is right for. It returns the
-values of the node's results, in order; results beyond those are not supported. It raises
+values of the node's results, in order; results beyond those, or None, are not supported. It raises
 `Unsupported` with the reason where the node asks for something that cannot be expressed.
 """
 
@@ -110,7 +110,8 @@ class Node:
         return value
 
 
-Convert = Callable[[Node, "Build"], SSAValue | Sequence[SSAValue]]
+Convert = Callable[[Node, "Build"], SSAValue | Sequence[SSAValue | None]]
+"""None stands for a result that is not supported (nobody may use it)."""
 
 
 @dataclass(frozen=True)
@@ -142,4 +143,4 @@ def attribute_value(attribute: onnx.AttributeProto) -> AttributeValue:
         return value.decode("utf-8", "replace")
     if isinstance(value, int | float | str | TensorProto | GraphProto):
         return value
-    return tuple(value)
+    return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)

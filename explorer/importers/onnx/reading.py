@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None)
     inputs = [i for i in graph.input if i.name not in weights]
     known = set(weights) | {i.name for i in inputs} | {""}
     known |= {t.values.name for t in graph.sparse_initializer}
-    _check_graph(graph, known)
+    _order_nodes(graph, known)
     return SourceModel(
         name=name,
         format="onnx",
@@ -151,33 +151,85 @@ def _name_nodes(graph: GraphProto, prefix: str, taken: Counter[str]) -> None:
             _name_nodes(inner, f"{node.name}/", taken)
 
 
-def _check_graph(graph: GraphProto, known: set[str]) -> None:
-    """ModelError unless every tensor is made exactly once, and before it is used."""
-    made = set(known)
-    for node in graph.node:
-        for name in node.input:
-            if name not in made:
-                raise ModelError(
-                    f"no node before {node.name} ({node.op_type}) makes its operand {name!r}",
-                    node=node.name,
-                    hint="the file is cut off, has a cycle, or its nodes are out of order",
-                )
-        for inner in subgraphs(node):
-            names = {t.name for t in inner.initializer} | {i.name for i in inner.input}
-            _check_graph(inner, made | names)
+def _order_nodes(graph: GraphProto, known: Set[str]) -> None:
+    """Puts nodes behind what they use; others keep their order.
+
+    ONNX demands this order of a file, but exporters are careless and runtimes forgive it.
+    ModelError unless every tensor is made, and made once, and nothing depends on itself.
+    """
+    makers: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
         for name in node.output:
-            if name and name in made:
+            if name and (name in makers or name in known):
                 raise ModelError(
                     f"tensor {name!r} is made twice; the second time by {node.name}",
                     node=node.name,
                     hint="the file is damaged",
                 )
-            made.add(name)
+            makers[name] = index
+    available = known | makers.keys()
+    uses = [_uses(node, available) for node in graph.node]
+    order = _sorted_indices([[makers[n] for n in names if n in makers] for names in uses])
+    if len(order) < len(graph.node):
+        node = next(n for i, n in enumerate(graph.node) if i not in set(order))
+        raise ModelError(
+            f"node {node.name} ({node.op_type}) needs its own result, perhaps through others",
+            node=node.name,
+            hint="the file is damaged",
+        )
+    if order != sorted(order):
+        nodes = [graph.node[index] for index in order]
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(copies)
     for output in graph.output:
-        if output.name not in made:
+        if output.name not in available:
             raise ModelError(
                 f"no node makes the output {output.name!r}", hint="the file is cut off or damaged"
             )
+
+
+def _uses(node: NodeProto, available: Set[str]) -> list[str]:
+    """Tensors that a node needs, those of its nested graphs included; these are ordered too."""
+    names = [name for name in node.input if name]
+    for name in names:
+        if name not in available:
+            raise ModelError(
+                f"no node makes {name!r}, which {node.name} ({node.op_type}) needs",
+                node=node.name,
+                hint="the file is cut off or damaged",
+            )
+    for inner in subgraphs(node):
+        own = {t.name for t in inner.initializer} | {i.name for i in inner.input}
+        _order_nodes(inner, available | own)
+        names += [name for n in walk(inner) for name in n.input if name in available]
+        names += [output.name for output in inner.output if output.name in available]
+    return names
+
+
+def _sorted_indices(needs: Sequence[Sequence[int]]) -> list[int]:
+    """Depth-first order of 0 ... n - 1 in which everything follows what it needs; as far as it goes.
+
+    Without recursion: a chain may have thousands of nodes.
+    """
+    done: list[int] = []
+    state = [0] * len(needs)  # 0: not met, 1: waits for what it needs, 2: done
+    for start in range(len(needs)):
+        pending = [start]
+        while pending:
+            index = pending[-1]
+            waiting = [n for n in needs[index] if state[n] == 0]
+            state[index] = max(state[index], 1)
+            if waiting:
+                pending.extend(reversed(waiting))
+                continue
+            pending.pop()
+            if state[index] == 1:
+                if any(state[n] == 1 for n in needs[index]):
+                    return done
+                state[index] = 2
+                done.append(index)
+    return done
 
 
 def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:

@@ -298,7 +298,7 @@ class SliceOp(MovementOperation):
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
     slices (negative: from the end; beyond the end: the end). With a negative step a stop of -1
-    means "before element 0", as in `range`. Or the operands starts_value, stops_value and
+    means "before element 0", as in `range`, and a start before the first element means the first. Or the operands starts_value, stops_value and
     steps_value with ONNX's rules, for the property `axes`.
     """
 
@@ -382,7 +382,7 @@ def slice_range(size: int, start: int, stop: int, step: int) -> range:
     if start < 0:
         start += size
     if step < 0:
-        return range(min(start, size - 1), max(stop, -1), step)
+        return range(min(max(start, 0), size - 1), max(stop, -1), step)
     if stop < 0:
         stop += size
     start = min(max(start, 0), size)

@@ -180,7 +180,8 @@ class ReductionDomain:
 
     @property
     def outer_loops(self) -> dict[str, int]:
-        return self.outer or {"d0": 1}
+        """At least one loop, for a reduction to a single element too."""
+        return self.outer or {"one": 1}
 
     @property
     def all_loops(self) -> dict[str, int]:

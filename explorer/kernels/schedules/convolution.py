@@ -23,10 +23,12 @@ from explorer.kernels.lowering import innermost_operations
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
+    element_name,
     extent_of,
     is_store,
     name_of,
     perfect_chain,
+    shape_of,
 )
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
@@ -79,7 +81,7 @@ def is_blocked_convolution(nest: LoopNest, packs: Mapping[str, Pack], dimensions
     (main,) = nest.statements("main")
     if {name_of(loop) for loop in perfect_chain(main)} != set(dimensions.split()):
         return False
-    types = {str(a.memref.type.element_type) for a in accesses_in(main)}  # pyright: ignore[reportAttributeAccessIssue]
+    types = {element_name(a.memref) for a in accesses_in(main)}
     return types == {"f32"}
 
 
@@ -141,7 +143,7 @@ def schedule_depthwise(
         schedule.apply(accumulate, at="p" + suffix, buffer=operands.result)
     _fuse(schedule, operands.result, choices)
     pack_arguments(schedule, packs)
-    rank = len(nest.buffer(operands.weight).type.get_shape())  # pyright: ignore[reportAttributeAccessIssue]
+    rank = len(shape_of(nest.buffer(operands.weight)))
     middle = [(d, 1, None) for d in range(1, rank)]
     schedule.pack(operands.weight, [(0, block, None), *middle, (0, 1, block)])
     _vectorize_and_mark(schedule, tails, "jp j")

@@ -21,6 +21,7 @@ from explorer.kernels.nest import (
     LinearForm,
     LoopNest,
     accesses_in,
+    element_name,
     extent_of,
     index_of,
     name_of,
@@ -84,7 +85,7 @@ def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands
     for access in accesses:
         forms = [form for form in subscripts(access) if form is not None]
         name = nest.name_of_buffer(access.memref)
-        element_type = str(access.memref.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+        element_type = element_name(access.memref)
         if element_type != "f32" or len(forms) != len(subscripts(access)):
             return None
         if block_of(packs.get(name)):
@@ -232,7 +233,7 @@ def _split_columns(
 
 
 def _weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[PackDimension]:
-    """[batch.., tile of columns, k, vector, lane] of a weight stored as [.., k, n] or [.., n, k]."""
+    """[batch.., tile of columns, k, vector, lane]; the weight is stored as [.., k, n] or [.., n, k]."""
     access = nest.accesses(weight)[0]
     forms = subscripts(access)
     rank = len(forms)

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from xdsl.dialects import affine
-from xdsl.dialects.builtin import MemRefType
 
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
     body_of,
     bounds_of,
+    element_name,
     enclosing_loops,
     extent_of,
     index_of,
@@ -35,9 +35,14 @@ from explorer.kernels.nest import (
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.steps.dependences import conflict, determined_indices, reduction_operation
+from explorer.kernels.steps.dependences import (
+    conflict,
+    determined_indices,
+    nests_are_independent,
+    reduction_operation,
+)
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
-from explorer.kernels.steps.mark import parallel
+from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, is_identity
 from explorer.kernels.steps.registers import accumulate, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
@@ -45,6 +50,12 @@ from explorer.kernels.steps.vectorize import can_vectorize, vectorize
 
 ENOUGH_TASKS = 128
 """Leading loops are made parallel until there are so many tasks."""
+
+MOST_UNROLLED = 25
+"""Updates of a small window (5x5) that are written out."""
+
+LEAST_ROWS = 8
+"""Rows that statements must have in common before they share loops: these become the tasks."""
 
 LEAST_WORK = 2000
 """Operations of a task: claiming one costs about as much as some hundred operations."""
@@ -55,10 +66,9 @@ def schedule_plain(
 ) -> None:
     """Any kernel: elementwise, pooling, reductions, copies, explicit nests."""
     pack_arguments(schedule, packs)
-    stages = set(schedule.nest.stages())
-    if stages <= {"halo", "init", "main", "epilogue"}:
+    if schedule.nest.statements("main"):
         _schedule_reduction(schedule)
-    elif len(schedule.nest.statements()) > 1:
+    else:
         _merge_rows(schedule, schedule.nest.statements())
     if choices.word("vectorize", "yes", ("yes", "no")) == "yes":
         _vectorize_reductions(schedule, machine)
@@ -84,28 +94,51 @@ def pack_arguments(schedule: Schedule, packs: Mapping[str, Pack]) -> None:
 
 
 def _split_walkers(schedule: Schedule, buffer: str, dimension: int, divisor: int) -> None:
-    """Splits the loops that subscript `dimension` in steps that `divisor` doesn't divide."""
+    """Splits the loops that subscript `dimension` so that a block is one inner loop.
+
+    Where a loop begins or ends inside of a block, that part becomes a nest of its own.
+    """
     nest = schedule.nest
-    pending = True
-    while pending:
-        pending = False
-        for access in nest.accesses(buffer):
-            form = subscripts(access)[dimension]
-            for index, coefficient in (form.terms if form else {}).items():
-                loop = next((i for i in enclosing_loops(access) if index_of(i) is index), None)
-                if loop is None or coefficient % divisor == 0 or extent_of(loop) <= divisor:
-                    continue
-                name = name_of(loop)
-                schedule.apply(
-                    split, loop=name, into=f"{name}_block {name}_lane", factors=(divisor,)
-                )
-                chain = [name_of(i) for i in perfect_chain(nest.loop(f"{name}_block"))]
-                others = [i for i in chain if i != f"{name}_lane"]
-                schedule.attempt(reorder, order=" ".join([*others, f"{name}_lane"]))
-                pending = True
-                break
-            if pending:
-                break
+    while walker := _next_walker(nest, buffer, dimension, divisor):
+        loop, start = walker
+        name, extent = name_of(loop), extent_of(loop)
+        chain = [name_of(i) for i in _chain_around(loop)]
+        schedule.attempt(reorder, order=" ".join([name, *(i for i in chain if i != name)]))
+        if start:
+            schedule.apply(cut, loop=name, at=divisor - start, suffix="_next")
+        elif extent % divisor:
+            schedule.apply(cut, loop=name, at=extent - extent % divisor, suffix="_last")
+        else:
+            schedule.apply(split, loop=name, into=f"{name}_block {name}_lane", factors=(divisor,))
+            chain = [name_of(i) for i in _chain_around(nest.loop(f"{name}_block"))]
+            others = [i for i in chain if i != f"{name}_lane"]
+            schedule.attempt(reorder, order=" ".join([*others, f"{name}_lane"]))
+
+
+def _next_walker(
+    nest: LoopNest, buffer: str, dimension: int, divisor: int
+) -> tuple[affine.ForOp, int] | None:
+    """A loop that crosses blocks in steps of one, and where in a block it starts."""
+    for access in nest.accesses(buffer):
+        form = subscripts(access)[dimension]
+        if form is None:
+            continue
+        for loop in enclosing_loops(access):
+            if form.terms.get(index_of(loop)) != 1 or bounds_of(loop) is None:
+                continue
+            start = form.constant % divisor
+            if start + extent_of(loop) > divisor:
+                return loop, start
+    return None
+
+
+def _chain_around(loop: affine.ForOp) -> list[affine.ForOp]:
+    """The perfect nest that a loop is part of."""
+    top = loop
+    parent = top.parent_op()
+    while isinstance(parent, affine.ForOp) and len(body_of(parent)) == 1:
+        top, parent = parent, parent.parent_op()
+    return perfect_chain(top)
 
 
 def _schedule_reduction(schedule: Schedule) -> None:
@@ -132,6 +165,8 @@ def _schedule_reduction(schedule: Schedule) -> None:
         return
     if schedule.attempt(accumulate, at=name_of(reduced[0]), buffer=buffer):
         return
+    if kept_inside and prod(extent_of(loop) for loop in reduced) <= MOST_UNROLLED:
+        schedule.apply(unroll, loops=" ".join(name_of(loop) for loop in reduced))
     if nest.statements("init"):
         schedule.attempt(fuse_producer, statement="init", buffer=buffer)
     if nest.statements("epilogue"):
@@ -157,8 +192,29 @@ def _can_share(first: affine.ForOp, second: affine.ForOp) -> bool:
     """Both run over independent rows, not both innermost (those are vectorized one by one)."""
     if bounds_of(first) is None or bounds_of(first) != bounds_of(second):
         return False
-    holds_rows = _holds_loop(first) or _holds_loop(second)
-    return holds_rows and conflict(first) is None and conflict(second) is None
+    if not (_holds_loop(first) or _holds_loop(second)) or nests_are_independent(first, second):
+        return False
+    if _shared_rows(first, second) < LEAST_ROWS and _work(first) + _work(second) > LEAST_WORK:
+        return False  # merging would leave too few tasks
+    return conflict(first) is None and conflict(second) is None
+
+
+def _shared_rows(first: affine.ForOp, second: affine.ForOp) -> int:
+    """Iterations of the outer loops that two nests, and the loops around them, can share."""
+    rows = prod(extent_of(loop) for loop in enclosing_loops(first) if bounds_of(loop) is not None)
+    for a, b in zip(_first_chain(first), _first_chain(second), strict=False):
+        if bounds_of(a) is None or bounds_of(a) != bounds_of(b):
+            break
+        rows *= extent_of(a)
+    return rows
+
+
+def _first_chain(loop: affine.ForOp) -> list[affine.ForOp]:
+    """A loop and the first loops inside, as far as they lead."""
+    chain = [loop]
+    while inner := [op for op in body_of(chain[-1]) if isinstance(op, affine.ForOp)]:
+        chain.append(inner[0])
+    return chain
 
 
 def _holds_loop(loop: affine.ForOp) -> bool:
@@ -225,11 +281,7 @@ def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
 
 def _is_vectorizable(nest: LoopNest, loop: affine.ForOp) -> bool:
     operations = body_of(loop)
-    types = {
-        str(a.memref.type.element_type)
-        for a in accesses_in(loop)
-        if isinstance(a.memref.type, MemRefType)
-    }
+    types = {element_name(a.memref) for a in accesses_in(loop)}
     return types == {"f32"} and all(can_vectorize(op) for op in operations)
 
 

@@ -19,7 +19,11 @@ from typing import Any
 from xdsl.dialects import func
 
 from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError
+from explorer.kernels.nest import (
+    LoopNest,
+    ScheduleError,
+    shape_of,
+)
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.pack import Pack, identity_pack, pack
 
@@ -120,7 +124,7 @@ class Schedule:
         layouts: dict[str, Pack] = {}
         original = LoopNest(self.origin)
         for name, value in original.buffers.items():
-            rank = len(value.type.get_shape())  # pyright: ignore[reportAttributeAccessIssue]
+            rank = len(shape_of(value))
             given = self.packs.get(name, packs.get(name))
             layouts[name] = list(given) if given else identity_pack(rank)
         return ScheduledKernel(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import affine, arith, memref
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.kernels.nest import (
@@ -192,7 +192,7 @@ def promote_to_vectors(nest: LoopNest) -> None:
         }
         (vector_type, *others) = types
         *rows, row = allocation.memref.type.get_shape()
-        if others or not hasattr(vector_type, "get_shape") or vector_type.get_shape() != (row,):
+        if others or not isinstance(vector_type, VectorType) or vector_type.get_shape() != (row,):
             continue
         array = memref.AllocaOp.get(vector_type, ALIGNMENT_BYTES, rows)
         array.memref.name_hint = allocation.memref.name_hint

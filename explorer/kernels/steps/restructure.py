@@ -15,6 +15,7 @@ from xdsl.dialects import affine
 from xdsl.ir import Operation
 
 from explorer.kernels.nest import (
+    AffineAccess,
     LinearForm,
     LoopNest,
     accesses_in,
@@ -93,16 +94,16 @@ def cut(nest: LoopNest, loop: str, at: int, suffix: str = "_tail") -> None:
         extent = extent_of(first)
         if not 0 < at < extent:
             raise nest.error("cut", f"{at} is not inside the {extent} iterations of {loop}")
+        for use in index_of(first).uses:
+            if not isinstance(use.operation, AffineAccess):
+                raise nest.error("cut", f"index {loop} is used as a number by {use.operation.name}")
         second = first.clone()
         parent = first.parent
         assert parent is not None
         parent.insert_op_after(second, first)
         set_upper_bound(first, at)
         set_upper_bound(second, extent - at)
-        try:
-            substitute_index(index_of(second), index_form(second) + LinearForm({}, at))
-        except ValueError as reason:
-            raise nest.error("cut", str(reason)) from reason
+        substitute_index(index_of(second), index_form(second) + LinearForm({}, at))
         for op in second.walk():
             if isinstance(op, affine.ForOp):
                 rename(op, name_of(op) + suffix)

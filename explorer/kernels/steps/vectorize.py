@@ -172,16 +172,19 @@ class _Vectorizer:
         """Appends what an operation becomes; False if something else took its place."""
         if isinstance(op, affine.LoadOp) and self._follows(op):
             indices, access_map = linear_map(self._base(op))
-            load = affine.VectorLoadOp(
-                op.memref, indices, access_map, self._vector_of(op.result.type)
+            load = affine.VectorLoadOp.create(
+                operands=[op.memref, *indices],
+                result_types=[self._vector_of(op.result.type)],
+                properties={"map": access_map},
             )
-            load.result.name_hint = op.result.name_hint
-            self.vectors[op.result] = load.result
+            load.results[0].name_hint = op.result.name_hint
+            self.vectors[op.result] = load.results[0]
             return self._replace(op, load)
         if isinstance(op, affine.StoreOp) and self._follows(op):
             indices, access_map = linear_map(self._base(op))
-            store = affine.VectorStoreOp(
-                self._as_vector(op.value, op), op.memref, indices, access_map
+            store = affine.VectorStoreOp.create(
+                operands=[self._as_vector(op.value, op), op.memref, *indices],
+                properties={"map": access_map},
             )
             return self._replace(op, store)
         if isinstance(op, affine.StoreOp):

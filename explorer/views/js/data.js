@@ -217,7 +217,9 @@ class TraceData {
   // is how a selection is followed from level to level.
   follow(operation, candidates) {
     if (operation === null) return [];
-    const wanted = new Set(this.sourcesOf(operation));
+    // What it comes from here, if it is here; else all that it ever came from.
+    const own = candidates.find(([id]) => id === operation);
+    const wanted = new Set(own ? own[1] : this.sourcesOf(operation));
     const found = [];
     for (const [id, sources] of candidates) {
       const shared = sources.filter((source) => wanted.has(source)).length;

@@ -42,7 +42,8 @@ function render({model, el}) {
 
   function waiting() {
     if (session?.status() === "working") return element("div", {class: "waiting"}, emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."));
-    if (session) return element("div", {class: "waiting"}, element("div", {class: "waiting-bar"}, session.controls()), emptyState("No program yet", "Choose a model above, or open a file of your own."));
+    if (session?.isKnown()) return element("div", {class: "waiting"}, element("div", {class: "waiting-bar"}, session.controls()), emptyState("No program yet", "Choose a model above, or open a file of your own."));
+    if (host.mode === "app") return element("div", {class: "waiting"}, emptyState("Connecting", "The compiler's side answers in a moment."));
     return emptyState("No trace", "There is nothing to explore yet.");
   }
 
@@ -62,6 +63,7 @@ function render({model, el}) {
   const onkey = (event) => { if (app?.ready) handleKey(app, event); };
   keyTarget.addEventListener("keydown", onkey);
   start();
+  host.ready();
   return () => {
     keyTarget.removeEventListener("keydown", onkey);
     theme.stop();

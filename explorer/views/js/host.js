@@ -5,7 +5,7 @@ function adaptHost(model) {
   if (typeof model.chunk === "function") {
     return {
       mode: "page", get: (name) => model.get(name), on: () => {}, send: () => {}, receive: () => {},
-      chunk: model.chunk,
+      chunk: model.chunk, ready: () => {},
     };
   }
   if (typeof model.save_changes === "function") {
@@ -16,15 +16,36 @@ function adaptHost(model) {
       send: (message) => model.send(message),
       receive: (listener) => model.on("msg:custom", listener),
       chunk: null,
+      ready: () => {},
     };
   }
-  return {
-    mode: model.mode || "app",
-    get: (name) => model[name],
-    on: (name, listener) => model.on(name, listener),
-    send: (message) => model.send_msg(message),
+  return adaptPanel(model);
+}
+
+// In the app the state travels in messages, not in parameters: a parameter that changes while the
+// page is still loading may never arrive. "hello" says that this side listens.
+function adaptPanel(model) {
+  const values = new Map();
+  const listeners = [];
+  let forward = () => {};
+  model.on("msg:custom", (event) => {
     // Panel hands the message itself; its documentation, an event that holds it.
-    receive: (listener) => model.on("msg:custom", (event) => listener(event.kind ? event : event.data)),
+    const message = event.kind ? event : event.data;
+    if (message.kind !== "state") {
+      forward(message);
+      return;
+    }
+    const names = Object.keys(message.values);
+    for (const name of names) values.set(name, message.values[name]);
+    for (const [name, listener] of listeners) if (names.includes(name)) listener();
+  });
+  return {
+    mode: "app",
+    get: (name) => values.get(name),
+    on: (name, listener) => listeners.push([name, listener]),
+    send: (message) => model.send_msg(message),
+    receive: (listener) => { forward = listener; },
     chunk: null,
+    ready: () => model.send_msg({kind: "hello"}),
   };
 }

@@ -3,14 +3,20 @@
 //
 // session = {models: [{key, label}], targets, optional, model, target, disabled,
 //            status: "idle" | "working" | "failed", progress: {pass, index, total} | null,
-//            error: {what, where, advice} | null, uploadLimit}
+//            error: {what, where, advice} | null, wanted: {model, target, disabled}, uploadLimit}
+// `wanted` is what the last compilation was asked for; model, target and disabled are what is shown.
 
+const NO_SESSION = {models: [], targets: [], optional: [], disabled: [], status: "idle"};
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
 
 function createSession(host, onchange) {
-  if (host.get("session") === undefined || host.get("session") === null || !host.get("session").models) return null;
-  const now = () => host.get("session");
-  host.on("session", () => onchange());
+  if (host.mode !== "app") return null;
+  const now = () => host.get("session") || NO_SESSION;
+  let live = []; // controls on the screen, as functions that set them to what is shown
+  host.on("session", () => {
+    if (now().status !== "working") for (const set of live) set();
+    onchange();
+  });
   const compile = (patch) => {
     const {model, target, disabled} = now();
     host.send({kind: "compile", model, target, disabled, ...patch});
@@ -27,6 +33,7 @@ function createSession(host, onchange) {
     }}, models.map(({key, label}) => element("option", {value: key, selected: key === model}, clip(label, 40))), element("option", {value: ""}, "open a file …"));
     const targets_ = element("select", {"aria-label": "target", title: "target", onchange: (event) => compile({target: event.target.value})},
       targets.map((name) => element("option", {value: name, selected: name === target}, name)));
+    live = [() => { models_.value = now().model; }, () => { targets_.value = now().target; }];
     return [models_, targets_, file];
   }
 
@@ -59,20 +66,30 @@ function createSession(host, onchange) {
     if (status === "failed" && error) {
       return element("div", {class: "banner failed", role: "alert"}, element("span", {class: "dot wrong"}, "✗"),
         element("div", {class: "banner-words"}, element("strong", {}, error.what), element("span", {class: "quiet-text"}, error.where), element("span", {}, error.advice)),
-        element("span", {class: "grow"}), button("try again", "compile once more", () => compile({}), {}), button("dismiss", "keep what is shown", () => host.send({kind: "dismiss"}), {}));
+        element("span", {class: "grow"}), button("try again", "compile once more", () => compile(now().wanted), {}), button("dismiss", "keep what is shown", () => host.send({kind: "dismiss"}), {}));
     }
     return null;
   }
 
+  // Several passes may be switched while a compilation runs: each starts from what was asked last.
   const toggle = (name, isOn) => {
-    const {disabled} = now();
+    const {disabled} = now().status === "working" ? now().wanted : now();
     compile({disabled: isOn ? disabled.filter((item) => item !== name) : [...disabled, name]});
   };
+  function passSwitch(name, isOn) {
+    const box = element("input", {type: "checkbox", class: "switch", checked: isOn, "aria-label": `run ${name}`,
+      title: isOn ? "switch this pass off and compile again" : "switch this pass on and compile again",
+      onchange: () => toggle(name, box.checked)});
+    // A compilation that failed or was cancelled changes nothing: the box goes back.
+    live.push(() => { box.checked = !now().disabled.includes(name); });
+    return box;
+  }
+
   return {
-    controls, banner,
+    controls, banner, passSwitch,
+    isKnown: () => now().models.length > 0,
     status: () => now().status,
     isOptional: (name) => now().optional.includes(name),
     switchedOff: () => now().disabled,
-    passSwitch: (name, isOn) => element("input", {type: "checkbox", class: "switch", checked: isOn, "aria-label": `run ${name}`, title: isOn ? "switch this pass off and compile again" : "switch this pass on and compile again", onchange: (event) => toggle(name, event.target.checked)}),
   };
 }

@@ -213,7 +213,7 @@ def _order(error: float) -> float:
 def _verdict(report: AccuracyReport) -> tuple[Look, str]:
     last = report.passes[-1] if report.passes else None
     tensors = [*(last.tensors if last else ()), *report.outputs]
-    worst = max((_order(t.max_relative) for t in tensors), default=None)
+    worst = max((t.max_relative for t in tensors), key=_order, default=None)
     look = judge(worst, report.tolerance)
     if worst is None:
         return look, look.title

@@ -16,6 +16,7 @@ from explorer.results.kernels import KernelRecord, ScheduleStep
 from explorer.results.source import SourceText
 from explorer.views.numbers import format_amount, format_bytes, format_change, format_count
 from explorer.views.static.markup import (
+    BREAKS,
     card,
     code,
     escape,
@@ -73,12 +74,12 @@ def source_html(source: SourceText, limit: int = SHOWN_LINES) -> str:
     )
     style = (
         f"margin-top:8px;max-width:100%;border:1px solid {LIGHT.border};"
-        f"font-family:{MONOSPACE};font-size:12px;line-height:1.5;background:{LIGHT.background}"
+        f"font-family:{MONOSPACE};font-size:12px;line-height:1.5;background-color:{LIGHT.background}"
     )
     html = f'<div style="{style}">{rows}</div>'
     if letters:
         entries = [
-            f'<span style="background:{tone_of(tints[owner], LIGHT).fill};color:{LIGHT.text};'
+            f'<span style="background-color:{tone_of(tints[owner], LIGHT).fill};color:{LIGHT.text};'
             f'padding:0 6px">{escape(letter)}</span> {code(owner)}'
             for owner, letter in letters.items()
         ]
@@ -199,8 +200,8 @@ def _tinted_line(
     ground = tone_of(tints[owners[0]], LIGHT).fill if owners else LIGHT.background
     # The number and the letters hang to the left, so that a wrapped line stays under its text.
     style = (
-        f"padding:0 8px 0 88px;text-indent:-80px;background:{ground};color:{LIGHT.text};"
-        "white-space:pre-wrap;overflow-wrap:anywhere"
+        f"padding:0 8px 0 88px;text-indent:-80px;background-color:{ground};color:{LIGHT.text};"
+        f"white-space:pre-wrap;{BREAKS}"
     )
     mark = _marks(owners, letters)
     prefix = f'<span style="color:{LIGHT.quiet}">{number:>4}  {escape(mark):<4}</span>'

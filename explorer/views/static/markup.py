@@ -19,6 +19,9 @@ from collections.abc import Sequence
 
 from explorer.views.theme import LIGHT, MONOSPACE, SANS, Look
 
+BREAKS = "overflow-wrap:break-word;overflow-wrap:anywhere"
+"""Long names break anywhere. JupyterLab knows only the first value and drops the second as long
+as nobody trusts the notebook; browsers take the last that they know."""
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")
 """Unicode categories that a terminal or browser would act on instead of showing them."""
 
@@ -52,11 +55,11 @@ def card(title: str, body: str, subtitle: str = "") -> str:
     surface = LIGHT
     style = (
         f"display:inline-block;box-sizing:border-box;max-width:100%;padding:12px 16px;"
-        f"background:{surface.background};color:{surface.text};"
+        f"background-color:{surface.background};color:{surface.text};"
         f"border:1px solid {surface.border};border-radius:6px;"
         f"font-family:{SANS};font-size:13px;line-height:1.45;text-align:left"
     )
-    head = f'<div style="font-size:14px;font-weight:600;overflow-wrap:anywhere">{escape(title)}'
+    head = f'<div style="font-size:14px;font-weight:600;{BREAKS}">{escape(title)}'
     if subtitle:
         head += (
             f'<span style="font-weight:400;font-size:13px;color:{surface.quiet};'
@@ -72,10 +75,7 @@ def section(title: str) -> str:
 
 def paragraph(html: str, quiet: bool = False) -> str:
     colour = LIGHT.quiet if quiet else LIGHT.text
-    return (
-        f'<div style="margin-top:6px;max-width:720px;color:{colour};overflow-wrap:anywhere">'
-        f"{html}</div>"
-    )
+    return f'<div style="margin-top:6px;max-width:720px;color:{colour};{BREAKS}">{html}</div>'
 
 
 def note(text: str) -> str:
@@ -95,10 +95,10 @@ def table(
     def cell(tag: str, html: str, column: int, colour: str, weight: int) -> str:
         kind = align[column : column + 1] or "l"
         side = "right" if kind == "r" else "left"
-        breaks = "overflow-wrap:anywhere;min-width:64px" if kind == "l" else "white-space:nowrap"
+        breaks = f"{BREAKS};min-width:64px" if kind == "l" else "white-space:nowrap"
         style = (
             f"padding:2px 16px 2px 0;border:0;text-align:{side};vertical-align:top;"
-            f"background:{LIGHT.background};color:{colour};font-weight:{weight};"
+            f"background-color:{LIGHT.background};color:{colour};font-weight:{weight};"
             f"font-size:13px;max-width:none;{breaks}"
         )
         return f'<{tag} style="{style}">{html}</{tag}>'
@@ -109,24 +109,21 @@ def table(
             cell("th", escape(title), column, LIGHT.quiet, 400)
             for column, title in enumerate(header)
         )
-        lines.append(f'<tr style="background:{LIGHT.background}">{cells}</tr>')
+        lines.append(f'<tr style="background-color:{LIGHT.background}">{cells}</tr>')
     for index, row in enumerate(rows):
         colour = LIGHT.quiet if index in quiet_rows else LIGHT.text
         cells = "".join(cell("td", html, column, colour, 400) for column, html in enumerate(row))
-        lines.append(f'<tr style="background:{LIGHT.background}">{cells}</tr>')
+        lines.append(f'<tr style="background-color:{LIGHT.background}">{cells}</tr>')
     style = (
         f"margin:8px 0 0 0;border:0;border-collapse:collapse;max-width:100%;"
-        f"background:{LIGHT.background}"
+        f"background-color:{LIGHT.background}"
     )
     return f'<table style="{style}">{"".join(lines)}</table>'
 
 
 def code(text: object) -> str:
     """A name or a line in the monospaced font."""
-    return (
-        f'<span style="font-family:{MONOSPACE};font-size:12px;overflow-wrap:anywhere">'
-        f"{escape(text)}</span>"
-    )
+    return f'<span style="font-family:{MONOSPACE};font-size:12px;{BREAKS}">{escape(text)}</span>'
 
 
 def quiet(text: object) -> str:
@@ -157,8 +154,8 @@ def chip(look: Look, text: str) -> str:
     tone = look.tone(LIGHT)
     style = (
         f"display:inline-block;max-width:100%;margin:2px 6px 2px 0;padding:0 8px;"
-        f"border:1px solid {tone.edge};border-radius:8px;background:{tone.fill};"
-        f"color:{LIGHT.text};overflow-wrap:anywhere"
+        f"border:1px solid {tone.edge};border-radius:8px;background-color:{tone.fill};"
+        f"color:{LIGHT.text};{BREAKS}"
     )
     return f'<span style="{style}">{escape(text)}</span>'
 
@@ -167,8 +164,8 @@ def bar(share: float, colour: str, width: int = 120) -> str:
     """A bar of `share` (0 to 1) of `width` pixels; what is above zero is at least one wide."""
     pixels = 0 if share <= 0 else max(1, round(min(share, 1.0) * width))
     return (
-        f'<div style="width:{width}px;height:8px;margin-top:5px;background:{LIGHT.raised}">'
-        f'<div style="width:{pixels}px;height:8px;background:{colour}"></div></div>'
+        f'<div style="width:{width}px;height:8px;margin-top:5px;background-color:{LIGHT.raised}">'
+        f'<div style="width:{pixels}px;height:8px;background-color:{colour}"></div></div>'
     )
 
 

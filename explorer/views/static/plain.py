@@ -15,11 +15,14 @@ from explorer.views.static.markup import plain
 def columns(
     rows: Sequence[Sequence[object]], header: Sequence[str] = (), align: str = "", indent: int = 2
 ) -> list[str]:
-    """Lines of aligned columns, two spaces apart. `align` holds r for numbers, else l or n."""
+    """Lines of aligned columns, two spaces apart; none at all without rows.
+
+    `align` holds r per column of numbers, else l or n.
+    """
+    if not rows:
+        return []
     every = [tuple(header)] if header else []
     every += [tuple(plain(cell) for cell in row) for row in rows]
-    if not every:
-        return []
     widths = [
         max(len(row[i]) if i < len(row) else 0 for row in every) for i in range(len(every[0]))
     ]

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// How wide vectors are passed matters to nobody: every function that takes them is inlined.
+#pragma GCC diagnostic ignored "-Wpsabi"
 #define INLINE static inline __attribute__((always_inline, unused))
 #define PRAGMA(text) _Pragma(#text)
 #ifdef __clang__

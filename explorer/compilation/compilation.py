@@ -9,88 +9,47 @@ d = c.fork(disable=["fuse-activation"])     shares the passes before the first d
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from explorer.accuracy.execution import execute_compiled
-from explorer.errors import ExplorerError, InputError
+from explorer.accuracy.oracle import random_inputs
+from explorer.compilation.checking import Accuracy, check
+from explorer.compilation.comparing import Comparison
+from explorer.compilation.saving import save
+from explorer.compilation.settings import (
+    Progress,
+    Settings,
+    check_decisions,
+    default_pipeline,
+    device_for,
+    near_name,
+    without_disabled,
+)
+from explorer.compilation.tracing import ladder, make_trace
+from explorer.errors import InputError
 from explorer.importers import SourceModel, to_top
+from explorer.importers.model import bind_dimensions
 from explorer.ir.passes import Pass, PassResult, Working, run_pass, verify_after
+from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
-from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
-from explorer.kernels.program import BuiltProgram, build_program, host_ports
-from explorer.kernels.schedules import Machine
+from explorer.kernels.passes import KERNELS, ScheduleLoops
+from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.memory.planning import MEMORY, PlanMemory, value_offsets
-from explorer.passes import top_pipeline
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels
-from explorer.passes.place import PlaceOnDevice
-from explorer.results import MemoryPlan, ProfileRecord, Program, ScheduleStep
-from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
+from explorer.memory.planning import MEMORY, value_offsets
+from explorer.results import KernelRecord, MemoryPlan, ProfileRecord, Program, Trace
+from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.opencl import OpenCLProgram
-from explorer.runtime.processor import vector_floats
 from explorer.targets import Target, load_target
-
-Progress = Callable[[str, int, int], None]
-"""Called before every pass with its name, its number from 0 and how many there are."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """All that decides how a model is compiled. A fork changes some of it."""
-
-    target: Target
-    disable: tuple[str, ...] = ()
-    """Names of passes that are left out; required ones cannot be."""
-    decisions: Mapping[str, object] = field(default_factory=dict)
-    """Overrides by address, `pass/rule/site`."""
-    fuel: int | None = None
-    """At most so many rewrites by optional passes; what lowering needs is always done."""
-    dimensions: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of symbolic dimensions."""
-    planner: Planner = field(default_factory=GreedyPlanner)
-    budget_bytes: int | None = None
-    """Most bytes that the arena may take."""
-    pipeline: tuple[Pass, ...] | None = None
-    """Another list of passes instead of the target's."""
-
-
-def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
-    """The passes for a target, in order."""
-    target = settings.target
-    lanes = machine_lanes(target, device)
-    preferred = target.layout.channel_block
-    block = lanes if preferred == "vector" else preferred if preferred > 1 else 0
-    language = "opencl" if "opencl" in target.languages else "c"
-    return (
-        *top_pipeline(dict(settings.dimensions)),
-        PlaceOnDevice(target.name),
-        AssignLayouts(block),
-        LowerToKernels(),
-        LowerToLoops(),
-        ScheduleLoops(Machine(lanes, language)),
-        PlanMemory(settings.planner, settings.budget_bytes),
-    )
-
-
-def machine_lanes(target: Target, device: DeviceRecord | None) -> int:
-    """Floats in a vector: the target's, or the device's where the target says auto."""
-    if target.vector_floats != "auto":
-        return int(target.vector_floats)
-    if "opencl" in target.languages and device is not None:
-        return max(4, min(16, device.vector_floats))
-    return vector_floats()
 
 
 def compile_model(
@@ -115,7 +74,7 @@ def compile_model(
         tuple(disable),
         dict(decisions or {}),
         fuel,
-        dict(dimensions or {}),
+        bind_dimensions(model, dimensions or {}),
         planner or GreedyPlanner(),
         budget_bytes,
         None if pipeline is None else tuple(pipeline),
@@ -144,10 +103,10 @@ def _continue(
     progress: Progress | None,
 ) -> Compilation:
     """Runs the passes of the pipeline that come after those already done."""
-    device = _device_for(settings.target)
+    device = device_for(settings.target)
     pipeline = settings.pipeline or default_pipeline(settings, device)
-    chosen = _without_disabled(pipeline, settings.disable)
-    _check_decisions(settings.decisions, chosen)
+    chosen = without_disabled(pipeline, settings.disable)
+    check_decisions(settings.decisions, chosen)
     working = Working.at(done[-1].after, done[-1].names)
     fuel = Fuel(settings.fuel)
     results = list(done)
@@ -157,42 +116,6 @@ def _continue(
         options = RewriteOptions(settings.decisions, Fuel() if pass_.is_required else fuel)
         results.append(run_pass(pass_, working, options))
     return Compilation(model, settings, device, chosen, results)
-
-
-def _device_for(target: Target) -> DeviceRecord | None:
-    """The OpenCL device that the program will run on; None for generated C."""
-    if "opencl" not in target.languages:
-        return None
-    return first_usable(list_devices(), "opencl")
-
-
-def _without_disabled(pipeline: Sequence[Pass], disable: Sequence[str]) -> tuple[Pass, ...]:
-    names = [p.name for p in pipeline]
-    for name in disable:
-        if name not in names:
-            raise InputError(f"there is no pass {name!r}", hint=_near(name, names))
-        if any(p.name == name and p.is_required for p in pipeline):
-            raise InputError(
-                f"pass {name!r} cannot be disabled: what follows needs it",
-                hint="disable one of " + ", ".join(p.name for p in pipeline if not p.is_required),
-            )
-    return tuple(p for p in pipeline if p.name not in disable)
-
-
-def _check_decisions(decisions: Mapping[str, object], pipeline: Sequence[Pass]) -> None:
-    names = [p.name for p in pipeline]
-    for address in decisions:
-        parts = address.split("/", 2)
-        if len(parts) != 3 or parts[0] not in names:
-            raise InputError(
-                f"no decision has the address {address!r}",
-                hint="addresses are pass/rule/operation; " + _near(parts[0], names),
-            )
-
-
-def _near(name: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name, names, 1)
-    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(names)}"
 
 
 class Compilation:
@@ -214,7 +137,8 @@ class Compilation:
         self.passes = passes
         self.label = label
         self._executable: Executable | None = None
-        self._accuracy: dict[str, object] = {}
+        self._accuracy: Accuracy | None = None
+        self._profile: ProfileRecord | None = None
 
     # -- looking -----------------------------------------------------------------------------
     @property
@@ -233,7 +157,7 @@ class Compilation:
         for result in self.passes:
             if result.name == key:
                 return result
-        raise InputError(f"there is no pass {key!r}", hint=_near(key, self.names))
+        raise InputError(f"there is no pass {key!r}", hint=near_name(key, self.names))
 
     def __len__(self) -> int:
         return len(self.passes)
@@ -255,9 +179,11 @@ class Compilation:
         return {name: dict(kernel.choices) for name, kernel in self._scheduled.items()}
 
     @cached_property
-    def kernels(self):
-        """Kernel records by name: definition, schedule ladder, source with line map."""
-        return {k.name: k for k in self.program.kernels}
+    def kernels(self) -> dict[str, KernelRecord]:
+        """Kernel records by name: the schedule's ladder, source with line map, phases."""
+        return {
+            k.name: replace(k, steps=ladder(self._scheduled[k.name])) for k in self.program.kernels
+        }
 
     @cached_property
     def program(self) -> Program:
@@ -276,7 +202,6 @@ class Compilation:
             language,
             inputs,
             outputs,
-            {name: ladder(kernel) for name, kernel in self._scheduled.items()},
         )
 
     @cached_property
@@ -321,32 +246,26 @@ class Compilation:
         """Median time of every launch and of the whole, on the device."""
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
-            return executable.profile(chosen, repeats)
+            self._profile = executable.profile(chosen, repeats)
+        return self._profile
 
     def example_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Seeded random inputs that fit the compiled shapes."""
-        from explorer.accuracy.oracle import random_inputs
-
-        return random_inputs(self.model, seed, self.bound_dimensions)
-
-    @cached_property
-    def bound_dimensions(self) -> dict[str, int]:
-        """The size that every symbolic dimension was given."""
-        sizes: dict[str, int] = dict(self.settings.dimensions)
-        for port, declared in zip(self.program.inputs, self.model.inputs, strict=True):
-            for dim, size in zip(declared.shape, port.shape, strict=True):
-                if isinstance(dim, str):
-                    sizes.setdefault(dim, size)
-        return sizes
+        return random_inputs(self.model, seed, self.settings.dimensions)
 
     # -- trusting ----------------------------------------------------------------------------
     def accuracy(
-        self, inputs: Mapping[str, np.ndarray] | None = None, tolerance: float = 1e-4, **options
-    ):
-        """Executes the IR after every pass and the binary, and compares with the source model."""
-        from explorer.accuracy.comparison import compare_compilation
+        self,
+        inputs: Mapping[str, np.ndarray] | None = None,
+        tolerance: float = 1e-4,
+        progress: Progress | None = None,
+    ) -> Accuracy:
+        """Executes the IR after every pass and the binary, and compares with the source model.
 
-        return compare_compilation(self, inputs, tolerance, **options)
+        Without inputs, seeded random ones. The result has `.report`, `.passed` and `.bisect()`.
+        """
+        self._accuracy = check(self, inputs, tolerance, progress)
+        return self._accuracy
 
     # -- changing ----------------------------------------------------------------------------
     def fork(
@@ -388,9 +307,9 @@ class Compilation:
         """How many passes of this compilation a fork can keep."""
         if settings.fuel != self.settings.fuel:
             return 0
-        device = _device_for(settings.target)
+        device = device_for(settings.target)
         pipeline = settings.pipeline or default_pipeline(settings, device)
-        theirs = _without_disabled(pipeline, settings.disable)
+        theirs = without_disabled(pipeline, settings.disable)
         touched = {
             address.split("/", 1)[0]
             for address in {*settings.decisions, *self.settings.decisions}
@@ -403,8 +322,6 @@ class Compilation:
 
     def continue_from(self, result: PassResult | str, text: str) -> Compilation:
         """Compilation continued from edited IR text of the snapshot after a pass."""
-        from explorer.ir.printing import parse
-
         chosen = self[result] if isinstance(result, str) else result
         index = self.passes.index(chosen)
         module = parse(text)
@@ -436,6 +353,22 @@ class Compilation:
         return made
 
     # -- keeping -----------------------------------------------------------------------------
+    def trace(self, with_code: bool = True) -> Trace:
+        """Everything that is known, as plain data; what was not measured is None.
+
+        Without code, kernels and program are left out: enough for tables, and quick.
+        """
+        report = self._accuracy.report if self._accuracy else None
+        return make_trace(self, report, self._profile, with_code)
+
+    def compare(self, other: Compilation) -> Comparison:
+        """This branch and another side by side."""
+        return Comparison(self.trace(with_code=False), other.trace(with_code=False))
+
+    def save(self, path: str | Path) -> Path:
+        """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""
+        return save(self, path)
+
     def close(self) -> None:
         """Gives the device's memory and processes back."""
         if self._executable is not None:
@@ -451,21 +384,6 @@ class Compilation:
         return "\n".join(lines)
 
 
-def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
-    """The schedule's steps as records, each with the loop nest after it as text."""
-    from explorer.ir.printing import show
-
-    return tuple(
-        ScheduleStep(
-            step.name,
-            step.arguments,
-            show(step.function, tags_by_location=True),
-            sum(1 for _ in step.function.walk()) - 1,
-        )
-        for step in kernel.steps
-    )
-
-
 def _describe_fork(old: Settings, new: Settings) -> str:
     parts = [f"without {name}" for name in new.disable if name not in old.disable]
     parts += [
@@ -478,14 +396,3 @@ def _describe_fork(old: Settings, new: Settings) -> str:
     if new.budget_bytes != old.budget_bytes:
         parts.append(f"budget {new.budget_bytes} bytes")
     return ", ".join(parts) or "fork"
-
-
-__all__ = [
-    "Compilation",
-    "ExplorerError",
-    "Settings",
-    "compile_model",
-    "default_pipeline",
-    "host_ports",
-    "ladder",
-]

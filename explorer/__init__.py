@@ -1,0 +1,93 @@
+"""A compiler for neural networks that explains itself.
+
+    import explorer as ex
+    model = ex.load("sample_models/digits_cnn.onnx")
+    c = ex.compile(model, target="cpu")
+    c.passes                                  what every pass did
+    c["fuse-activation"].diff                 one of them
+    c.run({"image": x})                       on the device
+    c.accuracy()                              every pass against the source model
+    d = c.fork(disable=["fuse-activation"])   another decision, compared
+    c.compare(d)
+
+Everything is imported when it is first used, so that `import explorer` costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from explorer.compilation import Compilation, SavedCompilation
+    from explorer.importers import SourceModel
+    from explorer.targets import Target
+
+__version__ = "0.1.0"
+
+__all__ = ["ExplorerError", "compile", "devices", "load", "open", "targets"]
+
+
+def load(path: str | Path) -> SourceModel:
+    """Reads a model file (ONNX). ModelError says why it cannot be read."""
+    from explorer import importers
+
+    return importers.load(path)
+
+
+def compile(
+    model: SourceModel | str | Path,
+    target: str | Path | Target = "cpu",
+    *,
+    disable: Sequence[str] = (),
+    dimensions: Mapping[str, int] | None = None,
+    **options: Any,  # the fields of explorer.compilation.Settings
+) -> Compilation:
+    """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
+
+    disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name.
+    Further options: decisions, fuel, planner, budget_bytes, pipeline, progress.
+    """
+    from explorer.compilation import compile_model
+
+    _register_representations()
+    source = load(model) if isinstance(model, str | Path) else model
+    return compile_model(source, target, disable=disable, dimensions=dimensions, **options)
+
+
+def open(path: str | Path) -> SavedCompilation:
+    """Reads a trace (`.nnx`) that `Compilation.save` wrote. Needs no compiler and no device."""
+    from explorer.compilation import open_trace
+
+    _register_representations()
+    return open_trace(path)
+
+
+def devices():
+    """The devices of this machine, and why something was refused (list of DeviceRecord)."""
+    from explorer.runtime.devices import list_devices
+
+    return list_devices()
+
+
+def targets() -> list[str]:
+    """Names of the targets that there are."""
+    from explorer.targets import list_targets
+
+    return list_targets()
+
+
+def _register_representations() -> None:
+    """Gives results and compilations their rich forms: no layer below imports a view."""
+    from explorer.representations import register
+
+    register()
+
+
+def __getattr__(name: str) -> object:
+    if name == "ExplorerError":
+        from explorer.errors import ExplorerError
+
+        return ExplorerError
+    raise AttributeError(f"module 'explorer' has no attribute {name!r}")

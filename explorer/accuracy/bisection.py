@@ -1,0 +1,106 @@
+"""Finding what broke: first the pass, then the rewrite inside it, then the operation.
+
+    fault = bisect(report, rerun)
+    fault.pass_name, fault.rule, fault.operation, fault.tensor
+
+The pass is the first after which a tensor is wrong in either mode. Inside a pass of rules the
+rewrites are bisected with fuel: the pass is run again from its own snapshot with at most n
+rewrites, and the smallest n that breaks the result names the rewrite. In a pass without fuel the
+first operation in program order that is wrong in isolation is the guilty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from explorer.results import AccuracyReport, PassAccuracy, TensorError
+
+Probe = Callable[[int], bool]
+"""Is the program right when the pass may do at most so many rewrites?"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong first. `rule` is empty where the pass is not made of rewrites."""
+
+    pass_name: str
+    rule: str
+    operation: str
+    tensor: str
+    max_relative: float
+    address: str = ""
+    """The decision that switches the rewrite off."""
+
+    def __str__(self) -> str:
+        rule = f", rule {self.rule}" if self.rule else ""
+        return (
+            f"pass {self.pass_name}{rule}, operation {self.operation}: tensor {self.tensor} is "
+            f"off by {self.max_relative:.2g}"
+        )
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A rewrite that a pass did."""
+
+    rule: str
+    operation: str
+    address: str
+
+
+def first_bad_pass(report: AccuracyReport) -> int | None:
+    """Index of the first pass after which something is wrong; None when nothing is."""
+    isolated = report.isolated or report.passes
+    for index, (together, apart) in enumerate(zip(report.passes, isolated, strict=True)):
+        if worst_tensor(together, report.tolerance) or worst_tensor(apart, report.tolerance):
+            return index
+    return None
+
+
+def worst_tensor(accuracy: PassAccuracy, tolerance: float) -> TensorError | None:
+    """The first tensor in program order that is out of tolerance."""
+    for tensor in accuracy.tensors:
+        if not tensor.max_relative <= tolerance:
+            return tensor
+    return None
+
+
+def bisect(
+    report: AccuracyReport, suspects: Sequence[Suspect], is_right_with: Probe | None
+) -> Fault | None:
+    """The first fault of a compilation; None when it is right.
+
+    `suspects`: the rewrites of the first bad pass, in order. `is_right_with(n)` runs that pass
+    with at most n rewrites and checks the result; None where it has no fuel.
+    """
+    index = first_bad_pass(report)
+    if index is None:
+        return None
+    isolated = report.isolated or report.passes
+    tensor = worst_tensor(isolated[index], report.tolerance) or worst_tensor(
+        report.passes[index], report.tolerance
+    )
+    assert tensor is not None
+    name = report.passes[index].name
+    if is_right_with is None or not suspects or is_right_with(len(suspects)):
+        rule = next((s for s in suspects if s.operation == tensor.operation), None)
+        return Fault(
+            name,
+            rule.rule if rule else "",
+            tensor.operation,
+            tensor.tensor,
+            tensor.max_relative,
+            rule.address if rule else "",
+        )
+    right, wrong = 0, len(suspects)
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        if is_right_with(middle):
+            right = middle
+        else:
+            wrong = middle
+    guilty = suspects[wrong - 1]
+    return Fault(
+        name, guilty.rule, guilty.operation, tensor.tensor, tensor.max_relative, guilty.address
+    )

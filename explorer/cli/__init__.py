@@ -1,0 +1,85 @@
+"""The command `explorer`: one file per subcommand, and what they share.
+
+    explorer compile sample_models/digits_cnn.onnx
+    explorer check sample_models/digits_cnn.onnx --json
+    explorer show sample_models/digits_cnn.onnx --pass fuse-activation --what diff
+
+A subcommand is a module with `SUMMARY`, `add_arguments(parser)` and `run(arguments) -> status`.
+Those modules import the compiler inside `run`, so that `explorer --help` answers at once.
+
+Status: 0 done; 1 `check` found a difference; 2 a mistake that the message explains, nothing was
+written; 130 interrupted. Any other exception is a defect of the project and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from explorer.cli import bench, check, compile, devices, opt, run, serve, show
+from explorer.cli.terminal import print_error
+from explorer.errors import ExplorerError
+
+COMMANDS: dict[str, ModuleType] = {
+    "compile": compile,
+    "check": check,
+    "run": run,
+    "show": show,
+    "opt": opt,
+    "bench": bench,
+    "serve": serve,
+    "devices": devices,
+}
+A_MISTAKE = 2
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+"""What a shell reports for a program that SIGPIPE ended."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand and returns its status. `arguments` default to the process's own."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding does not have is shown escaped and ends nothing.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    parsed = make_parser().parse_args(arguments)
+    try:
+        status = COMMANDS[parsed.command].run(parsed)
+        sys.stdout.flush()
+        return status
+    except ExplorerError as error:
+        if not error.file:
+            error.file = getattr(parsed, "model", "") or ""
+        print_error(error)
+        return A_MISTAKE
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. What is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print_error(
+            ExplorerError(
+                error.strerror or "the file cannot be used",
+                file=str(error.filename),
+                hint="check the path, its permissions and the space that is left",
+            )
+        )
+        return A_MISTAKE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="explorer", description="A compiler for neural networks that explains itself."
+    )
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
+        module.add_arguments(subparser)
+    return parser

@@ -1,0 +1,76 @@
+"""Arguments that several subcommands take, and how their values are read.
+
+    --dim batch=4 --dim time=16   -> {"batch": 4, "time": 16}
+    --disable a,b --disable c     -> ["a", "b", "c"]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def add_model(parser: argparse.ArgumentParser, text: str = "an ONNX file") -> None:
+    parser.add_argument("model", metavar="MODEL", help=text)
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target", default="cpu", metavar="T", help="cpu, opencl or a .toml file (default: cpu)"
+    )
+
+
+def add_dimensions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        type=dimension,
+        metavar="NAME=SIZE",
+        help="size of a symbolic dimension; may be given several times",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+
+
+def dimension(text: str) -> tuple[str, int]:
+    """`batch=4` -> ("batch", 4). A name may hold `=`; the size is what follows the last one."""
+    name, separator, size = text.rpartition("=")
+    if not separator or not name or not size.isdecimal() or int(size) < 1:
+        raise argparse.ArgumentTypeError(f"expected name=size with a size of 1 or more: {text!r}")
+    return name, int(size)
+
+
+def names(text: str) -> list[str]:
+    """`a,b` -> ["a", "b"]."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas between them: {text!r}")
+    return found
+
+
+def count(text: str) -> int:
+    """A whole number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more: {text!r}")
+    return int(text)
+
+
+def amount(text: str) -> int:
+    """A whole number of 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more: {text!r}")
+    return int(text)
+
+
+def tolerance(text: str) -> float:
+    """A finite number of 0 or more: NaN would let nothing fail, infinity everything pass."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise argparse.ArgumentTypeError(f"expected a number of 0 or more: {text!r}")
+    return value

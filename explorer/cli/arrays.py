@@ -1,0 +1,101 @@
+"""Arrays by name in `.npz` files: model inputs, outputs, and the weights of a snapshot.
+
+    read_arrays(Path("inputs.npz"))   -> {"image": float32 array of shape (1, 1, 8, 8)}
+
+NumPy reads what is written here. A file is data from others: nothing in it is executed, and the
+sizes that it claims are checked before memory is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from explorer.errors import InputError
+
+MOST_BYTES = 4 * 2**30
+"""Most bytes of all arrays of a file together."""
+_SUFFIX = ".npy"
+_HINT = "write one with numpy.savez(file, name=array, ...)"
+_UNCHANGED = "".join(chr(c) for c in range(32, 127) if chr(c) != "%")
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file. InputError says what is wrong with one that cannot be read."""
+    if not path.is_file():
+        raise InputError("no such file", file=str(path), hint="check the path")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            total = sum(member.file_size for member in members)
+            if total > MOST_BYTES:
+                raise InputError(
+                    f"its arrays take {total:,} bytes, more than {MOST_BYTES:,}",
+                    file=str(path),
+                    hint="use fewer or smaller arrays",
+                )
+            return {
+                member.filename.removesuffix(_SUFFIX): _read_array(archive, member)
+                for member in members
+            }
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        EOFError,
+        NotImplementedError,  # a compression or an encryption that zipfile does not know
+        RuntimeError,  # an encrypted member
+    ) as error:
+        raise InputError(
+            f"not a readable .npz file: {error}", file=str(path), hint=_HINT
+        ) from error
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One member; ValueError where its header claims more or less than it holds."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }.get(version)
+        if read_header is None:
+            raise ValueError(f"array {member.filename!r} has the unknown version {version}")
+        shape, is_fortran, dtype = read_header(file)
+        if dtype.hasobject:
+            raise ValueError(f"array {member.filename!r} holds Python objects")
+        data = file.read()
+    size_bytes = math.prod(shape) * dtype.itemsize
+    if len(data) != size_bytes:
+        raise ValueError(
+            f"array {member.filename!r} is cut off: {len(data):,} of {size_bytes:,} bytes"
+        )
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
+
+
+def arrays_as_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The content of a file with these arrays. Unlike `numpy.savez` it takes any name."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            # A fixed date: the same arrays give the same bytes.
+            member = zipfile.ZipInfo(name + _SUFFIX, (1980, 1, 1, 0, 0, 0))
+            with archive.open(member, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(array).reshape(array.shape))
+    return content.getvalue()
+
+
+def quote_name(name: str) -> str:
+    """A name from a model as a zip file can keep it: control characters and `%` as `%1B`."""
+    return "".join(quote(c, safe=_UNCHANGED) if not c.isprintable() or c == "%" else c for c in name)
+
+
+def unquote_name(name: str) -> str:
+    return unquote(name)

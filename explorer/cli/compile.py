@@ -1,0 +1,147 @@
+"""`explorer compile MODEL`: every pass with what it did; a trace and the IR as files on request.
+
+    explorer compile net.onnx --save net.nnx --dump-dir dump/
+
+    dump/00-import.mlir      complete IR after every pass, which `explorer opt` reads
+    dump/00-import.weights.npz
+    dump/01-...
+    dump/program.c           what is compiled for the device
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.cli import arguments as options
+from explorer.cli.files import check_output, folder_written_at_once, write_file
+from explorer.cli.terminal import Progress, print_json, print_lines
+
+if TYPE_CHECKING:
+    from explorer.compilation import Compilation
+    from explorer.ir.program import Snapshot
+
+SUMMARY = "compile a model and show what every pass did"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_model(parser)
+    options.add_target(parser)
+    parser.add_argument("--save", type=Path, metavar="FILE.nnx", help="write the trace")
+    parser.add_argument(
+        "--dump-dir", type=Path, metavar="DIR", help="write the IR after every pass and the source"
+    )
+    parser.add_argument(
+        "--fuel", type=options.amount, metavar="N", help="at most N rewrites by optional passes"
+    )
+    parser.add_argument(
+        "--disable",
+        type=options.names,
+        action="extend",
+        default=[],
+        metavar="PASS[,PASS]",
+        help="leave passes out",
+    )
+    options.add_dimensions(parser)
+    options.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import explorer
+    from explorer.views.static import passes_text
+
+    if arguments.save is not None:
+        check_output(arguments.save)
+    with Progress("compiling") as progress:
+        compilation = explorer.compile(
+            arguments.model,
+            arguments.target,
+            disable=arguments.disable,
+            dimensions=dict(arguments.dim),
+            fuel=arguments.fuel,
+            progress=progress,
+        )
+    summary = summarize(compilation)
+    if arguments.save is not None:
+        compilation.save(arguments.save)
+    if arguments.dump_dir is not None:
+        write_dump(compilation, arguments.dump_dir)
+    if arguments.json:
+        print_json(summary)
+        return 0
+    print_lines(passes_text(compilation.trace(with_code=False)).split("\n"))
+    program, memory = summary["program"], summary["memory"]
+    print(
+        f"{program['launches']} launches of {program['kernels']} kernels, "
+        f"{memory['peak_bytes']:,} bytes of activations (at least {memory['bound_bytes']:,}), "
+        f"{program['weights_bytes']:,} bytes of weights"
+    )
+    for path in (arguments.save, arguments.dump_dir):
+        if path is not None:
+            print_lines([f"wrote {path}"])
+    return 0
+
+
+def summarize(compilation: Compilation) -> dict:
+    """What `--json` prints; docs/json.md says what each field means."""
+    program, memory = compilation.program, compilation.memory
+    return {
+        "model": compilation.model.name,
+        "target": compilation.target.name,
+        "passes": [
+            {
+                "name": record.name,
+                "seconds": record.seconds,
+                "changed": record.changed,
+                "operations_before": record.operations_before,
+                "operations_after": record.operations_after,
+                "macs": record.macs,
+                "peak_bytes": record.peak_bytes,
+                "rules": record.rules,
+            }
+            for record in (result.record for result in compilation.passes)
+        ],
+        "memory": {
+            "peak_bytes": memory.peak_bytes,
+            "bound_bytes": memory.bound_bytes,
+            "optimal": memory.optimal,
+        },
+        "program": {
+            "kernels": len(program.kernels),
+            "launches": len(program.launches),
+            "arena_bytes": program.arena_bytes,
+            "weights_bytes": program.weights_bytes,
+        },
+    }
+
+
+def write_dump(compilation: Compilation, folder: Path) -> None:
+    """IR and weights after every pass, and the program's source."""
+    with folder_written_at_once(folder) as partial:
+        written: dict[tuple[str, ...], Path] = {}
+        for number, result in enumerate(compilation.passes):
+            stem = f"{number:02d}-{re.sub('[^A-Za-z0-9-]', '-', result.name)}"
+            (partial / f"{stem}.mlir").write_text(result.after.dump(), encoding="utf-8")
+            _write_weights(result.after, partial / f"{stem}.weights.npz", written)
+        language = compilation.program.source.language
+        suffix = {"c": "c", "opencl": "cl"}[language]
+        source = "\n".join(compilation.program.source.lines) + "\n"
+        (partial / f"program.{suffix}").write_text(source, encoding="utf-8")
+
+
+def _write_weights(
+    snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]
+) -> None:
+    """The weights that the snapshot's IR names. Snapshots with equal ones share a file's bytes."""
+    from explorer.cli.snapshots import used_weights, weights_as_npz
+
+    names = tuple(used_weights(snapshot.module))
+    # A name always stands for the same array, so equal names are equal files: a hard link.
+    if names in written:
+        os.link(written[names], path)
+        return
+    write_file(path, weights_as_npz(snapshot.weights, names))
+    written[names] = path

@@ -1,0 +1,94 @@
+"""A model's inputs from a `.npz` file, checked against what the model says before it is compiled.
+
+    arrays, sizes = read_inputs(model, Path("inputs.npz"), {})
+    # arrays: {"image": ...}; sizes: {"batch": 4}, read off an array whose axis the model calls batch
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explorer.cli.arrays import read_arrays
+from explorer.errors import InputError
+
+if TYPE_CHECKING:
+    from explorer.importers import SourceModel
+    from explorer.importers.model import SourceValue
+
+Arrays = dict[str, np.ndarray]
+
+
+def read_inputs(
+    model: SourceModel, path: Path, sizes: Mapping[str, int]
+) -> tuple[Arrays, dict[str, int]]:
+    """The arrays for a model's inputs, and the sizes of its symbolic dimensions.
+
+    `sizes` are those that the person gave; the arrays say the others. InputError names the file
+    and the input that does not fit.
+    """
+    arrays = read_arrays(path)
+    known = [value.name for value in model.inputs]
+    for name in arrays:
+        if name not in known:
+            raise InputError(
+                f"the model has no input {name!r}; its inputs are {', '.join(known) or 'none'}",
+                file=str(path),
+                hint=_near(name, known, "leave that array out"),
+            )
+    found = dict(sizes)
+    for value in model.inputs:
+        if value.name not in arrays:
+            raise InputError(
+                f"there is no array for the input {value.name!r}; expected {describe(value)}",
+                file=str(path),
+                node=value.name,
+                hint=f"numpy.savez(file, **{{{value.name!r}: array}})",
+            )
+        _check_array(value, arrays[value.name], found, path)
+    return arrays, found
+
+
+def _check_array(
+    value: SourceValue, array: np.ndarray, sizes: dict[str, int], path: Path
+) -> None:
+    """Adds sizes that the array says to `sizes`."""
+    got = f"{array.dtype.name} of shape {array.shape}"
+    if array.dtype != np.dtype(value.element_type):
+        raise InputError(
+            f"input {value.name!r}: expected {describe(value)}, got {got}",
+            file=str(path),
+            node=value.name,
+            hint=f"array.astype({value.element_type!r})",
+        )
+    shape = value.shape or ()
+    fits = len(shape) == array.ndim
+    for dimension, size in zip(shape, array.shape, strict=False):
+        expected = (
+            sizes.setdefault(dimension, size) if isinstance(dimension, str) else dimension
+        )
+        fits = fits and expected == size
+    if not fits:
+        raise InputError(
+            f"input {value.name!r}: expected {describe(value, sizes)}, got {got}",
+            file=str(path),
+            node=value.name,
+            hint="give an array of that shape",
+        )
+
+
+def describe(value: SourceValue, sizes: Mapping[str, int] | None = None) -> str:
+    """`float32 of shape (batch=4, 1, 8, 8)`."""
+    known = sizes or {}
+    parts = [f"{d}={known[d]}" if d in known else str(d) for d in value.shape or ()]
+    inside = ", ".join(parts) + ("," if len(parts) == 1 else "")
+    return f"{value.element_type} of shape ({inside})"
+
+
+def _near(name: str, known: list[str], otherwise: str) -> str:
+    found = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {found[0]!r}?" if found else otherwise

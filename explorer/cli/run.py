@@ -1,0 +1,48 @@
+"""`explorer run MODEL --input FILE.npz --output FILE.npz`: one inference on a device."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from explorer.cli import arguments as options
+from explorer.cli.files import check_output, write_file
+from explorer.cli.terminal import Progress, print_lines
+
+SUMMARY = "compile a model and run it on arrays from a file"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_model(parser)
+    parser.add_argument(
+        "--input", type=Path, required=True, metavar="FILE.npz", help="one array per input, by name"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE.npz", help="one array per output"
+    )
+    options.add_target(parser)
+    options.add_dimensions(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import explorer
+    from explorer.cli.arrays import arrays_as_npz, quote_name
+    from explorer.cli.inputs import read_inputs
+
+    check_output(arguments.output)
+    model = explorer.load(arguments.model)
+    inputs, sizes = read_inputs(model, arguments.input, dict(arguments.dim))
+    with Progress("compiling") as progress:
+        compilation = explorer.compile(
+            model, arguments.target, dimensions=sizes, progress=progress
+        )
+    try:
+        outputs = compilation.run(inputs)
+    finally:
+        compilation.close()
+    named = {quote_name(name): array for name, array in outputs.items()}
+    write_file(arguments.output, arrays_as_npz(named))
+    print_lines(
+        f"{name}: {array.dtype.name} of shape {array.shape}" for name, array in outputs.items()
+    )
+    return 0

@@ -1,0 +1,57 @@
+"""`explorer serve [MODEL ...]`: the explorer as a page in the browser, on this machine only."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from explorer.cli import arguments as options
+from explorer.errors import InputError
+
+SUMMARY = "open the explorer in the browser"
+SAMPLES = "sample_models"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models",
+        nargs="*",
+        type=Path,
+        metavar="MODEL",
+        help=f"files or folders of them (default: {SAMPLES})",
+    )
+    options.add_target(parser)
+    parser.add_argument(
+        "--port", type=port, default=0, metavar="P", help="default: one that is free"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    models = arguments.models or sample_folder()
+    from explorer.app.application import serve  # takes seconds: it brings Panel
+
+    try:
+        serve(
+            models,
+            target=arguments.target,
+            port=arguments.port,
+            open_browser=not arguments.no_browser,
+        )
+    except ValueError as error:
+        raise InputError(str(error), hint="explorer serve --help") from error
+    return 0
+
+
+def sample_folder() -> list[Path]:
+    """The sample models in the current folder or beside the package's source."""
+    for folder in (Path.cwd(), Path(__file__).parents[2]):
+        if any((folder / SAMPLES).glob("*.onnx")):
+            return [folder / SAMPLES]
+    raise InputError("there is no model to show", hint="explorer serve net.onnx")
+
+
+def port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535: {text!r}")
+    return int(text)

@@ -1,0 +1,86 @@
+"""What is printed: text that cannot command the terminal, errors, notes, progress, JSON.
+
+    printable("conv\\x1b[2J")    -> 'conv\\\\x1b[2J'      a name from a model file, made harmless
+
+Results go to stdout; notes, progress and errors to stderr, so that `--json` output is only JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable
+from types import TracebackType
+
+from explorer.errors import ExplorerError, UnsupportedError
+from explorer.results.encoding import to_json
+
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Unicode categories that a terminal acts upon, or shows as nothing at all."""
+
+
+def printable(text: object) -> str:
+    """Text on one line; control and other invisible characters as `\\x1b` or `\\u202e`."""
+    return "".join(
+        c.encode("unicode_escape").decode("ascii") if unicodedata.category(c) in _INVISIBLE else c
+        for c in str(text)
+    )
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Lines of text or source: tabs stay, whatever else is invisible is escaped."""
+    for line in lines:
+        print("\t".join(printable(part) for part in line.split("\t")))
+
+
+def print_json(data: object) -> None:
+    """One JSON object. Infinities and NaN are the strings "inf", "-inf" and "nan"."""
+    print(json.dumps(to_json(data), indent=2, allow_nan=False))
+
+
+def print_note(text: str) -> None:
+    """Something that the person should know beside the result."""
+    print(f"note: {printable(text)}", file=sys.stderr)
+
+
+def print_error(error: ExplorerError) -> None:
+    """The one message of a failed command. What continues it is indented: no line poses as ours."""
+    problems = error.problems if isinstance(error, UnsupportedError) else ()
+    whole = ExplorerError.__str__(error)
+    first, *rest = whole.split("\n")
+    print(f"explorer: error: {printable(first)}", file=sys.stderr)
+    for line in rest:
+        print(f"    {printable(line)}", file=sys.stderr)
+    for problem in problems:
+        print(f"  - {printable(problem)}", file=sys.stderr)
+
+
+class Progress:
+    """One line on a terminal's stderr that says what is being done; nothing where there is none.
+
+    with Progress("compiling") as progress:
+        explorer.compile(model, progress=progress)       # compiling 3/20 fuse-activation
+    """
+
+    def __init__(self, activity: str):
+        self.activity = activity
+        self.is_shown = sys.stderr.isatty()
+
+    def __call__(self, name: str, number: int, total: int) -> None:
+        if self.is_shown:
+            # \x1b[K clears what the line before left behind.
+            text = f"\r{self.activity} {number + 1}/{total} {printable(name)}\x1b[K"
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

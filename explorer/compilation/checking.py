@@ -1,0 +1,148 @@
+"""Checking a compilation against its source model, and finding the first fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explorer.accuracy.bisection import Fault, Suspect, bisect, first_bad_pass
+from explorer.accuracy.comparison import Subject, Values, compare
+from explorer.accuracy.execution import CompiledRunner, tapped_values
+from explorer.accuracy.oracle import reference
+from explorer.compilation.settings import Progress
+from explorer.ir.evaluation import EvaluationCache
+from explorer.ir.passes import RulePass, Working, run_pass
+from explorer.ir.program import Snapshot
+from explorer.ir.rewriting import Fuel, RewriteOptions
+from explorer.results import AccuracyReport
+
+if TYPE_CHECKING:
+    from explorer.compilation.compilation import Compilation
+
+ORACLE = "onnxruntime, optimizations off"
+
+
+@dataclass
+class Accuracy:
+    """The comparison of a compilation with its source model."""
+
+    report: AccuracyReport
+    compilation: Compilation
+    inputs: Mapping[str, np.ndarray]
+    expected: Values
+
+    @property
+    def passed(self) -> bool:
+        return self.report.passed
+
+    def bisect(self) -> Fault | None:
+        """The first pass, rule and operation that is wrong; None when everything is right."""
+        index = first_bad_pass(self.report)
+        if index is None:
+            return None
+        if index >= len(self.compilation.passes):
+            return bisect(self.report, (), None)
+        result = self.compilation.passes[index]
+        suspects = [
+            Suspect(r.rule, operation, r.address)
+            for r in result.rewrites
+            if r.applied
+            for operation in (r.produced[:1] or (r.site,))
+        ]
+        pass_ = self.compilation.pipeline[index - 1] if index else None
+        if not isinstance(pass_, RulePass):
+            return bisect(self.report, suspects, None)
+
+        def is_right_with(rewrites: int) -> bool:
+            working = Working.at(result.before, self.compilation.passes[index - 1].names)
+            options = RewriteOptions(self.compilation.settings.decisions, Fuel(rewrites))
+            again = run_pass(pass_, working, options).after
+            report = compare(
+                [snapshot_subject("probe", again, None, None)],
+                self.inputs,
+                self.expected,
+                [],
+                self.report.target,
+                self.report.oracle,
+                self.report.tolerance,
+            )
+            return report.passed
+
+        return bisect(self.report, suspects, is_right_with)
+
+    @cached_property
+    def summary(self) -> str:
+        """One line: the verdict and the worst tensor."""
+        errors = [t for p in self.report.passes for t in p.tensors]
+        worst = max(errors, key=lambda t: t.max_relative, default=None)
+        verdict = "equal to the source model" if self.passed else "NOT equal to the source model"
+        detail = f", worst tensor {worst.tensor} {worst.max_relative:.1e}" if worst else ""
+        return f"{verdict} after all {len(self.report.passes)} passes{detail}"
+
+    def __str__(self) -> str:
+        lines = [self.summary]
+        for accuracy in self.report.passes:
+            worst = accuracy.worst
+            text = f"{worst.max_relative:.1e}  {worst.tensor}" if worst else "nothing compared"
+            lines.append(f"  {accuracy.name:36} {len(accuracy.tensors):5} tensors   {text}")
+        return "\n".join(lines)
+
+
+def check(
+    compilation: Compilation,
+    inputs: Mapping[str, np.ndarray] | None,
+    tolerance: float,
+    progress: Progress | None,
+) -> Accuracy:
+    """Compares every snapshot and the binary on its device with the source model."""
+    chosen = dict(inputs) if inputs is not None else compilation.example_inputs()
+    wanted = sorted(
+        {o.tensor for r in compilation.passes for o in r.after.origins.values()}
+        | {o.name for o in compilation.model.outputs}
+    )
+    expected = reference(compilation.model, chosen, wanted)
+    cache = EvaluationCache()
+    runner = CompiledRunner()
+    subjects = [snapshot_subject(r.name, r.after, cache, runner) for r in compilation.passes]
+    subjects = [
+        s if index == 0 or r.changed else Subject(s.name, s.snapshot, s.run, True)
+        for index, (s, r) in enumerate(zip(subjects, compilation.passes, strict=True))
+    ]
+    executable = compilation.executable
+    subjects.append(
+        Subject(
+            f"binary on {compilation.target.name}",
+            compilation.final,
+            lambda given, replaced: tapped_values(executable, given, replaced),
+        )
+    )
+    outputs = [(name, f"output:{name}") for name in compilation.port_names[1]]
+    try:
+        report = compare(
+            subjects,
+            chosen,
+            expected,
+            outputs,
+            compilation.target.name,
+            ORACLE,
+            tolerance,
+            progress=progress,
+        )
+    finally:
+        runner.close()
+    return Accuracy(report, compilation, chosen, expected)
+
+
+def snapshot_subject(
+    name: str, snapshot: Snapshot, cache: EvaluationCache | None, runner: CompiledRunner | None
+) -> Subject:
+    """A snapshot as something to compare: NumPy meanings at level top, generated code below."""
+    if snapshot.level == "top" or runner is None:
+        return Subject(
+            name, snapshot, lambda inputs, replaced: snapshot.run(inputs, cache, replaced)
+        )
+    return Subject(name, snapshot, lambda inputs, replaced: runner.run(snapshot, inputs, replaced))

@@ -1,0 +1,228 @@
+"""Traces on disk: one `.nnx` file, a zip of text and arrays.
+
+    manifest.json         format, version, model, target
+    trace.json            the records of `explorer.results`, snapshots' texts and graphs left out
+    snapshots/N.json      text with its line map, and graph, of the N-th distinct snapshot
+    snapshots/N.mlir      complete IR of it, which `explorer opt` reads
+    weights.npz           arrays by name (left out above 16 MiB; the manifest says so)
+
+Reading one executes nothing and needs no compiler and no device. Sizes are checked before
+anything is unpacked.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explorer.errors import DeviceError, InputError, ModelError
+from explorer.results import (
+    TRACE_VERSION,
+    AccuracyReport,
+    GraphDiff,
+    KernelRecord,
+    MemoryPlan,
+    PassRecord,
+    ProfileRecord,
+    RewriteEvent,
+    Trace,
+)
+from explorer.results.encoding import from_json, to_json
+from explorer.results.trace import Snapshot
+
+if TYPE_CHECKING:
+    from explorer.compilation.compilation import Compilation
+
+FORMAT = "nn-compiler-explorer trace"
+MOST_WEIGHT_BYTES = 16 * 2**20
+MOST_UNPACKED_BYTES = 2 * 2**30
+
+
+def save(compilation: Compilation, path: str | Path) -> Path:
+    """Writes the compilation's trace; the file appears complete or not at all."""
+    path = Path(path)
+    trace = compilation.trace()
+    order: list[int] = []
+    texts: dict[int, str] = {}
+    for result, snapshot in zip(compilation.passes, trace.snapshots, strict=True):
+        if id(snapshot) not in order:
+            order.append(id(snapshot))
+            texts[id(snapshot)] = result.after.dump()
+    distinct = {id(s): s for s in trace.snapshots}
+    weights = compilation.final.weights
+    total = sum(a.nbytes for a in weights.values())
+    keeps_weights = total <= MOST_WEIGHT_BYTES
+    manifest = {
+        "format": FORMAT,
+        "version": TRACE_VERSION,
+        "model": trace.model.name,
+        "target": trace.target,
+        "snapshots": [order.index(id(s)) for s in trace.snapshots],
+        "weights": "weights.npz" if keeps_weights else f"left out: {total} bytes",
+    }
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("manifest.json", json.dumps(manifest, indent=1))
+        slim = replace(trace, snapshots=())
+        file.writestr("trace.json", json.dumps(to_json(slim)))
+        for number, key in enumerate(order):
+            file.writestr(f"snapshots/{number}.json", json.dumps(to_json(distinct[key])))
+            file.writestr(f"snapshots/{number}.mlir", texts[key])
+        if keeps_weights:
+            arrays = io.BytesIO()
+            # Names in a model are not file names: arrays are numbered, weights.json names them.
+            np.savez(arrays, **{f"w{i}": a for i, a in enumerate(weights.values())})
+            file.writestr("weights.npz", arrays.getvalue())
+            file.writestr("weights.json", json.dumps(list(weights)))
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(content.getvalue())
+    partial.replace(path)
+    return path
+
+
+@dataclass(frozen=True)
+class SavedPass:
+    """A pass result out of a file: all that `PassResult` shows, but for running."""
+
+    record: PassRecord
+    before: Snapshot
+    after: Snapshot
+    diff: GraphDiff
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def description(self) -> str:
+        return self.record.description
+
+    @property
+    def changed(self) -> bool:
+        return self.record.changed
+
+    @property
+    def seconds(self) -> float:
+        return self.record.seconds
+
+    @property
+    def events(self) -> tuple[RewriteEvent, ...]:
+        return self.record.events
+
+
+class SavedCompilation:
+    """A compilation that was saved: everything but running it."""
+
+    def __init__(self, trace: Trace, weights: Mapping[str, np.ndarray]):
+        self._trace = trace
+        self.weights = weights
+        before = [trace.snapshots[0], *trace.snapshots[:-1]]
+        self.passes = [
+            SavedPass(record, old, new, diff)
+            for record, old, new, diff in zip(
+                trace.passes, before, trace.snapshots, trace.diffs, strict=True
+            )
+        ]
+
+    def trace(self) -> Trace:
+        return self._trace
+
+    @property
+    def names(self) -> list[str]:
+        return [p.name for p in self.passes]
+
+    def __getitem__(self, key: str | int) -> SavedPass:
+        if isinstance(key, int):
+            return self.passes[key]
+        for result in self.passes:
+            if result.name == key:
+                return result
+        raise InputError(f"there is no pass {key!r}", hint=f"there are {', '.join(self.names)}")
+
+    @property
+    def memory(self) -> MemoryPlan | None:
+        return self._trace.memory
+
+    @cached_property
+    def kernels(self) -> dict[str, KernelRecord]:
+        return {k.name: k for k in self._trace.kernels}
+
+    @property
+    def accuracy(self) -> AccuracyReport | None:
+        """The comparison that was saved, if one was made before saving."""
+        return self._trace.accuracy
+
+    @property
+    def profile(self) -> ProfileRecord | None:
+        return self._trace.profile
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        raise DeviceError(
+            "a saved compilation cannot run",
+            hint="compile the model again, from its own file",
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self._trace.model.name} for {self._trace.target} (saved)"]
+        for result in self.passes:
+            count = sum(result.record.rules.values())
+            note = f"{count} rewrites" if result.changed else "unchanged"
+            operations = result.record.operations_after
+            lines.append(f"  {result.name:36} {operations:5} operations   {note}")
+        return "\n".join(lines)
+
+
+def open_trace(path: str | Path) -> SavedCompilation:
+    """Reads a `.nnx` file; ModelError says what is wrong with one that cannot be read."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError("no such file", file=str(path), hint="check the path")
+    try:
+        with zipfile.ZipFile(path) as file:
+            return _read(file, path)
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, UnicodeDecodeError) as error:
+        raise ModelError(
+            f"not a readable trace: {error}",
+            file=str(path),
+            hint="save it again with Compilation.save or explorer compile --save",
+        ) from error
+
+
+def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
+    unpacked = sum(info.file_size for info in file.infolist())
+    if unpacked > MOST_UNPACKED_BYTES:
+        raise ModelError(
+            f"the trace unpacks to {unpacked} bytes, more than {MOST_UNPACKED_BYTES}",
+            file=str(path),
+            hint="save a smaller model's trace",
+        )
+    manifest = json.loads(file.read("manifest.json"))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ValueError("its manifest is not that of a trace")
+    if manifest.get("version") != TRACE_VERSION:
+        raise ModelError(
+            f"the trace has version {manifest.get('version')}, this program reads {TRACE_VERSION}",
+            file=str(path),
+            hint="save it again with this version",
+        )
+    slim = from_json(Trace, json.loads(file.read("trace.json")))
+    numbers = manifest["snapshots"]
+    distinct = {
+        number: from_json(Snapshot, json.loads(file.read(f"snapshots/{int(number)}.json")))
+        for number in sorted(set(numbers))
+    }
+    weights: dict[str, np.ndarray] = {}
+    if "weights.npz" in file.namelist():
+        with np.load(io.BytesIO(file.read("weights.npz")), allow_pickle=False) as arrays:
+            names = json.loads(file.read("weights.json"))
+            weights = {name: arrays[f"w{index}"] for index, name in enumerate(names)}
+    snapshots = tuple(distinct[number] for number in numbers)
+    return SavedCompilation(replace(slim, snapshots=snapshots), weights)

@@ -1,0 +1,82 @@
+"""From a compilation to a trace: records only, for views, files and other programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from explorer.ir.printing import show
+from explorer.kernels.schedules.schedule import ScheduledKernel
+from explorer.results import (
+    TRACE_VERSION,
+    AccuracyReport,
+    ModelRecord,
+    ProfileRecord,
+    ScheduleStep,
+    Trace,
+)
+from explorer.results.trace import Snapshot as SnapshotRecord
+
+if TYPE_CHECKING:
+    from explorer.compilation.compilation import Compilation
+
+
+def make_trace(
+    compilation: Compilation,
+    accuracy: AccuracyReport | None,
+    profile: ProfileRecord | None,
+    with_code: bool = True,
+) -> Trace:
+    """The whole compilation as data. Unchanged snapshots stay the same object."""
+    seen: dict[int, SnapshotRecord] = {}
+    snapshots = []
+    for result in compilation.passes:
+        key = id(result.after)
+        if key not in seen:
+            seen[key] = SnapshotRecord(result.after.text, result.after.graph)
+        snapshots.append(seen[key])
+    device = compilation.device.name if compilation.device else ""
+    return Trace(
+        TRACE_VERSION,
+        model_record(compilation),
+        compilation.target.name,
+        device,
+        compilation.label,
+        tuple(r.record for r in compilation.passes),
+        tuple(snapshots),
+        tuple(r.diff for r in compilation.passes),
+        tuple((k, json.dumps(v)) for k, v in compilation.decisions().items()),
+        compilation.memory,
+        tuple(compilation.kernels.values()) if with_code else (),
+        compilation.program if with_code else None,
+        accuracy,
+        profile,
+    )
+
+
+def model_record(compilation: Compilation) -> ModelRecord:
+    model = compilation.model
+    return ModelRecord(
+        model.name,
+        model.format,
+        model.producer,
+        model.opset,
+        len(model.nodes),
+        model.parameters,
+        tuple((v.name, v.describe()) for v in model.inputs),
+        tuple((v.name, v.describe()) for v in model.outputs),
+        tuple((n.name, n.operator, n.text) for n in model.nodes),
+    )
+
+
+def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
+    """The schedule's steps as records, each with the loop nest after it as text."""
+    return tuple(
+        ScheduleStep(
+            step.name,
+            step.arguments,
+            show(step.function, tags_by_location=True),
+            sum(1 for _ in step.function.walk()) - 1,
+        )
+        for step in kernel.steps
+    )

@@ -1,0 +1,115 @@
+"""Binding: symbolic dimensions of the inputs get sizes.
+
+    func @main(%x: tensor<?x3xf32, dims = ["batch", ""]>)     sizes = {"batch": 4}
+ => func @main(%x: tensor<4x3xf32>)
+
+Types inside the function follow by inference. A dimension without a name is called after its
+place: `x.2` is axis 2 of input x.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+
+from explorer.errors import InputError
+from explorer.ir.evaluation import entry_function
+from explorer.ir.operation import TopOperation
+from explorer.ir.passes import EventLog, Pass
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.structure import value_name
+from explorer.ir.types import Shape, element_type_of, layout_of, shape_of, tensor_type
+from explorer.passes.infer_shapes import infer_function
+
+
+@dataclass(frozen=True)
+class BindDimensions(Pass):
+    """Symbolic dimensions of the inputs become the sizes that were asked for."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes by name."""
+    default: int | None = None
+    """For dimensions that are some input's first (the batch) and have no size; None: an error."""
+
+    name = "bind-dimensions"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        function = entry_function(rewriter.module)
+        sizes = self.bound_sizes(function)
+        events = EventLog(self.name, rewriter)
+        if sizes:
+            with events.rewrite("bind", function, _explain(sizes)):
+                _bind(function, sizes, rewriter)
+        return events.rewrites
+
+    def bound_sizes(self, function: func.FuncOp) -> dict[str, int]:
+        """A size for every symbolic dimension; InputError for unknown names and missing sizes."""
+        arguments = function.body.block.args
+        names = list(dict.fromkeys(n for a in arguments for n in symbols_of(a)))
+        for name, size in self.sizes.items():
+            if name not in names:
+                raise InputError(f"no input has a dimension {name!r}", hint=_near(name, names))
+            if size < 1:
+                raise InputError(f"dimension {name!r} cannot be {size}", hint="give 1 or more")
+        first = {named_shape(a)[0] for a in arguments if shape_of(a)}
+        sizes: dict[str, int] = {}
+        for name in names:
+            if name in self.sizes:
+                sizes[name] = self.sizes[name]
+            elif name in first and self.default is not None:
+                sizes[name] = self.default
+        missing = [n for n in names if n not in sizes]
+        if missing:
+            raise InputError(
+                f"no size for {len(missing)} symbolic dimension(s): {', '.join(missing)}",
+                node=", ".join(value_name(a) for a in arguments if set(missing) & {*symbols_of(a)}),
+                hint=" ".join(f"--dim {name}=16" for name in missing),
+            )
+        return sizes
+
+
+def named_shape(argument: SSAValue) -> Shape:
+    """The argument's shape, where unnamed dimensions are called after their place."""
+    name = value_name(argument)
+    return tuple(f"{name}.{i}" if d == "?" else d for i, d in enumerate(shape_of(argument)))
+
+
+def symbols_of(argument: SSAValue) -> list[str]:
+    """Names of the argument's symbolic dimensions, in order."""
+    return [d for d in named_shape(argument) if isinstance(d, str)]
+
+
+def _bind(function: func.FuncOp, sizes: Mapping[str, int], rewriter: RecordedRewriter) -> None:
+    for argument in function.body.block.args:
+        _set_shape(argument, _with_sizes(named_shape(argument), sizes), rewriter)
+    # Declared types of results whose shape depends on values may use the names as well.
+    for op in list(function.body.walk()):
+        if isinstance(op, TopOperation):
+            for result in op.results:
+                _set_shape(result, _with_sizes(shape_of(result), sizes), rewriter)
+    infer_function(function, rewriter, BindDimensions.name)
+
+
+def _with_sizes(shape: Shape, sizes: Mapping[str, int]) -> Shape:
+    return tuple(sizes.get(d, d) if isinstance(d, str) else d for d in shape)
+
+
+def _set_shape(value: SSAValue, shape: Shape, rewriter: RecordedRewriter) -> None:
+    if shape != shape_of(value):
+        rewriter.set_type(value, tensor_type(element_type_of(value), shape, layout_of(value)))
+
+
+def _explain(sizes: Mapping[str, int]) -> str:
+    return "sizes of symbolic dimensions: " + ", ".join(f"{n} = {s}" for n, s in sizes.items())
+
+
+def _near(name: str, names: list[str]) -> str:
+    found = difflib.get_close_matches(name, names, 1)
+    if found:
+        return f"did you mean {found[0]!r}?"
+    return f"the symbolic dimensions are {', '.join(names)}" if names else "all sizes are fixed"

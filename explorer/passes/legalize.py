@@ -1,0 +1,169 @@
+"""Legalization: what has no kernel of its own is written in operations that have one.
+
+    %1 = top.conv(%x, %w) {pads = [1, 1], strides = [1], ...} : tensor<1x8x32xf32>
+ => %2 = top.reshape(%x) {shape = [1, 3, 1, 32]} : tensor<1x3x1x32xf32>
+    %3 = top.conv(%2, %w2) {pads = [0, 1, 0, 1], strides = [1, 1], ...} : tensor<1x8x1x32xf32>
+    %1 = top.reshape(%3) {shape = [1, 8, 32]} : tensor<1x8x32xf32>
+
+Kernels know windows over two dimensions with a halo around their input, and averages of whole
+windows. What has no rule here and no kernel is reported when it is lowered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import origin_of, set_origins
+from explorer.ir.passes import RulePass
+from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.definitions import lowest
+from explorer.ir.top.elementwise import BinaryOp
+from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.movement import PadOp, ReshapeOp
+from explorer.ir.top.normalization import BatchNormOp
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.types import element_type_of, is_static, shape_of, static_shape
+from explorer.passes.fold_batch_norm import split_batch_norm
+from explorer.passes.matching import constant, dtype_of, weight_name
+from explorer.passes.remove_no_ops import MergeReshapes, RemoveReshape
+
+
+class CountPadding(Rule):
+    """average(x) without padding   =>   average(x) with padding * (window size / elements inside)
+
+    Applies when the windows of an average pool reach into the padding but divide by what lies
+    inside. The second factor depends on the position only: it is a constant table. Pays because a
+    kernel then divides by one number; without pads nothing but a property changes.
+    """
+
+    matches = (PoolOp,)
+
+    def rewrite(self, op: PoolOp, rewriter: RecordedRewriter) -> None:
+        if op.get("kind") != "average" or op.counts_padding:
+            return
+        whole = op.altered(includes_padding=True)
+        if not any(op.get("pads")):
+            rewriter.replace(op, whole)
+            return
+        if not is_static(op.input):
+            raise Declined(f"the shape of {identity_of(op)} is not known yet")
+        ones = np.ones((1, 1, *static_shape(op.input)[2:]), np.float64)
+        (inside,) = whole.evaluate(ones)
+        if not inside.all():
+            raise Declined(f"a window of {identity_of(op)} lies in the padding altogether")
+        table = (1 / inside).astype(dtype_of(op.input))
+        factors = rewriter.add_weight(op, weight_name(op, "counts"), table)
+        rewriter.insert_before(op, whole)
+        rewriter.replace(op, BinaryOp.make([whole.output, factors], kind="mul"))
+
+
+class LiftToTwoDimensions(Rule):
+    """conv(x : 1x3x32, w : 8x3x5)   =>   reshape(conv(reshape(x) : 1x3x1x32, w : 8x3x1x5))
+
+    Applies to convolutions and pools over one dimension. Pays because the kernels for two
+    dimensions serve for one as well; the reshapes are views.
+    """
+
+    matches = (ConvOp, PoolOp)
+
+    def rewrite(self, op: ConvOp | PoolOp, rewriter: RecordedRewriter) -> None:
+        if len(shape_of(op.input)) != 3:
+            return
+        if not all(is_static(v) for v in (*op.operands, op.output)):
+            raise Declined(f"the shape of {identity_of(op)} is not known yet")
+        before, after = op.get("pads")
+        lifted: dict[str, list[int]] = {
+            "strides": [1, *op.get("strides")],
+            "dilations": [1, *op.get("dilations")],
+            "pads": [0, before, 0, after],
+        }
+        operands = {"input": _with_height(op.input, op, rewriter)}
+        if isinstance(op, PoolOp):
+            lifted["window"] = [1, *op.get("window")]
+        else:
+            operands["weight"] = _with_height(op.weight, op, rewriter)
+            if op.residual is not None:
+                operands["residual"] = _with_height(op.residual, op, rewriter)
+        new = op.altered(**operands, **lifted)
+        origin = origin_of(op.output)
+        shape = static_shape(new.output)
+        set_origins(new, [None if origin is None else origin.then("reshape", shape)])
+        rewriter.insert_before(op, new)
+        back = ReshapeOp.make([new.output, None], shape=list(static_shape(op.output)))
+        rewriter.replace(op, back)
+
+
+def _with_height(value: SSAValue, op: TopOperation, rewriter: RecordedRewriter) -> SSAValue:
+    """(a, b, c) as (a, b, 1, c): a constant at once, all else by a reshape."""
+    first, second, last = static_shape(value)
+    shape = (first, second, 1, last)
+    array = constant(value, rewriter.weights)
+    if array is not None:
+        return rewriter.add_weight(op, weight_name(op, "weight"), array.reshape(shape), like=op)
+    reshape = ReshapeOp.make([value, None], shape=list(shape))
+    origin = origin_of(value)
+    set_origins(reshape, [None if origin is None else origin.then("reshape", shape)])
+    rewriter.insert_before(op, reshape)
+    return reshape.output
+
+
+class PadBeforeWindow(Rule):
+    """conv(x) {pads = [1, 1, 1, 1, 1, 1]}   =>   conv(pad(x) {low = [0, 0, 1, 1, 1], ...})
+
+    Applies to convolutions and pools over three dimensions, whose inputs get no halo: a maximum
+    is padded with the lowest number, all else with zero. Pays because their kernels then read
+    inside their input only.
+    """
+
+    matches = (ConvOp, PoolOp)
+
+    def rewrite(self, op: ConvOp | PoolOp, rewriter: RecordedRewriter) -> None:
+        pads = op.get("pads")
+        if len(shape_of(op.input)) != 5 or not any(pads):
+            return
+        if isinstance(op, PoolOp) and op.get("kind") == "average" and not op.counts_padding:
+            return
+        is_max = isinstance(op, PoolOp) and op.get("kind") == "max"
+        fill = float(lowest(element_type_of(op.input))) if is_max else 0.0
+        low, high = [0, 0, *pads[:3]], [0, 0, *pads[3:]]
+        pad = PadOp.make([op.input, None], low=low, high=high, interior=[0] * 5, value=fill)
+        origin = origin_of(op.input)
+        if origin is not None and fill == 0.0:
+            for axis in range(2, 5):
+                origin = origin.then("pad", (axis, low[axis], high[axis]))
+            set_origins(pad, [origin])
+        rewriter.insert_before(op, pad)
+        rewriter.replace(op, op.altered(input=pad.output, pads=[0] * 6))
+
+
+class ScaleAndShift(Rule):
+    """batch_norm(x)   =>   x * f + (shift - f * mean)
+
+    Applies to what `fold-batch-norm` left over, if its statistics are constant. Pays because two
+    elementwise kernels serve for it. f = scale / sqrt(variance + epsilon).
+    """
+
+    matches = (BatchNormOp,)
+
+    def rewrite(self, op: BatchNormOp, rewriter: RecordedRewriter) -> None:
+        split_batch_norm(op, rewriter)
+
+
+@dataclass(frozen=True)
+class Legalize(RulePass):
+    """Operations without a kernel of their own are written in those that have one."""
+
+    name = "legalize"
+    is_required = True
+    rules = (
+        CountPadding,
+        LiftToTwoDimensions,
+        PadBeforeWindow,
+        ScaleAndShift,
+        RemoveReshape,
+        MergeReshapes,
+    )

@@ -1,0 +1,100 @@
+"""Questions that rules ask about values: is it constant, is it used once, what feeds it?
+
+scalar(%half, weights)                  0.5 for a weight of one element, None for all else
+per_channel(array, 4, axis=1, size=8)   the 8 numbers of an 8x1x1 constant
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.rewriting import Declined
+from explorer.ir.top.data import WeightOp
+from explorer.ir.top.elementwise import BinaryOp, UnaryOp
+from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.types import element_type_of, numpy_dtype, shape_of
+from explorer.ir.weights import Weights
+
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
+
+
+def maker(value: SSAValue, kind: type[AnyOperation]) -> AnyOperation | None:
+    """The operation that computes the value if it is one of that class."""
+    return value.owner if isinstance(value.owner, kind) else None
+
+
+def constant(value: SSAValue, weights: Weights) -> np.ndarray | None:
+    """The array of a weight; None for what is computed."""
+    weight = maker(value, WeightOp)
+    return None if weight is None else weights[weight.weight.data]
+
+
+def is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, WeightOp)
+
+
+def scalar(value: SSAValue, weights: Weights) -> float | None:
+    """The only element of a weight, whatever its rank."""
+    array = constant(value, weights)
+    return float(array.item()) if array is not None and array.size == 1 else None
+
+
+def is_about(number: float | None, expected: float) -> bool:
+    """Equal but for the rounding of constants to single precision (6e-8 each, relative)."""
+    return number is not None and abs(number - expected) <= 1e-6 * abs(expected)
+
+
+def per_channel(array: np.ndarray, rank: int, axis: int, size: int) -> np.ndarray | None:
+    """The numbers of a constant that varies, broadcast to `rank` dimensions, along `axis` only.
+
+    Returns (size,); None where it varies along another axis or has more dimensions.
+    """
+    if array.ndim > rank:
+        return None
+    shape = (1,) * (rank - array.ndim) + array.shape
+    if any(n != 1 for a, n in enumerate(shape) if a != axis) or shape[axis] not in (1, size):
+        return None
+    return np.broadcast_to(array.reshape(-1), (size,)).copy()
+
+
+def channel_axis(op: ConvOp | MatMulOp) -> int:
+    """The axis of the result that a bias runs along."""
+    return 1 if isinstance(op, ConvOp) else len(shape_of(op.output)) - 1
+
+
+def both_orders(op: BinaryOp) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """Both ways to read a commutative operation's operands."""
+    yield op.left, op.right
+    yield op.right, op.left
+
+
+def uses(op: Operation) -> int:
+    """How often the operation's results are read; what a function returns counts."""
+    return sum(1 for result in op.results for _ in result.uses)
+
+
+def require_single_use(op: Operation, reason: str = "") -> None:
+    """Declined where more than one operand reads the operation."""
+    count = uses(op)
+    if count > 1:
+        suffix = f": {reason}" if reason else ""
+        raise Declined(f"{identity_of(op)} is used {count} times{suffix}")
+
+
+def is_kind(op: Operation | None, kind: str) -> bool:
+    """Is it the `top.unary` or `top.binary` of that kind?"""
+    return isinstance(op, UnaryOp | BinaryOp) and op.kind.data == kind
+
+
+def dtype_of(value: SSAValue) -> np.dtype:
+    return numpy_dtype(element_type_of(value))
+
+
+def weight_name(op: TopOperation, role: str) -> str:
+    """Name for a weight that a pass computes: `conv3.bias`."""
+    return f"{identity_of(op)}.{role}"

@@ -1,0 +1,261 @@
+"""Transposes move towards the outputs until they meet and cancel.
+
+    %1 = top.transpose(%x) {permutation = [0, 2, 3, 1]} : tensor<1x8x8x3xf32>
+    %2 = top.unary(%1) {kind = "relu"} : tensor<1x8x8x3xf32>
+    %3 = top.transpose(%2) {permutation = [0, 3, 1, 2]} : tensor<1x3x8x8xf32>
+ => %3 = top.unary(%x) {kind = "relu"} : tensor<1x3x8x8xf32>
+
+A transpose passes an operation when that makes the transposed bytes no more: all operands come
+through the same transpose (or are constants, which are permuted now), and what is transposed
+behind the operation is not larger. Every step takes an operation out from under a transpose and
+adds no transpose, so that the pass ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import Origin, origin_of, set_origins
+from explorer.ir.passes import RulePass
+from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.data import WeightOp
+from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
+from explorer.ir.top.movement import ConcatOp, PadOp, SliceOp, TransposeOp
+from explorer.ir.top.normalization import SoftmaxOp
+from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.types import is_static, shape_of, size_bytes
+from explorer.passes.matching import constant, is_constant, maker, uses
+from explorer.passes.remove_no_ops import MergeTransposes, RemoveTranspose
+
+Permutation = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """An operation on operands that were not transposed, and what its result still needs."""
+
+    properties: dict[str, list[int] | int]
+    """Those that name axes, for the new order of axes."""
+    behind: Permutation
+    """The transpose that makes the old result of the new one."""
+
+
+def inverse(permutation: Sequence[int]) -> Permutation:
+    """inverse((2, 0, 1)) == (1, 2, 0): the one undoes the other."""
+    return tuple(int(axis) for axis in np.argsort(permutation))
+
+
+# -- how a transpose passes an operation ---------------------------------------------------------
+
+
+def _through_elementwise(op: TopOperation, permutation: Permutation) -> Permuted:
+    return Permuted({}, permutation)
+
+
+def _through_axis(op: TopOperation, permutation: Permutation) -> Permuted:
+    """Softmax and concat: axis a was axis permutation[a] before the transpose."""
+    return Permuted({"axis": permutation[op.get("axis")]}, permutation)
+
+
+def _through_reduce(op: TopOperation, permutation: Permutation) -> Permuted:
+    """Without `keepdims` the axes that remain keep their order in relation to one another."""
+    axes = op.get("axes")
+    properties: dict[str, list[int] | int] = {"axes": sorted(permutation[a] for a in axes)}
+    if op.get("keepdims"):
+        return Permuted(properties, permutation)
+    left = [permutation[a] for a in range(len(permutation)) if a not in axes]
+    return Permuted(properties, tuple(sorted(left).index(axis) for axis in left))
+
+
+def _through_per_axis(op: TopOperation, permutation: Permutation) -> Permuted:
+    """Pad and slice have a list with one number per axis for each property."""
+    back = inverse(permutation)
+    names = ("low", "high", "interior") if isinstance(op, PadOp) else ("starts", "stops", "steps")
+    lists = {name: op.get(name) for name in names}
+    moved = {n: [numbers[a] for a in back] for n, numbers in lists.items() if numbers is not None}
+    return Permuted({**moved}, permutation)
+
+
+_THROUGH: dict[type[TopOperation], Callable[[TopOperation, Permutation], Permuted]] = {
+    UnaryOp: _through_elementwise,
+    BinaryOp: _through_elementwise,
+    SelectOp: _through_elementwise,
+    CastOp: _through_elementwise,
+    SoftmaxOp: _through_axis,
+    ConcatOp: _through_axis,
+    ReduceOp: _through_reduce,
+    PadOp: _through_per_axis,
+    SliceOp: _through_per_axis,
+}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All that is needed to compute an operation in the order of its transposes' inputs."""
+
+    permuted: Permuted
+    transposes: tuple[TransposeOp, ...]
+    permutation: Permutation
+
+
+def _plan(op: TopOperation) -> _Plan | None:
+    """None where no operand is transposed; Declined where the others do not follow."""
+    transposes = {o.owner: None for o in op.operands if isinstance(o.owner, TransposeOp)}
+    if not transposes:
+        return None
+    permutation = next(iter(transposes)).get("permutation")
+    for operand in op.operands:
+        reason = _why_not_permuted(op, operand, permutation)
+        if reason:
+            raise Declined(reason)
+    if not is_static(op.results[0]):
+        raise Declined(f"the shape of {identity_of(op)} is not known yet")
+    through = _THROUGH[type(op)](op, permutation)
+    return _Plan(through, tuple(transposes), permutation)
+
+
+def _why_not_permuted(op: TopOperation, operand: SSAValue, permutation: Permutation) -> str:
+    rank = len(permutation)
+    name = identity_of(op)
+    transpose = maker(operand, TransposeOp)
+    if transpose is not None:
+        if transpose.get("permutation") != permutation:
+            return f"the operands of {name} are transposed in different ways"
+        return ""
+    if len(shape_of(operand)) > rank:
+        return f"an operand of {name} has more axes than are transposed"
+    if is_constant(operand) and not isinstance(op, PadOp | SliceOp):
+        return ""
+    if _is_single_element(operand) and not isinstance(op, ConcatOp | PadOp | SliceOp):
+        return ""
+    other = operand.owner
+    named = identity_of(other) if isinstance(other, TopOperation) else "an input"
+    return f"{named}, another operand of {name}, is not transposed"
+
+
+def _is_single_element(value: SSAValue) -> bool:
+    return all(size == 1 for size in shape_of(value))
+
+
+def _permuted_operand(
+    op: TopOperation, operand: SSAValue, plan: _Plan, rewriter: RecordedRewriter
+) -> SSAValue:
+    """What the operand is without the transpose; a constant is permuted back into a new weight."""
+    transpose = maker(operand, TransposeOp)
+    if transpose is not None:
+        return transpose.input
+    array = constant(operand, rewriter.weights)
+    if array is None or (_is_single_element(operand) and not isinstance(op, ConcatOp)):
+        return operand
+    rank = len(plan.permutation)
+    aligned = array.reshape((1,) * (rank - array.ndim) + array.shape)
+    moved = np.ascontiguousarray(np.transpose(aligned, inverse(plan.permutation)))
+    weight = operand.owner
+    assert isinstance(weight, WeightOp)
+    return rewriter.add_weight(op, f"{weight.weight.data}.permuted", moved, like=weight)
+
+
+def _insert_permuted(op: TopOperation, plan: _Plan, rewriter: RecordedRewriter) -> SSAValue:
+    """Inserts the operation without the transpose before it; its origin is permuted likewise."""
+    operands = [_permuted_operand(op, o, plan, rewriter) for o in op.operands]
+    names = [name for name, _ in op.get_irdl_definition().operands]
+    if isinstance(op, ConcatOp):
+        new = op.altered(inputs=operands, **plan.permuted.properties)
+    else:
+        given = dict(zip(names, operands, strict=False))
+        new = op.altered(**given, **plan.permuted.properties)
+    set_origins(new, [_permuted_origin(origin_of(op.results[0]), plan.permuted.behind)])
+    rewriter.insert_before(op, new, stem=identity_of(op))
+    return new.results[0]
+
+
+def _permuted_origin(origin: Origin | None, behind: Permutation) -> Origin | None:
+    if origin is None or behind == tuple(range(len(behind))):
+        return origin
+    return origin.then("permute", inverse(behind))
+
+
+def _erase_unused(transposes: Sequence[TransposeOp], rewriter: RecordedRewriter) -> None:
+    for transpose in transposes:
+        if uses(transpose) == 0:
+            rewriter.erase(transpose)
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+class SinkTranspose(Rule):
+    """relu(transpose(x) {p})   =>   transpose(relu(x)) {p}
+
+    Applies when nothing else reads the transpose, all other operands are constants, single
+    elements or transposed alike, and the result is not larger than what was transposed. Pays
+    because the transpose comes closer to one that it cancels with, or moves fewer bytes: none at
+    all where a reduction removes the axes.
+    """
+
+    matches = tuple(_THROUGH)
+
+    def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
+        plan = _plan(op)
+        if plan is None:
+            return
+        for transpose in plan.transposes:
+            reads = sum(o.owner is transpose for o in op.operands)
+            if uses(transpose) > reads:
+                raise Declined(f"{identity_of(transpose)} is read by others than {identity_of(op)}")
+        before = sum(size_bytes(t.output) for t in plan.transposes)
+        after = size_bytes(op.results[0])
+        behind = plan.permuted.behind
+        needs_transpose = behind != tuple(range(len(behind)))
+        if needs_transpose and after > before:
+            raise Declined(
+                f"{after} bytes would be transposed behind {identity_of(op)} instead of {before}"
+            )
+        value = _insert_permuted(op, plan, rewriter)
+        if needs_transpose:
+            transpose = TransposeOp.make([value], permutation=behind)
+            set_origins(transpose, [origin_of(op.results[0])])
+            rewriter.insert_before(op, transpose, like=plan.transposes[0])
+            value = transpose.output
+        rewriter.replace(op, value)
+        _erase_unused(plan.transposes, rewriter)
+
+
+class BypassTransposes(Rule):
+    """t = transpose(x) {p}; transpose(relu(t)) {p inverse}   =>   relu(x)
+
+    Applies when others read t as well, but everything that reads the operation is a transpose
+    back to x's order: none has to be added. Pays because those transposes vanish.
+    """
+
+    matches = tuple(_THROUGH)
+
+    def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
+        users = [use.operation for use in op.results[0].uses]
+        if not users or not all(isinstance(user, TransposeOp) for user in users):
+            return
+        plan = _plan(op)
+        if plan is None:
+            return
+        back = inverse(plan.permuted.behind)
+        returning = [u for u in users if isinstance(u, TransposeOp)]
+        if any(user.get("permutation") != back for user in returning):
+            raise Declined(f"what reads {identity_of(op)} is transposed into yet another order")
+        value = _insert_permuted(op, plan, rewriter)
+        for user in returning:
+            rewriter.replace(user, value)
+        rewriter.erase(op)
+        _erase_unused(plan.transposes, rewriter)
+
+
+@dataclass(frozen=True)
+class PushTransposes(RulePass):
+    """Transposes move through other operations towards each other, and cancel."""
+
+    name = "push-transposes"
+    rules = (RemoveTranspose, MergeTransposes, BypassTransposes, SinkTranspose)

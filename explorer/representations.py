@@ -1,0 +1,130 @@
+"""Ties results to views: what a notebook shows of them, and how they become pages.
+
+Layers below know no view; `register()` gives their classes `_repr_html_`, and compilations the
+methods `explore` and `export_html`. Text forms come first: `str()` of everything is readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from explorer.compilation import Accuracy, Compilation, SavedCompilation
+from explorer.compilation.comparing import Comparison
+from explorer.compilation.saving import SavedPass
+from explorer.ir.passes import PassResult
+from explorer.ir.program import Snapshot
+from explorer.results import (
+    TRACE_VERSION,
+    AccuracyReport,
+    Graph,
+    GraphDiff,
+    KernelRecord,
+    MemoryPlan,
+    ModelRecord,
+    ProfileRecord,
+    SourceText,
+    Trace,
+)
+from explorer.results.trace import Snapshot as SnapshotRecord
+from explorer.views import static
+
+
+def register() -> None:
+    """Sets the representations; calling it again changes nothing."""
+    for kind, (text, html) in _REPRESENTATIONS.items():
+        kind.__str__ = text  # pyright: ignore[reportAttributeAccessIssue]
+        kind._repr_html_ = html  # pyright: ignore[reportAttributeAccessIssue]
+        kind._repr_pretty_ = _pretty  # pyright: ignore[reportAttributeAccessIssue]
+    for kind in (Compilation, SavedCompilation):
+        kind.explore = _explore  # pyright: ignore[reportAttributeAccessIssue]
+        kind.export_html = _export_html  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _pretty(self: object, printer, cycle: bool) -> None:
+    """IPython's hook for the text form."""
+    printer.text("..." if cycle else str(self))
+
+
+def _explore(self: Compilation | SavedCompilation, height: str = "720px"):
+    """The interactive explorer in a notebook's output, without a server or a port."""
+    from explorer.views.widget import explore
+
+    return explore(self.trace(), height=height)
+
+
+def _export_html(self: Compilation | SavedCompilation, path: str | Path) -> Path:
+    """Writes the explorer with this compilation as one HTML file that works offline."""
+    from explorer.views.page import export_page
+
+    path = Path(path)
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(export_page(self.trace()), encoding="utf-8")
+    partial.replace(path)
+    return path
+
+
+def _pass_trace(result: PassResult | SavedPass) -> Trace:
+    """A trace of nothing but one pass: what the views of a single pass take."""
+    if isinstance(result, SavedPass):
+        before, after = result.before, result.after
+    else:
+        before, after = (SnapshotRecord(s.text, s.graph) for s in (result.before, result.after))
+    nothing = ModelRecord("", "", "", "", 0, 0, (), ())
+    return Trace(
+        TRACE_VERSION,
+        nothing,
+        "",
+        "",
+        "",
+        (result.record, result.record),
+        (before, after),
+        (GraphDiff(), result.diff),
+        (),
+        None,
+        (),
+        None,
+        None,
+        None,
+    )
+
+
+_Render = Callable[[Any], str]  # of the class that it stands beside
+
+_REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
+    Compilation: (
+        lambda c: static.passes_text(c.trace(with_code=False)),
+        lambda c: static.passes_html(c.trace(with_code=False)),
+    ),
+    SavedCompilation: (
+        lambda c: static.passes_text(c.trace()),
+        lambda c: static.passes_html(c.trace()),
+    ),
+    PassResult: (
+        lambda r: static.pass_text(_pass_trace(r), 1),
+        lambda r: static.pass_html(_pass_trace(r), 1),
+    ),
+    SavedPass: (
+        lambda r: static.pass_text(_pass_trace(r), 1),
+        lambda r: static.pass_html(_pass_trace(r), 1),
+    ),
+    Comparison: (
+        lambda c: static.comparison_text(c.left, c.right),
+        lambda c: static.comparison_html(c.left, c.right),
+    ),
+    Accuracy: (
+        lambda a: static.accuracy_text(a.report),
+        lambda a: static.accuracy_html(a.report),
+    ),
+    AccuracyReport: (static.accuracy_text, static.accuracy_html),
+    MemoryPlan: (static.memory_text, static.memory_html),
+    ProfileRecord: (static.profile_text, static.profile_html),
+    KernelRecord: (static.kernel_text, static.kernel_html),
+    SourceText: (static.source_text, static.source_html),
+    Graph: (static.graph_text, static.graph_html),
+    Snapshot: (
+        lambda s: static.source_text(s.text),
+        lambda s: static.source_html(s.text),
+    ),
+}

@@ -1,0 +1,91 @@
+"""Records as JSON and back, by their annotations: no pickles, nothing executed.
+
+    to_json(plan)                  -> dicts, lists, numbers, strings
+    from_json(MemoryPlan, data)    -> the record; ValueError names the field that does not fit
+
+Infinities and NaN, which JSON has not, are the strings "inf", "-inf" and "nan".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
+
+Record = TypeVar("Record")
+
+
+def to_json(value: object) -> Any:
+    """JSON has one type for everything that it can hold; hence Any."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, tuple | list):
+        return [to_json(v) for v in value]
+    if isinstance(value, Mapping):
+        return {str(k): to_json(v) for k, v in value.items()}
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def from_json(kind: type[Record], data: object, path: str = "") -> Record:
+    """The record of type `kind` in `data`. Unknown fields are refused, missing defaults filled."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{path or kind.__name__}: a {kind.__name__} expected")
+    hints, defaults = _fields(kind)
+    unknown = [k for k in data if k not in hints]
+    missing = [k for k in hints if k not in data and k not in defaults]
+    if unknown or missing:
+        raise ValueError(
+            f"{path or kind.__name__}: unknown fields {unknown}, missing fields {missing}"
+        )
+    values = {
+        name: _decode(hints[name], item, f"{path}.{name}" if path else str(name))
+        for name, item in data.items()
+    }
+    return kind(**values)
+
+
+@lru_cache(maxsize=None)
+def _fields(kind: type) -> tuple[dict[str, Any], frozenset[str]]:
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    optional = frozenset(
+        f.name
+        for f in fields
+        if f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
+    )
+    return {f.name: hints[f.name] for f in fields}, optional
+
+
+def _decode(kind: Any, data: object, path: str) -> object:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if data is None and type(None) in arguments:
+            return None
+        (inner,) = [a for a in arguments if a is not type(None)]
+        return _decode(inner, data, path)
+    if origin is tuple:
+        if not isinstance(data, list):
+            raise ValueError(f"{path}: a list expected")
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_decode(arguments[0], d, f"{path}[{i}]") for i, d in enumerate(data))
+        if len(arguments) != len(data):
+            raise ValueError(f"{path}: {len(arguments)} elements expected, not {len(data)}")
+        pairs = zip(arguments, data, strict=True)
+        return tuple(_decode(a, d, f"{path}[{i}]") for i, (a, d) in enumerate(pairs))
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return from_json(kind, data, path)
+    if kind is float:
+        if isinstance(data, bool) or not isinstance(data, int | float | str):
+            raise ValueError(f"{path}: a number expected")
+        return float(data)
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise ValueError(f"{path}: {kind.__name__} expected, not {type(data).__name__}")
+    return data

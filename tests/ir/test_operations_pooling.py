@@ -1,0 +1,116 @@
+"""Max and average pooling against onnxruntime, and as C on plain, haloed and blocked buffers."""
+
+import numpy as np
+import pytest
+
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.types import Layout
+
+INFINITY = float("inf")
+
+
+def attributes(window, strides=None, pads=None, dilations=None) -> dict:
+    rank = len(window)
+    return {
+        "window": window,
+        "strides": strides or [1] * rank,
+        "pads": pads or [0] * (2 * rank),
+        "dilations": dilations or [1] * rank,
+    }
+
+
+def onnx_attributes(properties: dict) -> dict:
+    renamed = dict(properties)
+    renamed["kernel_shape"] = renamed.pop("window")
+    return renamed
+
+
+WINDOWS = {
+    "2x2": attributes([2, 2], [2, 2]),
+    "3x3 stride 2": attributes([3, 3], [2, 2]),
+    "uneven": attributes([3, 2], [1, 2]),
+    "dilated": attributes([2, 3], dilations=[3, 2]),
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("kind", ["max", "average"])
+def test_pool_without_padding(kind, window, values, build, check, onnx_outputs):
+    x, properties = values(2, 3, 9, 8), WINDOWS[window]
+    op = build(PoolOp, [x], kind=kind, **properties)
+    name = {"max": "MaxPool", "average": "AveragePool"}[kind]
+    check(op, [x], onnx_outputs(name, [x], **onnx_attributes(properties)))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 11), (1, 2, 5, 6, 4)])
+def test_pool_over_one_and_three_spatial_dimensions(shape, values, build, check, onnx_outputs):
+    rank = len(shape) - 2
+    x, properties = values(*shape), attributes([2] * rank, [2] * rank)
+    op = build(PoolOp, [x], kind="max", **properties)
+    check(op, [x], onnx_outputs("MaxPool", [x], **onnx_attributes(properties)))
+
+
+@pytest.mark.parametrize("block", [0, 4])
+def test_max_pool_reads_its_padding_from_the_halo(block, values, build, check, onnx_outputs):
+    x, properties = values(1, 6, 7, 8), attributes([3, 3], [2, 2], [1, 2, 1, 0])
+    layout = Layout(block, (1, 2, 1, 1), -INFINITY)
+    result = Layout(block, (0, 1, 1, 0), 0.0)
+    op = build(PoolOp, [x], layouts=[layout], result_layout=result, kind="max", **properties)
+    check(op, [x], onnx_outputs("MaxPool", [x], **onnx_attributes(properties)))
+
+
+@pytest.mark.parametrize("block", [0, 4])
+def test_average_pool_counts_padding(block, values, build, check, onnx_outputs):
+    x, properties = values(1, 6, 7, 8), attributes([3, 3], [2, 2], [1, 2, 1, 0])
+    op = build(
+        PoolOp,
+        [x],
+        layouts=[Layout(block, (1, 2, 1, 1))],
+        result_layout=Layout(block),
+        kind="average",
+        includes_padding=True,
+        **properties,
+    )
+    expected = onnx_outputs("AveragePool", [x], count_include_pad=1, **onnx_attributes(properties))
+    check(op, [x], expected)
+
+
+def test_average_pool_without_padding_divides_by_what_is_inside(values, build, onnx_outputs):
+    x, properties = values(1, 2, 5, 5), attributes([3, 3], [1, 1], [1, 1, 1, 1])
+    op = build(PoolOp, [x], kind="average", includes_padding=False, **properties)
+    expected = onnx_outputs("AveragePool", [x], **onnx_attributes(properties))
+    np.testing.assert_allclose(op.evaluate(x), expected, rtol=1e-6)
+
+
+def test_average_pool_that_leaves_padding_out_has_no_definition(values, build, compiled):
+    op = build(
+        PoolOp,
+        [values(1, 2, 5, 5)],
+        kind="average",
+        includes_padding=False,
+        **attributes([3, 3], pads=[1, 1, 1, 1]),
+    )
+    with pytest.raises(NotImplementedError, match="an average that leaves padding out"):
+        compiled.run(op, [values(1, 2, 5, 5)])
+
+
+def test_max_pool_of_bytes_begins_with_their_least(values, build, check, onnx_outputs):
+    x = values(1, 2, 4, 4, dtype="int8", low=-128, high=-100)
+    properties = attributes([2, 2], [2, 2])
+    op = build(PoolOp, [x], kind="max", **properties)
+    check(op, [x], onnx_outputs("MaxPool", [x], **onnx_attributes(properties)))
+
+
+def test_pool_keeps_symbolic_dimensions(infer):
+    properties = attributes([3, 3], [2, 2], [1, 1, 1, 1])
+    shapes = infer(PoolOp, [("batch", 16, "height", 9)], kind="max", **properties)
+    assert shapes == [("batch", 16, "(height-1)//2+1", 5)]
+
+
+def test_pool_names_what_does_not_fit(infer):
+    with pytest.raises(ValueError, match="a window of 7 does not fit into 5"):
+        infer(PoolOp, [(1, 3, 5, 5)], kind="max", **attributes([7, 7]))
+    with pytest.raises(ValueError, match="unknown kind 'median'; known: max, average"):
+        infer(PoolOp, [(1, 3, 5, 5)], kind="median", **attributes([2, 2]))
+    with pytest.raises(ValueError, match="one number and pads two for each"):
+        infer(PoolOp, [(1, 3, 5, 5)], kind="max", **attributes([2]))

@@ -1,0 +1,376 @@
+"""Default schedules: the numbers of the textbook nest for every family, shape and override."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import NameLoc, f32
+
+from explorer.ir.compute import KernelBuilder
+from explorer.kernels.lowering import lower_to_loops
+from explorer.kernels.nest import ScheduleError
+from explorer.kernels.phases import phases
+from explorer.kernels.schedules import Machine, schedule_kernel
+from explorer.kernels.schedules.tiles import convolution_tile, matrix_tile
+from explorer.kernels.steps.pack import blocked_pack
+
+_SPEC = importlib.util.spec_from_file_location(
+    "kernel_nest_samples", Path(__file__).with_name("nest_samples.py")
+)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+samples = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(samples)
+
+AVX512 = Machine(16, "c")
+# Sums in another order, and contracted multiply-adds: a few units in the last place of sums of
+# at most 300 products below 1.
+TOLERANCE = 3e-5
+
+
+def blocked(names: str, block: int = 16) -> dict:
+    return {name: blocked_pack(block) for name in names}
+
+
+def check(function, packs=None, machine=AVX512, choices=None):
+    """Schedules a kernel, compares it with the textbook nest, and returns it."""
+    packs = packs or {}
+    scheduled = schedule_kernel(function, machine, packs, choices)
+    scheduled.function.verify()
+    arrays = samples.random_arguments(function)
+    expected = samples.run_nest(lower_to_loops(function), arrays)
+    actual = samples.run_nest(scheduled.function, arrays, scheduled.packs)
+    for name, role in zip(
+        samples.argument_names(function), samples.argument_roles(function), strict=True
+    ):
+        if role == "output":
+            np.testing.assert_allclose(actual[name], expected[name], rtol=TOLERANCE, atol=TOLERANCE)
+    return scheduled
+
+
+# -- convolution -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "tile"),
+    [
+        (1, 1, (1, 1)),
+        (8, 8, (1, 8)),
+        (7, 7, (2, 7)),
+        (4, 10, (1, 10)),
+        (4, 13, (1, 13)),
+        (3, 28, (1, 14)),
+        (3, 31, (1, 13)),
+        (2, 55, (1, 11)),
+        (3, 2, (3, 2)),
+    ],
+)
+def test_convolutions_of_any_output_size(height, width, tile):
+    function = samples.convolution(32, 16, height, width, residual=True)
+    scheduled = check(function, blocked("xry"))
+    assert (scheduled.choices["rows"], scheduled.choices["pixels"]) == tile
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(kernel=1),
+        dict(kernel=5),
+        dict(stride=2),
+        dict(dilation=2),
+        dict(batch=2),
+        dict(bias=False, activation=""),
+        dict(activation="relu6"),
+        dict(activation="leaky"),
+        dict(halo=1, shift=1),
+    ],
+    ids=str,
+)
+def test_convolutions_of_any_kernel(options):
+    scheduled = check(samples.convolution(32, 32, 3, 9, **options), blocked("xy"))
+    assert scheduled.choices["schedule"] == "direct"
+
+
+@pytest.mark.parametrize("outputs", [16, 48, 80, 128])
+def test_convolutions_of_any_number_of_blocks(outputs):
+    check(samples.convolution(outputs, 16, 2, 9), blocked("xy"))
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_vectors_are_as_wide_as_the_machines(lanes):
+    function = samples.convolution(2 * lanes, lanes, 3, 9)
+    scheduled = check(function, blocked("xy", lanes), Machine(lanes, "c", registers=16))
+    assert f"vector<{lanes}xf32>" in str(scheduled.function)
+
+
+@pytest.mark.parametrize("kernel", [3, 7])
+def test_the_first_layer_reads_plain_images(kernel):
+    function = samples.convolution(32, 3, 6, 15, kernel=kernel, stride=2, halo=1)
+    scheduled = check(function, blocked("y"))
+    assert scheduled.packs["x"] == [(0, 1, None), (1, 1, None), (2, 1, None), (3, 1, None)]
+    assert "channel_unroll" not in scheduled.choices
+
+
+@pytest.mark.parametrize(
+    "options", [dict(), dict(kernel=5, stride=2), dict(activation="")], ids=str
+)
+def test_depthwise_convolutions(options):
+    scheduled = check(samples.depthwise(48, 5, 9, **options), blocked("xy"))
+    assert scheduled.choices["schedule"] == "depthwise"
+
+
+def test_grouped_convolutions_stay_plain():
+    scheduled = check(samples.grouped(3, 4, 5, 6, 7))
+    assert scheduled.choices["schedule"] == "plain"
+
+
+def test_the_steps_of_a_convolution_are_named_and_can_be_replayed():
+    function = samples.convolution(64, 32, 4, 28, residual=True)
+    scheduled = schedule_kernel(function, AVX512, blocked("xry"))
+    assert [step.name for step in scheduled.steps] == [
+        "lower", "split", "reorder", "accumulate", "fuse", "pack", "vectorize", "unroll",
+        "parallel",
+    ]  # fmt: skip
+    split = scheduled.steps[1]
+    assert split.arguments[:3] == (("loop", "o"), ("into", "ot ov oi"), ("factors", "2 x 16"))
+    assert str(scheduled.steps[-1].function) == str(scheduled.function)
+    arrays = samples.random_arguments(function)
+    expected = samples.run_nest(scheduled.steps[0].function, arrays)["y"]
+    fused = samples.run_nest(scheduled.steps[4].function, arrays)["y"]
+    np.testing.assert_allclose(fused, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_weights_are_packed_in_the_order_in_which_the_tile_reads_them():
+    scheduled = schedule_kernel(samples.convolution(64, 32, 4, 28), AVX512, blocked("xy"))
+    assert scheduled.packs["w"] == [
+        (0, 32, None), (1, 16, None), (2, 1, None), (3, 1, None), (1, 1, 16), (0, 16, 2), (0, 1, 16)
+    ]  # fmt: skip
+
+
+def test_every_operation_of_a_scheduled_kernel_knows_its_statement():
+    scheduled = schedule_kernel(
+        samples.convolution(32, 16, 7, 7, residual=True), AVX512, blocked("xry")
+    )
+    for operation in scheduled.function.body.block.walk():
+        if operation.name not in ("func.return", "affine.yield"):
+            assert isinstance(operation.location, NameLoc), operation
+            assert operation.location.desc.data in {"conv/init", "conv/main", "conv/epilogue"}
+
+
+# -- choices -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"pixels": 5},
+        {"pixels": 9, "rows": 2},
+        {"vectors": 1},
+        {"vectors": 4, "pixels": 4},
+        {"channel_unroll": 4},
+        {"epilogue": "separate"},
+        {"schedule": "plain"},
+    ],
+    ids=str,
+)
+def test_choices_can_be_overridden(choices):
+    function = samples.convolution(64, 16, 5, 9)
+    scheduled = check(function, blocked("xy"), choices=choices)
+    assert {name: scheduled.choices[name] for name in choices} == choices
+
+
+def test_given_back_choices_give_the_same_kernel():
+    function = samples.convolution(64, 16, 5, 9)
+    first = schedule_kernel(function, AVX512, blocked("xy"))
+    second = schedule_kernel(function, AVX512, blocked("xy"), first.choices)
+    assert str(first.function) == str(second.function)
+
+
+@pytest.mark.parametrize(
+    ("choices", "reason"),
+    [
+        ({"vectors": 3}, "vectors = 3; 1, 2, 4 are legal"),
+        ({"pixels": 10}, "pixels = 10; 1 to 9 are legal"),
+        ({"channel_unroll": 3}, "channel_unroll = 3; 1 to 16 are legal|1, 2, 4, 8, 16 are legal"),
+        ({"pixels": 4, "rows": 2}, "rows = 2; 1 are legal"),
+        ({"schedule": "winograd"}, "schedule = winograd; direct, plain are legal"),
+        ({"pixel": 4}, "there is no choice 'pixel'; there are: schedule, vectors, pixels, rows"),
+    ],
+    ids=str,
+)
+def test_illegal_choices_are_refused_with_what_is_legal(choices, reason):
+    function = samples.convolution(64, 16, 5, 9)
+    with pytest.raises(ScheduleError, match=reason):
+        schedule_kernel(function, AVX512, blocked("xy"), choices)
+
+
+def test_channels_that_are_no_multiple_of_the_block_are_refused():
+    with pytest.raises(ScheduleError, match="24 output channels are no multiple of 16"):
+        schedule_kernel(samples.convolution(24, 16, 5, 9), AVX512, blocked("xy"))
+
+
+# -- matmul ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"),
+    [(1, 64, 1000), (1, 16, 10), (1, 5, 1), (3, 5, 10), (8, 16, 48), (29, 17, 107), (64, 8, 32),
+     (17, 4, 28)],
+)  # fmt: skip
+def test_products_with_weights_of_any_size(rows, depth, columns):
+    function = samples.matmul(rows, depth, columns, residual=True, activation="relu")
+    assert check(function).choices["schedule"] == "tiled"
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(19, 35), (32, 64), (5, 3)])
+def test_products_of_two_activations(rows, columns):
+    function = samples.matmul(rows, 16, columns, batch=3, weight=False, bias=False)
+    scheduled = check(function)
+    assert scheduled.packs["w"] == [(0, 1, None), (1, 1, None), (2, 1, None)]
+
+
+def test_products_of_a_batch_with_one_weight():
+    check(samples.matmul(9, 16, 40, batch=2))
+
+
+@pytest.mark.parametrize(
+    "choices", [{"rows": 4}, {"vectors": 1, "rows": 9}, {"reduction_unroll": 4}], ids=str
+)
+def test_choices_of_products_can_be_overridden(choices):
+    check(samples.matmul(9, 16, 70), choices=choices)
+
+
+# -- everything else ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packs", [blocked("xy"), {}], ids=["blocked", "plain"])
+def test_pools(packs):
+    check(samples.pool(32, 4, 5), packs)
+
+
+@pytest.mark.parametrize("packs", [blocked("xy"), blocked("x"), {}], ids=["blocked", "x", "plain"])
+def test_means(packs):
+    check(samples.global_mean(32, 5, 6), packs)
+
+
+def test_a_mean_along_rows_sums_in_every_lane():
+    scheduled = check(samples.global_mean(3, 4, 50))
+    assert "rfactor" in [step.name for step in scheduled.steps]
+
+
+@pytest.mark.parametrize("columns", [7, 50, 64])
+def test_softmax_rows_share_one_loop(columns):
+    scheduled = check(samples.softmax(5, columns))
+    assert len(phases(scheduled.function)) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "packs"),
+    [
+        ((2, 32, 5, 3), blocked("xzy")),
+        ((2, 32, 5, 3), blocked("xz")),
+        ((2, 32, 5, 3), {}),
+        ((3, 100), {}),
+        ((10000,), {}),
+        ((7,), {}),
+    ],
+)
+@pytest.mark.parametrize("activation", ["relu", "leaky"])
+def test_elementwise_in_any_layout(shape, packs, activation):
+    check(samples.elementwise(shape, activation), packs)
+
+
+def test_nests_that_depend_on_data_run_as_they_are():
+    check(samples.gather(7, 20, 5))
+
+
+def test_channels_that_do_not_fill_their_blocks():
+    check(samples.elementwise((1, 40, 4, 4)), blocked("xzy"))
+
+
+def test_pieces_that_begin_inside_of_a_block():
+    """y is the concatenation of x and z along the channels: z starts at channel 24."""
+    k = KernelBuilder("concat")
+    x = k.argument("x", (1, 24, 3, 5), f32, "input")
+    z = k.argument("z", (1, 40, 3, 5), f32, "input")
+    y = k.argument("y", (1, 64, 3, 5), f32, "output")
+    for source, channels, start in ((x, 24, 0), (z, 40, 24)):
+        n, c, i, j = k.dimensions(n=1, c=channels, i=3, j=5)
+        k.generic("plain", [(source, (n, c, i, j))], (y, (n, c + start, i, j)), lambda s, v: v)
+    scheduled = check(k.finish("copy"), blocked("y"))
+    assert len(phases(scheduled.function)) == 1
+
+
+def test_a_layout_that_a_kernel_cannot_have_is_refused():
+    k = KernelBuilder("every_fifth")
+    x = k.argument("x", (1, 16, 4, 4), f32, "input")
+    y = k.argument("y", (1, 80, 4, 4), f32, "output")
+    n, c, i, j = k.dimensions(n=1, c=16, i=4, j=4)
+    k.generic("plain", [(x, (n, c, i, j))], (y, (n, c * 5, i, j)), lambda s, x: x)
+    with pytest.raises(ScheduleError, match="y: dimension 1 is not aligned to 16"):
+        schedule_kernel(k.finish("copy"), AVX512, blocked("y"))
+
+
+# -- phases ------------------------------------------------------------------------------------
+
+
+def test_statements_that_need_each_other_are_phases_of_their_own():
+    function = lower_to_loops(samples.matmul(4, 6, 32, activation="relu"))
+    assert [phase.tasks for phase in phases(function)] == [1, 1, 1]
+
+
+def test_tasks_are_the_iterations_of_the_leading_parallel_loops():
+    scheduled = schedule_kernel(samples.convolution(64, 16, 6, 14), AVX512, blocked("xy"))
+    (phase,) = phases(scheduled.function)
+    assert [nest.extents for nest in phase.nests] == [(1, 2, 6)]
+    assert phase.tasks == 12
+
+
+def test_independent_nests_share_a_phase():
+    scheduled = schedule_kernel(samples.matmul(17, 8, 96), AVX512, {}, {"rows": 8, "vectors": 3})
+    (phase,) = phases(scheduled.function)
+    assert [(nest.first_task, nest.tasks) for nest in phase.nests] == [(0, 4), (4, 2)]
+
+
+def test_a_statement_that_reads_a_shifted_element_waits_for_its_producer():
+    k = KernelBuilder("shifted")
+    t = k.argument("t", (9,), f32, "scratch")
+    y = k.argument("y", (8,), f32, "output")
+    (i,) = k.dimensions(i=9)
+    k.generic("plain", [], (t, (i,)), lambda s: s.constant(1.0))
+    (i,) = k.dimensions(i=8)
+    k.generic("plain", [(t, (i + 1,))], (y, (i,)), lambda s, t: t)
+    assert len(phases(lower_to_loops(k.finish("plain")))) == 2
+
+
+# -- tiles -------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 64), st.integers(1, 128), st.integers(1, 32), st.sampled_from([16, 32]))
+def test_tiles_of_convolutions_fit_into_the_registers(height, width, blocks, registers):
+    tile = convolution_tile(height, width, blocks, registers)
+    assert tile.registers <= registers
+    assert blocks % tile.vectors == 0
+    assert tile.pixels <= width
+    assert tile.rows <= height
+
+
+@given(st.integers(1, 300), st.integers(0, 64), st.sampled_from([16, 32]))
+def test_tiles_of_products_fit_into_the_registers(rows, blocks, registers):
+    tile = matrix_tile(rows, blocks, registers)
+    assert tile.registers <= registers
+    assert tile.pixels <= rows
+    assert tile.vectors <= max(blocks, 1)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "blocks", "tile"),
+    [(56, 56, 4, (1, 14, 2)), (28, 28, 8, (1, 14, 2)), (14, 14, 16, (1, 14, 2)),
+     (7, 7, 32, (2, 7, 2)), (112, 112, 4, (1, 14, 2))],
+)  # fmt: skip
+def test_tiles_of_resnet_are_those_that_measured_best(height, width, blocks, tile):
+    chosen = convolution_tile(height, width, blocks, 32)
+    assert (chosen.rows, chosen.pixels, chosen.vectors) == tile

@@ -107,7 +107,7 @@ def expected_values(snapshot: Snapshot, reference: Values) -> dict[str, np.ndarr
 
 
 def _apply(origin: Origin, source: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(origin.apply(source))
+    return np.asarray(origin.apply(source), order="C")
 
 
 def _errors(values: Values, expected: Values, subject: Subject) -> tuple[TensorError, ...]:

@@ -18,7 +18,7 @@ from explorer.kernels.program import BuiltProgram, build_program, host_ports
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
 from explorer.results.program import Tap
-from explorer.runtime.executable import Executable
+from explorer.runtime.executable import Arrays, Executable, Taps
 from explorer.runtime.native import NativeProgram
 
 
@@ -50,7 +50,7 @@ class CompiledRunner:
 
     def __init__(self) -> None:
         self._key: tuple[tuple[str, ...], bytes] | None = None
-        self._executable: NativeProgram | None = None
+        self._tapped: TappedProgram | None = None
 
     def run(
         self,
@@ -61,54 +61,80 @@ class CompiledRunner:
         """As `execute_compiled`."""
         arrays = check_inputs(entry_function(snapshot.module), inputs)
         built = build_unshared(snapshot)
-        executable = self._open(built)
-        ports = executable.program.inputs
+        ports = built.program.inputs
         named = {port.name: a for port, a in zip(ports, arrays, strict=True)}
-        values = tapped_values(executable, named, replaced)
+        values = self._open(built).values(named, replaced)
         for port, name in zip(built.program.outputs, host_ports(snapshot)[1], strict=True):
             values.setdefault(name, values[f"output:{port.name}"])
         return values
 
-    def _open(self, built: BuiltProgram) -> NativeProgram:
+    def _open(self, built: BuiltProgram) -> TappedProgram:
         key = (built.program.source.lines, hashlib.sha256(built.weights).digest())
-        if self._executable is None or key != self._key:
+        if self._tapped is None or key != self._key:
             self.close()
-            self._executable = NativeProgram(built.program, built.weights)
+            self._tapped = TappedProgram(NativeProgram(built.program, built.weights))
             self._key = key
-        return self._executable
+        return self._tapped
 
     def close(self) -> None:
-        if self._executable is not None:
-            self._executable.close()
-        self._executable, self._key = None, None
+        if self._tapped is not None:
+            self._tapped.executable.close()
+        self._tapped, self._key = None, None
 
 
-def tapped_values(
-    executable: Executable,
-    inputs: Mapping[str, np.ndarray],
-    replaced: Mapping[str, np.ndarray] | None = None,
-) -> dict[str, np.ndarray]:
-    """Runs a built program and returns every value that it makes, as logical tensors by name.
+class TappedProgram:
+    """A built program whose every value can be read, and replaced after it was read.
 
-    With `replaced` it runs twice: the second time each of those values, once it has been read, is
-    overwritten in its buffer (halo and padding channels stay as the kernel wrote them).
+    What was computed last is kept: the same question is answered without running again.
     """
-    by_key = {(tap.operation, tap.result): tap for tap in executable.program.taps}
-    outputs, taps = executable.run_with_taps(inputs)
-    if replaced:
-        fed = {
-            key: replace_interior(physical, replaced[key[0]], by_key[key])
-            for key, physical in taps.items()
-            if key[0] in replaced
-        }
-        outputs, taps = executable.run_with_taps(inputs, fed)
-    values = dict(inputs)
-    for key, physical in taps.items():
-        tap = by_key[key]
-        values[tap.operation] = unpack_tap(physical, tap.logical_shape, tap.block, tap.halo)
-    for name, array in outputs.items():
-        values[f"output:{name}"] = array
-    return values
+
+    def __init__(self, executable: Executable):
+        self.executable = executable
+        self._taps = {(tap.operation, tap.result): tap for tap in executable.program.taps}
+        # The questions that were answered last; holding their arrays keeps identities unique.
+        self._inputs: Mapping[str, np.ndarray] = {}
+        self._replaced: Mapping[str, np.ndarray] = {}
+        self._plain: tuple[Arrays, Taps] | None = None
+        self._fed: tuple[Arrays, Taps] | None = None
+
+    def values(
+        self, inputs: Mapping[str, np.ndarray], replaced: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Every value that the program makes, as logical tensors by name.
+
+        Outputs stand under `output:NAME`, too. Each value of `replaced` takes the place of the
+        computed one for whoever reads it; halo and padding channels stay as the kernel wrote them.
+        """
+        if self._plain is None or not _are_same(inputs, self._inputs):
+            self._inputs, self._fed = dict(inputs), None
+            self._plain = self.executable.run_with_taps(inputs)
+        if not replaced:
+            return self._named(inputs, self._plain)
+        if self._fed is None or not _are_same(replaced, self._replaced):
+            self._replaced = dict(replaced)
+            fed = {
+                key: replace_interior(physical, replaced[key[0]], self._taps[key])
+                for key, physical in self._plain[1].items()
+                if key[0] in replaced
+            }
+            self._fed = self.executable.run_with_taps(inputs, fed)
+        return self._named(inputs, self._fed)
+
+    def _named(
+        self, inputs: Mapping[str, np.ndarray], result: tuple[Arrays, Taps]
+    ) -> dict[str, np.ndarray]:
+        outputs, taps = result
+        values = dict(inputs)
+        for key, physical in taps.items():
+            tap = self._taps[key]
+            values[tap.operation] = unpack_tap(physical, tap.logical_shape, tap.block, tap.halo)
+        values.update({f"output:{name}": array for name, array in outputs.items()})
+        return values
+
+
+def _are_same(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:
+    """The very same arrays under the same names."""
+    return a.keys() == b.keys() and all(a[name] is b[name] for name in a)
 
 
 def replace_interior(physical: np.ndarray, logical: np.ndarray, tap: Tap) -> np.ndarray:

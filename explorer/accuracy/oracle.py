@@ -167,7 +167,7 @@ def _session(model: SourceModel, exposed: Sequence[str]):
 
 def _runtime_errors() -> tuple[type[Exception], ...]:
     """onnxruntime's exceptions, which have only `Exception` as their base."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    from onnxruntime.capi import onnxruntime_pybind11_state as state  # pyright: ignore
 
     names = (
         "Fail",

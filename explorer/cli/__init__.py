@@ -14,6 +14,7 @@ written; 130 interrupted. Any other exception is a defect of the project and kee
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from types import ModuleType
 
 from explorer.cli import bench, check, compile, devices, opt, run, serve, show
 from explorer.cli.terminal import print_error
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, ModelError
 
 COMMANDS: dict[str, ModuleType] = {
     "compile": compile,
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its status. `arguments` default to the process's own."""
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding does not have is shown escaped and ends nothing.
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:
@@ -51,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except ExplorerError as error:
-        if not error.file:
-            error.file = getattr(parsed, "model", "") or ""
+        name_model(error, str(getattr(parsed, "model", "")))
         print_error(error)
         return A_MISTAKE
     except BrokenPipeError:
@@ -70,8 +70,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
         return A_MISTAKE
+    except MemoryError:
+        print_error(
+            ExplorerError(
+                "this needs more memory than there is",
+                file=str(getattr(parsed, "model", "")),
+                hint="give smaller sizes with --dim, or use a machine with more memory",
+            )
+        )
+        return A_MISTAKE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def name_model(error: ExplorerError, model: str) -> None:
+    """Every message names the model's file, also where another file beside it is at fault."""
+    if not error.file:
+        error.file = model
+    elif isinstance(error, ModelError) and error.file != model:
+        error.file = f"{error.file}, which belongs to {model}"
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -1,7 +1,7 @@
 """Arguments that several subcommands take, and how their values are read.
 
-    --dim batch=4 --dim time=16   -> {"batch": 4, "time": 16}
-    --disable a,b --disable c     -> ["a", "b", "c"]
+--dim batch=4 --dim time=16   -> {"batch": 4, "time": 16}
+--disable a,b --disable c     -> ["a", "b", "c"]
 """
 
 from __future__ import annotations

@@ -94,7 +94,9 @@ def arrays_as_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def quote_name(name: str) -> str:
     """A name from a model as a zip file can keep it: control characters and `%` as `%1B`."""
-    return "".join(quote(c, safe=_UNCHANGED) if not c.isprintable() or c == "%" else c for c in name)
+    return "".join(
+        quote(c, safe=_UNCHANGED) if not c.isprintable() or c == "%" else c for c in name
+    )
 
 
 def unquote_name(name: str) -> str:

@@ -52,9 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)
     with Progress("compiling") as progress:
-        compilation = explorer.compile(
-            model, arguments.target, dimensions=sizes, progress=progress
-        )
+        compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:
         with Progress("checking") as progress:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress)
@@ -97,7 +95,9 @@ def summarize(report: AccuracyReport, model: str) -> dict:
 
 def _worst(errors: tuple[TensorError, ...]) -> dict | None:
     """The tensor with the largest error; NaN, which compares with nothing, is the worst of all."""
-    worst = max(errors, key=lambda e: (e.max_relative != e.max_relative, e.max_relative), default=None)
+    worst = max(
+        errors, key=lambda e: (e.max_relative != e.max_relative, e.max_relative), default=None
+    )
     if worst is None:
         return None
     return {

@@ -1,11 +1,11 @@
 """`explorer compile MODEL`: every pass with what it did; a trace and the IR as files on request.
 
-    explorer compile net.onnx --save net.nnx --dump-dir dump/
+explorer compile net.onnx --save net.nnx --dump-dir dump/
 
-    dump/00-import.mlir      complete IR after every pass, which `explorer opt` reads
-    dump/00-import.weights.npz
-    dump/01-...
-    dump/program.c           what is compiled for the device
+dump/00-import.mlir      complete IR after every pass, which `explorer opt` reads
+dump/00-import.weights.npz
+dump/01-...
+dump/program.c           what is compiled for the device
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
         (partial / f"program.{suffix}").write_text(source, encoding="utf-8")
 
 
-def _write_weights(
-    snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]
-) -> None:
+def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]) -> None:
     """The weights that the snapshot's IR names. Snapshots with equal ones share a file's bytes."""
     from explorer.cli.snapshots import used_weights, weights_as_npz
 

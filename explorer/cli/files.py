@@ -1,7 +1,7 @@
 """Writing files: complete or not at all, and refused before long work where it cannot succeed.
 
-    check_output(Path("out/trace.nnx"))          InputError: there is no folder out
-    write_file(Path("trace.nnx"), content)       a new file takes the old one's place at once
+check_output(Path("out/trace.nnx"))          InputError: there is no folder out
+write_file(Path("trace.nnx"), content)       a new file takes the old one's place at once
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A model's inputs from a `.npz` file, checked against what the model says before it is compiled.
 
-    arrays, sizes = read_inputs(model, Path("inputs.npz"), {})
-    # arrays: {"image": ...}; sizes: {"batch": 4}, read off an array whose axis the model calls batch
+arrays, sizes = read_inputs(model, Path("inputs.npz"), {})
+# arrays: {"image": ...}; sizes: {"batch": 4}, read off an array whose axis the model calls batch
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def read_inputs(
     return arrays, found
 
 
-def _check_array(
-    value: SourceValue, array: np.ndarray, sizes: dict[str, int], path: Path
-) -> None:
+def _check_array(value: SourceValue, array: np.ndarray, sizes: dict[str, int], path: Path) -> None:
     """Adds sizes that the array says to `sizes`."""
     got = f"{array.dtype.name} of shape {array.shape}"
     if array.dtype != np.dtype(value.element_type):
@@ -68,9 +66,7 @@ def _check_array(
     shape = value.shape or ()
     fits = len(shape) == array.ndim
     for dimension, size in zip(shape, array.shape, strict=False):
-        expected = (
-            sizes.setdefault(dimension, size) if isinstance(dimension, str) else dimension
-        )
+        expected = sizes.setdefault(dimension, size) if isinstance(dimension, str) else dimension
         fits = fits and expected == size
     if not fits:
         raise InputError(
@@ -84,7 +80,7 @@ def _check_array(
 def describe(value: SourceValue, sizes: Mapping[str, int] | None = None) -> str:
     """`float32 of shape (batch=4, 1, 8, 8)`."""
     known = sizes or {}
-    parts = [f"{d}={known[d]}" if d in known else str(d) for d in value.shape or ()]
+    parts = [f"{d}={known[d]}" if d in known else d for d in map(str, value.shape or ())]
     inside = ", ".join(parts) + ("," if len(parts) == 1 else "")
     return f"{value.element_type} of shape ({inside})"
 

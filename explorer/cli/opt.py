@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from explorer.cli import arguments as options
 from explorer.cli.files import check_output, write_file
 from explorer.cli.terminal import Progress, print_lines, print_note
-from explorer.errors import ExplorerError, InputError
+from explorer.errors import InputError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -50,31 +50,28 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.ir.program import Snapshot
     from explorer.ir.rewriting import Names, RewriteOptions
 
-    try:
-        if arguments.output is not None:
-            check_output(arguments.output)
-        chosen = find_passes(arguments.passes, arguments.target)
-        module, weights = read_snapshot(arguments.model)
-        missing = {name for name in used_weights(module) if name not in weights}
-        working = Working.at(Snapshot(module, weights, level_of(module)), Names.of(module))
-        with Progress("running") as progress:
-            for number, pass_ in enumerate(chosen):
-                progress(pass_.name, number, len(chosen))
-                try:
-                    result = run_pass(pass_, working, RewriteOptions())
-                except KeyError as error:
-                    if error.args and error.args[0] in missing:
-                        raise InputError(
-                            f"pass {pass_.name} needs the weight {error.args[0]!r}",
-                            hint=f"put {weights_path(arguments.model).name} beside the text; "
-                            "`explorer compile --dump-dir` writes both",
-                        ) from error
-                    raise
-                applied = sum(rewrite.applied for rewrite in result.rewrites)
-                print_note(f"{pass_.name}: {applied} rewrites")
-    except ExplorerError as error:
-        error.file = error.file or str(arguments.model)
-        raise
+    if arguments.output is not None:
+        check_output(arguments.output)
+    chosen = find_passes(arguments.passes, arguments.target)
+    module, weights = read_snapshot(arguments.model)
+    missing = {name for name in used_weights(module) if name not in weights}
+    working = Working.at(Snapshot(module, weights, level_of(module)), Names.of(module))
+    with Progress("running") as progress:
+        for number, pass_ in enumerate(chosen):
+            progress(pass_.name, number, len(chosen))
+            try:
+                result = run_pass(pass_, working, RewriteOptions())
+            except KeyError as error:
+                if error.args and error.args[0] in missing:
+                    raise InputError(
+                        f"pass {pass_.name} needs the weight {error.args[0]!r}",
+                        file=str(arguments.model),
+                        hint=f"put {weights_path(arguments.model).name} beside the text; "
+                        "`explorer compile --dump-dir` writes both",
+                    ) from error
+                raise
+            applied = sum(rewrite.applied for rewrite in result.rewrites)
+            print_note(f"{pass_.name}: {applied} rewrites")
     after = working.snapshot
     if arguments.output is None:
         print_lines(after.dump().rstrip("\n").split("\n"))

@@ -33,9 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = explorer.load(arguments.model)
     inputs, sizes = read_inputs(model, arguments.input, dict(arguments.dim))
     with Progress("compiling") as progress:
-        compilation = explorer.compile(
-            model, arguments.target, dimensions=sizes, progress=progress
-        )
+        compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:
         outputs = compilation.run(inputs)
     finally:

@@ -13,9 +13,18 @@ import unicodedata
 from collections.abc import Iterable
 from types import TracebackType
 
-from explorer.errors import ExplorerError, UnsupportedError
+from explorer.errors import (
+    BuildError,
+    DeviceError,
+    ExplorerError,
+    ModelError,
+    PassError,
+    UnsupportedError,
+)
 from explorer.results.encoding import to_json
 
+LOG_LINES = 20
+"""The last lines of what a compiler or driver said."""
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories that a terminal acts upon, or shows as nothing at all."""
 
@@ -46,6 +55,7 @@ def print_note(text: str) -> None:
 
 def print_error(error: ExplorerError) -> None:
     """The one message of a failed command. What continues it is indented: no line poses as ours."""
+    error.hint = error.hint or _way_out(error)
     problems = error.problems if isinstance(error, UnsupportedError) else ()
     whole = ExplorerError.__str__(error)
     first, *rest = whole.split("\n")
@@ -54,6 +64,23 @@ def print_error(error: ExplorerError) -> None:
         print(f"    {printable(line)}", file=sys.stderr)
     for problem in problems:
         print(f"  - {printable(problem)}", file=sys.stderr)
+
+    log = error.log if isinstance(error, BuildError | DeviceError) else ""
+    for line in log.strip().split("\n")[-LOG_LINES:] if log else ():
+        print(f"    | {printable(line)}", file=sys.stderr)
+
+
+def _way_out(error: ExplorerError) -> str:
+    """What to try where the error itself does not say it."""
+    if isinstance(error, PassError) and error.pass_name:
+        return f"leave the pass out: --disable {error.pass_name}"
+    if isinstance(error, ModelError):
+        return "compare the file with its original, or export the model again"
+    if isinstance(error, UnsupportedError):
+        return "export the model with other operators or types"
+    if isinstance(error, BuildError | DeviceError):
+        return "explorer devices"
+    return "explorer --help"
 
 
 class Progress:

@@ -11,7 +11,7 @@ import numpy as np
 
 from explorer.accuracy.bisection import Fault, Suspect, bisect, first_bad_pass
 from explorer.accuracy.comparison import Subject, Values, compare
-from explorer.accuracy.execution import CompiledRunner, tapped_values
+from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
 from explorer.compilation.settings import Progress
 from explorer.ir.evaluation import EvaluationCache
@@ -112,12 +112,12 @@ def check(
         s if index == 0 or r.changed else Subject(s.name, s.snapshot, s.run, True)
         for index, (s, r) in enumerate(zip(subjects, compilation.passes, strict=True))
     ]
-    executable = compilation.executable
+    binary = TappedProgram(compilation.executable)
     subjects.append(
         Subject(
             f"binary on {compilation.target.name}",
             compilation.final,
-            lambda given, replaced: tapped_values(executable, given, replaced),
+            binary.values,
         )
     )
     outputs = [(name, f"output:{name}") for name in compilation.port_names[1]]

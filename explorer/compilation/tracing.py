@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from explorer.importers import SourceValue
 from explorer.ir.printing import show
+from explorer.ir.types import ELEMENT_TYPES, format_shape
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.results import (
     TRACE_VERSION,
@@ -63,10 +65,18 @@ def model_record(compilation: Compilation) -> ModelRecord:
         model.opset,
         len(model.nodes),
         model.parameters,
-        tuple((v.name, v.describe()) for v in model.inputs),
-        tuple((v.name, v.describe()) for v in model.outputs),
+        tuple((v.name, _describe(v)) for v in model.inputs),
+        tuple((v.name, _describe(v)) for v in model.outputs),
         tuple((n.name, n.operator, n.text) for n in model.nodes),
     )
+
+
+def _describe(value: SourceValue) -> str:
+    """`1x1x8x8 f32`; only what the file says."""
+    if value.shape is None or not value.element_type:
+        return value.element_type
+    element_type = ELEMENT_TYPES.get(value.element_type, value.element_type)
+    return f"{format_shape(value.shape)} {element_type}"
 
 
 def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:

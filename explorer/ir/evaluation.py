@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from explorer.errors import InputError, PassError
-from explorer.ir.operation import TopOperation, from_attribute, identity_of
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import (
@@ -24,7 +24,6 @@ from explorer.ir.types import (
     shape_of,
 )
 from explorer.ir.weights import Weights
-
 
 INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
 """Attributes of the entry function: the source model's own names of its inputs and outputs."""
@@ -60,9 +59,7 @@ def output_names(function: func.FuncOp) -> tuple[str, ...]:
     return _names(function, OUTPUT_NAMES) or tuple(value_name(v) for v in returned)
 
 
-def outputs_by_name(
-    module: ModuleOp, values: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def outputs_by_name(module: ModuleOp, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs under the source model's names, from all values of a run."""
     function = entry_function(module)
     returned = entry_return(function).operands
@@ -72,7 +69,9 @@ def outputs_by_name(
 
 def _names(function: func.FuncOp, attribute: str) -> tuple[str, ...]:
     names = function.attributes.get(attribute)
-    return tuple(from_attribute(names)) if isinstance(names, ArrayAttr) else ()
+    if not isinstance(names, ArrayAttr):
+        return ()
+    return tuple(name.data for name in names.data if isinstance(name, StringAttr))
 
 
 def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:

@@ -39,7 +39,7 @@ def physical_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
 def pack(array: np.ndarray, layout: Layout) -> np.ndarray:
     """Logical (N, C, spatial...) -> physical array; new elements hold the layout's fill."""
     if layout.is_plain:
-        return np.ascontiguousarray(array)
+        return np.asarray(array, order="C")
     haloed = np.full(haloed_shape(array.shape, layout), layout.fill, array.dtype)
     haloed[_interior(array.shape, layout)] = array
     return pack_channels(haloed, layout)
@@ -48,7 +48,7 @@ def pack(array: np.ndarray, layout: Layout) -> np.ndarray:
 def pack_channels(haloed: np.ndarray, layout: Layout) -> np.ndarray:
     """Splits channels into blocks and moves the block innermost."""
     if not layout.block:
-        return np.ascontiguousarray(haloed)
+        return np.asarray(haloed, order="C")
     batch, channels, *spatial = haloed.shape
     split = haloed.reshape(batch, channels // layout.block, layout.block, *spatial)
     return np.ascontiguousarray(np.moveaxis(split, 2, -1))

@@ -313,7 +313,8 @@ def print_operation(op: IRDLOperation, printer: Printer) -> None:
         (k, v) for k, v in sorted(op.attributes.items()) if k not in _hidden_attributes(op, printer)
     ]
     if entries:
-        printer.print_string(" {")
+        # In front of a region the word says that this brace is not the region's.
+        printer.print_string(" attributes {" if op.regions else " {")
         for index, (name, attribute) in enumerate(entries):
             printer.print_string(f"{', ' if index else ''}{name} = ")
             _print_value(attribute, printer)
@@ -365,7 +366,9 @@ def parse_operation(cls: type[IRDLOperation], parser: Parser):
         else:
             positional.append(parser.parse_operand())
         parser.parse_optional_punctuation(",")
-    values: dict[str, Attribute] = dict(parser.parse_optional_attr_dict())
+    values: dict[str, Attribute] = {}
+    if not definition.regions or parser.parse_optional_keyword("attributes") is not None:
+        values = dict(parser.parse_optional_attr_dict())
     regions = []
     while (region := parser.parse_optional_region()) is not None:
         regions.append(region)

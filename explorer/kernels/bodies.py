@@ -199,8 +199,7 @@ class BodyPrinter:
         tags = [*tags_of(op), *value.tags, *target.tags]
         if isinstance(op, affine.VectorStoreOp):
             text = self._vector_store(element, lanes, value, target)
-            is_nameable = isinstance(op.value.owner, Operation) and op.value not in self.named
-            if len(INDENT) * depth + len(text) >= WIDTH and is_nameable:
+            if len(INDENT) * depth + len(text) >= WIDTH and self._is_nameable(op.value):
                 self._name_value(op.value, value, depth)
                 text = self._vector_store(element, lanes, self.named[op.value], target)
             self.lines.add_wrapped(depth, f"{text};", tags)
@@ -216,7 +215,7 @@ class BodyPrinter:
         if len(INDENT) * depth + len(left) + len(right) + 2 <= WIDTH:
             self.lines.add(depth, f"{left} {right};", tags)
             return
-        self.lines.add(depth, left, tags)
+        self.lines.add_wrapped(depth, left, tags)
         self.lines.add_wrapped(depth + 1, f"{right};", tags)
 
     def _vector_store(
@@ -262,6 +261,13 @@ class BodyPrinter:
         self.pending.pop(value, None)
         self._remember(value, Expression(name, mask_bits=expression.mask_bits))
 
+    def _is_nameable(self, value: SSAValue) -> bool:
+        """Whether a value is an expression that a name would shorten."""
+        owner = value.owner
+        if not isinstance(owner, Operation) or value in self.named:
+            return False
+        return not is_constant(owner) and not is_index_arithmetic(owner)
+
     def _name_readers_of(self, written: set[SSAValue], depth: int) -> None:
         """Evaluates pending expressions before a buffer that they read is written.
 
@@ -286,8 +292,7 @@ class BodyPrinter:
         while self._printed_length(op, expression) > room:
             longest = max(range(len(operands)), key=lambda i: len(operands[i].text))
             value = op.operands[longest]
-            is_nameable = isinstance(value.owner, Operation) and value not in self.named
-            if len(operands[longest].text) < SHORTEST_NAMED or not is_nameable:
+            if len(operands[longest].text) < SHORTEST_NAMED or not self._is_nameable(value):
                 break
             self._name_value(value, operands[longest], depth)
             operands[longest] = self.named[value]

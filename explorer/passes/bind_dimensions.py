@@ -17,11 +17,10 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from explorer.errors import InputError
-from explorer.ir.evaluation import entry_function
+from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.operation import TopOperation
 from explorer.ir.passes import EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
-from explorer.ir.structure import value_name
 from explorer.ir.types import Shape, element_type_of, layout_of, shape_of, tensor_type
 from explorer.passes.infer_shapes import infer_function
 
@@ -49,14 +48,15 @@ class BindDimensions(Pass):
 
     def bound_sizes(self, function: func.FuncOp) -> dict[str, int]:
         """A size for every symbolic dimension; InputError for unknown names and missing sizes."""
-        arguments = function.body.block.args
-        names = list(dict.fromkeys(n for a in arguments for n in symbols_of(a)))
+        shapes = named_shapes(function)
+        symbols = {i: [d for d in s if isinstance(d, str)] for i, s in shapes.items()}
+        names = list(dict.fromkeys(name for found in symbols.values() for name in found))
         for name, size in self.sizes.items():
             if name not in names:
                 raise InputError(f"no input has a dimension {name!r}", hint=_near(name, names))
             if size < 1:
                 raise InputError(f"dimension {name!r} cannot be {size}", hint="give 1 or more")
-        first = {named_shape(a)[0] for a in arguments if shape_of(a)}
+        first = {shape[0] for shape in shapes.values() if shape}
         sizes: dict[str, int] = {}
         for name in names:
             if name in self.sizes:
@@ -67,26 +67,24 @@ class BindDimensions(Pass):
         if missing:
             raise InputError(
                 f"no size for {len(missing)} symbolic dimension(s): {', '.join(missing)}",
-                node=", ".join(value_name(a) for a in arguments if set(missing) & {*symbols_of(a)}),
+                node=", ".join(i for i, found in symbols.items() if set(missing) & {*found}),
                 hint=" ".join(f"--dim {name}=16" for name in missing),
             )
         return sizes
 
 
-def named_shape(argument: SSAValue) -> Shape:
-    """The argument's shape, where unnamed dimensions are called after their place."""
-    name = value_name(argument)
-    return tuple(f"{name}.{i}" if d == "?" else d for i, d in enumerate(shape_of(argument)))
-
-
-def symbols_of(argument: SSAValue) -> list[str]:
-    """Names of the argument's symbolic dimensions, in order."""
-    return [d for d in named_shape(argument) if isinstance(d, str)]
+def named_shapes(function: func.FuncOp) -> dict[str, Shape]:
+    """Shapes of the inputs by name, where unnamed dimensions are called after their place."""
+    return {
+        name: tuple(f"{name}.{i}" if d == "?" else d for i, d in enumerate(shape_of(argument)))
+        for name, argument in zip(input_names(function), function.body.block.args, strict=True)
+    }
 
 
 def _bind(function: func.FuncOp, sizes: Mapping[str, int], rewriter: RecordedRewriter) -> None:
-    for argument in function.body.block.args:
-        _set_shape(argument, _with_sizes(named_shape(argument), sizes), rewriter)
+    shapes = named_shapes(function).values()
+    for argument, shape in zip(function.body.block.args, shapes, strict=True):
+        _set_shape(argument, _with_sizes(shape, sizes), rewriter)
     # Declared types of results whose shape depends on values may use the names as well.
     for op in list(function.body.walk()):
         if isinstance(op, TopOperation):

@@ -44,13 +44,20 @@ class FuseAddedConstant(Rule):
         for value, other in pairs:
             linear, array = value.owner, constant(other, rewriter.weights)
             if isinstance(linear, ConvOp | MatMulOp) and array is not None:
-                _fuse(linear, -array if op.kind.data == "sub" else array, op, rewriter)
+                bias = _bias(linear, -array if op.kind.data == "sub" else array, op, rewriter)
+                if bias is array:
+                    value = other
+                else:
+                    name = weight_name(linear, "bias")
+                    value = rewriter.add_weight(op, name, bias, like=linear)
+                rewriter.replace(op, linear.altered(bias=value), absorbs=[linear])
                 return
 
 
-def _fuse(
+def _bias(
     linear: ConvOp | MatMulOp, array: np.ndarray, op: BinaryOp, rewriter: RecordedRewriter
-) -> None:
+) -> np.ndarray:
+    """The bias with the constant added, one number per channel; `array` itself where it is that."""
     name = identity_of(linear)
     require_single_use(linear)
     if linear.get("activation"):
@@ -64,13 +71,12 @@ def _fuse(
             f"a constant of shape {format_shape(array.shape)} is not one number per channel "
             f"of {name}"
         )
-    if linear.bias is not None:
-        present = constant(linear.bias, rewriter.weights)
-        if present is None:
-            raise Declined(f"{name} has a bias that is computed")
-        bias = (present.astype(np.float64) + bias).astype(bias.dtype)
-    value = rewriter.add_weight(op, weight_name(linear, "bias"), bias, like=linear)
-    rewriter.replace(op, linear.altered(bias=value), absorbs=[linear])
+    if linear.bias is None:
+        return array if array.shape == bias.shape else bias
+    present = constant(linear.bias, rewriter.weights)
+    if present is None:
+        raise Declined(f"{name} has a bias that is computed")
+    return (present.astype(np.float64) + bias).astype(bias.dtype)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,9 @@ def better_known(declared: Attribute, inferred: Attribute) -> Attribute:
     old, new = shape_of(declared), shape_of(inferred)
     if len(old) != len(new):
         return inferred
-    shape = [_better(a, b) for a, b in zip(old, new, strict=True)]
+    shape = tuple(_better(a, b) for a, b in zip(old, new, strict=True))
+    if shape == old and element_type_of(declared) == element_type_of(inferred):
+        return declared
     return tensor_type(element_type_of(inferred), shape, layout_of(declared))
 
 

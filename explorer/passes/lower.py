@@ -82,7 +82,9 @@ class _Lowering:
         except NotImplementedError as error:
             self.problems.append(f"{identity_of(op)} (from {', '.join(sources_of(op))}): {error}")
             return
-        key = "\n".join(show(kernel).lines)
+        # Logically equal copies may go between different layouts: the scheduler will pack them.
+        layouts = [str(layout_of(v)) for v in (*op.operands, op.results[0])]
+        key = "\n".join([*layouts, *show(kernel).lines])
         if key not in self.kernels:
             kernel.sym_name = StringAttr(self._name(kernel, op))
             _tag_statements(kernel)

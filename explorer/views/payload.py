@@ -167,12 +167,11 @@ def encode(value: Json) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
-def chunk_messages(key: str, text: str, revision: int) -> Iterator[Json]:
-    """A chunk's JSON text as messages of bounded size, numbered so that they can be joined."""
-    pieces = [
-        text[start : start + MESSAGE_CHARACTERS]
-        for start in range(0, max(len(text), 1), MESSAGE_CHARACTERS)
-    ]
+def chunk_messages(
+    key: str, text: str, revision: int, most: int = MESSAGE_CHARACTERS
+) -> Iterator[Json]:
+    """A chunk's JSON text as messages of at most `most` characters, numbered to be joined."""
+    pieces = [text[start : start + most] for start in range(0, max(len(text), 1), most)]
     for part, piece in enumerate(pieces):
         yield {
             "kind": "chunk",

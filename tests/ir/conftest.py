@@ -1,10 +1,10 @@
 """Tools for testing operations: build one, ask onnxruntime, run its compute definition as C.
 
-    op = build(PoolOp, [x], kind="max", ...)      one operation in a module of its own, verified
-    check(op, [x], expected)                      NumPy meaning == expected (onnxruntime's outputs),
-                                                  inferred shapes == evaluated ones,
-                                                  text -> parser -> the same text,
-                                                  compute definition as C == NumPy meaning
+op = build(PoolOp, [x], kind="max", ...)      one operation in a module of its own, verified
+check(op, [x], expected)                      NumPy meaning == expected (onnxruntime's outputs),
+                                              inferred shapes == evaluated ones,
+                                              text -> parser -> the same text,
+                                              compute definition as C == NumPy meaning
 """
 
 import ctypes
@@ -125,7 +125,9 @@ def onnx_outputs(
         for n, a in zip(names, arrays, strict=True)
         if a is not None
     ]
-    graph = helper.make_graph([node], "one", inputs, [make_empty_tensor_value_info(r) for r in results])
+    graph = helper.make_graph(
+        [node], "one", inputs, [make_empty_tensor_value_info(r) for r in results]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -146,7 +148,9 @@ def define(op: TopOperation) -> func.FuncOp:
 
     def access(name: str, value: SSAValue, role: str) -> Access:
         shape = static_shape(value)
-        return Access(k.argument(name, shape, element_type_of(value), role), shape, (0,) * len(shape))
+        return Access(
+            k.argument(name, shape, element_type_of(value), role), shape, (0,) * len(shape)
+        )
 
     inputs = [access(f"x{i}", o, "input") for i, o in enumerate(op.operands)]
     outputs = [access(f"y{i}", r, "output") for i, r in enumerate(op.results)]
@@ -168,7 +172,9 @@ class CompiledKernels:
         """
         kernel = define(op)
         kernel.verify()
-        buffers = self._call(kernel, [_filled(v, a) for v, a in zip(op.operands, arrays, strict=True)])
+        buffers = self._call(
+            kernel, [_filled(v, a) for v, a in zip(op.operands, arrays, strict=True)]
+        )
         return [
             _interior(result, buffer, op.keeps_finite)
             for result, buffer in zip(op.results, buffers, strict=True)
@@ -191,7 +197,9 @@ class CompiledKernels:
             shape, dtype = kind.get_shape(), numpy_dtype(kind.element_type)
             array = next(fillers)(shape) if role in ("input", "weight") else _unset(shape, dtype)
             assert array.shape == shape and array.dtype == dtype, (name, array.shape, shape)
-            space = "weights" if role == "weight" else "arena"  # here they begin at the same address
+            space = (
+                "weights" if role == "weight" else "arena"
+            )  # here they begin at the same address
             arguments.append(Argument(name, space, offset, array.nbytes, role))
             places.append((role, offset, array))
             size = -(-array.nbytes // GUARD_BYTES) * GUARD_BYTES + GUARD_BYTES
@@ -266,7 +274,9 @@ def _interior(result: SSAValue, buffer: np.ndarray, keeps_finite: bool) -> np.nd
     plane = np.s_[top : top + shape[2], left : left + shape[3]]
     around = np.ones(buffer.shape[2:], bool)
     around[plane] = False
-    np.testing.assert_array_equal(buffer[:, :, around], layout.fill, "the halo does not hold its fill")
+    np.testing.assert_array_equal(
+        buffer[:, :, around], layout.fill, "the halo does not hold its fill"
+    )
     if keeps_finite and buffer.dtype.kind == "f":
         padding = buffer[:, shape[1] :, *plane]
         assert np.isfinite(padding).all(), "padding channels are not finite"

@@ -128,9 +128,7 @@ def test_binary_of_booleans(kind, values, build, check, onnx_outputs):
     check(op, [a, b], onnx_outputs(kind.capitalize(), [a, b]))
 
 
-def test_integer_division_truncates_and_remainder_has_the_divisors_sign(
-    build, check, onnx_outputs
-):
+def test_integer_division_truncates_and_remainder_has_the_divisors_sign(build, check, onnx_outputs):
     a, b = np.array([7, -7, 7, -7, 6, -6], np.int32), np.array([2, 2, -2, -2, 3, -3], np.int32)
     check(build(BinaryOp, [a, b], kind="div"), [a, b], onnx_outputs("Div", [a, b]))
     check(build(BinaryOp, [a, b], kind="mod"), [a, b], onnx_outputs("Mod", [a, b]))

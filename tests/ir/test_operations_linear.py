@@ -68,12 +68,18 @@ def test_first_convolution_reads_plain_channels_and_writes_blocks(values, build,
 
 
 @pytest.mark.parametrize(
-    ("activation", "alpha", "beta"), [("relu", None, None), ("clip", 0.0, 6.0), ("silu", None, None)]
+    ("activation", "alpha", "beta"),
+    [("relu", None, None), ("clip", 0.0, 6.0), ("silu", None, None)],
 )
 def test_convolution_adds_the_residual_before_the_activation(
     activation, alpha, beta, values, build, check, onnx_outputs
 ):
-    arrays = [values(1, 3, 5, 5), values(4, 3, 3, 3), values(4), values(1, 4, 3, 3, low=-30, high=30)]
+    arrays = [
+        values(1, 3, 5, 5),
+        values(4, 3, 3, 3),
+        values(4),
+        values(1, 4, 3, 3, low=-30, high=30),
+    ]
     (plain,) = onnx_outputs("Conv", arrays[:3])
     total = plain + arrays[3]
     expected = {

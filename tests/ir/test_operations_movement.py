@@ -113,9 +113,7 @@ def test_transpose(permutation, values, build, check, onnx_outputs):
 @pytest.mark.parametrize("permutation", [(0, 2, 3, 1), (1, 0, 2, 3), (0, 1, 3, 2)])
 def test_transpose_between_layouts(permutation, result, values, build, check):
     x = values(2, 6, 3, 4)
-    op = build(
-        TransposeOp, [x], layouts=[BLOCKED], result_layout=result, permutation=permutation
-    )
+    op = build(TransposeOp, [x], layouts=[BLOCKED], result_layout=result, permutation=permutation)
     check(op, [x], [x.transpose(permutation)])
 
 

@@ -122,9 +122,16 @@ def test_depthwise_convolutions(options):
     assert scheduled.choices["schedule"] == "depthwise"
 
 
-def test_grouped_convolutions_stay_plain():
-    scheduled = check(samples.grouped(3, 4, 5, 6, 7))
+@pytest.mark.parametrize("width", [3, 7, 16, 29])
+def test_grouped_convolutions_vectorize_along_rows(width):
+    scheduled = check(samples.grouped(3, 4, 5, 6, width))
     assert scheduled.choices["schedule"] == "plain"
+    assert ("vector<" in str(scheduled.function)) == (width >= 4)
+
+
+@pytest.mark.parametrize("options", [dict(), dict(stride=2), dict(activation="leaky")], ids=str)
+def test_convolutions_in_plain_layout(options):
+    check(samples.convolution(6, 5, 4, 9, **options))
 
 
 def test_the_steps_of_a_convolution_are_named_and_can_be_replayed():
@@ -263,7 +270,7 @@ def test_a_mean_along_rows_sums_in_every_lane():
 
 @pytest.mark.parametrize("columns", [7, 50, 64])
 def test_softmax_rows_share_one_loop(columns):
-    scheduled = check(samples.softmax(5, columns))
+    scheduled = check(samples.softmax(12, columns))
     assert len(phases(scheduled.function)) == 1
 
 

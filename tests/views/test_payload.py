@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from explorer.views.payload import (
 )
 from explorer.views.payload_measures import number
 from explorer.views.payload_text import LineTable
-from explorer.views.widget import answers
+from explorer.views.widget import answers, explore
 
 
 def lines_of(payload, key: str) -> list[str]:
@@ -175,6 +176,15 @@ def test_a_page_that_asks_gets_chunks_or_the_reason(trace: Trace):
 )  # fmt: skip
 def test_what_is_no_request_gets_no_answer(trace: Trace, message: object):
     assert answers(trace_payload(trace), message, revision=0) == []
+
+
+def test_a_widget_holds_the_head_and_answers_over_its_own_connection(trace: Trace):
+    widget: Any = explore(lambda: trace)  # its traits are made when the class is
+    sent: list[dict] = []
+    widget.send = sent.append
+    widget._handle_custom_msg({"kind": "need", "keys": ["graph/0"], "revision": 0}, [])
+    assert widget.head["model"]["name"] == "tiny_resnet"
+    assert [message["key"] for message in sent] == ["graph/0"]
 
 
 def test_hostile_names_cannot_end_the_script_of_a_page(hostile_trace: Trace, synthetic: ModuleType):

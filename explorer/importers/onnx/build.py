@@ -15,17 +15,17 @@ from typing import TypeVar
 
 import numpy as np
 from onnx import GraphProto
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Unsupported
 from explorer.importers.onnx.tensors import check_size
 from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.origins import location_of
-from explorer.ir.top.data import WeightOp, weight_type
+from explorer.ir.top.data import ReturnOp, WeightOp, weight_type
 from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
-from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import (
     TO_THE_END,
     ConcatOp,
@@ -61,17 +61,17 @@ class Axis:
 
 
 Size = int | Axis
-RegionBuilder = Callable[[GraphProto], tuple[Block, list[SSAValue]]]
+GraphImporter = Callable[[GraphProto], list[SSAValue]]
 
 
 @dataclass
 class Build:
-    """The block under construction. `region` imports a nested graph into a block of its own."""
+    """The block under construction. `inline` imports a nested graph at its end."""
 
     weights: Weights
     knowledge: Knowledge
     block: Block
-    region: RegionBuilder
+    inline: GraphImporter
     source: str = ""
     """Name of the node that is being converted."""
     created: list[Operation] = field(default_factory=list)
@@ -125,6 +125,14 @@ class Build:
     def scalar_like(self, number: float, value: SSAValue) -> SSAValue:
         """A constant of rank 0 with the value's element type."""
         return self.weight(np.array(number, self.dtype(value)))
+
+    def region(self, graph: GraphProto) -> Region:
+        """A nested graph in a region of its own, ended by `top.return`."""
+        outer, self.block = self.block, Block()
+        results = self.inline(graph)
+        block, self.block = self.block, outer
+        block.add_op(ReturnOp.make([results], []))
+        return Region(block)
 
     # -- questions -------------------------------------------------------------------------------
     def shape(self, value: SSAValue) -> Shape:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -32,7 +33,7 @@ from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.tensors import check_size, read_tensor
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES
-from explorer.ir.operation import TopOperation, set_identity
+from explorer.ir.operation import IDENTITY, TopOperation, set_identity
 from explorer.ir.origins import Origin, location_of, origins_of, set_origins, sources_of
 from explorer.ir.rewriting import Names
 from explorer.ir.structure import DEVICE
@@ -93,7 +94,7 @@ class _Import:
         """Tensors that could not be made; with a text where their first use is the problem."""
         self.scope = _Scope(self.content.weights)
         self.names = Names()
-        self.build = Build(self.weights, Knowledge(self.weights), Block(), self._region)
+        self.build = Build(self.weights, Knowledge(self.weights), Block(), self._inline_graph)
 
     def run(self) -> tuple[ModuleOp, Weights]:
         graph = self.content.proto.graph
@@ -143,7 +144,10 @@ class _Import:
             self._node(proto)
 
     def _node(self, proto: NodeProto) -> None:
-        """Converts a node of the model; its operations get identities, its results origins."""
+        """Converts a node of the model; its operations get identities, its results origins.
+
+        Tensors of nested graphs are no origins: the oracle cannot show them.
+        """
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = self.opsets.get(domain, self.opsets[""] if not domain else 1)
         reason = missing_reason(proto.op_type, domain, opset)
@@ -181,14 +185,16 @@ class _Import:
                 self.scope.values[name] = value
         created = set(self.build.created)
         for op in self.build.created:
+            if IDENTITY in op.attributes:  # of a nested graph
+                continue
             is_final = any(r in results for r in op.results)
             self._identify(op, node.name if is_final else "", node.operator)
         for name, value in zip(node.results, results, strict=False):
             if not isinstance(value, OpResult) or not name:
                 continue
-            if value.op in created:
+            if value.op in created and self.scope.outer is None:
                 _set_origin(value, name)
-            elif not isinstance(value.op, WeightOp):
+            elif value.op not in created and not isinstance(value.op, WeightOp):
                 # Nothing was computed (Identity): the operation before it stands for this node too.
                 value.op.location = location_of([*sources_of(value.op), node.name])
 
@@ -220,7 +226,7 @@ class _Import:
         return None
 
     def _skip(self, proto: NodeProto) -> None:
-        """Goes on without a node: what needs its results is skipped too, nested nodes are checked."""
+        """Goes on without a node and what needs its results; nested nodes are still checked."""
         for name in proto.output:
             self.missing[name] = ""
         for attribute in proto.attribute:
@@ -236,22 +242,23 @@ class _Import:
         where = f"{domain or 'ai.onnx'} opset {opset}"
         self.problems.append(f"node {name}: {operator} ({where}): {reason}")
 
-    def _region(self, graph: GraphProto) -> tuple[Block, list[SSAValue]]:
-        """A nested graph in a block of its own, ended by `top.return`; values from outside stay."""
+    def _inline_graph(self, graph: GraphProto) -> list[SSAValue]:
+        """A nested graph at the end of the current block; it sees the tensors around it."""
         build = self.build
-        saved = build.block, build.source, build.created, self.scope
+        source, created, outer = build.source, build.created, self.scope
         arrays = {t.name: read_tensor(t, self.content.folder) for t in graph.initializer}
-        self.scope = _Scope(arrays, self.scope)
-        build.block = Block()
+        self.scope = _Scope(arrays, outer)
         problems = len(self.problems)
-        self._nodes(graph.node)
+        made = list(created)
+        for proto in graph.node:
+            self._node(proto)
+            made += build.created
         found = [self._operand(output.name, "a nested graph") for output in graph.output]
-        block, results = build.block, [r for r in found if r is not None]
-        block.add_op(ReturnOp.make([results], []))
-        build.block, build.source, build.created, self.scope = saved
+        build.source, build.created, self.scope = source, made, outer
+        results = [r for r in found if r is not None]
         if len(self.problems) > problems or len(results) != len(found):
             raise Unsupported("nodes of its nested graph cannot be imported")
-        return block, results
+        return results
 
     # -- one node ----------------------------------------------------------------------------------
     def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[SSAValue | None]:
@@ -312,7 +319,8 @@ def _function_body(
     node: Node, proto: NodeProto, types: Sequence[TypeProto]
 ) -> FunctionProto | None:
     """ONNX's definition of the operator in terms of others, for these operand types."""
-    schema = onnx.defs.get_schema(node.operator, node.opset, node.domain)
+    # Any: the stubs of onnx do not know function bodies.
+    schema: Any = onnx.defs.get_schema(node.operator, node.opset, node.domain)
     if schema.has_function:
         return schema.function_body
     if schema.has_context_dependent_function:

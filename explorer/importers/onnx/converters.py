@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
+from typing import Any
 
 import onnx
 
 from explorer.importers.onnx import (
+    attention,
     contrib,
     control,
     elementwise,
@@ -39,14 +41,12 @@ _FAMILIES = (
     recurrent,
     control,
     quantization,
+    attention,
     contrib,
 )
 
 CONVERTERS: tuple[Converter, ...] = tuple(
-    value
-    for family in _FAMILIES
-    for value in vars(family).values()
-    if isinstance(value, Converter)
+    value for family in _FAMILIES for value in vars(family).values() if isinstance(value, Converter)
 )
 
 
@@ -66,7 +66,8 @@ def missing_reason(operator: str, domain: str, opset: int) -> str:
     if find_converter(operator, domain, opset) is not None:
         return ""
     try:
-        schema = onnx.defs.get_schema(operator, opset, domain)
+        # Any: the stubs of onnx do not know function bodies.
+        schema: Any = onnx.defs.get_schema(operator, opset, domain)
     except onnx.defs.SchemaError:
         return _unknown_reason(operator, domain, opset)
     if schema.deprecated:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.windows import Window, window_of
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.top.movement import PadOp
@@ -55,9 +57,12 @@ def conv_transpose(node: Node, build: Build) -> SSAValue:
     return _conv(spread, mirrored, bias, plain, group, build)
 
 
-@converts("Gemm", since=7)
+@converts("Gemm")
 def gemm(node: Node, build: Build) -> SSAValue:
-    """alpha * A B + beta * C; C is a bias where it is a vector as long as the rows."""
+    """alpha * A B + beta * C; C is a bias where it is a vector as long as the rows.
+
+    Before opset 7 C broadcasts only if asked; where it fits, both mean the same.
+    """
     left, right, addend = node.operand(0), node.operand(1), node.optional(2)
     if node.integer("transA", 0):
         left = build.transpose(left, [1, 0])
@@ -70,12 +75,6 @@ def gemm(node: Node, build: Build) -> SSAValue:
     if build.shape(addend) == build.shape(right)[1:]:
         return build.matmul(left, right, addend)
     return build.binary("add", build.matmul(left, right), addend)
-
-
-@converts("Gemm", until=6)
-def legacy_gemm(node: Node, build: Build) -> SSAValue:
-    """Before opset 7 C broadcasts only if asked; where it fits, both mean the same."""
-    return gemm.convert(node, build)
 
 
 @converts("MatMul")
@@ -118,16 +117,8 @@ def _transposed_window(
     extra = node.integers("output_padding") or (0,) * rank
     shape = node.integers("output_shape")
     automatic = node.text("auto_pad", "NOTSET")
-    explicit = Node(
-        node.name,
-        node.operator,
-        node.domain,
-        node.opset,
-        {k: v for k, v in node.attributes.items() if k != "auto_pad"},
-        node.operands,
-        node.results,
-    )
-    window = window_of(explicit, x, sizes, build)
+    others = {k: v for k, v in node.attributes.items() if k != "auto_pad"}
+    window = window_of(replace(node, attributes=others), x, sizes, build)
     is_same = automatic in ("SAME_UPPER", "SAME_LOWER")
     if shape is None and not is_same:
         return window, extra
@@ -138,8 +129,9 @@ def _transposed_window(
         window.strides[a] * (known[a] - 1) + extra[a] + window.reach(a) - shape[-rank:][a]
         for a in range(rank)
     ]
-    if min(totals) < 0:
-        raise Unsupported(f"output_shape {list(shape)} is larger than what the window reaches")
+    # What the windows do not reach is bias alone: as `output_padding`.
+    extra = tuple(e + max(-total, 0) for e, total in zip(extra, totals, strict=True))
+    totals = [max(total, 0) for total in totals]
     halves = tuple(total // 2 for total in totals)
     rests = tuple(total - total // 2 for total in totals)
     begins, ends = (halves, rests) if automatic == "SAME_UPPER" else (rests, halves)
@@ -152,4 +144,3 @@ def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:
     grouped = filters.reshape(group, channels // group, per_group, *sizes)
     swapped = np.swapaxes(grouped, 1, 2).reshape(group * per_group, channels // group, *sizes)
     return np.ascontiguousarray(np.flip(swapped, tuple(range(2, swapped.ndim))))
-

@@ -87,7 +87,7 @@ class Node:
             return None
         if not isinstance(value, tuple) or not all(isinstance(i, int) for i in value):
             raise ValueError(f"attribute {name} must be a list of integers, not {value!r}")
-        return value
+        return tuple(int(i) for i in value)
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
         value = self.attributes.get(name)

@@ -8,11 +8,15 @@ Reference: ONNX operators, QuantizeLinear-10 to -13 (one scale, or one per slice
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nn import conv
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.tensors import read_tensor
 
 
 @converts("QuantizeLinear", since=10)
@@ -57,3 +61,108 @@ def _aligned(parameter: SSAValue, node: Node, x: SSAValue, build: Build) -> SSAV
         return build.reshape(parameter, [])
     axis = build.axis(node.integer("axis", 1), rank)
     return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - axis - 1)])
+
+
+@converts("QLinearConv", since=10)
+def qlinear_conv(node: Node, build: Build) -> SSAValue:
+    """The convolution of whole numbers, held exactly in floats, rescaled at the end."""
+    x, x_scale, x_zero, weight, w_scale, w_zero = (node.operand(index) for index in range(6))
+    bias = node.optional(8)
+    plain = replace(
+        node,
+        operands=(
+            _centered(x, x_zero, build),
+            _centered(weight, _per_filter(w_zero, build.rank(weight), build), build),
+            None if bias is None else build.cast(bias, np.float32),
+        ),
+    )
+    y = conv.convert(plain, build)
+    assert isinstance(y, SSAValue)
+    scale = build.binary("mul", x_scale, w_scale)
+    return _requantized(y, _per_filter(scale, build.rank(weight) - 1, build), node, 6, build)
+
+
+@converts("QLinearMatMul", since=10)
+def qlinear_matmul(node: Node, build: Build) -> SSAValue:
+    left, left_scale, left_zero, right, right_scale, right_zero = (
+        node.operand(index) for index in range(6)
+    )
+    if any(build.rank(s) and build.size(s, 0) != 1 for s in (left_scale, right_scale)):
+        raise Unsupported("scales per row or column")
+    product = build.matmul(_centered(left, left_zero, build), _centered(right, right_zero, build))
+    return _requantized(product, build.binary("mul", left_scale, right_scale), node, 6, build)
+
+
+@converts("QLinearAdd", "QLinearMul", domain="com.microsoft")
+def qlinear_binary(node: Node, build: Build) -> SSAValue:
+    """(left, scale, zero point), (right, scale, zero point), then those of the result."""
+    parts = []
+    for first in (0, 3):
+        x, scale, zero = (node.operand(first), node.operand(first + 1), node.optional(first + 2))
+        parts.append(build.binary("mul", _centered(x, zero, build), scale))
+    y = build.binary("add" if node.operator == "QLinearAdd" else "mul", *parts)
+    dtype = build.dtype(node.operand(0))
+    return _quantized(build.binary("div", y, node.operand(6)), node.optional(7), dtype, build)
+
+
+@converts("RequantShift")
+def requantize_by_shift(node: Node, build: Build) -> SSAValue:
+    """clip(floor((x * factor + offset) / div + 1/2)): integers by integers, as Deeploy has it.
+
+    Scherer et al., "Deeploy: Enabling Energy-Efficient Deployment of Small Language Models on
+    Heterogeneous Microcontrollers", 2024. All numbers are whole, held in floats.
+    """
+    x, factor, offset = (node.operand(index) for index in range(3))
+    divisor, levels, is_signed = (_number(node, name) for name in ("div", "n_levels_out", "signed"))
+    scaled = build.binary("add", build.binary("mul", x, factor), offset)
+    half = build.scalar_like(0.5, x)
+    divided = build.binary("add", build.scaled(scaled, 1 / divisor), half)
+    shifted = build.unary("floor", divided)
+    low = -levels / 2 if is_signed else 0.0
+    return build.unary("clip", shifted, low, low + levels - 1)
+
+
+@converts("Quant")
+def fake_quantize(node: Node, build: Build) -> SSAValue:
+    """(clip(round(x / scale + zero point)) - zero point) * scale, as QONNX has it.
+
+    Pappalardo et al., "QONNX: Representing Arbitrary-Precision Quantized Neural Networks", 2022.
+    """
+    x, scale, zero = (node.operand(index) for index in range(3))
+    bits = build.known(node.operand(3), "the number of bits").item()
+    if node.text("rounding_mode", "ROUND").upper() != "ROUND":
+        raise Unsupported(f"rounding_mode {node.text('rounding_mode', '')!r}")
+    is_signed, is_narrow = node.integer("signed", 1), node.integer("narrow", 0)
+    low = -(2.0 ** (bits - 1)) + is_narrow if is_signed else 0.0
+    high = 2.0 ** (bits - 1) - 1 if is_signed else 2.0**bits - 1 - is_narrow
+    stored = build.binary("add", build.binary("div", x, scale), zero)
+    clipped = build.unary("clip", build.unary("round", stored), low, high)
+    return build.binary("mul", build.binary("sub", clipped, zero), scale)
+
+
+def _centered(x: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:
+    """Stored integers minus their zero point, as floats."""
+    real = build.cast(x, np.float32)
+    return real if zero is None else build.binary("sub", real, build.cast(zero, np.float32))
+
+
+def _per_filter(parameter: SSAValue, rank: int, build: Build) -> SSAValue:
+    """A vector over the first of `rank` axes."""
+    if build.rank(parameter) == 0 or build.size(parameter, 0) == 1:
+        return build.reshape(parameter, []) if build.rank(parameter) else parameter
+    return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - 1)])
+
+
+def _requantized(y: SSAValue, scale: SSAValue, node: Node, first: int, build: Build) -> SSAValue:
+    """y * scale / result scale, as integers; operand `first` is the result's scale."""
+    result_scale, zero = node.operand(first), node.operand(first + 1)
+    factor = build.binary("div", scale, result_scale)
+    return _quantized(build.binary("mul", y, factor), zero, build.dtype(zero), build)
+
+
+def _number(node: Node, name: str) -> float:
+    """An attribute that holds one number in a tensor."""
+    tensor = node.tensor(name)
+    if tensor is None:
+        raise ValueError(f"attribute {name} is missing")
+    return float(read_tensor(tensor, None).item())

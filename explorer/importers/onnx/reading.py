@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
@@ -53,7 +54,7 @@ def load(path: str | Path) -> SourceModel:
     """Reads an ONNX file. ModelError says what is wrong with it and where."""
     path = Path(path)
     try:
-        return from_proto(_parse(path), path.stem, path)
+        return from_proto(parse(path), path.stem, path)
     except (ModelError, UnsupportedError) as error:
         if not error.file:
             error.file = str(path)
@@ -117,7 +118,8 @@ def subgraphs(node: NodeProto) -> list[GraphProto]:
     return [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
 
 
-def _parse(path: Path) -> ModelProto:
+def parse(path: Path) -> ModelProto:
+    """The protobuf message in a file; ModelError says why there is none."""
     size_bytes = path.stat().st_size
     if size_bytes == 0:
         raise ModelError("the file is empty", hint="download or export it again")
@@ -157,6 +159,7 @@ def _order_nodes(graph: GraphProto, known: Set[str]) -> None:
     ONNX demands this order of a file, but exporters are careless and runtimes forgive it.
     ModelError unless every tensor is made, and made once, and nothing depends on itself.
     """
+    _drop_replaced_constants(graph)
     makers: dict[str, int] = {}
     for index, node in enumerate(graph.node):
         for name in node.output:
@@ -189,6 +192,22 @@ def _order_nodes(graph: GraphProto, known: Set[str]) -> None:
             )
 
 
+def _drop_replaced_constants(graph: GraphProto) -> None:
+    """Where two constants make one tensor the later counts, as in onnxruntime.
+
+    Not valid ONNX, but optimizers of transformer models leave such files behind.
+    """
+    last: dict[str, int] = {}
+    replaced: list[int] = []
+    for index, node in enumerate(graph.node):
+        if node.op_type == "Constant" and len(node.output) == 1:
+            if node.output[0] in last:
+                replaced.append(last[node.output[0]])
+            last[node.output[0]] = index
+    for index in sorted(replaced, reverse=True):
+        del graph.node[index]
+
+
 def _uses(node: NodeProto, available: Set[str]) -> list[str]:
     """Tensors that a node needs, those of its nested graphs included; these are ordered too."""
     names = [name for name in node.input if name]
@@ -208,9 +227,9 @@ def _uses(node: NodeProto, available: Set[str]) -> list[str]:
 
 
 def _sorted_indices(needs: Sequence[Sequence[int]]) -> list[int]:
-    """Depth-first order of 0 ... n - 1 in which everything follows what it needs; as far as it goes.
+    """Order of 0 ... n - 1 in which everything follows what it needs, up to the first cycle.
 
-    Without recursion: a chain may have thousands of nodes.
+    Depth first, without recursion: a chain may have thousands of nodes.
     """
     done: list[int] = []
     state = [0] * len(needs)  # 0: not met, 1: waits for what it needs, 2: done
@@ -248,9 +267,7 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
                 f"input {value.name!r} has no shape, not even a number of dimensions"
             )
         return SourceValue(value.name, dtype.name, None)
-    shape = tuple(
-        _dimension(d, f"{value.name}.{axis}") for axis, d in enumerate(tensor.shape.dim)
-    )
+    shape = tuple(_dimension(d, f"{value.name}.{axis}") for axis, d in enumerate(tensor.shape.dim))
     if any(isinstance(d, int) and d < 0 for d in shape):
         raise ModelError(f"{role} {value.name!r} has a negative size: {shape}")
     check_size([d for d in shape if isinstance(d, int)], dtype.itemsize, f"{role} {value.name!r}")

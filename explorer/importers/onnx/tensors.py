@@ -90,9 +90,7 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     return array
 
 
-def _external_array(
-    tensor: TensorProto, folder: Path | None, what: str, needed: int
-) -> np.ndarray:
+def _external_array(tensor: TensorProto, folder: Path | None, what: str, needed: int) -> np.ndarray:
     """The bytes of external data, memory-mapped."""
     fields = {entry.key: entry.value for entry in tensor.external_data}
     location = fields.get("location", "")

@@ -1,6 +1,6 @@
 """One readable line per ONNX node, for the source pane.
 
-    y = Conv(x, w, b) {pads = [1, 1, 1, 1], strides = [2, 2]}
+y = Conv(x, w, b) {pads = [1, 1, 1, 1], strides = [2, 2]}
 """
 
 from __future__ import annotations

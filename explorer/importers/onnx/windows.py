@@ -1,7 +1,7 @@
 """Windows that slide over spatial axes: what convolutions and pools have in common.
 
-    Conv <auto_pad = "SAME_UPPER", strides = [2, 2]>     pads = (0, 0, 1, 1)
-    MaxPool <ceil_mode = 1>                              one more row and column at the end
+Conv <auto_pad = "SAME_UPPER", strides = [2, 2]>     pads = (0, 0, 1, 1)
+MaxPool <ceil_mode = 1>                              one more row and column at the end
 """
 
 from __future__ import annotations

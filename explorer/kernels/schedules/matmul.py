@@ -30,6 +30,7 @@ from explorer.kernels.nest import (
 )
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiles import matrix_tile
@@ -50,18 +51,6 @@ class MatrixOperands:
     result: str
     batch: tuple[str, ...]
     """Names of the batch loops, the outermost first."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One nest of a cut matrix: `suffix` of its loops, its extent and how it is tiled."""
-
-    suffix: str
-    extent: int
-    tile: int
-    """Rows of a register tile, or vectors per tile of columns."""
-    width: int = 1
-    """Floats per vector; 1 for columns one by one."""
 
 
 def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands | None:
@@ -121,23 +110,23 @@ def schedule_matmul(
     vectors = choices.number("vectors", best.vectors, range(1, max(blocks, 1) + 1))
     unrolls = [d for d in divisors(depth) if d <= 8]
     depth_unroll = choices.number("reduction_unroll", 1, unrolls)
-    row_pieces = _row_pieces(rows, tile_rows)
-    column_pieces = _column_pieces(columns, vectors, lanes)
+    row_parts = row_pieces(rows, tile_rows)
+    column_parts = column_pieces(columns, vectors, lanes)
 
     batch = " ".join(operands.batch)
     tiles: list[tuple[Piece, Piece]] = []
-    if len(row_pieces) > 1:
+    if len(row_parts) > 1:
         schedule.apply(reorder, order=f"m {batch} n k")
-        schedule.apply(cut, loop="m", at=row_pieces[0].extent, suffix=row_pieces[1].suffix)
-    for row in row_pieces:
+        schedule.apply(cut, loop="m", at=row_parts[0].extent, suffix=row_parts[1].suffix)
+    for row in row_parts:
         s = row.suffix
-        if len(column_pieces) > 1:
+        if len(column_parts) > 1:
             schedule.apply(reorder, order=_suffixed(f"n {batch} m k", s))
             end = columns
-            for column in column_pieces[:0:-1]:
+            for column in column_parts[:0:-1]:
                 end -= column.extent
                 schedule.apply(cut, loop="n" + s, at=end, suffix=column.suffix)
-        tiles.extend((row, column) for column in column_pieces)
+        tiles.extend((row, column) for column in column_parts)
     leading: list[str] = []
     unrolled: list[str] = []
     vectorized: list[str] = []
@@ -165,33 +154,6 @@ def schedule_matmul(
     if leading:
         schedule.apply(parallel, loops=" ".join(leading))
     finish_statements(schedule, machine)
-
-
-def _row_pieces(rows: int, tile: int) -> list[Piece]:
-    left = rows % tile
-    pieces = [Piece("", rows - left, tile)]
-    return [*pieces, Piece("_bottom", left, left)] if left else pieces
-
-
-def _column_pieces(columns: int, vectors: int, lanes: int) -> list[Piece]:
-    """Whole tiles, whole vectors, halved vectors down to 4, then single columns."""
-    pieces: list[Piece] = []
-    whole_tiles, left = divmod(columns, vectors * lanes)
-    if whole_tiles:
-        pieces.append(Piece("", whole_tiles * vectors * lanes, vectors, lanes))
-    whole_vectors, left = divmod(left, lanes)
-    if whole_vectors:
-        pieces.append(Piece("_edge", whole_vectors * lanes, whole_vectors, lanes))
-    width = lanes // 2
-    while width >= 4:
-        if left >= width:
-            pieces.append(Piece(f"_edge{width}", width, 1, width))
-            left -= width
-        width //= 2
-    if left:
-        pieces.append(Piece("_edge1", left, left))
-    first, *others = pieces
-    return [Piece("", first.extent, first.tile, first.width), *others]
 
 
 def _split(
@@ -233,7 +195,7 @@ def _split_columns(
 
 
 def _weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[PackDimension]:
-    """[batch.., tile of columns, k, vector, lane]; the weight is stored as [.., k, n] or [.., n, k]."""
+    """[batch.., tile of columns, k, vector, lane], whichever of k and n comes first as stored."""
     access = nest.accesses(weight)[0]
     forms = subscripts(access)
     rank = len(forms)

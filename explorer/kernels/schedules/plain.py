@@ -34,6 +34,7 @@ from explorer.kernels.nest import (
 )
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.rows import find_row_reduction, is_contiguous, schedule_rows
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.steps.dependences import (
     conflict,
@@ -66,11 +67,15 @@ def schedule_plain(
 ) -> None:
     """Any kernel: elementwise, pooling, reductions, copies, explicit nests."""
     pack_arguments(schedule, packs)
-    if schedule.nest.statements("main"):
+    has_vectors = choices.word("vectorize", "yes", ("yes", "no")) == "yes"
+    rows = find_row_reduction(schedule.nest) if has_vectors else None
+    if rows is not None:
+        schedule_rows(schedule, machine, rows)
+    elif schedule.nest.statements("main"):
         _schedule_reduction(schedule)
     else:
         _merge_rows(schedule, schedule.nest.statements())
-    if choices.word("vectorize", "yes", ("yes", "no")) == "yes":
+    if has_vectors:
         _vectorize_reductions(schedule, machine)
         _vectorize_statements(schedule, machine)
     _mark_tasks(schedule)
@@ -175,9 +180,13 @@ def _schedule_reduction(schedule: Schedule) -> None:
 
 def _merge_rows(schedule: Schedule, loops: list[affine.ForOp]) -> None:
     """Merges neighbouring loops over the same rows, from the outermost inwards."""
+    related = [
+        any(other is not loop and not nests_are_independent(loop, other) for other in loops)
+        for loop in loops
+    ]
     merged: list[affine.ForOp] = []
-    for loop in loops:
-        if merged and _can_share(merged[-1], loop):
+    for loop, is_related in zip(loops, related, strict=True):
+        if merged and is_related and _can_share(merged[-1], loop):
             names = f"{name_of(merged[-1])} {name_of(loop)}"
             if not schedule.attempt(merge, loops=names):
                 continue
@@ -192,7 +201,7 @@ def _can_share(first: affine.ForOp, second: affine.ForOp) -> bool:
     """Both run over independent rows, not both innermost (those are vectorized one by one)."""
     if bounds_of(first) is None or bounds_of(first) != bounds_of(second):
         return False
-    if not (_holds_loop(first) or _holds_loop(second)) or nests_are_independent(first, second):
+    if not (_holds_loop(first) or _holds_loop(second)):
         return False
     if _shared_rows(first, second) < LEAST_ROWS and _work(first) + _work(second) > LEAST_WORK:
         return False  # merging would leave too few tasks
@@ -240,7 +249,7 @@ def _vectorize_reductions(schedule: Schedule, machine: Machine) -> None:
         along = [a for a in accesses if a not in group]
         if reduction_operation(group) is None or index_of(loop) in stores[0].indices:
             continue
-        if not _is_vectorizable(nest, loop) or not _walks_contiguously(loop, along):
+        if not _is_vectorizable(nest, loop) or not is_contiguous(loop, along):
             continue
         if len(nest.loops(name)) != 1 or not nest.name_of_buffer(stores[0].memref):
             continue
@@ -263,7 +272,7 @@ def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
         if any(bounds_of(loop) is None or kind_of(loop) for loop in loops):
             continue
         if not all(
-            _is_vectorizable(nest, loop) and _walks_contiguously(loop, accesses_in(loop))
+            _is_vectorizable(nest, loop) and is_contiguous(loop, accesses_in(loop))
             for loop in loops
         ):
             continue
@@ -283,21 +292,6 @@ def _is_vectorizable(nest: LoopNest, loop: affine.ForOp) -> bool:
     operations = body_of(loop)
     types = {element_name(a.memref) for a in accesses_in(loop)}
     return types == {"f32"} and all(can_vectorize(op) for op in operations)
-
-
-def _walks_contiguously(loop: affine.ForOp, accesses: list) -> bool:
-    """Every access follows the loop in its last subscript only, or not at all; stores follow."""
-    index = index_of(loop)
-    for access in accesses:
-        forms = subscripts(access)
-        if any(form is None for form in forms):
-            return False
-        coefficients = [form.terms.get(index, 0) for form in forms if form is not None]
-        if any(coefficients[:-1]) or (coefficients and coefficients[-1] not in (0, 1)):
-            return False
-        if is_store(access) and coefficients and coefficients[-1] != 1:
-            return False
-    return True
 
 
 def _mark_tasks(schedule: Schedule) -> None:

@@ -86,7 +86,8 @@ function codePane({entries, language, label, hueOf, onhover, onpick}) {
     // Scrolls to the first marked line, or else to the first change.
     reveal() {
       requestAnimationFrame(() => {
-        const target = marked.length ? marked[0] : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        const standing = marked.find((index) => entries[index].kind !== "removed");
+        const target = marked.length ? standing ?? marked[0] : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
         if (target < 0) return;
         const top = target * LINE_PIXELS;
         const sees = top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;

@@ -75,10 +75,11 @@ function createApp({host, data, root, session, theme, announcer, kept, keptPass}
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
   const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
-  // The first visit opens where there is something to see: the first pass that changed something.
-  const eventful = passes.findIndex((pass, index) => index > 0 && pass.changed && pass.removed + pass.added + pass.fused > 0);
+  // The first visit opens where there is most to see: the pass that fused most, the first of equals.
+  const weight = (pass) => 1000 * pass.fused + pass.removed;
+  const eventful = passes.reduce((best, pass, index) => (index > 0 && weight(pass) > weight(passes[best]) ? index : best), 0);
   const again = keptPass === null || keptPass === undefined ? -1 : passes.findIndex((pass) => pass.name === keptPass);
-  const initial = kept ? {...kept, pass: again >= 0 ? again : Math.max(eventful, 0)} : {pass: Math.max(eventful, 0), ...fromLink};
+  const initial = kept ? {...kept, pass: again >= 0 ? again : eventful} : {pass: eventful, ...fromLink};
   const store = createStore(initial);
   const app = {host, data, root, session, store, hover: createHover(), look: createLook(), id: instances += 1, ready: false};
 

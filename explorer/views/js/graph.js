@@ -8,6 +8,7 @@ const VIEWS = [
   {id: "after", label: "after", title: "the program after this pass"},
 ];
 const SMALLEST_ZOOM = 0.04;
+const SMALLEST_FIT = 0.16;
 const LARGEST_ZOOM = 2.5;
 const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
@@ -95,7 +96,8 @@ function graphPane(app) {
     if (!scene) return;
     const selection = store.get().selection;
     const followed = data.follow(selection, scene.items.map((item) => [item.id, item.record.sources]));
-    scene.selected = followed[0] ?? null;
+    // What took the place of an operation is meant, and not what is only still shown of it.
+    scene.selected = followed.find((id) => scene.byId.get(id).status !== "removed") ?? followed[0] ?? null;
     scene.related = new Set(followed);
     scene.event = null;
     const {pass, rewrite} = store.get();
@@ -159,9 +161,12 @@ function graphPane(app) {
   function fit() {
     if (!scene) return;
     const [width, height] = size();
-    view.k = Math.min(1.25, Math.max(SMALLEST_ZOOM, Math.min(width / (scene.width + 32), height / (scene.height + 32))));
+    const whole = Math.min(width / (scene.width + 32), height / (scene.height + 32));
+    // A long chain that fits as a whole is a hair: then its width fits, around what is selected.
+    view.k = Math.min(1.25, whole >= SMALLEST_FIT ? whole : Math.max(SMALLEST_FIT, Math.min(0.6, width / (scene.width + 32))));
     view.x = (width - scene.width * view.k) / 2;
-    view.y = (height - scene.height * view.k) / 2;
+    view.y = scene.height * view.k <= height ? (height - scene.height * view.k) / 2
+      : height / 2 - (scene.byId.get(scene.selected)?.y ?? height / 2 / view.k) * view.k;
     moved();
   }
 
@@ -290,9 +295,10 @@ function graphPane(app) {
   function drawMinimap() {
     if (!scene) return;
     const [width, height] = size();
-    const scale = Math.min(96 / scene.width, 144 / scene.height);
+    const uniform = Math.min(96 / scene.width, 144 / scene.height);
+    const across = Math.max(uniform, 32 / scene.width), down = Math.max(uniform, 32 / scene.height);
     const ratio = window.devicePixelRatio || 1;
-    const shownWidth = Math.max(24, scene.width * scale), shownHeight = Math.max(24, scene.height * scale);
+    const shownWidth = scene.width * across, shownHeight = scene.height * down;
     minimap.style.width = `${shownWidth}px`;
     minimap.style.height = `${shownHeight}px`;
     minimap.width = shownWidth * ratio;
@@ -307,17 +313,17 @@ function graphPane(app) {
       const isLit = scene.related?.has(item.id);
       context.fillStyle = isLit ? colour("--explorer-accent") : colour(`--explorer-${safeName(item.record.family)}-edge`) || colour("--explorer-line");
       context.globalAlpha = isLit ? 1 : 0.55;
-      const w = Math.max(2, scene.node[0] * scale), h = Math.max(1.5, scene.node[1] * scale);
-      context.fillRect(item.x * scale - w / 2, item.y * scale - h / 2, w, h);
+      const w = Math.max(2, scene.node[0] * across), h = Math.max(1.5, scene.node[1] * down);
+      context.fillRect(item.x * across - w / 2, item.y * down - h / 2, w, h);
     }
     context.globalAlpha = 1;
     context.strokeStyle = colour("--explorer-accent");
     context.lineWidth = 1.5;
     const clamp = (value, most) => Math.min(most, Math.max(0, value));
-    const [x0, x1] = [-view.x / view.k, (width - view.x) / view.k].map((x) => clamp(x * scale, shownWidth - 2));
-    const [y0, y1] = [-view.y / view.k, (height - view.y) / view.k].map((y) => clamp(y * scale, shownHeight - 2));
+    const [x0, x1] = [-view.x / view.k, (width - view.x) / view.k].map((x) => clamp(x * across, shownWidth - 2));
+    const [y0, y1] = [-view.y / view.k, (height - view.y) / view.k].map((y) => clamp(y * down, shownHeight - 2));
     context.strokeRect(x0 + 1, y0 + 1, x1 - x0, y1 - y0);
-    minimap.dataset.scale = scale;
+    minimap.scales = [across, down];
   }
 
   // ---- pointer and keys
@@ -401,10 +407,10 @@ function graphPane(app) {
   minimap.addEventListener("pointerdown", (event) => {
     const go = (moveEvent) => {
       const box = minimap.getBoundingClientRect();
-      const scale = Number(minimap.dataset.scale);
+      const [across, down] = minimap.scales;
       const [width, height] = size();
-      view.x = width / 2 - ((moveEvent.clientX - box.left) / scale) * view.k;
-      view.y = height / 2 - ((moveEvent.clientY - box.top) / scale) * view.k;
+      view.x = width / 2 - ((moveEvent.clientX - box.left) / across) * view.k;
+      view.y = height / 2 - ((moveEvent.clientY - box.top) / down) * view.k;
       moved();
     };
     go(event);

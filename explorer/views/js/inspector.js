@@ -42,6 +42,7 @@ function inspectorPane(app) {
       panes = views.flatMap((view) => view.panes || []);
       replace(main, views[0].node);
       beside.hidden = views.length < 2;
+      node.classList.toggle("split", views.length > 1);
       if (views.length > 1) replace(beside, element("h4", {class: "beside-title"}, levels.find((tab) => tab.id === NEXT_LEVEL[state.tab]).label), views[1].node);
       for (const {pane, isMarked} of panes) {
         pane.mark(isMarked);
@@ -228,19 +229,35 @@ function inspectorPane(app) {
   }
 
   // The colour of a statement (init, main, epilogue ...) is the same at every level of a kernel.
+  // Statements that are only numbered (halo, halo2, halo3) share one.
   function statementHues(kernel) {
-    const tags = new Map();
+    const hues = new Map(), stages = new Map();
     for (const text of [kernel.source, ...kernel.steps.map((step) => step.text), kernel.assembly]) {
-      for (const owners of text?.owners || []) for (const owner of owners) if (!tags.has(owner)) tags.set(owner, tags.size % 6);
+      for (const tag of (text?.owners || []).flat()) {
+        const stage = stageOf(tag, kernel);
+        if (!stages.has(stage)) stages.set(stage, stages.size % 6);
+        hues.set(tag, stages.get(stage));
+      }
     }
-    return tags;
+    return hues;
+  }
+
+  function stageOf(tag, kernel) {
+    const name = tag.startsWith(`${kernel.name}/`) ? tag.slice(kernel.name.length + 1) : tag;
+    return name.replace(/\d+$/, "");
   }
 
   function statementKey(hues, kernel) {
     if (!hues.size) return null;
-    return element("div", {class: "statements"}, [...hues].slice(0, 8).map(([tag, hue]) => element("span", {
-      class: "statement", "data-hue": hue, title: tag, onmouseenter: () => app.hover.set([], [tag]), onmouseleave: () => app.hover.set([], []),
-    }, tag.startsWith(`${kernel.name}/`) ? tag.slice(kernel.name.length + 1) : tag)));
+    const stages = new Map();
+    for (const tag of hues.keys()) {
+      const stage = stageOf(tag, kernel);
+      stages.set(stage, [...(stages.get(stage) || []), tag]);
+    }
+    return element("div", {class: "statements"}, [...stages].map(([stage, tags]) => element("span", {
+      class: "statement", "data-hue": hues.get(tags[0]), title: tags.join("\n"),
+      onmouseenter: () => app.hover.set([], tags), onmouseleave: () => app.hover.set([], []),
+    }, stage)));
   }
 
   function statementPane(context, kernel, hues, entries, language, label) {
@@ -283,7 +300,7 @@ function inspectorPane(app) {
       node: element("div", {class: "code-host"}, kernelLine(context, kernel), ladder,
         element("div", {class: "step-bar"}, button("‹", "step before", () => go(current - 1), {class: "icon"}), slider,
           button("›", "next step", () => go(current + 1), {class: "icon"}),
-          element("span", {class: "mono step-name"}, `${step.name}${step.arguments.length ? ` ${step.arguments.map(([name, value]) => `${name}=${value}`).join(" ")}` : ""}`)),
+          element("span", {class: "mono step-name", title: step.arguments.map(([name, value]) => `${name} = ${value}`).join("\n")}, `${step.name}${step.arguments.length ? ` ${step.arguments.map(([name, value]) => `${name}=${value}`).join(" ")}` : ""}`)),
         statementKey(hues, kernel),
         codeBar(`step ${current + 1} of ${kernel.steps.length} · ${countText(step.operations, "operation")}${same}`, step.text), pane.node),
     };

@@ -1,25 +1,29 @@
 """Small programs written as IR text, and their way through all levels to a running binary.
 
-    module, weights = program('''func.func @main(%x : tensor<1x3x8x8xf32>) -> ... { ... }''')
-    inputs = random_inputs(module)
-    results = lower(module, weights)               PassResult of place-on-device ... plan-memory
-    values = run_binary(results, inputs, "c")      every value by name, the outputs among them
+    working = program('''func.func @main(%x : tensor<1x3x8x8xf32>) -> ... { ... }''')
+    inputs = random_inputs(working.snapshot)
+    results = lower(working)                       PassResults of place-on-device ... plan-memory
+    values = run_binary(results, inputs, "c")      every value by name, outputs as `output:NAME`
+
+Test modules load this file by its path, for xDSL's wheel installs a top-level package `tests`.
 """
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 
-from explorer.accuracy.execution import execute_compiled, tapped_values
+from explorer.accuracy.execution import TappedProgram, execute_compiled
 from explorer.ir.evaluation import entry_function, input_names
+from explorer.ir.operation import identity_of
+from explorer.ir.origins import Origin, location_of, set_origins
 from explorer.ir.passes import Pass, PassResult, Working, run_pass
 from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Names, RewriteOptions
-from explorer.ir.structure import operations
-from explorer.ir.top.data import WeightOp
+from explorer.ir.structure import operations, value_name
+from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import element_type_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
@@ -29,6 +33,7 @@ from explorer.memory.planning import MEMORY, PlanMemory, value_offsets
 from explorer.passes.layout import AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
+from explorer.results import MemoryPlan
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.opencl import OpenCLProgram
@@ -36,33 +41,63 @@ from explorer.runtime.opencl import OpenCLProgram
 Arrays = Mapping[str, np.ndarray]
 
 
-def program(text: str, arrays: Arrays | None = None) -> tuple[ModuleOp, Weights]:
-    """The module that the text says. Weights that `arrays` does not give are random, by name."""
+def program(text: str, arrays: Arrays | None = None) -> Working:
+    """A program whose values are the source's: each has itself as origin, each its own source.
+
+    Weights that `arrays` does not give are random, by name.
+    """
     module = parse(text)
     weights = Weights(arrays)
     for op in operations(module):
-        if isinstance(op, WeightOp) and op.weight.data not in weights:
-            shape, dtype = static_shape(op.output), numpy_dtype(element_type_of(op.output))
-            # Sums over a filter stay near 1, so that values do not grow from layer to layer.
-            scale = 1 / np.sqrt(max(np.prod(shape[1:]), 1)) if len(shape) > 1 else 1.0
-            random = np.random.default_rng(zlib.crc32(op.weight.data.encode()))
-            weights.add(op.weight.data, (random.normal(size=shape) * scale).astype(dtype))
-    return module, weights
+        if isinstance(op, WeightOp):
+            if op.weight.data not in weights:
+                weights.add(op.weight.data, _random_weight(op))
+        elif not isinstance(op, ReturnOp):
+            op.location = location_of([f"node_{identity_of(op)}"])
+            set_origins(op, [Origin(value_name(r)) for r in op.results])
+    return Working(module, weights, Names.of(module), "top", execute_compiled)
 
 
-def random_inputs(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
+def _random_weight(op: WeightOp) -> np.ndarray:
+    """Scaled so that sums over a filter stay near 1 and values do not grow from layer to layer."""
+    shape = static_shape(op.output)
+    scale = 1 / np.sqrt(max(np.prod(shape[1:]), 1)) if len(shape) > 1 else 1.0
+    random = np.random.default_rng(zlib.crc32(op.weight.data.encode()))
+    array = random.normal(size=shape) * scale
+    return np.asarray(array, numpy_dtype(element_type_of(op.output)))
+
+
+def random_inputs(snapshot: Snapshot, seed: int = 0) -> dict[str, np.ndarray]:
     """Normally distributed arrays for the entry's arguments."""
     random = np.random.default_rng(seed)
-    function = entry_function(module)
+    function = entry_function(snapshot.module)
     return {
-        name: random.normal(size=static_shape(a)).astype(numpy_dtype(element_type_of(a)))
+        name: np.asarray(
+            random.normal(size=static_shape(a)), dtype=numpy_dtype(element_type_of(a))
+        )
         for name, a in zip(input_names(function), function.body.block.args, strict=True)
     }
 
 
-def start(module: ModuleOp, weights: Weights) -> Working:
-    """What a list of passes begins with."""
-    return Working(module.clone(), weights.copy(), Names.of(module), "top", execute_compiled)
+def side_by_side(texts: Mapping[str, str]) -> str:
+    """Programs without a common value as one, so that one build runs them all.
+
+    Every value and weight gets its program's name in front: `%x` of `pool` is `%pool_x`.
+    """
+    arguments, types, bodies, returned = [], [], [], []
+    pattern = r"\s*func\.func @main\((.*?)\) -> \((.*?)\) \{\n(.*)top\.return\((.*?)\)\s*\}\s*"
+    for name, text in texts.items():
+        found = re.fullmatch(pattern, text, re.DOTALL)
+        assert found is not None, text
+        taken, given, body, values = (
+            re.sub(r"%(\w+)", rf"%{name}_\1", part) for part in found.groups()
+        )
+        arguments.append(taken)
+        types.append(given)
+        bodies.append(body.replace('weight = "', f'weight = "{name}_').rstrip())
+        returned.append(values)
+    signature = f"func.func @main({', '.join(arguments)}) -> ({', '.join(types)})"
+    return "\n".join([f"{signature} {{", *bodies, f"  top.return({', '.join(returned)})", "}"])
 
 
 def run_passes(working: Working, passes: Sequence[Pass]) -> list[PassResult]:
@@ -70,30 +105,26 @@ def run_passes(working: Working, passes: Sequence[Pass]) -> list[PassResult]:
     return [run_pass(p, working, RewriteOptions()) for p in passes]
 
 
-def lower(
-    module: ModuleOp, weights: Weights, lanes: int = 16, language: str = "c", device: str = "cpu"
-) -> list[PassResult]:
+def lower(working: Working, lanes: int = 16, language: str = "c") -> list[PassResult]:
     """Placement, layouts (blocks of `lanes` channels), kernels, loops, schedules, memory plan."""
     passes = (
-        PlaceOnDevice(device),
+        PlaceOnDevice("cpu"),
         AssignLayouts(lanes),
         LowerToKernels(),
         LowerToLoops(),
         ScheduleLoops(Machine(lanes, language)),
         PlanMemory(),
     )
-    return run_passes(start(module, weights), passes)
+    return run_passes(working, passes)
 
 
-def build(results: Sequence[PassResult], language: str) -> BuiltProgram:
+def build(results: Sequence[PassResult], language: str = "c") -> BuiltProgram:
     """The planned program after the last pass, printed as C or OpenCL C."""
-    plan = results[-1].artifacts[MEMORY]
+    final, plan = results[-1].after, results[-1].artifacts[MEMORY]
+    assert isinstance(plan, MemoryPlan)
     target = "opencl" if language == "opencl" else "cpu"
-    ports = host_ports(results[-1].after)
-    offsets = value_offsets(plan)  # pyright: ignore[reportArgumentType]
-    return build_program(
-        results[-1].after, offsets, plan.peak_bytes, target, language, *ports
-    )
+    offsets = value_offsets(plan)
+    return build_program(final, offsets, plan.peak_bytes, target, language, *host_ports(final))
 
 
 def run_binary(
@@ -110,25 +141,23 @@ def run_binary(
     else:
         executable = NativeProgram(built.program, built.weights)
     with executable:
-        return dict(tapped_values(executable, inputs))
+        return TappedProgram(executable).values(inputs, {})
 
 
 def max_relative(actual: np.ndarray, expected: np.ndarray) -> float:
-    """max|a - b| / max(max|b|, 1e-6); infinity where types, shapes or special values differ."""
+    """max|a - b| / max(max|b|, 1e-6); infinity where types, shapes or special values differ.
+
+    Written apart from `explorer.accuracy.metrics`, which is under test.
+    """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
     if expected.dtype.kind != "f":
         return 0.0 if np.array_equal(actual, expected) else float("inf")
-    special = ~np.isfinite(expected)
-    if not np.array_equal(actual[special], expected[special], equal_nan=True):
+    finite = np.isfinite(expected)
+    if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True):
         return float("inf")
-    difference = np.abs(actual[~special].astype(float) - expected[~special].astype(float))
+    difference = np.abs(actual[finite].astype(float) - expected[finite].astype(float))
     if not np.isfinite(difference).all():
         return float("inf")
-    scale = max(float(np.max(np.abs(expected[~special]), initial=0)), 1e-6)
+    scale = max(float(np.max(np.abs(expected[finite]), initial=0)), 1e-6)
     return float(np.max(difference, initial=0)) / scale
-
-
-def levels(results: Sequence[PassResult]) -> list[Snapshot]:
-    """The snapshots after each pass."""
-    return [r.after for r in results]

@@ -66,10 +66,10 @@ def compile_trace(path: str, target: str, disable: Sequence[str], progress: Prog
     import explorer as ex
 
     compilation = ex.compile(ex.load(path), target=target, disable=list(disable), progress=progress)
-    total = len(compilation.passes) + 2
-    progress("comparing every pass with the source model", total - 2, total)
-    compilation.accuracy()
-    progress("measuring", total - 1, total)
+    compilation.accuracy(
+        progress=lambda name, index, total: progress(f"comparing: {name}", index, total)
+    )
+    progress("measuring", 0, 0)
     compilation.profile()
     optional = tuple(p.name for p in compilation.pipeline if not p.is_required)
     return Compiled(compilation.trace(), optional)

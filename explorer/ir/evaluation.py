@@ -1,12 +1,13 @@
 """Executing a module of `top` operations through their NumPy meanings, incrementally.
 
-An `EvaluationCache` holds results by structural hash: the operation, its properties and the
-hashes of its operands. From snapshot to snapshot only operations whose hash is new run again.
+An `EvaluationCache` holds results by structure: the operation, its properties, its results' logical
+types and the structures of its operands, down to the very arrays. From snapshot to snapshot only
+operations whose structure is new run again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import func
@@ -30,12 +31,26 @@ INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
 
 
 class EvaluationCache:
-    """Results of operations on one set of inputs, by structural hash."""
+    """Results of operations by structure: what was computed, from what.
+
+    `hits` and `runs` count the operations that were found and those that were executed.
+    """
 
     def __init__(self) -> None:
-        self.results: dict[object, tuple[np.ndarray, ...]] = {}
+        self.results: dict[int, tuple[np.ndarray, ...]] = {}
         self.hits = 0
         self.runs = 0
+        self._keys: dict[Hashable, int] = {}
+        self._arrays: dict[int, np.ndarray] = {}
+
+    def key(self, structure: Hashable) -> int:
+        """The number of a structure. Not its hash: -1 and -2 have the same one."""
+        return self._keys.setdefault(structure, len(self._keys))
+
+    def array_key(self, array: np.ndarray) -> int:
+        """The number of an array, which is held so that no other ever takes its place in memory."""
+        self._arrays[id(array)] = array
+        return self.key(("array", id(array)))
 
 
 def entry_function(module: ModuleOp) -> func.FuncOp:
@@ -112,9 +127,9 @@ def evaluate_module(
     """All values by name, those of called functions and nested regions included."""
     function = entry_function(module)
     arrays = check_inputs(function, inputs)
-    run = _Run(module, weights, cache, replaced or {})
-    hashes: list[object] = [("input", i, id(a)) for i, a in enumerate(arrays)]
-    outputs, _ = run.block(function.body.block, arrays, hashes)
+    run = _Run(module, weights, EvaluationCache() if cache is None else cache, replaced or {})
+    keys = [run.cache.array_key(a) for a in arrays]
+    outputs, _ = run.block(function.body.block, arrays, keys)
     returned = entry_return(function)
     for value, array in zip(returned.operands, outputs, strict=True):
         run.values.setdefault(value_name(value), array)
@@ -127,12 +142,16 @@ def entry_return(function: func.FuncOp) -> Operation:
     return last
 
 
+Known = tuple[np.ndarray, int]
+"""A value and the key of its structure."""
+
+
 class _Run:
     def __init__(
         self,
         module: ModuleOp,
         weights: Weights,
-        cache: EvaluationCache | None,
+        cache: EvaluationCache,
         replaced: Mapping[str, np.ndarray],
     ):
         self.functions = {f.sym_name.data: f for f in functions(module)}
@@ -145,70 +164,68 @@ class _Run:
         self,
         block: Block,
         arguments: Sequence[np.ndarray],
-        hashes: Sequence[object],
-        outer: Mapping[SSAValue, tuple[np.ndarray, object]] | None = None,
-    ) -> tuple[list[np.ndarray], list[object]]:
-        """Runs a block; returns what its terminator returns, with the hashes."""
-        known: dict[SSAValue, tuple[np.ndarray, object]] = dict(outer or {})
-        for argument, array, key in zip(block.args, arguments, hashes, strict=True):
+        keys: Sequence[int],
+        outer: Mapping[SSAValue, Known] | None = None,
+    ) -> tuple[list[np.ndarray], list[int]]:
+        """Runs a block; returns what its terminator returns, with the keys."""
+        known: dict[SSAValue, Known] = dict(outer or {})
+        for argument, array, key in zip(block.args, arguments, keys, strict=True):
             known[argument] = (array, key)
             self.values[value_name(argument)] = array
         for op in block.ops:
             operands = [known[o] for o in op.operands]
             if isinstance(op, ReturnOp | func.ReturnOp):
-                return [a for a, _ in operands], [h for _, h in operands]
+                return [a for a, _ in operands], [k for _, k in operands]
             for result, (array, key) in zip(
                 op.results, self.operation(op, operands, known), strict=True
             ):
                 name = value_name(result)
                 self.values[name] = array
                 fed = self.replaced.get(name)
-                known[result] = (array, key) if fed is None else (fed, ("fed", name, id(fed)))
+                known[result] = (array, key) if fed is None else (fed, self.cache.array_key(fed))
         raise AssertionError("a block ends without a terminator")
 
     def operation(
-        self,
-        op: Operation,
-        operands: Sequence[tuple[np.ndarray, object]],
-        known: Mapping[SSAValue, tuple[np.ndarray, object]],
-    ) -> list[tuple[np.ndarray, object]]:
+        self, op: Operation, operands: Sequence[Known], known: Mapping[SSAValue, Known]
+    ) -> list[Known]:
         if isinstance(op, WeightOp):
             array = self.weights[op.weight.data]
-            return [(array, ("weight", id(array)))]
+            return [(array, self.cache.array_key(array))]
         if isinstance(op, func.CallOp):
             called = self.functions[op.callee.string_value()]
-            arrays, hashes = self.block(
-                called.body.block, [a for a, _ in operands], [h for _, h in operands]
+            arrays, keys = self.block(
+                called.body.block, [a for a, _ in operands], [k for _, k in operands]
             )
-            return list(zip(arrays, hashes, strict=True))
+            return list(zip(arrays, keys, strict=True))
         assert isinstance(op, TopOperation), f"{op.name} has no NumPy meaning"
         if op.regions:
             return self._with_regions(op, operands, known)
-        key = hash((op.name, _properties(op), tuple(h for _, h in operands)))
-        results = self.cache.results.get(key) if self.cache else None
+        types = tuple((element_type_of(r), shape_of(r)) for r in op.results)
+        key = self.cache.key((op.name, _properties(op), types, tuple(k for _, k in operands)))
+        results = self.cache.results.get(key)
         if results is None:
             results = self._evaluate(op, [a for a, _ in operands])
-            if self.cache is not None:
-                self.cache.runs += 1
-                self.cache.results[key] = results
-        elif self.cache is not None:
+            self.cache.runs += 1
+            self.cache.results[key] = results
+        else:
             self.cache.hits += 1
-        return [(array, (key, i)) for i, array in enumerate(results)]
+        return [(array, self.cache.key((key, i))) for i, array in enumerate(results)]
 
     def _with_regions(
-        self,
-        op: TopOperation,
-        operands: Sequence[tuple[np.ndarray, object]],
-        known: Mapping[SSAValue, tuple[np.ndarray, object]],
-    ) -> list[tuple[np.ndarray, object]]:
+        self, op: TopOperation, operands: Sequence[Known], known: Mapping[SSAValue, Known]
+    ) -> list[Known]:
         """Control flow: the operation decides which of its regions runs, on what, how often."""
 
         def run_region(index: int, *arguments: np.ndarray) -> list[np.ndarray]:
-            keys: list[object] = [("argument", id(a)) for a in arguments]
+            keys = [self.cache.array_key(a) for a in arguments]
             return self.block(op.regions[index].block, arguments, keys, known)[0]
 
-        results = op.evaluate_regions(run_region, *[a for a, _ in operands])
-        return [(array, ("region", id(array))) for array in results]
+        arrays = op.evaluate_regions(run_region, *[a for a, _ in operands])
+        checked = [
+            _checked(op, index, result, array)
+            for index, (result, array) in enumerate(zip(op.results, arrays, strict=True))
+        ]
+        return [(array, self.cache.array_key(array)) for array in checked]
 
     def _evaluate(self, op: TopOperation, arrays: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         try:

@@ -353,7 +353,7 @@ def onnx_outputs_fixture() -> Callable[..., list[np.ndarray]]:
 
 @pytest.fixture
 def values() -> Callable[..., np.ndarray]:
-    """Random arrays that are the same in every run: `values(1, 3, 8, 8)`, `values(4, dtype=...)`."""
+    """Random arrays, the same in every run: `values(1, 3, 8, 8)`, `values(4, dtype="int8")`."""
     generator = np.random.default_rng(20240611)
 
     def make(*shape: int, dtype: str = "float32", low: float = -3, high: float = 3) -> np.ndarray:

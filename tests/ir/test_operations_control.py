@@ -66,7 +66,7 @@ def test_if_needs_a_boolean_and_regions_that_return():
     op = IfOp.make_with_regions(block.args[0], *regions)
     with pytest.raises(VerifyException, match="a boolean is expected"):
         op.verify_()
-    with pytest.raises(ValueError, match="a region ends with nothing, not top.return"):
+    with pytest.raises(ValueError, match=r"a region ends with nothing, not top\.return"):
         IfOp.make_with_regions(block.args[0], Region(Block()), Region(Block()))
 
 

@@ -1,4 +1,4 @@
-"""Unary, binary, select and cast against onnxruntime, and as C on plain, haloed, blocked buffers."""
+"""Unary, binary, select, cast against onnxruntime, and as C on plain, haloed, blocked buffers."""
 
 import numpy as np
 import pytest

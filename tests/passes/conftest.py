@@ -144,7 +144,7 @@ class Checked:
         return sources_of(self.result.after.operations[identity])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def check() -> Callable[..., Checked]:
     """Runs one pass on IR text; see the top of this file."""
 
@@ -166,7 +166,7 @@ def check() -> Callable[..., Checked]:
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def check_pipeline() -> Callable[..., list[PassResult]]:
     """Runs passes one after another; every snapshot must agree with the first one's numbers."""
 
@@ -185,7 +185,7 @@ def check_pipeline() -> Callable[..., list[PassResult]]:
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_program() -> Callable[..., Working]:
     """`program` for tests that run passes themselves."""
     return program

@@ -39,7 +39,9 @@ def test_sizes_go_from_the_inputs_to_every_type(make_program):
 def test_the_default_is_for_first_dimensions_only(make_program):
     result = bound(make_program, BindDimensions({"length": 3}, default=1), TWO_NAMES)
     assert "%x: tensor<1x3x4xf32>" in result.after.text.lines[1]
-    with pytest.raises(InputError, match=r"no size for 1 .*: length; where: node x; .*--dim length"):
+    with pytest.raises(
+        InputError, match=r"no size for 1 .*: length; where: node x; .*--dim length"
+    ):
         bound(make_program, BindDimensions({}, default=1), TWO_NAMES)
 
 

@@ -104,7 +104,7 @@ def test_an_override_leaves_the_batch_norm_as_it_is(check):
 )
 def test_a_factor_per_channel_goes_into_the_weights(check, kind, shape):
     text = CONV.replace(
-        '%y = top.batch_norm(%conv1, %s, %b, %m, %v) {epsilon = 0.001}',
+        "%y = top.batch_norm(%conv1, %s, %b, %m, %v) {epsilon = 0.001}",
         f'%f = top.weight() {{weight = "f"}} : tensor<{shape}>\n'
         f'  %y = top.binary(%conv1, %f) {{kind = "{kind}"}}',
     )
@@ -114,7 +114,7 @@ def test_a_factor_per_channel_goes_into_the_weights(check, kind, shape):
 
 def test_a_factor_along_another_axis_is_declined(check):
     text = CONV.replace(
-        '%y = top.batch_norm(%conv1, %s, %b, %m, %v) {epsilon = 0.001}',
+        "%y = top.batch_norm(%conv1, %s, %b, %m, %v) {epsilon = 0.001}",
         '%f = top.weight() {weight = "f"} : tensor<5xf32>\n'
         '  %y = top.binary(%conv1, %f) {kind = "mul"}',
     )

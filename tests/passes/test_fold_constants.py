@@ -42,7 +42,10 @@ def test_a_shape_computation_folds_into_the_reshape_that_it_feeds(check):
 
 @pytest.mark.parametrize(
     ("allow_zero", "target", "expected"),
-    [("false", [0, -1], "shape = [2, -1]} : tensor<2x12xf32>"), ("true", [4, 6], "shape = [4, 6]}")],
+    [
+        ("false", [0, -1], "shape = [2, -1]} : tensor<2x12xf32>"),
+        ("true", [4, 6], "shape = [4, 6]}"),
+    ],
 )
 def test_a_zero_in_a_target_copies_the_size_unless_it_means_zero(
     check, allow_zero, target, expected
@@ -191,7 +194,7 @@ def test_a_large_result_of_small_constants_is_not_stored(check):
         "fold-constant e: e would be a constant of 262144 bytes, made of 4: "
         "cheaper to compute than to store"
     ]
-    assert not checked.result.changed
+    assert checked.fired == []
 
 
 def test_a_range_without_an_end_in_sight_is_refused_before_it_is_made(check):

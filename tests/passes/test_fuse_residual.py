@@ -68,8 +68,9 @@ def test_where_the_last_is_needed_elsewhere_the_first_takes_it(check):
             "conv1 has a residual already",
         ),
         (
-            BLOCK.replace("%x: tensor<1x4x5x5xf32>", "%x: tensor<1x4x5x5xf32>, %s: tensor<5xf32>")
-            .replace("%conv1, %x)", "%conv1, %s)"),
+            BLOCK.replace(
+                "%x: tensor<1x4x5x5xf32>", "%x: tensor<1x4x5x5xf32>, %s: tensor<5xf32>"
+            ).replace("%conv1, %x)", "%conv1, %s)"),
             "5 f32 is broadcast when it is added to conv1",
         ),
     ],

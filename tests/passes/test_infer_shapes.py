@@ -38,7 +38,9 @@ def test_a_misfit_names_operation_and_source(make_program):
       top.return(%y)
     }
     """
-    with pytest.raises(PassError, match=r"3 columns against 4 rows.*pass infer-shapes, operation y"):
+    with pytest.raises(
+        PassError, match=r"3 columns against 4 rows.*pass infer-shapes, operation y"
+    ):
         run_pass(InferShapes(), make_program(text), RewriteOptions())
 
 

@@ -84,14 +84,10 @@ CASES = {
 @pytest.mark.parametrize(("steps", "expected"), CASES.values(), ids=CASES)
 def test_it_is_found(check, steps, expected):
     checked = check(RecognizeActivations(), spelled(steps), ARRAYS, tolerance=TOLERANCE)
-    assert [line.split(" = ", 1)[1] for line in checked.lines[:-1]] == [
-        f"top.unary(%x) {{{expected}}} : {X}"
-    ]
-    assert checked.result.after.origins[checked.fired and _name(checked)].tensor == "y"
-
-
-def _name(checked) -> str:
-    return checked.lines[0].split(" = ")[0].removeprefix("%")
+    (found, _) = checked.lines
+    name, operation = found.split(" = ", 1)
+    assert operation == f"top.unary(%x) {{{expected}}} : {X}"
+    assert checked.result.after.origins[name.removeprefix("%")].tensor == "y"
 
 
 @pytest.mark.parametrize(

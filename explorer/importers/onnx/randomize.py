@@ -68,12 +68,19 @@ def _use(graph: onnx.GraphProto, name: str) -> tuple[str, bool]:
             continue
         index = list(node.input).index(name)
         if node.op_type == "BatchNormalization":
-            return _BATCH_NORMALIZATION[index], False
+            role = _BATCH_NORMALIZATION[index]
+            is_branch = role == "scale" and _is_added(graph, node.output[0])
+            return ("branch scale" if is_branch else role), False
         if node.op_type in _MATRIX_OPERATORS:
             is_transposed = any(a.name == "transB" and a.i for a in node.attribute)
             return ("weight" if index == 1 else "bias"), is_transposed
         return "bias", False
     return "bias", False
+
+
+def _is_added(graph: onnx.GraphProto, name: str) -> bool:
+    """Whether the tensor is a branch of a residual block."""
+    return any(name in node.input for node in graph.node if node.op_type in ("Add", "Sum"))
 
 
 def _draw(
@@ -83,6 +90,9 @@ def _draw(
         array = generator.uniform(0.5, 1.5, shape)
     elif role == "scale":
         array = generator.uniform(0.8, 1.2, shape)
+    elif role == "branch scale":
+        # Small branches keep a sum over many blocks from growing (Zhang et al., "Fixup", 2019).
+        array = generator.uniform(0.1, 0.3, shape)
     elif role == "weight":
         is_matrix = len(shape) == 2
         fan_in = shape[0] if is_matrix and not is_transposed else math.prod(shape[1:])

@@ -298,8 +298,10 @@ class SliceOp(MovementOperation):
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
     slices (negative: from the end; beyond the end: the end). With a negative step a stop of -1
-    means "before element 0", as in `range`, and a start before the first element means the first. Or the operands starts_value, stops_value and
-    steps_value with ONNX's rules, for the property `axes`.
+    means "before element 0", as in `range`, and a start before the first element means the first.
+
+    Or the operands starts_value, stops_value and steps_value with ONNX's rules, for the property
+    `axes`.
     """
 
     name = "top.slice"

@@ -12,7 +12,7 @@ const SMALLEST_FIT = 0.16;
 const LARGEST_ZOOM = 2.5;
 const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
-const LABEL_CHARACTERS = 15;
+const LABEL_CHARACTERS = 14;
 
 function graphPane(app) {
   const {data, store} = app;

@@ -70,13 +70,15 @@ def chain_model(nodes: int) -> SourceModel:
         [helper.make_tensor_value_info(value, TensorProto.FLOAT, shape)],
         weights,
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return from_proto(proto, f"chain of {len(made):,} nodes")
 
 
 def import_seconds(repeats: int = 5) -> float:
-    """Median time of `import explorer` in a fresh interpreter, the interpreter's own start apart."""
-    program = "import time; t = time.perf_counter(); import explorer; print(time.perf_counter() - t)"
+    """Median time of `import explorer` in fresh interpreters, their own start apart."""
+    program = (
+        "import time; t = time.perf_counter(); import explorer; print(time.perf_counter() - t)"
+    )
     command = [sys.executable, "-c", program]
     return statistics.median(
         float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -23,6 +23,7 @@ from explorer.ir.structure import value_name
 from explorer.results import AccuracyReport, PassAccuracy, TensorError
 
 Values = Mapping[str, np.ndarray]
+Runner = Callable[[Values, Values], Values]
 TIE = 1e-5
 """Two candidates of an argmax that are this close, relative to the largest, are a tie."""
 
@@ -34,7 +35,7 @@ class Subject:
     name: str
     snapshot: Snapshot
     """Its operations and origins."""
-    run: Callable[[Values, Values], Values]
+    run: Runner
     """(inputs, replaced values) -> all values by name."""
     is_same_as_before: bool = False
     """The pass changed nothing: the comparison of the one before holds."""

@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from explorer.importers import SourceModel
     from explorer.runtime.executable import Executable
 

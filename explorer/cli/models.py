@@ -1,14 +1,40 @@
-"""Loading a model whose numbers matter: constant weights are replaced by seeded random ones."""
+"""Loading a model whose numbers matter: constant weights become seeded random ones.
+
+Some models show an architecture in a small file: every weight is a `ConstantOfShape`. With them
+each layer computes the same number everywhere, which hides faults from `check` and lets `bench`
+measure what nobody would run.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from explorer.cli.terminal import print_note
+
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from explorer.importers import SourceModel
+
+SEED = 0
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def load_with_weights(path: str) -> SourceModel:
+    """The model; where its weights are constants, with random ones, and a note that says so."""
     import explorer
+    from explorer.importers.onnx.randomize import randomize_constant_weights
+    from explorer.importers.onnx.reading import OnnxContent, from_proto
 
-    return explorer.load(path)
+    model = explorer.load(path)
+    content = model.content
+    if not isinstance(content, OnnxContent) or not has_constant_weights(content.proto):
+        return model
+    print_note("weights are constant; seeded random ones are used")
+    return from_proto(randomize_constant_weights(content.proto, SEED), model.name, model.path)
+
+
+def has_constant_weights(model: ModelProto) -> bool:
+    """Is some layer's weight a constant? Elsewhere a ConstantOfShape is part of the computation."""
+    constants = {node.output[0] for node in model.graph.node if node.op_type == "ConstantOfShape"}
+    return any(node.op_type in WEIGHTED and node.input[1] in constants for node in model.graph.node)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.accuracy.bisection import Fault, Suspect, bisect, first_bad_pass
-from explorer.accuracy.comparison import Subject, Values, compare
+from explorer.accuracy.comparison import Runner, Subject, Values, compare
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
 from explorer.compilation.settings import Progress
@@ -62,7 +62,7 @@ class Accuracy:
             options = RewriteOptions(self.compilation.settings.decisions, Fuel(rewrites))
             again = run_pass(pass_, working, options).after
             report = compare(
-                [snapshot_subject("probe", again, None, None)],
+                [Subject("probe", again, snapshot_runner(again, None, None))],
                 self.inputs,
                 self.expected,
                 [],
@@ -107,18 +107,19 @@ def check(
     expected = reference(compilation.model, chosen, wanted)
     cache = EvaluationCache()
     runner = CompiledRunner()
-    subjects = [snapshot_subject(r.name, r.after, cache, runner) for r in compilation.passes]
-    subjects = [
-        s if index == 0 or r.changed else Subject(s.name, s.snapshot, s.run, True)
-        for index, (s, r) in enumerate(zip(subjects, compilation.passes, strict=True))
-    ]
     binary = TappedProgram(compilation.executable)
+    is_native = "c" in compilation.target.languages
+    subjects = []
+    for index, result in enumerate(compilation.passes):
+        same = index > 0 and not result.changed
+        snapshot = result.after
+        run = snapshot_runner(snapshot, cache, runner)
+        if snapshot.level == "memory":
+            # The plan's addresses count: on the processor that is the binary itself.
+            run = binary.values if is_native else planned_runner(compilation, snapshot, runner)
+        subjects.append(Subject(result.name, snapshot, run, same))
     subjects.append(
-        Subject(
-            f"binary on {compilation.target.name}",
-            compilation.final,
-            binary.values,
-        )
+        Subject(f"binary on {compilation.target.name}", compilation.final, binary.values)
     )
     outputs = [(name, f"output:{name}") for name in compilation.port_names[1]]
     try:
@@ -137,12 +138,15 @@ def check(
     return Accuracy(report, compilation, chosen, expected)
 
 
-def snapshot_subject(
-    name: str, snapshot: Snapshot, cache: EvaluationCache | None, runner: CompiledRunner | None
-) -> Subject:
-    """A snapshot as something to compare: NumPy meanings at level top, generated code below."""
+def snapshot_runner(
+    snapshot: Snapshot, cache: EvaluationCache | None, runner: CompiledRunner | None
+) -> Runner:
+    """How a snapshot is executed: NumPy meanings at level top, generated code below."""
     if snapshot.level == "top" or runner is None:
-        return Subject(
-            name, snapshot, lambda inputs, replaced: snapshot.run(inputs, cache, replaced)
-        )
-    return Subject(name, snapshot, lambda inputs, replaced: runner.run(snapshot, inputs, replaced))
+        return lambda inputs, replaced: snapshot.run(inputs, cache, replaced)
+    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced)
+
+
+def planned_runner(compilation: Compilation, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
+    """The snapshot as C at the addresses of the memory plan."""
+    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.memory)

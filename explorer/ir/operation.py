@@ -196,9 +196,11 @@ class TopOperation(IRDLOperation):
             expected = self.infer_types()
             actual = [r.type for r in self.results]
             if [_logical(e) for e in expected] != [_logical(a) for a in actual]:
+                identity = identity_of(self)
+                who = self.name if identity == self.name else f"{self.name} {identity}"
                 raise VerifyException(
-                    f"{self.name} {identity_of(self)}: results are {_types(actual)}, but its "
-                    f"operands and properties give {_types(expected)}"
+                    f"{who}: results are {_types(actual)}, but its operands and properties give "
+                    f"{_types(expected)}"
                 )
 
     # -- text --------------------------------------------------------------------------------
@@ -354,7 +356,9 @@ def _number(value: float, printer: Printer) -> str:
 
 
 def parse_operation(cls: type[IRDLOperation], parser: Parser):
+    """The operation that the text says, verified: an error names the line where it stands."""
     definition = cls.get_irdl_definition()
+    begin = parser.pos
     positional: list[SSAValue] = []
     named: dict[str, SSAValue] = {}
     parser.parse_punctuation("(")
@@ -375,21 +379,36 @@ def parse_operation(cls: type[IRDLOperation], parser: Parser):
     types: list[Attribute] = []
     if parser.parse_optional_punctuation(":") is not None:
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    groups = _group_operands(definition, positional, named, parser)
-    known = {name for name in definition.properties}
+    groups = _group_operands(definition, positional, named, parser, begin)
+    known = [name for name in definition.properties if name != "operandSegmentSizes"]
     properties = {k: _normal(v) for k, v in values.items() if k in known}
     attributes = {k: v for k, v in values.items() if k not in known}
-    return cls.create(
+    for name in attributes:
+        if name not in (IDENTITY, ORIGIN) and "." not in name:
+            listed = ", ".join(known) or "none"
+            parser.raise_error(f"{definition.name} has no property {name!r}, only {listed}", begin)
+    if not isinstance(attributes.get(IDENTITY, StringAttr("")), StringAttr):
+        parser.raise_error(f"{definition.name}: an identity is a string", begin)
+    op = cls.create(
         operands=[v for group in groups for v in group],
         result_types=types,
         properties={**properties, **_segments(definition, groups)},
         attributes=attributes,
         regions=regions,
     )
+    try:
+        op.verify(verify_nested_ops=False)
+    except (VerifyException, ValueError) as error:
+        parser.raise_error(str(error), begin)
+    return op
 
 
 def _group_operands(
-    definition, positional: list[SSAValue], named: Mapping[str, SSAValue], parser: Parser
+    definition,
+    positional: list[SSAValue],
+    named: Mapping[str, SSAValue],
+    parser: Parser,
+    begin: int,
 ) -> list[list[SSAValue]]:
     groups: list[list[SSAValue]] = []
     required = sum(not isinstance(d, VariadicDef) for _, d in definition.operands)
@@ -401,10 +420,15 @@ def _group_operands(
             count = len(rest) - required
             groups.append([rest.pop(0) for _ in range(count)])
         elif not rest:
-            parser.raise_error(f"{definition.name} needs operand {name}")
+            parser.raise_error(f"{definition.name} needs operand {name}", begin)
         else:
             groups.append([rest.pop(0)])
             required -= 1
+    unknown = [name for name in named if name not in dict(definition.operands)]
+    if rest or unknown:
+        listed = ", ".join(name for name, _ in definition.operands) or "none"
+        found = f"an operand {unknown[0]!r}" if unknown else f"{len(rest)} operands too many"
+        parser.raise_error(f"{definition.name} has {found}; its operands are: {listed}", begin)
     return groups
 
 

@@ -13,8 +13,11 @@ from xdsl.dialects import affine, arith, builtin, func, linalg, math, memref, sc
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
+from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from explorer.errors import ModelError
 from explorer.ir.compute import Statement
@@ -76,7 +79,7 @@ def parse(text: str, file: str = "<text>") -> ModuleOp:
     """
     context = make_context()
     try:
-        module = Parser(context, text, file).parse_module()
+        module = _TextParser(context, text, file).parse_module()
         module.verify()
     except (ParseError, VerifyException, ValueError) as error:
         raise ModelError(
@@ -88,6 +91,29 @@ def parse(text: str, file: str = "<text>") -> ModuleOp:
         if op.results and IDENTITY not in op.attributes and op.results[0].name_hint:
             set_identity(op, op.results[0].name_hint)
     return module
+
+
+class _TextLexer(MLIRLexer):
+    """Reads every literal in UTF-8 as a string: names in a model may be in any script.
+
+    xDSL's printer writes what is not ASCII as escaped bytes, which its own lexer reads as bytes.
+    """
+
+    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is not MLIRTokenKind.BYTES_LIT:
+            return token
+        try:
+            StringLiteral.from_span(token.span).bytes_contents.decode("utf-8")
+        except UnicodeDecodeError:
+            return token
+        return Token(MLIRTokenKind.STRING_LIT, token.span)
+
+
+class _TextParser(Parser):
+    def __init__(self, context: Context, text: str, file: str):
+        super().__init__(context, "", file)
+        self._parser_state = ParserState(_TextLexer(Input(text, file)))
 
 
 def make_context() -> Context:

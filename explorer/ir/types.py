@@ -120,12 +120,19 @@ class EncodingAttr(ParametrizedAttribute):
                 elif key == "block":
                     block = parser.parse_integer()
                 elif key == "halo":
-                    top, left, bottom, right = parser.parse_comma_separated_list(
+                    numbers = parser.parse_comma_separated_list(
                         parser.Delimiter.SQUARE, parser.parse_integer
                     )
+                    if len(numbers) != 4:
+                        parser.raise_error("a halo is [top, left, bottom, right]")
+                    top, left, bottom, right = numbers
                     halo = (top, left, bottom, right)
                 elif key == "fill":
-                    fill = float(parser.parse_str_literal())
+                    text = parser.parse_str_literal()
+                    try:
+                        fill = float(text)
+                    except ValueError:
+                        parser.raise_error(f"fill = {text!r}: a number expected")
                 else:
                     parser.raise_error(f"unknown field {key!r}: dims, block, halo or fill expected")
                 if parser.parse_optional_punctuation(",") is None:

@@ -46,9 +46,7 @@ class FoldIntoWeights(Rule):
 
     def rewrite(self, op: BatchNormOp, rewriter: RecordedRewriter) -> None:
         linear = op.input.owner
-        reason = why_not_scalable(linear)
-        if not reason and isinstance(linear, MatMulOp) and len(shape_of(op.output)) != 2:
-            reason = f"{identity_of(linear)}'s columns are not what {identity_of(op)} normalizes"
+        reason = why_not_foldable(op)
         if reason:
             raise Declined(reason)
         assert isinstance(linear, ConvOp | MatMulOp)
@@ -60,7 +58,8 @@ class FoldScale(Rule):
     """conv(x, w, b) * f   =>   conv(x, f * w, f * b)      (a division likewise)
 
     Applies when f is a constant with one number per channel, under the conditions of
-    `fold-into-weights`. Pays because a pass over the result is saved.
+    `fold-into-weights`, unless the weights are whole numbers (a quantized model). Pays because a
+    pass over the result is saved.
     """
 
     matches = (BinaryOp,)
@@ -79,6 +78,7 @@ class FoldScale(Rule):
             if not is_static(op.output):
                 raise Declined(f"the shape of {identity_of(op)} is not known yet")
             shape, axis = static_shape(linear.output), channel_axis(linear)
+            _require_inexact_weights(linear, rewriter)
             factor = per_channel(array.astype(np.float64), len(shape), axis, shape[axis])
             if factor is None or op.output.type != linear.output.type:
                 raise Declined(f"{identity_of(op)}'s factor is not one number per channel")
@@ -100,9 +100,8 @@ class SplitBatchNorm(Rule):
     matches = (BatchNormOp,)
 
     def rewrite(self, op: BatchNormOp, rewriter: RecordedRewriter) -> None:
-        linear = op.input.owner
         # What `fold-into-weights` could take but was told not to stays what it is.
-        if why_not_scalable(linear) or len(shape_of(op.input)) < 2:
+        if why_not_foldable(op):
             split_batch_norm(op, rewriter)
 
 
@@ -131,6 +130,24 @@ def factor_and_offset(op: BatchNormOp, rewriter: RecordedRewriter) -> tuple[np.n
     scale, shift, mean, variance = arrays
     factor = scale / np.sqrt(variance + op.get("epsilon"))
     return factor, shift - factor * mean
+
+
+def _require_inexact_weights(linear: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> None:
+    """Declined where weights are whole numbers: quantized values, whose sums are exact."""
+    weight = constant(
+        linear.weight if isinstance(linear, ConvOp) else linear.right, rewriter.weights
+    )
+    if weight is not None and np.array_equal(weight, np.rint(weight)):
+        raise Declined(f"the weights of {identity_of(linear)} are whole numbers: sums stay exact")
+
+
+def why_not_foldable(op: BatchNormOp) -> str:
+    """Empty if what feeds a batch normalization can take it in, else the reason against it."""
+    linear = op.input.owner
+    reason = why_not_scalable(linear)
+    if not reason and isinstance(linear, MatMulOp) and len(shape_of(op.output)) != 2:
+        return f"{identity_of(linear)}'s columns are not what {identity_of(op)} normalizes"
+    return reason
 
 
 def why_not_scalable(linear: object) -> str:

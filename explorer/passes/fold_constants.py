@@ -22,6 +22,7 @@ from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.control import IfOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp, weight_type
+from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import (
     TO_THE_END,
     ExpandOp,
@@ -30,6 +31,7 @@ from explorer.ir.top.movement import (
     SliceOp,
     onnx_slice_range,
 )
+from explorer.ir.top.normalization import BatchNormOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import is_static, shape_of, size_bytes
 from explorer.passes.infer_shapes import infer_again
@@ -200,7 +202,8 @@ class FoldConstant(Rule):
     """op(constants)   =>   constant
 
     Applies to operations whose operands are all weights, unless the result would be large: above
-    64 MiB, or more than 16 times its operands. Pays because it is computed once, by the compiler.
+    64 MiB, or more than 16 times its operands (which is fine for weights of a convolution or the
+    like). Pays because it is computed once, by the compiler.
     """
 
     matches = (TopOperation,)
@@ -231,11 +234,22 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
     operand_bytes = sum(a.nbytes for a in arrays)
     if result_bytes > LARGEST_RESULT_BYTES:
         raise Declined(f"{identity_of(op)} would be a constant of {result_bytes >> 20} MiB")
+    if _feeds_parameters(op):
+        return
     if result_bytes > max(SMALL_RESULT_BYTES, LARGEST_GROWTH * operand_bytes):
         raise Declined(
             f"{identity_of(op)} would be a constant of {result_bytes} bytes, made of "
             f"{operand_bytes}: cheaper to compute than to store"
         )
+
+
+def _feeds_parameters(op: TopOperation) -> bool:
+    """Is a result read as weights or statistics, which kernels and other passes want constant?"""
+    return any(
+        isinstance(use.operation, ConvOp | MatMulOp | BatchNormOp) and use.index > 0
+        for result in op.results
+        for use in result.uses
+    )
 
 
 def _replace_by_weights(op: TopOperation, results, rewriter: RecordedRewriter) -> None:

@@ -72,7 +72,11 @@ def test_renamed_values_and_layouts_are_found():
     image = 'func.func @main(%x : tensor<1x2x1x1xf32>) -> tensor<1x2x1x1xf32> {{\n  %{0} = top.unary(%x) {{{{kind = "abs"}}}} : {1}\n  top.return(%{0})\n}}'  # noqa: E501
     plain, blocked = "tensor<1x2x1x1xf32>", "tensor<1x2x1x1xf32, #top.encoding<block = 4>>"
     x = {"x": np.ones((1, 2, 1, 1), np.float32)}
-    evaluate_module(parse(image.format("a", plain).replace("{{", "{").replace("}}", "}")), weights, x, cache)
+    evaluate_module(
+        parse(image.format("a", plain).replace("{{", "{").replace("}}", "}")), weights, x, cache
+    )
     assert (cache.runs, cache.hits) == (1, 0)
-    evaluate_module(parse(image.format("b", plain).replace("{{", "{").replace("}}", "}")), weights, x, cache)
+    evaluate_module(
+        parse(image.format("b", plain).replace("{{", "{").replace("}}", "}")), weights, x, cache
+    )
     assert (cache.runs, cache.hits) == (1, 1)

@@ -280,8 +280,11 @@ def test_pad_between_elements(build, check):
     check(op, [x], [np.array([[9, 1, 9, 2, 9, 3, 9, 9]], np.int32)])
 
 
-@pytest.mark.parametrize("low", [(0, 0, 1, 0), (0, 3, 0, 0)])
-def test_pad_between_layouts(low, values, build, check):
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [((0, 0, 1, 0), (0, 0, 1, 0)), ((0, 3, 0, 0), (0, 0, 1, 0)), ((0,) * 4, (0, 2, 0, 0))],
+)
+def test_pad_between_layouts(low, high, values, build, check):
     x = values(1, 6, 3, 4)
     op = build(
         PadOp,
@@ -289,7 +292,7 @@ def test_pad_between_layouts(low, values, build, check):
         layouts=[BLOCKED],
         result_layout=Layout(4, (1, 1, 0, 0)),
         low=low,
-        high=(0, 0, 1, 0),
+        high=high,
         interior=(0, 0, 0, 1),
         value=2.0,
     )

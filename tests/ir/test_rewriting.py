@@ -129,7 +129,7 @@ def test_events_name_rule_site_and_source_line(results):
     assert dict(event.delta.added)["silu2"].startswith("top.unary(%conv")
 
 
-# -- small rules ------------------------------------------------------------------------------------
+# -- small rules -----------------------------------------------------------------------------------
 
 NEGATIONS = """
 func.func @main(%x: tensor<4xf32>) {

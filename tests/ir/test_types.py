@@ -83,7 +83,7 @@ def test_a_layout_stands_in_the_encoding_and_leaves_the_shape_as_it_is():
     assert with_layout(kind, Layout()) == tensor_type(f32, (1, 24, 8, 8))
 
 
-names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1).filter(
+names = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1).filter(
     lambda name: name != "?"
 )
 dimensions = st.one_of(st.integers(0, 99), names)
@@ -119,9 +119,10 @@ def test_a_type_holds_shape_and_layout(shape, layout):
     assert layout_of(kind) == layout
 
 
-@pytest.mark.xfail(reason="the encoding's text does not escape line ends", raises=ModelError)
-def test_a_dimension_may_be_named_by_two_lines():
-    module = identity_module(tensor_type(f32, ("two\nlines",)))
+@pytest.mark.xfail(reason="the encoding's text escapes quotes only", raises=ModelError)
+@pytest.mark.parametrize("name", ["two\nlines", "größe\\2"])
+def test_a_dimension_may_have_any_name(name):
+    module = identity_module(tensor_type(f32, (name,)))
     assert dump(parse(dump(module))) == dump(module)
 
 

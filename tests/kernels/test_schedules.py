@@ -283,6 +283,7 @@ def test_softmax_rows_share_one_loop(columns):
         ((3, 100), {}),
         ((10000,), {}),
         ((7,), {}),
+        ((16,), {}),
     ],
 )
 @pytest.mark.parametrize("activation", ["relu", "leaky"])

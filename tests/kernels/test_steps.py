@@ -398,9 +398,16 @@ def test_vectorize_of_a_loop_around_another_is_refused():
         vectorize(matrix_product(), "n")
 
 
+def test_vectorize_of_the_only_loop_is_refused():
+    with pytest.raises(ScheduleError, match="i is the outermost loop; split it first"):
+        vectorize(textbook(samples.elementwise((16,))), "i")
+
+
 def test_vectorize_of_a_recurrence_is_refused():
-    with pytest.raises(ScheduleError, match="iterations of i depend on one another through y"):
-        vectorize(textbook(running_sum()), "i")
+    nest = textbook(running_sum())
+    split(nest, "i", "it ii", (8,))
+    with pytest.raises(ScheduleError, match="iterations of ii depend on one another through y"):
+        vectorize(nest, "ii")
 
 
 def test_parallel_marks_independent_leading_loops():

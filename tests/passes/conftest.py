@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from explorer.ir.evaluation import entry_function, entry_return
+from explorer.ir.evaluation import entry_function, entry_return, input_names
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import Origin, location_of, set_origins, sources_of
 from explorer.ir.passes import Pass, PassResult, Working, run_pass
@@ -59,11 +59,10 @@ def program(text: str, arrays: Arrays | None = None) -> Working:
 def random_inputs(snapshot: Snapshot, seed: int = 0) -> dict[str, np.ndarray]:
     """Normally distributed arrays for the arguments; whole numbers for integers."""
     random = np.random.default_rng(seed)
+    function = entry_function(snapshot.module)
     return {
-        value_name(a): random.normal(size=static_shape(a), scale=2).astype(
-            numpy_dtype(element_type_of(a))
-        )
-        for a in entry_function(snapshot.module).body.block.args
+        name: random.normal(size=static_shape(a), scale=2).astype(numpy_dtype(element_type_of(a)))
+        for name, a in zip(input_names(function), function.body.block.args, strict=True)
     }
 
 

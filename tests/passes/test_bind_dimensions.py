@@ -46,7 +46,7 @@ def test_the_default_is_for_first_dimensions_only(make_program):
 
 
 def test_without_a_default_all_missing_names_are_listed(make_program):
-    with pytest.raises(InputError, match="2 symbolic dimension.s.: batch, length"):
+    with pytest.raises(InputError, match=r"2 symbolic dimension.s.: batch, length"):
         bound(make_program, BindDimensions(), TWO_NAMES)
 
 

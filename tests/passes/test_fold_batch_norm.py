@@ -129,3 +129,30 @@ def test_computed_statistics_are_declined(check):
     assert check(FoldBatchNorm(), text, arrays=POSITIVE).declined == [
         "fold-into-weights y: the statistics of y are computed, not constant"
     ]
+
+
+def test_whole_numbers_stay_exact(check):
+    text = CONV.replace(
+        "%y = top.batch_norm(%conv1, %s, %b, %m, %v) {epsilon = 0.001}",
+        '%f = top.weight() {weight = "f"} : tensor<f32>\n'
+        '  %y = top.binary(%conv1, %f) {kind = "mul"}',
+    )
+    whole = np.arange(4 * 3 * 3 * 3, dtype=np.float32).reshape(4, 3, 3, 3)
+    assert check(FoldBatchNorm(), text, arrays={"w": whole}).declined == [
+        "fold-scale y: the weights of conv1 are whole numbers: sums stay exact"
+    ]
+
+
+def test_rows_of_a_batched_matmul_are_split_off(check):
+    text = f"""
+    func.func @main(%x: tensor<2x4x3xf32>) {{
+      %w = top.weight() {{weight = "w"}} : tensor<3x5xf32>
+      {PARAMETERS}
+      %p = top.matmul(%x, %w) : tensor<2x4x5xf32>
+      %y = top.batch_norm(%p, %s, %b, %m, %v) {{epsilon = 0.001}} : tensor<2x4x5xf32>
+      top.return(%y)
+    }}
+    """
+    checked = check(FoldBatchNorm(), text, arrays=POSITIVE)
+    assert checked.fired == ["split-batch-norm y"]
+    assert checked.declined[0] == "fold-into-weights y: p's columns are not what y normalizes"

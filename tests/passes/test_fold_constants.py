@@ -225,3 +225,18 @@ def test_what_cannot_be_computed_is_declined_with_the_reason(make_program):
     (rewrite,) = run_pass(FoldConstants(), working, RewriteOptions()).rewrites
     assert not rewrite.applied
     assert rewrite.reason.startswith("g cannot be computed: ")
+
+
+def test_weights_of_a_convolution_are_stored_however_they_are_made(check):
+    text = """
+    func.func @main(%x: tensor<1x64x4x4xf32>) {
+      %a = top.weight() {weight = "a"} : tensor<f32>
+      %w = top.expand(%a) {shape = [64, 64, 3, 3]} : tensor<64x64x3x3xf32>
+      %y = top.conv(%x, %w) {dilations = [1, 1], group = 1, pads = [1, 1, 1, 1],
+        strides = [1, 1]} : tensor<1x64x4x4xf32>
+      top.return(%y)
+    }
+    """
+    checked = check(FoldConstants(), text)
+    assert checked.fired == ["fold-constant w"]
+    assert checked.weight("folded1").nbytes == 64 * 64 * 9 * 4

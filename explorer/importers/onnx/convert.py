@@ -344,14 +344,16 @@ def _with_attributes(inner: NodeProto, node: Node, body: FunctionProto) -> NodeP
     proto = NodeProto()
     proto.CopyFrom(inner)
     del proto.attribute[:]
-    defaults = {a.name: a for a in body.attribute_proto}
+    schema = onnx.defs.get_schema(node.operator, node.opset, node.domain)
+    defaults = {name: a.default_value for name, a in schema.attributes.items()}
+    defaults |= {a.name: a for a in body.attribute_proto}
     for attribute in inner.attribute:
         if not attribute.ref_attr_name:
             proto.attribute.append(attribute)
         elif attribute.ref_attr_name in node.attributes:
             value = node.attributes[attribute.ref_attr_name]
             proto.attribute.append(onnx.helper.make_attribute(attribute.name, value))
-        elif attribute.ref_attr_name in defaults:
+        elif defaults[attribute.ref_attr_name].type != AttributeProto.UNDEFINED:
             default = AttributeProto()
             default.CopyFrom(defaults[attribute.ref_attr_name])
             default.name = attribute.name

@@ -30,6 +30,9 @@ from explorer.ir.types import Dim
 LARGEST_FILE_BYTES = 2**31 - 1
 """What protobuf can hold in one message; larger models keep their weights in external data."""
 
+_OPSETS_SINCE_IR_VERSION = 3
+"""Older files mean opset 1 and do not say so."""
+
 _UNLIKELY = {
     b"version https://git-lfs": "this is a Git LFS pointer: fetch the file with `git lfs pull`",
     b"<!DOCTYPE": "this is a web page: download the file itself",
@@ -92,6 +95,8 @@ def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None)
 
 def opset_versions(proto: ModelProto) -> dict[str, int]:
     """Version of every operator set that the model imports; "" is ONNX's own."""
+    if not proto.opset_import and proto.ir_version >= _OPSETS_SINCE_IR_VERSION:
+        raise ModelError("the model names no opset", hint="the file is cut off or damaged")
     versions: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain

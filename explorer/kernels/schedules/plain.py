@@ -279,9 +279,10 @@ def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
         if any(conflict(loop) is not None for loop in loops):
             continue
         extent = extent_of(loops[0])
-        if extent == lanes:
+        is_outermost = any(not enclosing_loops(loop) for loop in loops)
+        if extent == lanes and not is_outermost:
             schedule.apply(vectorize, loop=name)
-        elif extent > lanes:
+        elif extent >= lanes:
             if extent % lanes:
                 schedule.apply(cut, loop=name, at=extent - extent % lanes)
             schedule.apply(split, loop=name, into=f"{name}_step {name}_vector", factors=(lanes,))

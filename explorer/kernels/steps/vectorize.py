@@ -106,6 +106,8 @@ def vectorize(nest: LoopNest, loop: str) -> None:
 
 def _require_vectorizable(nest: LoopNest, loop: affine.ForOp) -> None:
     name = name_of(loop)
+    if not isinstance(loop.parent_op(), affine.ForOp):
+        raise nest.error("vectorize", f"{name} is the outermost loop; split it first")
     for op in body_of(loop):
         if isinstance(op, affine.ForOp):
             raise nest.error("vectorize", f"{name} is not innermost: it holds {name_of(op)}")

@@ -1,0 +1,333 @@
+"""The subcommands on sample models: statuses, JSON, files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from explorer.cli import main
+from explorer.cli.bench import PER_ROUND, Timings, split_rounds
+from explorer.cli.check import summarize
+from explorer.results import AccuracyReport, PassAccuracy, TensorError
+from explorer.results.encoding import to_json
+
+
+@pytest.fixture(scope="module")
+def cnn(sample_models: Path) -> Path:
+    return sample_models / "digits_cnn.onnx"
+
+
+@pytest.fixture(scope="module")
+def mlp(sample_models: Path) -> Path:
+    """The smallest of them, where any model will do."""
+    return sample_models / "digits_mlp.onnx"
+
+
+@pytest.fixture(scope="module")
+def cnn_trace(cnn: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "cnn.nnx"
+    assert main(["compile", str(cnn), "--save", str(path)]) == 0
+    return path
+
+
+def test_module_and_function_are_one_command(explorer_process, mlp):
+    finished = explorer_process("check", mlp, "--json")
+
+    assert finished.status == 0, finished.errors
+    assert json.loads(finished.output)["passed"] is True
+
+
+def test_compile_lists_passes_with_what_they_did(explorer_command, cnn):
+    finished = explorer_command("compile", cnn, "--json")
+
+    assert finished.status == 0
+    summary = json.loads(finished.output)
+    assert (summary["model"], summary["target"]) == ("digits_cnn", "cpu")
+    assert summary["passes"][0]["name"] == "import"
+    fused = next(p for p in summary["passes"] if p["name"] == "fuse-activation")
+    assert set(fused) == {
+        "name",
+        "seconds",
+        "changed",
+        "operations_before",
+        "operations_after",
+        "macs",
+        "peak_bytes",
+        "rules",
+    }
+    assert fused["changed"] is True
+    assert fused["rules"] == {"fuse-unary": 4}
+    assert fused["operations_before"] - fused["operations_after"] == 4
+    assert fused["macs"] == summary["passes"][0]["macs"] > 0
+    assert summary["memory"]["peak_bytes"] >= summary["memory"]["bound_bytes"] > 0
+
+
+def test_a_disabled_pass_does_not_run(explorer_command, cnn):
+    finished = explorer_command("compile", cnn, "--disable", "fuse-activation,fuse-bias", "--json")
+
+    names = [p["name"] for p in json.loads(finished.output)["passes"]]
+    assert "fold-batch-norm" in names
+    assert not {"fuse-activation", "fuse-bias"} & set(names)
+
+
+def test_fuel_limits_rewrites_of_optional_passes(explorer_command, cnn):
+    def rewrites(*arguments: str) -> int:
+        finished = explorer_command("compile", cnn, "--json", *arguments)
+        passes = json.loads(finished.output)["passes"]
+        optional = ("fold-constants", "fold-batch-norm", "fuse-activation")
+        return sum(sum(p["rules"].values()) for p in passes if p["name"] in optional)
+
+    assert rewrites("--fuel", "0") == 0
+    assert rewrites("--fuel", "3") == 3
+    assert rewrites() > 3
+
+
+def test_a_saved_trace_shows_what_the_model_shows(explorer_command, mlp, tmp_path):
+    trace = tmp_path / "mlp.nnx"
+    assert explorer_command("compile", mlp, "--save", trace).status == 0
+    assert list(tmp_path.iterdir()) == [trace]
+
+    for what in ("ir", "graph", "memory", "kernels"):
+        arguments = ("--pass", "fuse-activation", "--what", what)
+        live = explorer_command("show", mlp, *arguments)
+        saved = explorer_command("show", trace, *arguments)
+        assert live.status == saved.status == 0
+        assert live.output == saved.output
+        assert live.output.strip()
+
+
+def test_show_diff_has_the_changed_lines(explorer_command, cnn_trace):
+    finished = explorer_command("show", cnn_trace, "--pass", "fuse-activation", "--what", "diff")
+
+    removed = [line for line in finished.output.split("\n") if line.startswith("-  ")]
+    added = [line for line in finished.output.split("\n") if line.startswith("+  ")]
+    assert sum('kind = "relu"' in line for line in removed) == 4
+    assert sum('activation = "relu"' in line for line in added) == 4
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "begin"),
+    [
+        ("graph", "g.svg", "<svg "),
+        ("graph", "g.dot", "digraph "),
+        ("graph", "g.html", "<!doctype html>"),
+        ("memory", "m.html", "<!doctype html>"),
+        ("diff", "d.html", "<!doctype html>"),
+        ("kernels", "k.c", "// "),
+        ("ir", "ir.mlir", "builtin.module {"),
+        ("memory", "m.json", "{"),
+    ],
+)
+def test_the_suffix_of_a_file_chooses_its_form(
+    explorer_command, cnn_trace, tmp_path, what, name, begin
+):
+    path = tmp_path / name
+
+    finished = explorer_command(
+        "show", cnn_trace, "--pass", "fuse-activation", "--what", what, "-o", path
+    )
+
+    assert finished.status == 0, finished.errors
+    assert path.read_text(encoding="utf-8").startswith(begin)
+
+
+def test_memory_has_no_svg(explorer_command, mlp, tmp_path):
+    finished = explorer_command("show", mlp, "--what", "memory", "-o", tmp_path / "m.svg")
+
+    assert finished.status == 2
+    assert "memory has no .svg form" in finished.errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_check_reports_every_pass_and_output(explorer_command, cnn):
+    finished = explorer_command("check", cnn, "--json")
+
+    report = json.loads(finished.output)
+    assert finished.status == 0
+    assert set(report) == {"model", "target", "passed", "passes", "outputs"}
+    assert report["passes"][0]["name"] == "import"
+    assert report["passes"][-1]["name"] == "binary on cpu"
+    for accuracy in report["passes"]:
+        assert set(accuracy["worst"]) == {"tensor", "max_relative", "cosine", "sqnr_db"}
+        assert accuracy["worst"]["max_relative"] <= 1e-4
+    (output,) = report["outputs"]
+    assert set(output) == {"name", "max_absolute", "max_relative", "cosine"}
+    assert output["name"] == "logits"
+    assert output["cosine"] > 1 - 1e-9
+
+
+def test_check_that_is_not_passed_has_status_1_and_names_the_fault(explorer_command, mlp):
+    # No float program is equal to another to the last bit, so tolerance 0 cannot be met.
+    finished = explorer_command("check", mlp, "--tolerance", "0", "--json")
+
+    assert finished.status == 1
+    assert json.loads(finished.output)["passed"] is False
+    assert "first fault: pass import" in finished.errors
+
+
+def test_infinities_and_nan_are_strings_in_json():
+    def error(tensor: str, relative: float) -> TensorError:
+        return TensorError(tensor, "op", relative, relative, float("nan"), float("inf"))
+
+    tensors = (error("a", 0.5), error("b", float("nan")), error("c", float("inf")))
+    accuracy = PassAccuracy("import", "accumulated", tensors)
+    report = AccuracyReport("cpu", "oracle", 1e-4, (accuracy,), (), tensors[2:], False)
+
+    summary = to_json(summarize(report, "net"))
+    json.dumps(summary, allow_nan=False)
+    assert summary["passes"][0]["worst"] == {
+        "tensor": "b",
+        "max_relative": "nan",
+        "cosine": "nan",
+        "sqnr_db": "inf",
+    }
+    assert summary["outputs"][0]["max_absolute"] == "inf"
+
+
+def test_run_writes_what_onnxruntime_computes(explorer_command, cnn, sample_models, tmp_path):
+    images = np.load(sample_models / "digits_test.npz")["images"][:1]
+    np.savez(tmp_path / "in.npz", image=images)
+
+    finished = explorer_command(
+        "run", cnn, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz"
+    )
+
+    assert finished.status == 0, finished.errors
+    session = onnxruntime.InferenceSession(str(cnn))
+    expected = np.asarray(session.run(["logits"], {"image": images})[0])
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as outputs:
+        assert outputs.files == ["logits"]
+        # Another order of summation: a few units in the last place of the largest logit.
+        np.testing.assert_allclose(outputs["logits"], expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_run_takes_the_batch_from_the_arrays(explorer_command, sample_models, tmp_path):
+    images = np.load(sample_models / "digits_test.npz")["images"][:3]
+    np.savez(tmp_path / "in.npz", image=images)
+
+    finished = explorer_command(
+        "run",
+        sample_models / "digits_mlp.onnx",
+        "--input",
+        tmp_path / "in.npz",
+        "--output",
+        tmp_path / "out.npz",
+    )
+
+    assert finished.status == 0, finished.errors
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as outputs:
+        assert outputs["logits"].shape == (3, 10)
+
+
+def test_dim_gives_a_symbolic_dimension_its_size(explorer_command, mlp):
+    macs = [
+        json.loads(explorer_command("compile", mlp, "--dim", f"batch={n}", "--json").output)
+        for n in (1, 4)
+    ]
+
+    assert macs[1]["passes"][-1]["macs"] == 4 * macs[0]["passes"][-1]["macs"] > 0
+
+
+def test_bench_compares_medians(explorer_command, mlp):
+    finished = explorer_command(
+        "bench", mlp, "--against", "onnxruntime", "--threads", "1", "--repeats", "10", "--json"
+    )
+
+    assert finished.status == 0, finished.errors
+    summary = json.loads(finished.output)
+    assert set(summary) == {"model", "target", "threads", "ours_ms", "peers", "noise"}
+    peer = summary["peers"]["onnxruntime"]
+    assert summary["ours_ms"] > 0
+    assert peer["ratio"] == pytest.approx(summary["ours_ms"] / peer["ms"])
+    assert summary["noise"] >= 1
+
+
+def test_noise_is_the_ratio_of_the_medians_of_every_other_round():
+    slow_rounds = ([1.0] * PER_ROUND + [1.2] * PER_ROUND) * 2
+
+    assert Timings(tuple(slow_rounds), (1.0,)).noise == pytest.approx(1.2)
+    assert Timings((1.0,), (1.0,)).noise == 1.0
+    assert split_rounds(12) == [5, 5, 2]
+
+
+def test_constant_weights_are_replaced_by_random_ones(explorer_command, write_model):
+    def constant_of(name: str, shape: list[int], output: str, value: float):
+        fill = helper.make_tensor("value", TensorProto.FLOAT, [1], [value])
+        size = numpy_helper.from_array(np.array(shape), name)
+        return size, helper.make_node("ConstantOfShape", [name], [output], value=fill)
+
+    size, fill = constant_of("size", [4, 3, 3, 3], "w", 0.5)
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], name="conv")
+
+    finished = explorer_command("check", write_model([fill, conv], [1, 3, 8, 8], [size]))
+
+    assert finished.status == 0, finished.errors
+    assert finished.errors == "note: weights are constant; seeded random ones are used\n"
+
+    # Here the constant is an operand like any other, and stays what it is.
+    size, fill = constant_of("size", [1, 3, 8, 8], "c", 0.5)
+    add = helper.make_node("Add", ["x", "c"], ["y"], name="add")
+
+    finished = explorer_command("check", write_model([fill, add], [1, 3, 8, 8], [size]))
+
+    assert finished.status == 0, finished.errors
+    assert finished.errors == ""
+
+
+def test_devices_lists_the_processor(explorer_command):
+    finished = explorer_command("devices", "--json")
+
+    devices = json.loads(finished.output)["devices"]
+    assert devices[0]["kind"] == "cpu"
+    assert devices[0]["usable"] is True
+    assert [d["refusal"] == "" for d in devices] == [d["usable"] for d in devices]
+
+
+def test_serve_refuses_a_model_that_is_not_there(explorer_command, tmp_path):
+    finished = explorer_command("serve", tmp_path / "none.onnx", "--no-browser")
+
+    assert finished.status == 2
+    assert "none.onnx" in finished.errors
+
+
+def test_names_from_a_model_cannot_command_the_terminal(explorer_command, write_model):
+    evil = "<script>alert(1)</script> */ \x1b[2J\u202e"
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["a*/b"], name=evil),
+        helper.make_node("Relu", ["a*/b"], [evil], name="second\n*/ int main() {}"),
+    ]
+    path = write_model(nodes, [1, 4], output=evil)
+
+    for arguments in (
+        ("compile", path),
+        ("check", path),
+        ("show", path, "--pass", "import", "--what", "ir"),
+        ("show", path, "--what", "kernels"),
+        ("show", path, "--what", "graph"),
+    ):
+        finished = explorer_command(*arguments)
+        assert finished.status == 0, finished.errors
+        shown = finished.output + finished.errors
+        assert "\x1b" not in shown and "\u202e" not in shown
+
+    html = path.with_name("graph.html")
+    assert explorer_command("show", path, "--what", "graph", "-o", html).status == 0
+    assert "<script>alert" not in html.read_text(encoding="utf-8")
+
+
+def test_help_loads_neither_the_compiler_nor_panel():
+    program = (
+        "import sys, explorer.cli\n"
+        "explorer.cli.make_parser().format_help()\n"
+        "print(sorted({'numpy', 'onnx', 'onnxruntime', 'panel', 'xdsl'} & set(sys.modules)))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert finished.stdout == "[]\n", finished.stderr

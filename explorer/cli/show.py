@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from explorer.cli import arguments as options
 from explorer.cli.files import check_output, write_file
 from explorer.cli.terminal import Progress, print_lines, printable
-from explorer.errors import InputError
+from explorer.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation, SavedCompilation
@@ -52,7 +52,16 @@ def run(arguments: argparse.Namespace) -> int:
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
     trace = compilation.trace()
-    rendered = render_as(trace, index % len(trace.passes))
+    try:
+        rendered = render_as(trace, index % len(trace.passes))
+    except (ValueError, KeyError, IndexError) as error:
+        if not is_trace(arguments.model):
+            raise
+        raise ModelError(
+            f"the trace contradicts itself: {error}",
+            file=arguments.model,
+            hint="save it again with explorer compile --save",
+        ) from error
     if arguments.output is None:
         print_lines(rendered.rstrip("\n").split("\n"))
     else:
@@ -63,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 def open_compilation(arguments: argparse.Namespace) -> Compilation | SavedCompilation:
     import explorer
 
-    if Path(arguments.model).suffix == ".nnx":
+    if is_trace(arguments.model):
         return explorer.open(arguments.model)
     with Progress("compiling") as progress:
         return explorer.compile(
@@ -72,6 +81,10 @@ def open_compilation(arguments: argparse.Namespace) -> Compilation | SavedCompil
             dimensions=dict(arguments.dim),
             progress=progress,
         )
+
+
+def is_trace(path: str) -> bool:
+    return Path(path).suffix.lower() == ".nnx"
 
 
 def _index(compilation: Compilation | SavedCompilation, name: str) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,6 +45,18 @@ if TYPE_CHECKING:
 FORMAT = "nn-compiler-explorer trace"
 MOST_WEIGHT_BYTES = 16 * 2**20
 MOST_UNPACKED_BYTES = 2 * 2**30
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,  # a compression that zipfile does not know
+    RuntimeError,  # an encrypted member; RecursionError: JSON that is nested too deep
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    EOFError,
+)
+"""What reading a damaged zip, or JSON and arrays of another form than ours, raises."""
 
 
 def save(compilation: Compilation, path: str | Path) -> Path:
@@ -188,7 +201,7 @@ def open_trace(path: str | Path) -> SavedCompilation:
     try:
         with zipfile.ZipFile(path) as file:
             return _read(file, path)
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise ModelError(
             f"not a readable trace: {error}",
             file=str(path),
@@ -223,6 +236,8 @@ def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
     if "weights.npz" in file.namelist():
         with np.load(io.BytesIO(file.read("weights.npz")), allow_pickle=False) as arrays:
             names = json.loads(file.read("weights.json"))
+            if len(names) != len(arrays.files):
+                raise ValueError(f"{len(names)} names for {len(arrays.files)} weights")
             weights = {name: arrays[f"w{index}"] for index, name in enumerate(names)}
     snapshots = tuple(distinct[number] for number in numbers)
     return SavedCompilation(replace(slim, snapshots=snapshots), weights)

@@ -21,7 +21,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLit
 
 from explorer.errors import ModelError
 from explorer.ir.compute import Statement
-from explorer.ir.operation import IDENTITY, identity_of, set_identity
+from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity
 from explorer.ir.origins import sources_of
 from explorer.results import SourceText
 
@@ -88,7 +88,9 @@ def parse(text: str, file: str = "<text>") -> ModuleOp:
             hint="compare with the text that `explorer compile --dump-dir` writes",
         ) from error
     for op in module.walk():
-        if op.results and IDENTITY not in op.attributes and op.results[0].name_hint:
+        if not isinstance(op, TopOperation) or not op.results or IDENTITY in op.attributes:
+            continue
+        if op.results[0].name_hint:
             set_identity(op, op.results[0].name_hint)
     return module
 
@@ -119,6 +121,7 @@ class _TextParser(Parser):
 def make_context() -> Context:
     """A context with every dialect that the compiler's IR uses."""
     from explorer.ir.kernel_dialect import Kernel
+    from explorer.ir.loop_dialect import Loop
     from explorer.ir.top import Top
 
     context = Context()
@@ -135,6 +138,7 @@ def make_context() -> Context:
         Dialect(linalg.Linalg.name, statements, list(linalg.Linalg.attributes)),
         Top,
         Kernel,
+        Loop,
     ):
         context.load_dialect(dialect)
     return context

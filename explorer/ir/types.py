@@ -92,16 +92,18 @@ class EncodingAttr(ParametrizedAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         layout, parts = self.layout, []
-        if any(self.dimension_names):
-            names = ", ".join(f'"{_escape(n)}"' for n in self.dimension_names)
-            parts.append(f"dims = [{names}]")
         if layout.block:
             parts.append(f"block = {layout.block}")
         if layout.halo != (0, 0, 0, 0):
             parts.append(f"halo = [{', '.join(map(str, layout.halo))}]")
         if layout.fill != 0.0:
             parts.append(f'fill = "{layout.fill!r}"')
-        printer.print_string("<" + ", ".join(parts) + ">")
+        with printer.in_angle_brackets():
+            if any(self.dimension_names):
+                printer.print_string("dims = [")
+                printer.print_list(self.dimension_names, printer.print_string_literal)
+                printer.print_string("], " if parts else "]")
+            printer.print_string(", ".join(parts))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
@@ -292,7 +294,3 @@ def size_bytes(value: SSAValue | Attribute) -> int:
         return 0
     count = int(np.prod(static_shape(value), dtype=np.int64))
     return count * numpy_dtype(element_type_of(value)).itemsize
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

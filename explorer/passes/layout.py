@@ -74,6 +74,7 @@ class _Assignment:
         for op in list(self.function.body.block.ops):
             if isinstance(op, ReturnOp) or (isinstance(op, TopOperation) and op.is_view):
                 self._read_plain(op)
+                self._copy_weights(op)
 
     # -- blocks --------------------------------------------------------------------------------
     def _assign_blocks(self, op: TopOperation) -> None:
@@ -99,6 +100,13 @@ class _Assignment:
             layout = layout_of(operand)
             if layout.block or (layout.halo != NO_HALO and reads_whole_buffer(op)):
                 with self.events.rewrite("read-plain", op, PLAIN_REASON):
+                    self.rewriter.set_operand(op, index, self._convert(operand, PLAIN, op))
+
+    def _copy_weights(self, op: TopOperation) -> None:
+        """What is returned, or seen as another shape, lies in the arena: weights do not."""
+        for index, operand in enumerate(op.operands):
+            if isinstance(operand.owner, WeightOp):
+                with self.events.rewrite("copy-weight", op, COPY_REASON):
                     self.rewriter.set_operand(op, index, self._convert(operand, PLAIN, op))
 
     # -- halos ---------------------------------------------------------------------------------
@@ -139,6 +147,7 @@ HALO = (
     "writes that: no kernel needs border code"
 )
 PLAIN_REASON = "this operation reads its operand in plain order"
+COPY_REASON = "what is returned or reshaped lies in the arena, and a weight does not"
 
 
 def why_not_blocked(op: TopOperation, layout: Layout) -> str:

@@ -36,6 +36,7 @@ OPTIONAL_FLAGS = (
     "-fno-trapping-math",
     "-fno-signed-zeros",
     "-fno-tree-vectorize",  # generated code is vectorized already; gcc's attempts make it slower
+    "-fira-region=one",  # gcc otherwise spills the vectors of large register tiles
 )
 """Each is used where the compiler knows it. Never -ffast-math: NaN and infinity must survive."""
 

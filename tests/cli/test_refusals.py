@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +251,57 @@ def test_a_trace_that_is_none(explorer_command, tmp_path):
     path.write_bytes(b"PK\x03\x04 and no more")
 
     assert_refused(explorer_command("show", path), path, "not a readable trace")
+
+
+def test_damaged_traces_are_refused_or_read(explorer_command, sample_models, tmp_path):
+    good = tmp_path / "good.nnx"
+    assert (
+        explorer_command("compile", sample_models / "digits_mlp.onnx", "--save", good).status == 0
+    )
+    data = good.read_bytes()
+    generator = random.Random(0)
+    bad = tmp_path / "bad.nnx"
+    refused = 0
+    for _ in range(60):
+        changed = bytearray(data)
+        for _ in range(generator.randrange(1, 20)):
+            changed[generator.randrange(len(changed))] = generator.randrange(256)
+        bad.write_bytes(changed[: generator.choice([len(changed), generator.randrange(len(data))])])
+
+        finished = explorer_command("show", bad, "--what", generator.choice(["ir", "kernels"]))
+
+        assert finished.status in (0, 2)
+        if finished.status == 2:
+            assert_refused(finished, bad)
+            refused += 1
+    assert refused > 30
+
+
+@pytest.mark.parametrize(
+    ("member", "content"),
+    [
+        ("manifest.json", "[]"),
+        ("manifest.json", '{"format": "nn-compiler-explorer trace", "version": 999}'),
+        ("manifest.json", '{"format": "nn-compiler-explorer trace", "version": 1, "snapshots": 7}'),
+        ("trace.json", "[" * 100_000),
+        ("trace.json", '{"version": 1}'),
+        ("snapshots/0.json", '{"text": {"language": "mlir", "lines": 5, "owners": []}}'),
+        ("weights.json", '["too", "few"]'),
+    ],
+)
+def test_traces_of_another_form_are_refused(
+    explorer_command, sample_models, tmp_path, member, content
+):
+    good, bad = tmp_path / "good.nnx", tmp_path / "bad.nnx"
+    assert (
+        explorer_command("compile", sample_models / "digits_mlp.onnx", "--save", good).status == 0
+    )
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(bad, "w") as new:
+        assert member in old.namelist()
+        for name in old.namelist():
+            new.writestr(name, content if name == member else old.read(name))
+
+    assert_refused(explorer_command("show", bad), bad)
 
 
 def test_an_unknown_pass_is_answered_with_a_near_name(explorer_command, sample_models):

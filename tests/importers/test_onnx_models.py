@@ -209,6 +209,17 @@ def test_light_model_with_random_weights_agrees_and_is_not_saturated(
     assert np.unique(scores).size > 100
 
 
+def test_a_model_of_three_bit_weights_finds_its_authors_class(
+    models_folder: Path, snapshot: Callable
+) -> None:
+    """QONNX's Quant, which onnxruntime does not have; the golden output is the class."""
+    imported = snapshot(load(models_folder / "onnx" / "qonnx_kws_w3a3.onnx"))
+    folder = models_folder / "data" / "qonnx_kws_w3a3"
+    values = imported.run({"inp.1": np.load(folder / "input.npy").astype(np.float32)})
+    (scores,) = outputs_by_name(imported.module, values).values()
+    np.testing.assert_array_equal(scores.argmax(axis=1), np.load(folder / "expected_output.npy"))
+
+
 def test_conditional_on_an_input_becomes_an_operation_with_two_regions(
     models_folder: Path, snapshot: Callable, compare: Callable
 ) -> None:

@@ -14,10 +14,10 @@ from explorer.ir.top.movement import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
-    common_pieces,
     onnx_slice_range,
     slice_range,
 )
+from explorer.ir.top.reshaping import common_pieces
 from explorer.ir.types import PLAIN, Layout, with_layout
 
 BLOCKED = Layout(4, (1, 0, 2, 1), 5.0)

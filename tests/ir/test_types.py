@@ -83,9 +83,8 @@ def test_a_layout_stands_in_the_encoding_and_leaves_the_shape_as_it_is():
     assert with_layout(kind, Layout()) == tensor_type(f32, (1, 24, 8, 8))
 
 
-names = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1).filter(
-    lambda name: name != "?"
-)
+# What a model's file may hold as a name: quotes, backslashes and line ends included.
+names = st.text(min_size=1).filter(lambda name: name != "?")
 dimensions = st.one_of(st.integers(0, 99), names)
 layouts = st.builds(
     Layout,
@@ -119,7 +118,6 @@ def test_a_type_holds_shape_and_layout(shape, layout):
     assert layout_of(kind) == layout
 
 
-@pytest.mark.xfail(reason="the encoding's text escapes quotes only", raises=ModelError)
 @pytest.mark.parametrize("name", ["two\nlines", "größe\\2"])
 def test_a_dimension_may_have_any_name(name):
     module = identity_module(tensor_type(f32, (name,)))

@@ -13,6 +13,9 @@ from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp, ScatterNdOp
 from explorer.ir.top.movement import TO_THE_END, PadOp, ReshapeOp, SliceOp
 
+_BEYOND_ANY_AXIS = 10**8
+"""Exporters write "to the end" as 10**9, 2**31 - 1 or 2**63 - 1."""
+
 # -- shape ---------------------------------------------------------------------------------------
 
 
@@ -242,7 +245,7 @@ def _slice(
             raise ValueError("a slice with step 0")
         if step < 0:
             stop = _backward_stop(stop, size)
-        elif stop > 2**31 - 2 or (size is not None and stop >= size):
+        elif stop >= (_BEYOND_ANY_AXIS if size is None else size):
             stop = TO_THE_END
         bounds[axis] = (start, stop, step)
     return build.slices(x, bounds)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerType, StringAttr, TensorType, i1
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
@@ -168,7 +168,7 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _python_remainder(a: Scalar, b: Scalar) -> Scalar:
-    """ONNX's integer Mod has the divisor's sign: C's remainder plus the divisor where they differ."""
+    """ONNX's integer Mod has the divisor's sign: where C's remainder differs, plus the divisor."""
     r = a.remainder(b)
     wrong_sign = r.compare("ne", 0).logical_and(r.compare("lt", 0).logical_xor(b.compare("lt", 0)))
     return wrong_sign.select(r + b, r)
@@ -420,4 +420,4 @@ class CastOp(ElementwiseOperation):
         return "elementwise"
 
     def label(self) -> str:
-        return f"cast {self.to}" if not isinstance(self.to, IntegerType) else f"cast {self.to}"
+        return f"cast {self.to}"

@@ -35,7 +35,7 @@ from explorer.ir.top.definitions import (
     scratch,
 )
 from explorer.ir.top.elementwise import broadcast_shapes
-from explorer.ir.top.reduction import ReductionDomain, reduced_shape
+from explorer.ir.top.reduction_domain import ReductionDomain, reduced_shape
 from explorer.ir.types import Shape, element_type_of, shape_of, static_shape, tensor_type
 
 Read = tuple[Buffer, Sequence[Subscript]]

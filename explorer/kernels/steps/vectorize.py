@@ -17,7 +17,7 @@ from xdsl.dialects import affine, arith, math, vector
 from xdsl.dialects.builtin import AnyFloat, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from explorer.kernels.dialect import CompareLanesOp, SelectLanesOp
+from explorer.ir.loop_dialect import CompareLanesOp, SelectLanesOp
 from explorer.kernels.nest import (
     LinearForm,
     LoopNest,

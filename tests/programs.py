@@ -72,9 +72,7 @@ def random_inputs(snapshot: Snapshot, seed: int = 0) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     function = entry_function(snapshot.module)
     return {
-        name: np.asarray(
-            random.normal(size=static_shape(a)), dtype=numpy_dtype(element_type_of(a))
-        )
+        name: np.asarray(random.normal(size=static_shape(a)), dtype=numpy_dtype(element_type_of(a)))
         for name, a in zip(input_names(function), function.body.block.args, strict=True)
     }
 

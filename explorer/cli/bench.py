@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.terminal import Progress, print_json, print_lines
+from explorer.cli.terminal import Progress, print_json, print_lines, print_note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +30,8 @@ SUMMARY = "measure the latency against another runtime"
 PEER = "onnxruntime"
 PER_ROUND = 5
 """Inferences of each side in one round."""
+PAUSE_SECONDS = 0.02
+"""Between turns: threads of either side spin for a while after their work is done."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
         compilation = explorer.compile(
             model, arguments.target, dimensions=dict(arguments.dim), progress=progress
         )
+    if compilation.device is not None:
+        print_note(f"threads are onnxruntime's; {compilation.device.name} takes what it has")
     inputs = compilation.example_inputs()
     with compilation.open(threads=arguments.threads) as executable, Progress("timing") as progress:
         timings = measure(executable, model, inputs, arguments.threads, arguments.repeats, progress)
@@ -141,7 +145,9 @@ def measure(
         if progress is not None:
             progress("round", number, len(rounds))
         ours += executable.time(inputs, count)
+        time.sleep(PAUSE_SECONDS)
         peer += time_peer(session, inputs, count)
+        time.sleep(PAUSE_SECONDS)
     return Timings(tuple(ours), tuple(peer))
 
 

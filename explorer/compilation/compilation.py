@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from explorer.accuracy.execution import execute_compiled
 from explorer.accuracy.oracle import random_inputs
@@ -32,13 +33,14 @@ from explorer.compilation.settings import (
     without_disabled,
 )
 from explorer.compilation.tracing import ladder, make_trace
-from explorer.errors import InputError
+from explorer.errors import InputError, UnsupportedError
 from explorer.importers import SourceModel, to_top
 from explorer.importers.model import bind_dimensions
 from explorer.ir.passes import Pass, PassResult, Working, run_pass, verify_after
 from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
+from explorer.ir.weights import Weights
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
@@ -79,13 +81,13 @@ def compile_model(
         budget_bytes,
         None if pipeline is None else tuple(pipeline),
     )
-    module, weights = to_top(model)
+    note, (module, weights) = _import(model, settings.dimensions)
     verify_after("import", module)
     names = Names.of(module)
     first = Snapshot(module, weights, "top", execute_compiled)
     imported = PassResult(
         "import",
-        f"The model as it is in its {model.format} file, in the operations of this compiler.",
+        f"The model as it is in its {model.format} file, in the operations of this compiler{note}.",
         first,
         first,
         (),
@@ -94,6 +96,23 @@ def compile_model(
         names,
     )
     return _continue(model, settings, [imported], progress)
+
+
+def _import(
+    model: SourceModel, dimensions: Mapping[str, int]
+) -> tuple[str, tuple[ModuleOp, Weights]]:
+    """The imported program, with symbolic dimensions where the importer can keep them.
+
+    Some models compute ranks and windows from their dimensions: those are imported at the sizes
+    that the compilation binds anyway, and the note says so.
+    """
+    try:
+        return "", to_top(model)
+    except UnsupportedError:
+        if not dimensions:
+            raise
+        sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
+        return f" (imported at {sizes})", to_top(model, dimensions)
 
 
 def _continue(

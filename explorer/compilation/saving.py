@@ -92,7 +92,8 @@ def save(compilation: Compilation, path: str | Path) -> Path:
         if keeps_weights:
             arrays = io.BytesIO()
             # Names in a model are not file names: arrays are numbered, weights.json names them.
-            np.savez(arrays, **{f"w{i}": a for i, a in enumerate(weights.values())})
+            named = {f"w{i}": a for i, a in enumerate(weights.values())}
+            np.savez(arrays, **named)  # pyright: ignore[reportArgumentType]
             file.writestr("weights.npz", arrays.getvalue())
             file.writestr("weights.json", json.dumps(list(weights)))
     partial = path.with_name(path.name + ".part")

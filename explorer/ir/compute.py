@@ -138,7 +138,7 @@ class Scalar:
         return self.constant(0) - self
 
     def compare(self, predicate: str, other: Scalar | float) -> Scalar:
-        """predicate: eq, ne, lt, le, gt, ge. Returns an i1 scalar; NaN compares false but for ne."""
+        """predicate: eq, ne, lt, le, gt, ge. An i1 scalar; NaN is only unequal."""
         right = self._coerce(other)
         if self._is_float():
             name = {"ne": "une"}.get(predicate, "o" + predicate)
@@ -301,7 +301,7 @@ class KernelBuilder:
     def argument(
         self, name: str, shape: Sequence[int], element_type: Attribute, role: str
     ) -> Buffer:
-        """A buffer argument, shape in elements. Rank 0 is passed as shape (1,) by callers' choice."""
+        """A buffer argument, shape in elements; a scalar has shape (1,)."""
         assert role in ROLES, role
         value = self._block.insert_arg(MemRefType(element_type, list(shape)), len(self._block.args))
         value.name_hint = name

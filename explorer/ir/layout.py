@@ -55,7 +55,7 @@ def pack_channels(haloed: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def unpack(physical: np.ndarray, shape: tuple[int, ...], layout: Layout) -> np.ndarray:
-    """The logical tensor of `shape` out of its physical array (or any array of as many elements)."""
+    """The logical tensor of `shape` out of its physical array, or any as long."""
     physical = physical.reshape(physical_shape(shape, layout))
     if layout.block:
         moved = np.moveaxis(physical, -1, 2)

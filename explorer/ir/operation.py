@@ -270,7 +270,7 @@ def to_attribute(value: PropertyValue | Attribute) -> Attribute:
 
 
 def from_attribute(attribute: Attribute):
-    """The Python value of a property; attributes of other kinds (types) are returned as they are."""
+    """The Python value of a property; other attributes (types) are returned as they are."""
     if isinstance(attribute, IntegerAttr):
         if attribute.type == IntegerType(1):
             return bool(attribute.value.data)
@@ -292,7 +292,7 @@ _HIDDEN = (IDENTITY, ORIGIN, "operandSegmentSizes")
 
 
 def print_operation(op: IRDLOperation, printer: Printer) -> None:
-    """`(operands) {properties} : types`; identity and origin only where they say more than names."""
+    """`(operands) {properties} : types`; identity and origin only in complete text."""
     definition = op.get_irdl_definition()
     printer.print_string("(")
     first = True

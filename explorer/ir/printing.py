@@ -10,7 +10,7 @@ from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, builtin, func, linalg, math, memref, scf, vector
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
@@ -38,8 +38,9 @@ class _LinePrinter(Printer):
     def print_op(self, op: Operation) -> None:
         begin = self._current_line
         super().print_op(op)
-        if not op.regions or self.tags_by_location:
-            self.spans.append((begin, self._current_line, self._tags(op)))
+        # Of an operation with regions only the first line is its own.
+        end = begin if op.regions and not self.tags_by_location else self._current_line
+        self.spans.append((begin, end, self._tags(op)))
 
     def _tags(self, op: Operation) -> tuple[str, ...]:
         if self.tags_by_location:
@@ -92,7 +93,29 @@ def parse(text: str, file: str = "<text>") -> ModuleOp:
             continue
         if op.results[0].name_hint:
             set_identity(op, op.results[0].name_hint)
+    _check_program(module, file)
     return module
+
+
+def _check_program(module: ModuleOp, file: str) -> None:
+    """What every later stage relies on: a function, and identities that are unique."""
+    if not any(isinstance(op, func.FuncOp) for op in module.ops):
+        raise ModelError(
+            "not a program: the text has no function", file=file, hint="begin with func.func @main"
+        )
+    seen: set[str] = set()
+    for op in module.walk():
+        identity = op.attributes.get(IDENTITY)
+        if not isinstance(identity, StringAttr):
+            continue
+        if identity.data in seen:
+            raise ModelError(
+                f"two operations are called {identity.data!r}",
+                file=file,
+                node=identity.data,
+                hint="names are unique in the whole text, not only in one function: rename one",
+            )
+        seen.add(identity.data)
 
 
 class _TextLexer(MLIRLexer):

@@ -24,7 +24,6 @@ from explorer.ir.structure import OperationRecord, index_operations, operations,
 from explorer.ir.weights import Weights
 from explorer.results import Graph, SourceText
 
-
 Executor = Callable[
     ["Snapshot", Mapping[str, np.ndarray], Mapping[str, np.ndarray]], dict[str, np.ndarray]
 ]

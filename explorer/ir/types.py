@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -143,7 +143,7 @@ class EncodingAttr(ParametrizedAttribute):
 
 
 @irdl_attr_definition
-class QuantizedType(ParametrizedAttribute):
+class QuantizedType(ParametrizedAttribute, TypeAttribute):
     """Element type of a quantized tensor: real = (stored - zero_point) * scale.
 
     storage: an integer type; scales and zero_points: one, or one per slice of `axis`

@@ -83,7 +83,7 @@ class CPrinter(KernelPrinter):
         marks = "" if self.uses_vectors else " VECTORIZE_LOOPS"
         self.line(0, f"static{marks} void {function}(")
         declared = [f"{self.pointer_type(p)}restrict {p.name}" for p in parameters]
-        self.lines.add_list(1, [*declared, "long lo", "long hi"], ending=")")
+        self.parameter_list(1, [*declared, "long lo", "long hi"])
         self.line(0, "{")
 
     def begin_tasks(self, depth: int) -> None:

@@ -65,7 +65,7 @@ class OpenCLPrinter(KernelPrinter):
         self.line(0, f"__kernel void {function}(")
         offsets = [f"const ulong offset{i}" for i in range(len(parameters))]
         spaces = ["__global char *arena", "__global const char *weights"]
-        self.lines.add_list(1, [*spaces, *offsets], ending=")")
+        self.parameter_list(1, [*spaces, *offsets])
         self.line(0, "{")
         for number, parameter in enumerate(parameters):
             if not self.is_used(parameter):

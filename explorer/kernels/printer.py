@@ -128,6 +128,9 @@ class KernelPrinter(ABC):
     def line(self, depth: int, text: str) -> None:
         self.lines.add(depth, text, self._phase_tags)
 
+    def parameter_list(self, depth: int, items: Sequence[str]) -> None:
+        self.lines.add_list(depth, items, ")", self._phase_tags)
+
     @property
     def uses_vectors(self) -> bool:
         """Whether the schedule made vectors in this phase."""

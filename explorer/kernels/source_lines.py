@@ -42,19 +42,21 @@ class SourceLines:
                 depth, is_continued = depth + 1, True
         self.add(depth, text, tags)
 
-    def add_list(self, depth: int, items: Sequence[str], ending: str) -> None:
+    def add_list(
+        self, depth: int, items: Sequence[str], ending: str, tags: Sequence[str] = ()
+    ) -> None:
         """Items separated by commas, as many on a line as fit, `ending` behind the last."""
         room = WIDTH - len(INDENT) * depth
         line = ""
         for number, item in enumerate(items):
             text = item + ("," if number + 1 < len(items) else ending)
             if line and len(line) + 1 + len(text) > room:
-                self.add(depth, line)
+                self.add(depth, line, tags)
                 line = text
             else:
                 line = f"{line} {text}" if line else text
         if line:
-            self.add(depth, line)
+            self.add(depth, line, tags)
 
 
 def tags_of(operation: Operation) -> tuple[str, ...]:

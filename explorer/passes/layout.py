@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects import func
 from xdsl.ir import OpResult, SSAValue
 
-from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.operation import TopOperation
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.passes import EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
@@ -37,7 +37,7 @@ NO_HALO: Halo = (0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class AssignLayouts(Pass):
-    """Convolutions and their neighbours get channels in blocks of one vector; padding becomes a halo.
+    """Channels are blocked by vectors around convolutions, and padding becomes a halo.
 
     block: channels per block (0 keeps everything plain but for halos).
     """
@@ -127,7 +127,7 @@ class _Assignment:
                 self.rewriter.set_operand(op, 0, self._convert(value, layout, op))
 
     def _convert(self, value: SSAValue, layout: Layout, user: TopOperation) -> SSAValue:
-        """The value in another layout: one copy per layout, made where the value is first needed."""
+        """The value in another layout: one copy per layout, made where it is first needed."""
         key = (value, layout)
         if key not in self.converted:
             copy = ConvertLayoutOp.make([value], [with_layout(value.type, layout)])

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
 from xdsl.ir import SSAValue
 
 from explorer.errors import UnsupportedError
-from explorer.ir.compute import Buffer, KernelBuilder
+from explorer.ir.compute import KernelBuilder
 from explorer.ir.kernel_dialect import LaunchOp
 from explorer.ir.layout import haloed_shape, rounded_channels
 from explorer.ir.operation import Access, TopOperation, identity_of, set_identity

@@ -13,7 +13,7 @@ import math
 import types
 import typing
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
@@ -52,7 +52,7 @@ def from_json(kind: type[Record], data: object, path: str = "") -> Record:
     return kind(**values)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(kind: type) -> tuple[dict[str, Any], frozenset[str]]:
     hints = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)

@@ -39,3 +39,8 @@ class KernelRecord:
     phases: tuple[PhaseRecord, ...]
     source: SourceText
     assembly: SourceText | None = None
+    """What the device's compiler makes of it; None until asked for, or where there is none."""
+    assembly_lines: tuple[tuple[int, ...], ...] = ()
+    """For every line of `assembly` the lines of `source`, from 0, that it comes from."""
+    assembly_note: str = ""
+    """Why there is no assembly, or no links between it and the source."""

@@ -1,4 +1,4 @@
-"""What a device runs: one translation unit, a table of launches, one arena, one block of weights."""
+"""What a device runs: source text, a table of launches, one arena, one block of weights."""
 
 from __future__ import annotations
 

@@ -68,7 +68,6 @@ def test_printing_and_parsing_statements_is_the_identity():
     assert dump(parse(text)) == text
 
 
-@pytest.mark.xfail(reason="the parser gives loads and stores of kernels an identity")
 def test_printing_and_parsing_a_nest_is_the_identity():
     text = dump(ModuleOp([running_sum()]))
     assert dump(parse(text)) == text

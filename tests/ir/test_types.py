@@ -124,7 +124,6 @@ def test_a_dimension_may_have_any_name(name):
     assert dump(parse(dump(module))) == dump(module)
 
 
-@pytest.mark.xfail(reason="QuantizedType is no TypeAttribute, so no parser reads it as a type")
 def test_a_quantized_type_is_printed_and_read_back():
     element = QuantizedType.get(i8, [0.5, 0.25], [0, 3], axis=1)
     kind = tensor_type(element, (1, 2, 4))

@@ -6,7 +6,6 @@ the processor and on an OpenCL device.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -15,7 +14,14 @@ import numpy as np
 import pytest
 
 from explorer.accuracy.execution import CompiledRunner
-from explorer.kernels.program import build_program, host_ports
+from explorer.errors import PassError, UnsupportedError
+from explorer.ir.evaluation import entry_function, entry_return
+from explorer.kernels.passes import LowerToLoops, ScheduleLoops
+from explorer.kernels.schedules import Machine
+from explorer.memory.planning import PlanMemory
+from explorer.passes.layout import AssignLayouts
+from explorer.passes.lower import LowerToKernels
+from explorer.passes.place import PlaceOnDevice
 from explorer.runtime.devices import DeviceRecord, list_devices
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
@@ -215,9 +221,7 @@ def pointwise() -> dict[str, str]:
         net = Net(x=(1, 3, 9, 9))
         a = net.unary(net.conv("x", channels), "sigmoid")
         texts[f"halo_behind_sigmoid{channels}"] = net.text(net.conv(a, channels))
-        net = Net(
-            x=(1, 3, 9, 9), z=(1, 1, 9, 9), r=(9,), t=(channels, 9, 9), u=(1, channels, 9, 9)
-        )
+        net = Net(x=(1, 3, 9, 9), z=(1, 1, 9, 9), r=(9,), t=(channels, 9, 9), u=(1, channels, 9, 9))
         a = net.conv("x", channels)
         for other in "zrtu":
             a = net.binary(other, a, "add")
@@ -262,12 +266,24 @@ def views_and_ports() -> dict[str, str]:
 
 def matrices() -> dict[str, str]:
     texts = {}
-    for m, k, n in ((1, 7, 10), (1, 64, 17), (5, 13, 33), (8, 64, 64), (1, 300, 3), (3, 1, 5)):
+    for m, k, n in ((1, 7, 10), (1, 64, 17), (5, 13, 33), (8, 64, 64), (1, 300, 3)):
         net = Net(x=(m, k), b=(2, m, k), r=(2, m, n))
         one = net.matmul("x", net.weight(k, n), f", bias = %{net.weight(n)}")
         two = net.matmul("b", net.weight(k, n), ", residual = %r")
         texts[f"m{m}k{k}n{n}"] = net.text(one, two)
     return texts
+
+
+def batched_matrices() -> str:
+    """Two activations: no long matrix can be made of the batch."""
+    net = Net(x=(2, 3, 5, 13), z=(2, 3, 13, 33))
+    return net.text(net.matmul("x", "z"))
+
+
+def outer_product() -> str:
+    """A sum of a single product."""
+    net = Net(x=(3, 1))
+    return net.text(net.matmul("x", net.weight(1, 5)))
 
 
 ZOO = {
@@ -280,62 +296,192 @@ ZOO = {
 }
 
 
-def assert_same(values, expected, level: str) -> None:
-    """Every value that both know is within the tolerance, and the outputs are among them."""
-    common = [name for name in expected if name in values]
+def computed_values(source) -> list[str]:
+    """Values that a kernel makes: all but weights and views."""
+    return [
+        identity
+        for identity, op in source.operations.items()
+        if op.name not in ("top.weight", "top.return") and not op.is_view
+    ]
+
+
+def output_names(source) -> list[str]:
+    return [programs.value_name(o) for o in entry_return(entry_function(source.module)).operands]
+
+
+def assert_same(values, expected, names, level: str) -> None:
     wrong = {
         name: error
-        for name in common
+        for name in names
         if not (error := programs.max_relative(values[name], expected[name])) <= TOLERANCE
     }
     assert not wrong, f"{level}: {wrong}"
-    assert len(common) > len(expected) // 2, f"{level}: only {common} were compared"
 
 
-def assert_same_outputs(values, working_outputs, level: str) -> None:
+def assert_same_outputs(values, expected, names, level: str) -> None:
     given = [array for name, array in values.items() if name.startswith("output:")]
-    assert len(given) == len(working_outputs)
-    for number, (actual, expected) in enumerate(zip(given, working_outputs, strict=True)):
-        error = programs.max_relative(actual, expected)
-        assert error <= TOLERANCE, f"{level}: output {number} is off by {error}"
-
-
-def outputs(snapshot, values) -> list[np.ndarray]:
-    last = snapshot.module.body.block.first_op.body.block.last_op
-    return [values[programs.value_name(o)] for o in last.operands]
+    for name, actual in zip(names, given, strict=True):
+        error = programs.max_relative(actual, expected[name])
+        assert error <= TOLERANCE, f"{level}: output {name} is off by {error}"
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_all_levels_and_the_binary_compute_what_numpy_does(name):
-    text = programs.side_by_side(ZOO[name]())
-    working = programs.program(text)
-    inputs = programs.random_inputs(working.snapshot)
+    working = programs.program(programs.side_by_side(ZOO[name]()))
     source = working.snapshot
-    expected = source.run(inputs)
+    inputs = programs.random_inputs(source)
+    expected, names = source.run(inputs), computed_values(source)
     results = programs.lower(working, lanes=16)
-    assert [r.after.level for r in results] == [
-        "top", "top", "kernels", "loops", "scheduled", "memory"
-    ]  # fmt: skip
+    levels = [r.after.level for r in results]
+    assert levels == ["top", "top", "kernels", "loops", "scheduled", "memory"]
     runner = CompiledRunner()
-    for result in results[:2]:
-        assert_same(result.after.run(inputs), expected, result.name)
-    for result in results[2:]:
-        assert_same(runner.run(result.after, inputs, {}), expected, result.name)
+    for result in results:
+        is_top = result.after.level == "top"
+        values = result.after.run(inputs) if is_top else runner.run(result.after, inputs, {})
+        assert_same(values, expected, names, result.name)
     runner.close()
     values = programs.run_binary(results, inputs, "c")
-    assert_same(values, expected, "binary")
-    assert_same_outputs(values, outputs(source, expected), "binary")
+    assert_same(values, expected, names, "binary")
+    assert_same_outputs(values, expected, output_names(source), "binary")
 
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("name", ZOO)
 def test_the_opencl_binary_computes_what_numpy_does(name, opencl_device):
-    text = programs.side_by_side(ZOO[name]())
-    working = programs.program(text)
+    working = programs.program(programs.side_by_side(ZOO[name]()))
     source = working.snapshot
     inputs = programs.random_inputs(source)
     expected = source.run(inputs)
     results = programs.lower(working, lanes=8, language="opencl")
     values = programs.run_binary(results, inputs, "opencl", opencl_device)
-    assert_same(values, expected, "opencl")
-    assert_same_outputs(values, outputs(source, expected), "opencl")
+    assert_same(values, expected, computed_values(source), "opencl")
+    assert_same_outputs(values, expected, output_names(source), "opencl")
+
+
+@pytest.mark.parametrize("lanes", [0, 4])
+def test_any_width_of_vectors_computes_the_same(lanes):
+    """Without blocks (0 lanes: everything plain but for halos) and with blocks of 4."""
+    working = programs.program(programs.side_by_side(joins_and_pools()))
+    source = working.snapshot
+    inputs = programs.random_inputs(source)
+    expected = source.run(inputs)
+    passes = [
+        PlaceOnDevice("cpu"),
+        AssignLayouts(lanes),
+        LowerToKernels(),
+        LowerToLoops(),
+        ScheduleLoops(Machine(lanes or 4, "c")),
+        PlanMemory(),
+    ]
+    results = programs.run_passes(working, passes)
+    values = programs.run_binary(results, inputs, "c")
+    assert_same(values, expected, computed_values(source), f"{lanes} lanes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            batched_matrices(),
+            marks=pytest.mark.xfail(
+                reason="the schedule of matmul cuts the rows, then b0_edge1 leads no loop nest",
+                raises=PassError,
+            ),
+        ),
+        pytest.param(
+            outer_product(),
+            marks=pytest.mark.xfail(
+                reason="register array acc is used by several phases", raises=UnsupportedError
+            ),
+        ),
+    ],
+    ids=["batched", "outer product"],
+)
+def test_unusual_matrices_compute_what_numpy_does(text):
+    working = programs.program(text)
+    source = working.snapshot
+    inputs = programs.random_inputs(source)
+    expected = source.run(inputs)
+    values = programs.run_binary(programs.lower(working, lanes=16), inputs, "c")
+    assert_same(values, expected, computed_values(source), "binary")
+
+
+def random_net(random: np.random.Generator) -> str:
+    """Eight operations, each of any value so far: convolutions, pools, sums, activations."""
+    net = Net(x=(1, 3, 8, 8))
+    known = [net.conv("x", int(random.choice([5, 16, 20])))]
+    for _ in range(8):
+        value = known[random.integers(len(known))]
+        _, channels, rows, columns = net.shapes[value]
+        same = [k for k in known if net.shapes[k] == net.shapes[value]]
+        kind = random.choice(["conv", "depthwise", "pool", "add", "residual", "unary", "gate"])
+        if kind == "conv":
+            pads = [int(p) for p in random.integers(0, 3, 4)]
+            if min(rows + pads[0] + pads[2], columns + pads[1] + pads[3]) < 3:
+                pads = [1, 1, 1, 1]
+            outputs = int(random.choice([1, 8, 17, 24]))
+            result = net.conv(value, outputs, 3, int(random.integers(1, 3)), pads)
+        elif kind == "depthwise" and channels > 1:
+            result = net.conv(value, channels, 3, group=channels, activation="relu")
+        elif kind == "pool":
+            which = str(random.choice(["max", "average"]))
+            result = net.pool(value, which, 3, int(random.integers(1, 3)), (1, 1, 1, 1))
+        elif kind == "add":
+            result = net.binary(value, same[random.integers(len(same))], "add")
+        elif kind == "residual":
+            result = net.conv(value, channels, 3, residual=same[random.integers(len(same))])
+        elif kind == "gate":
+            result = net.binary(value, net.reduce(value, (2, 3)), "mul")
+        else:
+            result = net.unary(value, str(random.choice(["tanh", "sigmoid", "abs", "relu"])))
+        known.append(result)
+    outputs = dict.fromkeys([known[-1], known[random.integers(len(known))]])
+    return net.text(*outputs)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_programs_compute_what_numpy_does(seed):
+    random = np.random.default_rng(seed)
+    texts = {f"random{i}": random_net(random) for i in range(10)}
+    working = programs.program(programs.side_by_side(texts))
+    source = working.snapshot
+    inputs = programs.random_inputs(source)
+    expected = source.run(inputs)
+    results = programs.lower(working, lanes=16)
+    values = programs.run_binary(results, inputs, "c")
+    # Up to nine layers one behind the other add their rounding.
+    wrong = {
+        name: error
+        for name in computed_values(source)
+        if not (error := programs.max_relative(values[name], expected[name])) <= 5 * TOLERANCE
+    }
+    assert not wrong
+
+
+# -- what stands in the program --------------------------------------------------------------------
+
+TWO_LAYERS = """
+func.func @main(%x : tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
+  %w1 = top.weight() {weight = "w1"} : tensor<2x3x1x1xf32>
+  %a = top.conv(%x, %w1) {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], group = 1}
+    : tensor<1x2x4x4xf32>
+  %y = top.unary(%a) {kind = "tanh"} : tensor<1x2x4x4xf32>
+  top.return(%y)
+}
+"""
+
+
+def test_launches_say_what_they_read_and_where_it_comes_from():
+    results = programs.lower(programs.program(TWO_LAYERS), lanes=4)
+    built = programs.build(results)
+    program = built.program
+    assert [launch.operation for launch in program.launches] == ["a", "y", "layout1"]
+    conv = next(launch for launch in program.launches if launch.operation == "a")
+    assert conv.sources == ("node_a",)
+    roles = {a.name: (a.space, a.role) for a in conv.arguments}
+    assert roles["x"] == ("arena", "input")
+    assert roles["w"] == ("weights", "weight")
+    assert roles["y"] == ("arena", "output")
+    offsets = results[-1].artifacts["memory"].offsets
+    written = next(a.offset_bytes for a in conv.arguments if a.role == "output")
+    assert written == offsets["a"]

@@ -160,7 +160,7 @@ def _consumers(
     loads = [a for a in touching if isinstance(a, affine.LoadOp)]
     if not overwriting:
         return loads, []
-    order = nest.statements()
+    order = list(nest.function.body.block.ops)
     first = min((nest.top_of(a) for a in overwriting), key=lambda top: _place(order, top))
     stage = stage_of(first)
     here = [a for a in overwriting if stage_of(nest.top_of(a)) == stage]

@@ -1,0 +1,98 @@
+"""A shared library as text, by `objdump` of binutils, with lines and the calls around them.
+
+    f():                                       f:
+    /tmp/program.cl:9                              mov  (%rdi),%eax    <- source line 8
+        1100:  mov (%rdi),%eax           ->    .L1110:
+    twice():                                       add  %eax,%eax      <- source lines 0, 4
+    /tmp/program.cl:1
+    inlined by /tmp/program.cl:5 (f)
+        1110:  add %eax,%eax
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from explorer.runtime.assembly.functions import AssemblyFunction, AssemblyLine, with_used_labels
+from explorer.runtime.processes import run_command
+
+SYMBOL = re.compile(r"([0-9a-f]+) <([^>]+)>:")
+PLACE = re.compile(r"(inlined by )?\S.*?:(\d+|\?)( \(discriminator \d+\))?( \(.*\))?$")
+INSTRUCTION = re.compile(r"\s+([0-9a-f]+):\s+(\S.*)")
+TARGET = re.compile(r"\b[0-9a-f]+ <([^>+]+)(?:\+0x([0-9a-f]+))?>")
+TIME_LIMIT_SECONDS = 60.0
+
+
+def find_disassembler() -> str | None:
+    """The path of `objdump`; None where binutils are not installed."""
+    return shutil.which("objdump")
+
+
+def disassemble(library: bytes, objdump: str) -> tuple[AssemblyFunction, ...]:
+    """All functions of an ELF shared library; without a line table no line has a source."""
+    with tempfile.TemporaryDirectory(prefix="explorer-disassembly-") as folder:
+        file = Path(folder, "kernel.so")
+        file.write_bytes(library)
+        options = ("--disassemble", "--line-numbers", "--inlines", "--no-show-raw-insn")
+        finished = run_command(
+            (objdump, *options, "--section=.text", str(file)), seconds=TIME_LIMIT_SECONDS
+        )
+    return parse_disassembly(finished.output) if finished.status == 0 else ()
+
+
+def parse_disassembly(text: str) -> tuple[AssemblyFunction, ...]:
+    """The functions of objdump's output; jumps name labels in place of addresses."""
+    functions: list[AssemblyFunction] = []
+    symbol, begin, used = "", 0, set[str]()
+    lines: list[AssemblyLine] = []
+    innermost: tuple[int, ...] = ()
+    around: list[int] = []
+
+    def end_function() -> None:
+        if symbol:
+            functions.append(AssemblyFunction(symbol, with_used_labels(lines, used)))
+
+    for line in text.splitlines():
+        if found := SYMBOL.match(line):
+            end_function()
+            symbol, begin, innermost = found[2], int(found[1], 16), ()
+            lines, used = [AssemblyLine(f"{symbol}:")], {symbol}
+        elif found := INSTRUCTION.match(line):
+            code, names = _with_labels(found[2], symbol)
+            used |= names
+            lines.append(AssemblyLine(f"{_label(int(found[1], 16) - begin)}:"))
+            lines.append(AssemblyLine(f"\t{code}", tuple(dict.fromkeys((*innermost, *around)))))
+            around = []
+        elif found := PLACE.match(line):
+            # The place itself is left out where it is that of the instruction before; the calls
+            # around it are written every time.
+            number = [int(found[2]) - 1] if found[2].isdigit() and int(found[2]) else []
+            if found[1]:
+                around += number
+            else:
+                innermost = tuple(number)
+    end_function()
+    return tuple(functions)
+
+
+def _with_labels(code: str, symbol: str) -> tuple[str, set[str]]:
+    """An instruction whose jumps name labels, and these names."""
+    code = code.partition("#")[0].rstrip()
+    names: set[str] = set()
+
+    def name(target: re.Match[str]) -> str:
+        is_own = target[1] == symbol and target[2] is not None
+        label = _label(int(target[2], 16)) if is_own else target[1]
+        names.add(label)
+        return label
+
+    code = TARGET.sub(name, code)
+    mnemonic, _, operands = code.partition(" ")
+    return f"{mnemonic}\t{operands.strip()}".rstrip(), names
+
+
+def _label(offset: int) -> str:
+    return f".L{offset:x}"

@@ -45,7 +45,8 @@ class Suspect:
     """A rewrite that a pass did."""
 
     rule: str
-    operation: str
+    operations: tuple[str, ...]
+    """What it made or changed, the first of them foremost; at least one."""
     address: str
 
 
@@ -84,7 +85,7 @@ def bisect(
     assert tensor is not None
     name = report.passes[index].name
     if is_right_with is None or not suspects or is_right_with(len(suspects)):
-        rule = next((s for s in suspects if s.operation == tensor.operation), None)
+        rule = next((s for s in suspects if tensor.operation in s.operations), None)
         return Fault(
             name,
             rule.rule if rule else "",
@@ -101,6 +102,6 @@ def bisect(
         else:
             wrong = middle
     guilty = suspects[wrong - 1]
-    return Fault(
-        name, guilty.rule, guilty.operation, tensor.tensor, tensor.max_relative, guilty.address
-    )
+    is_named = tensor.operation in guilty.operations
+    operation = tensor.operation if is_named else guilty.operations[0]
+    return Fault(name, guilty.rule, operation, tensor.tensor, tensor.max_relative, guilty.address)

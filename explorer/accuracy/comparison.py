@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.accuracy.metrics import tensor_error
+from explorer.ir.operation import TopOperation
 from explorer.ir.origins import Origin
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import value_name
@@ -61,6 +62,7 @@ def compare(
     accumulated: list[PassAccuracy] = []
     isolated: list[PassAccuracy] = []
     final: Values = {}
+    searches: dict[str, TopOperation] = {}
     for number, subject in enumerate(subjects):
         if progress is not None:
             progress(subject.name, number, len(subjects))
@@ -69,24 +71,22 @@ def compare(
             if with_isolated:
                 isolated.append(_renamed(isolated[-1], subject.name))
             continue
-        expected = expected_values(subject.snapshot, reference)
+        snapshot = subject.snapshot
+        searches.update({k: op for k, op in snapshot.operations.items() if op.name == "top.arg"})
+        expected = expected_values(snapshot, reference)
         values = subject.run(inputs, {})
-        final = values
+        ties = near_ties(snapshot, values, expected, searches)
         apart: Values = {}
-        ties: tuple[str, ...] = ()
         if with_isolated:
             apart = subject.run(inputs, expected)
-            ties = near_ties(subject.snapshot, apart, expected)
+            tied = near_ties(snapshot, apart, expected, searches)
+            untied = {name: array for name, array in apart.items() if name not in tied}
             isolated.append(
-                PassAccuracy(subject.name, "isolated", _errors(apart, expected, subject))
+                PassAccuracy(subject.name, "isolated", _errors(untied, expected, subject), tied)
             )
+        final = _after_ties(snapshot, values, apart, ties)
         accumulated.append(
-            PassAccuracy(
-                subject.name,
-                "accumulated",
-                _errors(_after_ties(subject.snapshot, values, apart, ties), expected, subject),
-                ties,
-            )
+            PassAccuracy(subject.name, "accumulated", _errors(final, expected, subject), ties)
         )
     compared_outputs = tuple(
         _output_error(name, value, final, reference) for name, value in outputs
@@ -149,41 +149,67 @@ def _renamed(accuracy: PassAccuracy, name: str) -> PassAccuracy:
 # -- ties of indices -------------------------------------------------------------------------------
 
 
-def near_ties(snapshot: Snapshot, values: Values, expected: Values) -> tuple[str, ...]:
-    """Operations whose index (argmax, argmin) differs where the candidates are equally good."""
+def near_ties(
+    snapshot: Snapshot,
+    values: Values,
+    expected: Values,
+    searches: Mapping[str, TopOperation] | None = None,
+) -> tuple[str, ...]:
+    """Operations whose index (argmax, argmin) differs where the candidates are equally good.
+
+    `searches`: the `top.arg` operations of earlier snapshots by identity, for launches that were
+    made of them; by default the snapshot's own.
+    """
+    known = snapshot.operations if searches is None else searches
     ties = []
     for identity, op in snapshot.operations.items():
-        if op.name != "top.arg" or identity not in values or identity not in expected:
+        search = known.get(identity)
+        if search is None or search.name != "top.arg":
             continue
-        found, wanted = values[identity], expected[identity]
-        source = expected.get(value_name(op.operands[0]))
-        if source is None or np.array_equal(found, wanted):
+        found, wanted = values.get(identity), expected.get(identity)
+        scores = expected.get(value_name(op.operands[0]))
+        if found is None or wanted is None or scores is None or np.array_equal(found, wanted):
             continue
-        axis, keepdims = op.get("axis"), op.get("keepdims")
-        picked = [
-            np.take_along_axis(source, i if keepdims else np.expand_dims(i, axis), axis)
-            for i in (found, wanted)
-        ]
-        scale = max(float(np.max(np.abs(source))), 1e-6)
-        if float(np.max(np.abs(picked[0] - picked[1]))) / scale <= TIE:
+        if _are_equally_good(found, wanted, scores, search.get("axis"), search.get("keepdims")):
             ties.append(identity)
     return tuple(ties)
+
+
+def _are_equally_good(
+    found: np.ndarray, wanted: np.ndarray, scores: np.ndarray, axis: int, keepdims: bool
+) -> bool:
+    """Do both indices pick scores that are the same up to rounding? No, if one picks nothing."""
+    if found.shape != wanted.shape or not np.all((found >= 0) & (found < scores.shape[axis])):
+        return False
+    picked = [
+        np.take_along_axis(scores, i if keepdims else np.expand_dims(i, axis), axis)
+        for i in (found, wanted)
+    ]
+    scale = max(float(np.max(np.abs(scores))), 1e-6)
+    return float(np.max(np.abs(picked[0] - picked[1]))) / scale <= TIE
 
 
 def _after_ties(
     snapshot: Snapshot, values: Values, isolated: Values, ties: Sequence[str]
 ) -> Values:
-    """Values that depend on a tied index are taken from the isolated run; the index itself too."""
+    """Values (and outputs) that depend on a tied index are taken from the isolated run, or left
+    out where there was none; the index itself is left out.
+    """
     if not ties:
         return values
     tainted = set(ties)
     for identity, op in snapshot.operations.items():
         if any(value_name(o).split(".")[0] in tainted for o in op.operands):
             tainted.add(identity)
-    chosen = dict(values)
-    for name in values:
-        if name.split(".")[0] in tainted and name in isolated:
+    origins = snapshot.origins
+    tensors = {origins[name].tensor for name in origins if name.split(".")[0] in tainted}
+    chosen: dict[str, np.ndarray] = {}
+    for name, array in values.items():
+        is_output = name.startswith("output:") and name.removeprefix("output:") in tensors
+        if name in ties:
+            continue
+        if not is_output and name.split(".")[0] not in tainted:
+            chosen[name] = array
+        elif name in isolated:
             chosen[name] = isolated[name]
-    for identity in ties:
-        chosen.pop(identity, None)
     return chosen

@@ -75,7 +75,7 @@ class CompiledRunner:
         return values
 
     def _open(self, built: BuiltProgram) -> TappedProgram:
-        key = (built.program.source.lines, hashlib.sha256(built.weights).digest())
+        key = (built.program.source.lines, hashlib.sha256(built.weights.data).digest())
         if self._tapped is None or key != self._key:
             self.close()
             self._tapped = TappedProgram(NativeProgram(built.program, built.weights))

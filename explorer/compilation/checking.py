@@ -17,7 +17,8 @@ from explorer.compilation.settings import Progress
 from explorer.ir.evaluation import EvaluationCache
 from explorer.ir.passes import RulePass, Working, run_pass
 from explorer.ir.program import Snapshot
-from explorer.ir.rewriting import Fuel, RewriteOptions
+from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
+from explorer.ir.top.data import WeightOp
 from explorer.results import AccuracyReport
 
 if TYPE_CHECKING:
@@ -47,12 +48,7 @@ class Accuracy:
         if index >= len(self.compilation.passes):
             return bisect(self.report, (), None)
         result = self.compilation.passes[index]
-        suspects = [
-            Suspect(r.rule, operation, r.address)
-            for r in result.rewrites
-            if r.applied
-            for operation in (r.produced[:1] or (r.site,))
-        ]
+        suspects = [suspect(r) for r in result.rewrites if r.applied]
         pass_ = self.compilation.pipeline[index - 1] if index else None
         if not isinstance(pass_, RulePass):
             return bisect(self.report, suspects, None)
@@ -90,6 +86,14 @@ class Accuracy:
             text = f"{worst.max_relative:.1e}  {worst.tensor}" if worst else "nothing compared"
             lines.append(f"  {accuracy.name:36} {len(accuracy.tensors):5} tensors   {text}")
         return "\n".join(lines)
+
+
+def suspect(rewrite: Rewrite) -> Suspect:
+    """What a rewrite made or changed, without weights: these are compared with nothing."""
+    added = [r.identity for r in rewrite.added if r.name != WeightOp.name]
+    changed = [after.identity for _, after in rewrite.changed]
+    operations = tuple(dict.fromkeys([*added, *changed])) or (rewrite.site,)
+    return Suspect(rewrite.rule, operations, rewrite.address)
 
 
 def check(

@@ -32,7 +32,7 @@ from explorer.compilation.settings import (
     near_name,
     without_disabled,
 )
-from explorer.compilation.tracing import ladder, make_trace
+from explorer.compilation.tracing import ladder, make_trace, with_assembly
 from explorer.errors import InputError, UnsupportedError
 from explorer.importers import SourceModel, to_top
 from explorer.importers.model import bind_dimensions
@@ -158,6 +158,7 @@ class Compilation:
         self._executable: Executable | None = None
         self._accuracy: Accuracy | None = None
         self._profile: ProfileRecord | None = None
+        self._assembled: dict[str, KernelRecord] | None = None
 
     # -- looking -----------------------------------------------------------------------------
     @property
@@ -197,9 +198,26 @@ class Compilation:
         """What was decided for every kernel: tile sizes and the like. Each is a decision."""
         return {name: dict(kernel.choices) for name, kernel in self._scheduled.items()}
 
-    @cached_property
+    @property
     def kernels(self) -> dict[str, KernelRecord]:
-        """Kernel records by name: the schedule's ladder, source with line map, phases."""
+        """Kernel records by name: the schedule's ladder, source with line map, phases.
+
+        Their assembly is there once `assembly()` was called.
+        """
+        return self._printed if self._assembled is None else self._assembled
+
+    def assembly(self) -> dict[str, KernelRecord]:
+        """The kernels with what the device's compiler makes of them, line by line.
+
+        Takes two compilations of the program. Where there is no assembly to be had, a record's
+        `assembly_note` says why.
+        """
+        if self._assembled is None:
+            self._assembled = with_assembly(self._printed, self.program, self.device)
+        return self._assembled
+
+    @cached_property
+    def _printed(self) -> dict[str, KernelRecord]:
         return {
             k.name: replace(k, steps=ladder(self._scheduled[k.name])) for k in self.program.kernels
         }
@@ -372,11 +390,14 @@ class Compilation:
         return made
 
     # -- keeping -----------------------------------------------------------------------------
-    def trace(self, with_code: bool = True) -> Trace:
+    def trace(self, with_code: bool = True, with_assembly: bool = False) -> Trace:
         """Everything that is known, as plain data; what was not measured is None.
 
-        Without code, kernels and program are left out: enough for tables, and quick.
+        Without code, kernels and program are left out: enough for tables, and quick. With
+        assembly, that is made first if it wasn't yet.
         """
+        if with_assembly:
+            self.assembly()
         report = self._accuracy.report if self._accuracy else None
         return make_trace(self, report, self._profile, with_code)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.importers import SourceValue
@@ -12,12 +14,16 @@ from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
+    KernelRecord,
     ModelRecord,
     ProfileRecord,
+    Program,
     ScheduleStep,
     Trace,
 )
 from explorer.results.trace import Snapshot as SnapshotRecord
+from explorer.runtime.assembly import assemble
+from explorer.runtime.devices import DeviceRecord
 
 if TYPE_CHECKING:
     from explorer.compilation.compilation import Compilation
@@ -90,3 +96,19 @@ def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
         )
         for step in kernel.steps
     )
+
+
+def with_assembly(
+    kernels: Mapping[str, KernelRecord], program: Program, device: DeviceRecord | None
+) -> dict[str, KernelRecord]:
+    """The records with their assembly, its links to the source, or why there is none."""
+    found = assemble(program, device)
+    return {
+        name: replace(
+            kernel,
+            assembly=found[name].text,
+            assembly_lines=found[name].source_lines,
+            assembly_note=found[name].note,
+        )
+        for name, kernel in kernels.items()
+    }

@@ -5,19 +5,21 @@
     func.func @conv_1(%x: memref<1x3x10x10xf32>, ...) { linalg.generic ... }
 
 The kernel is the operation's compute definition on its operands' buffers: channels rounded up to
-whole blocks, halos included. Operations whose definitions are equal share one kernel. A result
-with a halo gets statements that fill it.
+whole blocks, halos included. Operations whose definitions are equal share one kernel: a definition
+depends on the operation's properties and types only, so that most duplicates are found before it
+is made, and the others (views of other shapes) by comparing definitions. A result with a halo gets
+statements that fill it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.compute import KernelBuilder
@@ -26,9 +28,8 @@ from explorer.ir.layout import haloed_shape, rounded_channels
 from explorer.ir.operation import Access, TopOperation, identity_of, set_identity
 from explorer.ir.origins import sources_of
 from explorer.ir.passes import EventLog, Pass
-from explorer.ir.printing import show
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
-from explorer.ir.structure import device_of, functions
+from explorer.ir.structure import device_of, functions, walk_blocks
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.types import element_type_of, layout_of, static_shape
@@ -71,37 +72,46 @@ def _stays(op: TopOperation) -> bool:
 class _Lowering:
     rewriter: RecordedRewriter
     events: EventLog
-    kernels: dict[str, func.FuncOp] = field(default_factory=dict)
-    """Kernels by the text of their body: equal definitions share one."""
+    known: dict[Hashable, str] = field(default_factory=dict)
+    """Names of kernels by what their definitions were made from."""
+    kernels: dict[Hashable, func.FuncOp] = field(default_factory=dict)
+    """Kernels by their definition: equal ones share one."""
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def lower(self, op: TopOperation) -> None:
         try:
-            kernel = define_kernel(op)
+            kernel = self._kernel(op)
         except NotImplementedError as error:
             self.problems.append(f"{identity_of(op)} (from {', '.join(sources_of(op))}): {error}")
             return
-        # Logically equal copies may go between different layouts: the scheduler will pack them.
-        layouts = [str(layout_of(v)) for v in (*op.operands, op.results[0])]
-        key = "\n".join([*layouts, *show(kernel).lines])
-        if key not in self.kernels:
-            kernel.sym_name = StringAttr(self._name(kernel, op))
-            _tag_statements(kernel)
-            self.kernels[key] = kernel
-        shared = self.kernels[key].sym_name.data
         launch = LaunchOp.make(
             [self._operands(op)],
             [op.results[0].type],
-            kernel=shared,
+            kernel=kernel,
             operation=op.name,
             title=op.label(),
             group=op.graph_family(),
             work=op.macs(),
         )
         set_identity(launch, identity_of(op))
-        with self.events.rewrite("lower", op, f"runs kernel {shared}"):
+        with self.events.rewrite("lower", op, f"runs kernel {kernel}"):
             self.rewriter.replace(op, launch)
+
+    def _kernel(self, op: TopOperation) -> str:
+        """Name of the operation's kernel, which is made where no earlier one will do."""
+        made_from = _made_from(op)
+        if made_from not in self.known:
+            kernel = define_kernel(op)
+            # Logically equal copies may go between different layouts: the scheduler packs them.
+            layouts = tuple(layout_of(v) for v in (*op.operands, op.results[0]))
+            key = (layouts, _definition(kernel))
+            if key not in self.kernels:
+                kernel.sym_name = StringAttr(self._name(kernel, op))
+                _tag_statements(kernel)
+                self.kernels[key] = kernel
+            self.known[made_from] = self.kernels[key].sym_name.data
+        return self.known[made_from]
 
     def _name(self, kernel: func.FuncOp, op: TopOperation) -> str:
         stem = "".join(c if c.isalnum() else "_" for c in op.label().split(" + ")[0])
@@ -125,6 +135,40 @@ class _Lowering:
                 operand = self.rewriter.add_weight(op, name, np.pad(array, widths), like=owner)
             operands.append(operand)
         return operands
+
+
+def _made_from(op: TopOperation) -> Hashable:
+    """All that a compute definition depends on, but for the operation itself."""
+    return (
+        op.name,
+        frozenset(op.properties.items()),
+        tuple((o.type, isinstance(o.owner, WeightOp)) for o in op.operands),
+        tuple(r.type for r in op.results),
+    )
+
+
+def _definition(kernel: func.FuncOp) -> Hashable:
+    """What a kernel computes, without its name: equal for equal definitions only."""
+    numbers: dict[SSAValue | Block, int] = {}
+    structure: list[Hashable] = [kernel.function_type, frozenset(kernel.attributes.items())]
+    for argument in kernel.body.block.args:
+        numbers[argument] = len(numbers)
+    for op in walk_blocks(kernel.body.block):
+        assert op.parent is not None
+        inner = [region.block for region in op.regions]
+        for value in (*inner, *(a for block in inner for a in block.args), *op.results):
+            numbers[value] = len(numbers)
+        structure.append(
+            (
+                op.name,
+                numbers.get(op.parent),
+                frozenset(op.properties.items()),
+                frozenset(op.attributes.items()),
+                tuple(numbers[o] for o in op.operands),
+                tuple(r.type for r in op.results),
+            )
+        )
+    return tuple(structure)
 
 
 def define_kernel(op: TopOperation) -> func.FuncOp:

@@ -43,4 +43,4 @@ class KernelRecord:
     assembly_lines: tuple[tuple[int, ...], ...] = ()
     """For every line of `assembly` the lines of `source`, from 0, that it comes from."""
     assembly_note: str = ""
-    """Why there is no assembly, or no links between it and the source."""
+    """Why there is no assembly, or what to know about it."""

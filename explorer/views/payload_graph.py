@@ -7,21 +7,25 @@ after pass 2   conv_1{relu: yes}         ->              2 conv_1{relu: yes}
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.results import Graph, GraphDiff, GraphNode
-from explorer.views.layout import NODE_HEIGHT, NODE_WIDTH, layout_union
+from explorer.views.blocks import PORT_IN, PORT_OUT
+from explorer.views.layout import NODE_HEIGHT, NODE_WIDTH, Layout, Size, layout_union
 from explorer.views.payload_text import Json
 
 PAGE_NODES = 1000
 """Node records in one message: about 200 bytes each."""
+PORT_SIZE: Size = (8.0, 4.0)
 
 
 @dataclass
 class NodeTable:
     """Collects graphs; equal nodes share one record, equal names of source nodes one entry."""
 
+    block_of: Mapping[str, int]
+    """The block in which an operation stands."""
     records: list[Json] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     _record_of: dict[GraphNode, int] = field(default_factory=dict)
@@ -73,6 +77,7 @@ class NodeTable:
                     node.device,
                     [list(pair) for pair in node.attributes],
                     node.scope,
+                    self.block_of[node.id],
                 ]
             )
         return self._record_of[node]
@@ -90,7 +95,16 @@ def diff_payload(diff: GraphDiff) -> Json:
 
 def layout_payload(graphs: Sequence[Graph]) -> Json:
     """Centres of all nodes of all snapshots, and the ways of their edges, in CSS pixels."""
-    layout = layout_union(graphs)
+    return drawing(layout_union(graphs))
+
+
+def block_payload(levels: Sequence[Mapping[int, Graph]], block: int) -> Json:
+    """The drawing of one block in all snapshots; `levels` holds the blocks of each snapshot."""
+    graphs = [level[block] for level in levels if block in level]
+    return drawing(layout_union(graphs, {PORT_IN: PORT_SIZE, PORT_OUT: PORT_SIZE}))
+
+
+def drawing(layout: Layout) -> Json:
     place = {node: index for index, node in enumerate(layout.positions)}
     return {
         "ids": list(layout.positions),

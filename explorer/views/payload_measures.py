@@ -7,7 +7,7 @@ one. What JSON cannot say is a string: "NaN", "Infinity", "-Infinity".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from explorer.results import (
@@ -22,6 +22,11 @@ from explorer.views.payload_text import Json, LineTable
 
 TENSORS_PER_PAGE = 50
 """Tensors whose errors over all passes travel in one message."""
+METRICS: dict[str, Callable[[TensorError], float]] = {
+    "sqnr": lambda error: error.sqnr_db,
+    "cosine": lambda error: 1 - error.cosine,
+}
+"""What a heat map may show besides the relative error; the cosine as its distance from 1."""
 
 
 def number(value: float) -> float | str:
@@ -94,6 +99,7 @@ def kernel_payload(kernel: KernelRecord) -> Json:
         "steps": steps,
         "source": source,
         "assembly": assembly,
+        "assemblyNote": getattr(kernel, "assembly_note", ""),
         "page": table.page(0),
     }
 
@@ -129,7 +135,44 @@ class AccuracyTables:
             "accumulated": self._rows(self.report.passes),
             "isolated": self._rows(self.report.isolated),
             "outputs": [_error_row(error) for error in self.report.outputs],
+            "fault": self.first_fault(),
         }
+
+    def metric(self, name: str) -> Json:
+        """Per mode the values of another metric, in the rows and columns of the heat map."""
+        of = METRICS[name]
+        return {
+            "accumulated": [self._values(p, of) for p in self.report.passes],
+            "isolated": [self._values(p, of) for p in self.report.isolated],
+        }
+
+    def first_fault(self) -> Json | None:
+        """The first pass after which a tensor is out of tolerance, and the first such tensor.
+
+        The isolated comparison blames the guilty tensor, so that it is asked first.
+        """
+        isolated = self.report.isolated or self.report.passes
+        for row, (together, apart) in enumerate(zip(self.report.passes, isolated, strict=True)):
+            wrong = next(
+                (
+                    (mode, error)
+                    for mode, accuracy in (("isolated", apart), ("accumulated", together))
+                    for error in accuracy.tensors
+                    if not error.max_relative <= self.report.tolerance
+                ),
+                None,
+            )
+            if wrong is not None:
+                mode, error = wrong
+                return {
+                    "pass": self.places(self.report.passes)[row],
+                    "name": together.name,
+                    "mode": mode,
+                    "tensor": error.tensor,
+                    "operation": error.operation,
+                    "relative": number(error.max_relative),
+                }
+        return None
 
     def page(self, index: int) -> Json:
         """Details of some tensors: tensor -> mode -> rows with the pass's index first."""
@@ -174,14 +217,20 @@ class AccuracyTables:
         return list(makers.values())
 
     def _rows(self, measured: Sequence[PassAccuracy]) -> Json:
-        column = {name: index for index, name in enumerate(self.tensors)}
-        rows = []
-        for place, accuracy in zip(self.places(measured), measured, strict=True):
-            values: list[float | str | None] = [None] * len(self.tensors)
-            for error in accuracy.tensors:
-                values[column[error.tensor]] = rounded(error.max_relative)
-            rows.append({"pass": place, "values": values, "ties": list(accuracy.ties)})
-        return rows
+        return [
+            {
+                "pass": place,
+                "name": accuracy.name,
+                "values": self._values(accuracy, lambda error: error.max_relative),
+                "ties": list(accuracy.ties),
+            }
+            for place, accuracy in zip(self.places(measured), measured, strict=True)
+        ]
+
+    def _values(self, accuracy: PassAccuracy, of: Callable[[TensorError], float]) -> Json:
+        """A row of the heat map: null where the tensor is not there any more."""
+        by_tensor = {error.tensor: rounded(of(error)) for error in accuracy.tensors}
+        return [by_tensor.get(name) for name in self.tensors]
 
 
 def worst_of(errors: Sequence[TensorError]) -> TensorError | None:

@@ -183,7 +183,9 @@ def _line(node: GraphNode, inputs: tuple[str, ...]) -> str:
 
 
 def _text(nodes: list[Node]) -> SourceText:
-    return SourceText("mlir", tuple(_line(n, i) for n, i in nodes), tuple((n.id,) for n, _ in nodes))
+    return SourceText(
+        "mlir", tuple(_line(n, i) for n, i in nodes), tuple((n.id,) for n, _ in nodes)
+    )
 
 
 def _diff(before: list[Node], after: list[Node]) -> GraphDiff:

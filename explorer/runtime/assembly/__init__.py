@@ -1,12 +1,12 @@
 """What the device's compiler makes of every kernel, linked to the kernel's source.
 
-    assemble(program, device)["conv_1"]
-    -> KernelAssembly(text=SourceText("assembly", lines, owners), source_lines=((), (60,), ...))
+assemble(program, device)["conv_1"]
+-> KernelAssembly(text=SourceText("assembly", lines, owners), source_lines=((), (60,), ...))
 
-    functions.py     the form that all of the following give
-    native.py        C: the compiler's own listing (listing.py) with inlined calls (inlining.py)
-    opencl.py        OpenCL: PTX (ptx.py), or PoCL's machine code (disassembler.py)
-    attribution.py   functions to kernels, lines of the program to lines of the kernel
+functions.py     the form that all of the following give
+native.py        C: the compiler's own listing (listing.py) with inlined calls (inlining.py)
+opencl.py        OpenCL: PTX (ptx.py), or PoCL's machine code (disassembler.py)
+attribution.py   functions to kernels, lines of the program to lines of the kernel
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """From functions of assembly to kernels: each kernel's listing with its links to the source.
 
-    conv_1_phase0:                 KernelAssembly(
-        vmovups ...  <- line 217     text=SourceText("assembly", lines, owners=(..., ("conv_1/main",))),
-        ...                   ->     source_lines=(..., (60,)))
+    conv_1_phase0:                       KernelAssembly(
+        vmovups (%rdi), %zmm0  <- 217  ->    text.owners = ((), ("conv_1/main",), ...),
+        ...                                  source_lines = ((), (60,), ...))
 
 Line 217 of the program is line 60 of the kernel's own source, whose owners it takes over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.results import KernelRecord, Program, SourceText
@@ -30,7 +30,7 @@ class KernelAssembly:
     source_lines: tuple[tuple[int, ...], ...] = ()
     """For every line of `text` the lines of the kernel's source, from 0, that it comes from."""
     note: str = ""
-    """Why there is no text, or no links."""
+    """Why there is no text, or what to know about it."""
 
 
 def wanted_functions(program: Program) -> tuple[str, ...]:
@@ -58,63 +58,97 @@ def kernel_ranges(program: Program) -> dict[str, range]:
 
 def assign(program: Program, disassembly: Disassembly) -> dict[str, KernelAssembly]:
     """Every kernel's own assembly, by its name."""
-    ranges = kernel_ranges(program)
-    by_function: dict[str, list[AssemblyFunction]] = {}
-    for function in disassembly.functions:
-        by_function.setdefault(function_of(function.symbol), []).append(function)
-    return {
-        kernel.name: _Kernel(kernel, ranges[kernel.name]).assembly(by_function, disassembly)
-        for kernel in program.kernels
-    }
+    assignment = _Assignment(program, disassembly)
+    return {kernel.name: assignment.assembly(kernel) for kernel in program.kernels}
 
 
 @dataclass(frozen=True)
-class _Kernel:
-    record: KernelRecord
+class _Piece:
+    """A function that belongs to a kernel, and how its source lines become the kernel's own."""
+
+    function: AssemblyFunction
     place: range
-    """Its lines in the translation unit."""
-
-    def assembly(
-        self, by_function: Mapping[str, Sequence[AssemblyFunction]], disassembly: Disassembly
-    ) -> KernelAssembly:
-        lines: list[str] = []
-        owners: list[tuple[str, ...]] = []
-        sources: list[tuple[int, ...]] = []
-        for phase in self.record.phases:
-            wrappers = [f for f in by_function.get(phase.function + WRAPPER, ()) if self.holds(f)]
-            header = self.header_of(phase.function)
-            for function in (*by_function.get(phase.function, ()), *wrappers):
-                # Code of a wrapper that is not of the phase fetches its arguments: its header.
-                default = header if function in wrappers else ()
-                for line in function.lines:
-                    own = self.own_lines(line) or (default if line.is_instruction else ())
-                    lines.append(line.text)
-                    sources.append(own)
-                    owners.append(self.owners_of(own))
-        if not lines:
-            note = disassembly.note or (
-                "the compiler kept no code of its own for this kernel: it has merged it with a "
-                "kernel whose code is the same"
-            )
-            return KernelAssembly(None, note=note)
-        text = SourceText(disassembly.language, tuple(lines), tuple(owners))
-        return KernelAssembly(text, tuple(sources), disassembly.note)
-
-    def holds(self, function: AssemblyFunction) -> bool:
-        """Whether some of the kernel was inlined into this function."""
-        return any(self.own_lines(line) for line in function.lines)
+    """Lines of the translation unit that count as lines 0, 1 ... of the kernel."""
+    other_lines: tuple[int, ...] = ()
+    """The kernel's lines for instructions that come from outside `place`."""
 
     def own_lines(self, line: AssemblyLine) -> tuple[int, ...]:
-        return tuple(n - self.place.start for n in line.source_lines if n in self.place)
+        if not line.is_instruction:
+            return ()
+        own = tuple(n - self.place.start for n in line.source_lines if n in self.place)
+        return own or self.other_lines
 
-    def owners_of(self, lines: Sequence[int]) -> tuple[str, ...]:
-        """The tags of the kernel's lines, each once."""
-        tags = (tag for line in lines for tag in self.record.source.owners[line])
-        return tuple(dict.fromkeys(tags))
+    @property
+    def holds_kernel(self) -> bool:
+        return any(n in self.place for line in self.function.lines for n in line.source_lines)
 
-    def header_of(self, function: str) -> tuple[int, ...]:
-        """The line that begins a phase's function."""
-        for number, text in enumerate(self.record.source.lines):
-            if f" {function}(" in text:
-                return (number,)
-        return ()
+
+class _Assignment:
+    def __init__(self, program: Program, disassembly: Disassembly):
+        self.disassembly = disassembly
+        self.places = kernel_ranges(program)
+        self.kernel_of = {p.function: kernel for kernel in program.kernels for p in kernel.phases}
+        self.functions: dict[str, list[AssemblyFunction]] = {}
+        for function in disassembly.functions:
+            self.functions.setdefault(function_of(function.symbol), []).append(function)
+
+    def assembly(self, kernel: KernelRecord) -> KernelAssembly:
+        pieces: list[_Piece] = []
+        notes = [self.disassembly.note] if self.disassembly.note else []
+        for phase in kernel.phases:
+            found = self._own_pieces(kernel, phase.function)
+            if not found and (twin := self._twin_of(phase.function)) is not None:
+                found = self._pieces_of_twin(kernel, twin)
+                notes.append(f"{phase.function} runs the code of {twin}, which is the same")
+            pieces += found
+        if not pieces:
+            notes = notes or ["the compiler kept no code of this kernel"]
+            return KernelAssembly(None, note="; ".join(notes))
+        lines = [(line.text, p.own_lines(line)) for p in pieces for line in p.function.lines]
+        text = SourceText(
+            self.disassembly.language,
+            tuple(text for text, _ in lines),
+            tuple(_owners(kernel, own) for _, own in lines),
+        )
+        return KernelAssembly(text, tuple(own for _, own in lines), "; ".join(notes))
+
+    def _own_pieces(self, kernel: KernelRecord, phase: str) -> list[_Piece]:
+        """The phase's function with its clones, and the wrapper if it was inlined there."""
+        place = self.places[kernel.name]
+        own = [_Piece(f, place) for f in self.functions.get(phase, ())]
+        # What else a wrapper does is fetch the arguments, which the function's header names.
+        header = _header_of(kernel, phase)
+        wrappers = [_Piece(f, place, header) for f in self.functions.get(phase + WRAPPER, ())]
+        return own + [piece for piece in wrappers if piece.holds_kernel]
+
+    def _twin_of(self, phase: str) -> str | None:
+        """Another phase that this one's wrapper calls: compilers merge functions of equal code."""
+        for wrapper in self.functions.get(phase + WRAPPER, ()):
+            for instruction in wrapper.instructions:
+                called = function_of(instruction.split()[-1])
+                if called in self.kernel_of:
+                    return called
+        return None
+
+    def _pieces_of_twin(self, kernel: KernelRecord, twin: str) -> list[_Piece]:
+        """The twin's code; its lines are the kernel's where both texts have as many."""
+        other = self.kernel_of[twin]
+        place = self.places[other.name]
+        is_parallel = len(other.source.lines) == len(kernel.source.lines)
+        return [
+            _Piece(piece.function, place if is_parallel else range(0))
+            for piece in self._own_pieces(other, twin)
+        ]
+
+
+def _owners(kernel: KernelRecord, lines: Sequence[int]) -> tuple[str, ...]:
+    """The tags of the kernel's lines, each once."""
+    return tuple(dict.fromkeys(tag for line in lines for tag in kernel.source.owners[line]))
+
+
+def _header_of(kernel: KernelRecord, function: str) -> tuple[int, ...]:
+    """The line that begins a phase's function."""
+    for number, text in enumerate(kernel.source.lines):
+        if f" {function}(" in text:
+            return (number,)
+    return ()

@@ -1,12 +1,12 @@
 """A shared library as text, by `objdump` of binutils, with lines and the calls around them.
 
-    f():                                       f:
-    /tmp/program.cl:9                              mov  (%rdi),%eax    <- source line 8
-        1100:  mov (%rdi),%eax           ->    .L1110:
-    twice():                                       add  %eax,%eax      <- source lines 0, 4
-    /tmp/program.cl:1
-    inlined by /tmp/program.cl:5 (f)
-        1110:  add %eax,%eax
+f():                                       f:
+/tmp/program.cl:9                              mov  (%rdi),%eax    <- source line 8
+    1100:  mov (%rdi),%eax           ->    .L1110:
+twice():                                       add  %eax,%eax      <- source lines 0, 4
+/tmp/program.cl:1
+inlined by /tmp/program.cl:5 (f)
+    1110:  add %eax,%eax
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ SYMBOL = re.compile(r"([0-9a-f]+) <([^>]+)>:")
 PLACE = re.compile(r"(inlined by )?\S.*?:(\d+|\?)( \(discriminator \d+\))?( \(.*\))?$")
 INSTRUCTION = re.compile(r"\s+([0-9a-f]+):\s+(\S.*)")
 TARGET = re.compile(r"\b[0-9a-f]+ <([^>+]+)(?:\+0x([0-9a-f]+))?>")
+PADDING = re.compile(r"\t(data16.*|cs\t?.*)?nop|\txchg\t%ax,%ax|\t(int3|data16)\b")
+"""What fills up to the next function."""
 TIME_LIMIT_SECONDS = 60.0
 
 
@@ -33,6 +35,8 @@ def find_disassembler() -> str | None:
 
 def disassemble(library: bytes, objdump: str) -> tuple[AssemblyFunction, ...]:
     """All functions of an ELF shared library; without a line table no line has a source."""
+    if not library:
+        return ()
     with tempfile.TemporaryDirectory(prefix="explorer-disassembly-") as folder:
         file = Path(folder, "kernel.so")
         file.write_bytes(library)
@@ -52,7 +56,9 @@ def parse_disassembly(text: str) -> tuple[AssemblyFunction, ...]:
     around: list[int] = []
 
     def end_function() -> None:
-        if symbol:
+        while lines and (lines[-1].text.endswith(":") or PADDING.match(lines[-1].text)):
+            lines.pop()
+        if lines:
             functions.append(AssemblyFunction(symbol, with_used_labels(lines, used)))
 
     for line in text.splitlines():

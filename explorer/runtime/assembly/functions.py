@@ -1,8 +1,8 @@
 """The functions of an assembly listing, with the source lines of every instruction.
 
-        .loc 1 65 46                      AssemblyLine("\\tvaddps %zmm1, %zmm0, %zmm0", (64, 159))
-        vaddps %zmm1, %zmm0, %zmm0   ->
-                                          line 65 of the source, inlined by a call at line 160
+.loc 1 65 46                      AssemblyLine("\\tvaddps %zmm1, %zmm0, %zmm0", (64, 159))
+vaddps %zmm1, %zmm0, %zmm0   ->
+                                  line 65 of the source, inlined by a call at line 160
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Disassembly:
     """assembly or ptx."""
     functions: tuple[AssemblyFunction, ...] = ()
     note: str = ""
-    """Why there is nothing, or no links; empty when all went well."""
+    """Why there is nothing, or what to know about it; empty where nothing is special."""
 
 
 def function_of(symbol: str) -> str:
@@ -66,7 +66,8 @@ def with_lines_if_equal(
     ]:
         return with_lines
     functions = tuple(without_lines(function) for function in running.functions)
-    note = f"{maker} makes other code when it writes a line table, so no line is linked"
+    reason = f"{maker} makes other code when it writes a line table, so no line is linked"
+    note = "; ".join(part for part in (running.note, reason) if part)
     return Disassembly(running.language, functions, note)
 
 

@@ -11,17 +11,46 @@ class TraceData {
     this.decoded = new Map();
     this.records = [];
     this.latest = new Map(); // identity -> the last record with it
+    this.blocks = null; // BlockTree, where there are blocks
+  }
+
+  // What the first picture needs: operations, blocks, and the tables that link the panes.
+  async load() {
+    const count = this.head.blocks.count;
+    await Promise.all([this.loadIndex(), this.loadNodes()]);
+    if (count || !this.head.blocks.flat) this.blocks = new BlockTree(await this.chunk("blocks"), this.latest);
+  }
+
+  async loadIndex() {
+    const index = await this.chunk("index");
+    this.kernels = index.kernels;
+    this.sources = index.sources;
+    this.rules = new Map(index.rules.map(([name, explanation, source]) => [name, {explanation, source}]));
     this.kernelOf = new Map(); // identity of a launched operation -> index of its kernel
-    this.kernelIndex = new Map(head.kernels.map((kernel, index) => [kernel.name, index]));
+    this.kernelIndex = new Map(this.kernels.map((kernel, position) => [kernel.name, position]));
     this.launchSources = new Map(); // identity -> names of source nodes
-    head.kernels.forEach((kernel, index) => {
-      for (const operation of kernel.operations) this.kernelOf.set(operation, index);
+    this.kernels.forEach((kernel, position) => {
+      for (const operation of kernel.operations) this.kernelOf.set(operation, position);
     });
-    for (const [operation, kernel, sources] of head.launches) {
+    for (const [operation, kernel, sources] of index.launches) {
       if (this.kernelIndex.has(kernel)) this.kernelOf.set(operation, this.kernelIndex.get(kernel));
-      this.launchSources.set(operation, sources.map((index) => head.sources[index]));
+      this.launchSources.set(operation, sources.map((source) => this.sources[source]));
     }
-    this.rules = new Map(head.rules.map(([name, explanation, source]) => [name, {explanation, source}]));
+  }
+
+  // More is known of the same compilation: kernels, errors or times have arrived. What was asked
+  // for under the old revision gets no answer any more and is asked for again.
+  async refresh(head, revision) {
+    this.head = head;
+    this.revision = revision;
+    for (const table of [this.chunks, this.decoded]) {
+      for (const key of [...table.keys()]) if (!SETTLED.test(key) && !this.waiting.has(key)) table.delete(key);
+    }
+    for (const [key, waiting] of this.waiting) {
+      waiting.parts = [];
+      this.host.send({kind: "need", keys: [key], revision});
+    }
+    await this.loadIndex();
   }
 
   chunk(key) {
@@ -57,10 +86,11 @@ class TraceData {
   async loadNodes() {
     const pages = await Promise.all(
       Array.from({length: this.head.pages.nodes}, (_, index) => this.chunk(`nodes/${index}`)));
+    const {sources} = await this.chunk("index");
     this.records = pages.flatMap((page) => page.records).map((record) => ({
       id: record[0], operation: record[1], label: record[2], family: record[3], shape: record[4],
-      sources: record[5].map((index) => this.head.sources[index]), device: record[6],
-      attributes: record[7], scope: record[8],
+      sources: record[5].map((index) => sources[index]), device: record[6],
+      attributes: record[7], scope: record[8], block: record[9],
     }));
     for (const record of this.records) this.latest.set(record.id, record);
     this.devices = new Set(this.records.map((record) => record.device).filter(Boolean));
@@ -75,15 +105,10 @@ class TraceData {
     return this.graph(this.head.passes[pass].snapshot);
   }
 
-  // As it is drawn: large graphs have blocks that stand for many operations.
-  pictureOfPass(pass) {
-    return this.graph(this.head.passes[pass].snapshot, "picture");
-  }
-
   // {nodes: Map(identity -> record), edges, operands: Map(identity -> edges), uses}
-  graph(snapshot, kind = "graph") {
-    return this.once(`${kind}/${snapshot}`, async () => {
-      const raw = await this.chunk(`${kind}/${snapshot}`);
+  graph(snapshot) {
+    return this.once(`graph/${snapshot}`, async () => {
+      const raw = await this.chunk(`graph/${snapshot}`);
       const order = raw.nodes.map((index) => this.records[index]);
       const edges = raw.edges.map(([source, target, type, value]) => ({
         source: order[source].id, target: order[target].id, type: raw.types[type],
@@ -113,13 +138,28 @@ class TraceData {
 
   // One place for every operation in all snapshots: {at: Map(identity -> [x, y]), routes, ...}
   layout() {
-    return this.once("layout", async () => {
-      const raw = await this.chunk("layout");
+    return this.drawing("layout");
+  }
+
+  // What stands inside of a block, in the same form; `#4` is block 4, #in and #out its ports.
+  blockLayout(block) {
+    return this.drawing(`block/${block}`);
+  }
+
+  drawing(key) {
+    return this.once(key, async () => {
+      const raw = await this.chunk(key);
       const at = new Map(raw.ids.map((id, index) => [id, [raw.x[index], raw.y[index]]]));
       const routes = new Map(raw.routes.map(([source, target, points]) =>
         [`${raw.ids[source]}\n${raw.ids[target]}`, points]));
       return {at, routes, width: raw.width, height: raw.height, node: raw.node};
     });
+  }
+
+  // [[pass, event], ...] of the rewrites that made or changed an operation.
+  async makersOf(operation) {
+    const makers = await this.chunk("makers");
+    return Object.hasOwn(makers, operation) ? makers[operation] : [];
   }
 
   passDetails(pass) {
@@ -175,6 +215,14 @@ class TraceData {
     });
   }
 
+  // Rows of another metric than the relative error, in the heat map's columns.
+  metric(name, mode) {
+    return this.once(`accuracy/${name}/${mode}`, async () => {
+      const raw = await this.chunk(`accuracy/${name}`);
+      return raw[mode].map((row) => row.map((value) => (value === null ? null : decode(value))));
+    });
+  }
+
   // Errors of one tensor after every pass, with all metrics.
   async tensorErrors(column, mode) {
     const perPage = 50; // TENSORS_PER_PAGE of payload_measures.py
@@ -190,15 +238,11 @@ class TraceData {
     return this.once("profile", async () => {
       const raw = await this.chunk("profile");
       return {
-        ...raw, milliseconds: decode(raw.milliseconds), peakGflops: decode(raw.peakGflops),
+        ...raw, milliseconds: decode(raw.milliseconds), peakGflops: decode(raw.peakGflops), peakGbytes: decode(raw.peakGbytes),
         events: raw.events.map(([name, operation, kernel, lane, start, end, flops, bytes]) =>
           ({name, operation, kernel, lane, start, end, flops, bytes})),
       };
     });
-  }
-
-  program() {
-    return this.once("program", () => this.chunk("program"));
   }
 
   sourceNodes() {
@@ -217,6 +261,8 @@ class TraceData {
   // is how a selection is followed from level to level.
   follow(operation, candidates) {
     if (operation === null) return [];
+    const members = this.blocks?.membersOf(operation);
+    if (members) return candidates.filter(([id]) => id === operation || members.has(id)).map(([id]) => id);
     // What it comes from here, if it is here; else all that it ever came from.
     const own = candidates.find(([id]) => id === operation);
     const wanted = new Set(own ? own[1] : this.sourcesOf(operation));
@@ -245,6 +291,9 @@ class TraceData {
     return this.head.target.startsWith("opencl") ? "OpenCL C" : "C";
   }
 }
+
+// Chunks that more knowledge of the same compilation does not change.
+const SETTLED = /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|memory)(\/|$)/;
 
 function expandRuns(raw, pages) {
   const lines = [], owners = [], keys = [];

@@ -13,7 +13,7 @@ import numpy as np
 from explorer.ir.evaluation import check_inputs, entry_function
 from explorer.ir.layout import unpack_tap
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import device_of, functions, kernel_functions
+from explorer.ir.structure import device_of, functions
 from explorer.kernels.program import BuiltProgram, build_program, host_ports
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
@@ -26,8 +26,8 @@ from explorer.runtime.native import NativeProgram
 def build_for_comparison(snapshot: Snapshot, plan: MemoryPlan | None = None) -> BuiltProgram:
     """The snapshot as C; without a plan every value has a buffer of its own."""
     if plan is None:
-        (function,) = [f for f in functions(snapshot.module) if device_of(f) != "host"]
-        plan = plan_function(function, kernel_functions(snapshot.module), NoSharingPlanner(), 64)
+        (function,) = [f for f in functions(snapshot.program) if device_of(f) != "host"]
+        plan = plan_function(function, snapshot.kernels, NoSharingPlanner(), 64)
     inputs, outputs = host_ports(snapshot)
     return build_program(
         snapshot, value_offsets(plan), plan.peak_bytes, "cpu", "c", inputs, outputs
@@ -63,7 +63,7 @@ class CompiledRunner:
         plan: MemoryPlan | None = None,
     ) -> dict[str, np.ndarray]:
         """As `execute_compiled`; with a plan, at its addresses."""
-        arrays = check_inputs(entry_function(snapshot.module), inputs)
+        arrays = check_inputs(entry_function(snapshot.program), inputs)
         if self._built is None or self._built[0] is not snapshot:
             self._built = (snapshot, build_for_comparison(snapshot, plan))
         built = self._built[1]

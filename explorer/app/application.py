@@ -15,7 +15,7 @@ import secrets
 import socket
 import tempfile
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ import panel as pn
 from panel.custom import JSComponent
 from panel.io.server import get_server
 
-from explorer.app.session import Compiler, compile_trace
+from explorer.app.branches import ResultStore
+from explorer.app.compiler import ModelCompiler
+from explorer.app.session import Compiler
 from explorer.app.uploads import Uploads
-from explorer.app.workbench import ResultStore, Shown, Workbench
+from explorer.app.workbench import Shown, Workbench
 from explorer.views.module import explorer_module
 from explorer.views.payload import chunk_messages
 
@@ -47,8 +49,12 @@ class ExplorerPage(JSComponent):
     def show_state(self, shown: Shown) -> None:
         """Sends a state; the trace's head only when it is another one."""
         values: dict[str, Any] = {"session": shown.session()}
-        if shown.trace is not None and shown.revision != self._shown_revision:
-            values |= {"head": shown.trace.head, "revision": shown.revision}
+        if shown.branch is not None and shown.revision != self._shown_revision:
+            values |= {
+                "head": shown.branch.trace.head,
+                "branch": shown.current,
+                "revision": shown.revision,
+            }
             self._shown_revision = shown.revision
         self._send_msg({"kind": "state", "values": values})
 
@@ -66,18 +72,25 @@ class ExplorerPage(JSComponent):
     def _answer(self, message: dict[str, Any]) -> None:
         shown = self.workbench.shown if self.workbench else None
         keys = message.get("keys")
-        if shown is None or shown.trace is None or not isinstance(keys, list):
+        if shown is None or shown.branch is None or not isinstance(keys, list):
             return
         if message.get("revision") != shown.revision:
             return
         for key in map(str, keys):
-            text = shown.trace.chunks.get(key)
+            text = self._text_of(shown, key)
             if text is None:
                 missing = {"kind": "missing", "key": key, "revision": shown.revision}
                 self._send_msg({**missing, "reason": f"the trace has no {key}"})
                 continue
             for part in chunk_messages(key, text, shown.revision):
                 self._send_msg(part)
+
+    def _text_of(self, shown: Shown, key: str) -> str | None:
+        """A chunk of the branch that is shown; `compare/2/...` compares it with branch 2."""
+        kind, _, rest = key.partition("/")
+        if kind == "compare" and self.workbench is not None:
+            return self.workbench.comparison(rest.split("/")[0])
+        return shown.branch.trace.chunks.get(key) if shown.branch else None
 
 
 def serve(
@@ -88,12 +101,13 @@ def serve(
     open_browser: bool = True,
     token: str | None = None,
     targets: Sequence[str] = TARGETS,
-    compiler: Compiler = compile_trace,
+    make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
 
     `model_paths` are offered, the first one is compiled at once; a folder offers the models in
-    it. `port` 0 takes a free one. `token` is for tests; a random one by default.
+    it. `port` 0 takes a free one. `token` is for tests; a random one by default. `make_compiler`
+    is called in every page's worker, so that it must be importable by name.
 
     Raises:
         ValueError: for no model, an address of another machine, or a token with odd characters.
@@ -115,7 +129,7 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="explorer-uploads-") as folder:
 
         def page() -> pn.viewable.Viewable:
-            return _page(models, tuple(targets), target, compiler, results, Path(folder))
+            return _page(models, tuple(targets), target, make_compiler, results, Path(folder))
 
         url = f"http://{host}:{chosen_port}/{secret}"
         server = get_server(
@@ -164,7 +178,7 @@ def _page(
     models: Sequence[Path],
     targets: Sequence[str],
     target: str,
-    compiler: Compiler,
+    make_compiler: Callable[[], Compiler],
     results: ResultStore,
     uploads_folder: Path,
 ) -> pn.viewable.Viewable:
@@ -179,7 +193,7 @@ def _page(
         # newer state is there already.
         document.add_next_tick_callback(lambda: view.show_state(workbench.shown))
 
-    workbench = Workbench(models, targets, target, compiler, results, Uploads(folder), publish)
+    workbench = Workbench(models, targets, target, make_compiler, results, Uploads(folder), publish)
     view.workbench = workbench
     pn.state.on_session_destroyed(lambda _context: workbench.stop())
     workbench.start()

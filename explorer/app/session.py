@@ -1,45 +1,110 @@
-"""From a person's choice to a trace: the one place where the app asks for a compilation.
+"""The records that page, workbench and worker exchange.
 
-Request("sample_models/digits_cnn.onnx", "cpu", disable=("fuse-activation",))
-    -> compile_trace(...) -> Compiled(trace, optional passes)
-    -> drawn(...)         -> DrawnTrace(head, chunks as JSON text, optional passes)
+Request("digits_cnn.onnx", "cpu", disable=("fuse-activation",))   what is to be compiled
+    -> Stage("passes", trace), Stage("program", trace) ...        more is known after each
+    -> DrawnTrace(head, chunks as JSON text, stages)              as the page takes it
+
+Equal requests have equal results, so that a request is also the name of a branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from explorer.errors import ExplorerError
 from explorer.results import Trace
-from explorer.views.payload import encode, trace_payload
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is done next, how many are done, how many there are)."""
 
+STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly")
+"""What is made one after another; the page shows each as soon as it is there.
 
-@dataclass(frozen=True)
-class Compiled:
-    """What a compiler gives the app."""
-
-    trace: Trace
-    optional: tuple[str, ...]
-    """Names of the passes that ran and may be left out."""
-
-
-Compiler = Callable[[str, str, Sequence[str], Progress], Compiled]
+passes: the program after every pass. program: kernels with their source. kernels: the steps of
+their schedules. Then errors, times, and the machine's instructions."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be compiled; equal requests have equal results."""
+    """What is to be compiled, and everything that was decided otherwise than by default."""
 
     path: str
     target: str
     disable: tuple[str, ...] = ()
     """Names of passes that are left out."""
+    decisions: tuple[tuple[str, str], ...] = ()
+    """(address, value as JSON), sorted."""
+    budget_bytes: int | None = None
+    """Most bytes that the arena may take."""
+    pins: tuple[tuple[str, int], ...] = ()
+    """(buffer, offset in bytes), sorted."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The decisions by address: booleans, integers and words."""
+        return {address: json.loads(value) for address, value in self.decisions}
+
+    @property
+    def label(self) -> str:
+        """What is different from the defaults; empty when nothing is."""
+        parts = [f"without {name}" for name in self.disable]
+        for address, value in self.values.items():
+            pass_name, *rest = address.split("/")
+            if value is False:
+                parts.append(f"without {pass_name} at {rest[-1]}")
+            else:
+                parts.append(f"{' '.join(rest)} = {value}")
+        if self.budget_bytes is not None:
+            parts.append(f"at most {self.budget_bytes} bytes")
+        parts += [f"{name} at byte {offset}" for name, offset in self.pins]
+        return ", ".join(parts)
+
+    @staticmethod
+    def of_json(data: Mapping[str, Any]) -> Request:
+        """What `dataclasses.asdict` made, after a journey through JSON."""
+        return Request(
+            data["path"],
+            data["target"],
+            tuple(data["disable"]),
+            tuple((address, value) for address, value in data["decisions"]),
+            data["budget_bytes"],
+            tuple((name, offset) for name, offset in data["pins"]),
+        )
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What a bisection blamed first; `rule` is empty where the pass has no rules."""
+
+    pass_name: str
+    rule: str
+    operation: str
+    tensor: str
+    address: str
+
+
+class Compiler(Protocol):
+    """Compiles in the worker's process, and keeps there what forks can share."""
+
+    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+        """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
+        ...
+
+    def optional(self, request: Request) -> tuple[str, ...]:
+        """Names of the passes that ran and may be left out."""
+        ...
+
+    def bisect(self, request: Request) -> Bisection | None:
+        """The first rewrite that is wrong; None when nothing is."""
+        ...
+
+    def forget(self, request: Request) -> None:
+        """Gives back what was kept for a request."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,52 +114,73 @@ class DrawnTrace:
     head: dict[str, Any]  # JSON, see explorer.views.payload
     chunks: dict[str, str]
     optional: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    """What is there already."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.stages == STAGES
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a compilation gave no trace, as a person reads it."""
+    """Why something was not done, as a person reads it."""
 
     what: str
     where: str
     advice: str
+    stage: str = "passes"
+    """What was being done: a stage, or bisect."""
 
 
-def compile_trace(path: str, target: str, disable: Sequence[str], progress: Progress) -> Compiled:
-    """Compiles, checks and measures a model; every pass is recorded."""
-    # Imported here: it happens in the worker, and the page is up before the compiler is.
-    import explorer as ex
+@dataclass(frozen=True)
+class Progressed:
+    """`index` of `total` steps of a stage are done; `name` comes next."""
 
-    compilation = ex.compile(ex.load(path), target=target, disable=list(disable), progress=progress)
-    compilation.accuracy(
-        progress=lambda name, index, total: progress(f"comparing: {name}", index, total)
-    )
-    progress("measuring", 0, 0)
-    compilation.profile()
-    optional = tuple(p.name for p in compilation.pipeline if not p.is_required)
-    return Compiled(compilation.trace(), optional)
+    name: str
+    index: int = 0
+    total: int = 0
+    stage: str = field(default="passes", compare=False)
 
 
-def drawn(compiled: Compiled) -> DrawnTrace:
-    """All that the page may ask for, made at once, so that the trace needn't be kept."""
-    payload = trace_payload(compiled.trace)
-    chunks = {key: encode(payload.chunk(key)) for key in payload.chunk_keys()}
-    return DrawnTrace(payload.head, chunks, compiled.optional)
+_DOING = {
+    "accuracy": "comparing",
+    "profile": "measuring",
+    "assembly": "disassembling",
+    "bisect": "bisecting",
+}
 
 
-def failure_of(error: Exception, request: Request) -> Failure:
+def failure_of(error: Exception, request: Request, stage: str = "passes") -> Failure:
     """What failed, where, and the way out."""
+    doing = _DOING.get(stage, "compiling")
     where = f"{Path(request.path).name} for {request.target}"
     if isinstance(error, ExplorerError):
         places = "; ".join(error.places()) or where
         advice = f"Try: {error.hint}" if error.hint else "Choose another target or model."
-        return Failure(error.message, places, advice)
+        return Failure(error.message, places, advice, stage)
     lines = [line for line in str(error).splitlines() if line.strip()]
     what = lines[0] if lines else type(error).__name__
     details = "\n".join(lines[1:6])
-    where = f"{type(error).__name__} while compiling {where}"
+    where = f"{type(error).__name__} while {doing} {where}"
+    advice = way_out(request, stage)
+    return Failure(what, where, f"{details}\n{advice}" if details else advice, stage)
+
+
+def way_out(request: Request, stage: str) -> str:
+    if stage != "passes":
+        return "Everything that was shown before stays usable."
     if request.disable:
-        advice = f"Switch {', '.join(request.disable)} on again, or choose another target or model."
-    else:
-        advice = "Choose another target or model; what was shown before stays usable."
-    return Failure(what, where, f"{details}\n{advice}" if details else advice)
+        return f"Switch {', '.join(request.disable)} on again, or choose another target or model."
+    if request.label:
+        return "Take the change back, or choose another target or model."
+    return "Choose another target or model; what was shown before stays usable."
+
+
+def sorted_pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Decisions in the form in which requests hold them."""
+    return tuple((address, json.dumps(value)) for address, value in sorted(values.items()))
+
+
+def missing_stages(stages: Sequence[str]) -> list[str]:
+    return [name for name in STAGES if name not in stages]

@@ -3,6 +3,8 @@
 from explorer.compilation.checking import Accuracy
 from explorer.compilation.comparing import Comparison
 from explorer.compilation.compilation import Compilation, compile_model
+from explorer.compilation.frames import Table
+from explorer.compilation.ladders import Ladder
 from explorer.compilation.saving import SavedCompilation, open_trace, save
 from explorer.compilation.settings import Settings, default_pipeline
 
@@ -10,8 +12,10 @@ __all__ = [
     "Accuracy",
     "Comparison",
     "Compilation",
+    "Ladder",
     "SavedCompilation",
     "Settings",
+    "Table",
     "compile_model",
     "default_pipeline",
     "open_trace",

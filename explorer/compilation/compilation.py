@@ -5,6 +5,7 @@ c.passes                      list of PassResult, the import first
 c["fuse-activation"].diff     what one pass changed
 c.run({"image": x})           outputs of the compiled program on its device
 d = c.fork(disable=["fuse-activation"])     shares the passes before the first difference
+d = c.insert(MyRule, after="fuse-bias")     a rule of one's own in the pipeline
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -21,7 +23,18 @@ from xdsl.dialects.builtin import ModuleOp
 from explorer.accuracy.execution import execute_compiled
 from explorer.accuracy.oracle import random_inputs
 from explorer.compilation.checking import Accuracy, check
+from explorer.compilation.collection import paused_collection
 from explorer.compilation.comparing import Comparison
+from explorer.compilation.frames import CODE_KINDS, to_frame
+from explorer.compilation.inserting import (
+    Insertable,
+    Insertion,
+    make_insertion,
+    what_happened,
+    with_insertions,
+)
+from explorer.compilation.ladders import Ladder, measure_ladder
+from explorer.compilation.rule_sources import text_of
 from explorer.compilation.saving import save
 from explorer.compilation.settings import (
     Progress,
@@ -33,10 +46,10 @@ from explorer.compilation.settings import (
     without_disabled,
 )
 from explorer.compilation.tracing import ladder, make_trace, with_assembly
-from explorer.errors import InputError, UnsupportedError
+from explorer.errors import ExplorerError, InputError, PassError, UnsupportedError
 from explorer.importers import SourceModel, to_top
 from explorer.importers.model import bind_dimensions
-from explorer.ir.passes import Pass, PassResult, Working, run_pass, verify_after
+from explorer.ir.passes import Pass, PassResult, RulePass, Working, run_pass
 from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
@@ -46,7 +59,7 @@ from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import MEMORY, value_offsets
-from explorer.results import KernelRecord, MemoryPlan, ProfileRecord, Program, Trace
+from explorer.results import KernelRecord, MemoryPlan, ProfileRecord, Program, SourceText, Trace
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
@@ -81,8 +94,8 @@ def compile_model(
         budget_bytes,
         None if pipeline is None else tuple(pipeline),
     )
-    note, (module, weights) = _import(model, settings.dimensions)
-    verify_after("import", module)
+    with paused_collection():
+        note, (module, weights) = _import(model, settings.dimensions)
     names = Names.of(module)
     first = Snapshot(module, weights, "top", execute_compiled)
     imported = PassResult(
@@ -120,21 +133,39 @@ def _continue(
     settings: Settings,
     done: list[PassResult],
     progress: Progress | None,
+    inserted: tuple[Insertion, ...] = (),
 ) -> Compilation:
     """Runs the passes of the pipeline that come after those already done."""
     device = device_for(settings.target)
-    pipeline = settings.pipeline or default_pipeline(settings, device)
-    chosen = without_disabled(pipeline, settings.disable)
+    chosen = without_disabled(_pipeline(settings, device, inserted), settings.disable)
     check_decisions(settings.decisions, chosen)
     working = Working.at(done[-1].after, done[-1].names)
-    fuel = Fuel(settings.fuel)
+    fuel = Fuel(None if settings.fuel is None else settings.fuel - _spent_fuel(done, chosen))
     results = list(done)
     for number, pass_ in enumerate(chosen[len(done) - 1 :], len(done) - 1):
         if progress is not None:
             progress(pass_.name, number, len(chosen))
         options = RewriteOptions(settings.decisions, Fuel() if pass_.is_required else fuel)
-        results.append(run_pass(pass_, working, options))
-    return Compilation(model, settings, device, chosen, results)
+        with paused_collection():
+            results.append(run_pass(pass_, working, options))
+    return Compilation(model, settings, device, chosen, results, inserted=inserted)
+
+
+def _pipeline(
+    settings: Settings, device: DeviceRecord | None, inserted: Sequence[Insertion]
+) -> tuple[Pass, ...]:
+    """The given passes or the target's, and what was inserted; disabled ones included."""
+    return with_insertions(settings.pipeline or default_pipeline(settings, device), inserted)
+
+
+def _spent_fuel(done: Sequence[PassResult], pipeline: Sequence[Pass]) -> int:
+    """Rewrites that optional passes have done already: a fork goes on with what is left."""
+    return sum(
+        rewrite.applied
+        for result, pass_ in zip(done[1:], pipeline, strict=False)
+        if not pass_.is_required
+        for rewrite in result.rewrites
+    )
 
 
 class Compilation:
@@ -148,10 +179,12 @@ class Compilation:
         pipeline: tuple[Pass, ...],
         passes: list[PassResult],
         label: str = "",
+        inserted: tuple[Insertion, ...] = (),
     ):
         self.model = model
         self.settings = settings
         self.device = device
+        self.inserted = inserted
         self.pipeline = pipeline
         self.passes = passes
         self.label = label
@@ -222,6 +255,24 @@ class Compilation:
             k.name: replace(k, steps=ladder(self._scheduled[k.name])) for k in self.program.kernels
         }
 
+    def measure_ladder(self, kernel: str, repeats: int = 5) -> Ladder:
+        """Speed of a kernel after every step of its schedule, each step built as C and timed.
+
+        Takes about half a second per step. On this processor, whatever the target is.
+        """
+        if kernel not in self._scheduled:
+            raise InputError(
+                f"there is no kernel {kernel!r}", hint=near_name(kernel, list(self._scheduled))
+            )
+        return measure_ladder(self._scheduled[kernel], repeats)
+
+    def rule_source(self, rule: str) -> SourceText:
+        """The Python text of a rule by its name, also of one that was written in a notebook."""
+        rules = {r().name: r for p in self.pipeline if isinstance(p, RulePass) for r in p.rules}
+        if rule not in rules:
+            raise InputError(f"there is no rule {rule!r}", hint=near_name(rule, list(rules)))
+        return text_of(rules[rule])
+
     @cached_property
     def program(self) -> Program:
         """What the device runs: source text, launches, ports, offsets."""
@@ -231,15 +282,16 @@ class Compilation:
     def built(self) -> BuiltProgram:
         inputs, outputs = self.port_names
         language = "opencl" if "opencl" in self.target.languages else "c"
-        return build_program(
-            self.final,
-            value_offsets(self.memory),
-            self.memory.peak_bytes,
-            self.target.name,
-            language,
-            inputs,
-            outputs,
-        )
+        with paused_collection():
+            return build_program(
+                self.final,
+                value_offsets(self.memory),
+                self.memory.peak_bytes,
+                self.target.name,
+                language,
+                inputs,
+                outputs,
+            )
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
@@ -335,18 +387,59 @@ class Compilation:
                 f"unknown option: {error}",
                 hint="the options are " + ", ".join(f for f in Settings.__dataclass_fields__),
             ) from None
-        shared = self._shared_prefix(settings)
-        forked = _continue(self.model, settings, self.passes[: shared + 1], progress)
-        forked.label = label or _describe_fork(self.settings, settings)
+        description = label or _describe_fork(self.settings, settings)
+        return self._branch(settings, self.inserted, description, progress)
+
+    def insert(
+        self,
+        what: Insertable,
+        after: str,
+        *,
+        name: str = "",
+        label: str = "",
+        progress: Progress | None = None,
+    ) -> Compilation:
+        """A fork with a pass of one's own behind the pass `after` ("import" for the first place).
+
+        `what` is a class derived from Rule (or several), which becomes a pass called after it
+        (`MergeRelus` -> `merge-relus`), or a pass. Raises PassError, naming pass and operation,
+        where it fails or leaves an invalid program behind; this compilation stays as it is.
+        Whether the numbers are still right is for `accuracy()` to say.
+        """
+        pipeline = _pipeline(self.settings, self.device, self.inserted)
+        insertion = make_insertion(what, after, name, pipeline)
+        inserted, added = (*self.inserted, insertion), insertion.pass_.name
+        try:
+            return self._branch(
+                self.settings, inserted, label or f"with {added} after {after}", progress
+            )
+        except ExplorerError:
+            raise
+        except Exception as error:  # the inserted pass is guarded: a later one fails on its result
+            raise PassError(
+                what_happened("a pass that follows", error),
+                pass_name=added,
+                hint="look at what it makes; without it that pass works",
+            ) from error
+
+    def _branch(
+        self,
+        settings: Settings,
+        inserted: tuple[Insertion, ...],
+        label: str,
+        progress: Progress | None,
+    ) -> Compilation:
+        shared = self._shared_prefix(settings, inserted)
+        forked = _continue(self.model, settings, self.passes[: shared + 1], progress, inserted)
+        forked.label = label
         return forked
 
-    def _shared_prefix(self, settings: Settings) -> int:
+    def _shared_prefix(self, settings: Settings, inserted: tuple[Insertion, ...]) -> int:
         """How many passes of this compilation a fork can keep."""
         if settings.fuel != self.settings.fuel:
             return 0
         device = device_for(settings.target)
-        pipeline = settings.pipeline or default_pipeline(settings, device)
-        theirs = without_disabled(pipeline, settings.disable)
+        theirs = without_disabled(_pipeline(settings, device, inserted), settings.disable)
         touched = {
             address.split("/", 1)[0]
             for address in {*settings.decisions, *self.settings.decisions}
@@ -373,10 +466,10 @@ class Compilation:
                 (),
                 0.0,
                 0.0,
-                Names.of(module),
+                chosen.names.including(module),
             ),
         ]
-        return _continue(self.model, self.settings, done, None)
+        return _continue(self.model, self.settings, done, None, self.inserted)
 
     def decisions(self) -> dict[str, object]:
         """Every decision by its address with its value: giving them back replays this program."""
@@ -400,6 +493,13 @@ class Compilation:
             self.assembly()
         report = self._accuracy.report if self._accuracy else None
         return make_trace(self, report, self._profile, with_code)
+
+    def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
+        """A table of `passes`, `events`, `layers`, `buffers` or `kernels`.
+
+        A pandas.DataFrame where pandas is installed, else a `frames.Table`.
+        """
+        return to_frame(self.trace(with_code=kind in CODE_KINDS), kind)
 
     def compare(self, other: Compilation) -> Comparison:
         """This branch and another side by side."""

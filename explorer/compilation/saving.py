@@ -19,11 +19,13 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from explorer.compilation.frames import to_frame
 from explorer.errors import DeviceError, InputError, ModelError
 from explorer.results import (
     TRACE_VERSION,
@@ -184,6 +186,10 @@ class SavedCompilation:
             hint="compile the model again, from its own file",
         )
 
+    def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
+        """As `Compilation.to_frame`."""
+        return to_frame(self._trace, kind)
+
     def __str__(self) -> str:
         lines = [f"{self._trace.model.name} for {self._trace.target} (saved)"]
         for result in self.passes:
@@ -211,13 +217,7 @@ def open_trace(path: str | Path) -> SavedCompilation:
 
 
 def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
-    unpacked = sum(info.file_size for info in file.infolist())
-    if unpacked > MOST_UNPACKED_BYTES:
-        raise ModelError(
-            f"the trace unpacks to {unpacked} bytes, more than {MOST_UNPACKED_BYTES}",
-            file=str(path),
-            hint="save a smaller model's trace",
-        )
+    _check_unpacked_size(file, path)
     manifest = json.loads(file.read("manifest.json"))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError("its manifest is not that of a trace")
@@ -235,10 +235,43 @@ def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
     }
     weights: dict[str, np.ndarray] = {}
     if "weights.npz" in file.namelist():
-        with np.load(io.BytesIO(file.read("weights.npz")), allow_pickle=False) as arrays:
+        with zipfile.ZipFile(io.BytesIO(file.read("weights.npz"))) as arrays:
+            _check_unpacked_size(arrays, path)
             names = json.loads(file.read("weights.json"))
-            if len(names) != len(arrays.files):
-                raise ValueError(f"{len(names)} names for {len(arrays.files)} weights")
-            weights = {name: arrays[f"w{index}"] for index, name in enumerate(names)}
+            if len(names) != len(arrays.namelist()):
+                raise ValueError(f"{len(names)} names for {len(arrays.namelist())} weights")
+            weights = {
+                name: _read_array(arrays.read(f"w{index}.npy")) for index, name in enumerate(names)
+            }
     snapshots = tuple(distinct[number] for number in numbers)
     return SavedCompilation(replace(slim, snapshots=snapshots), weights)
+
+
+def _check_unpacked_size(file: zipfile.ZipFile, path: Path) -> None:
+    unpacked = sum(info.file_size for info in file.infolist())
+    if unpacked > MOST_UNPACKED_BYTES:
+        raise ModelError(
+            f"the trace unpacks to {unpacked} bytes, more than {MOST_UNPACKED_BYTES}",
+            file=str(path),
+            hint="save a smaller model's trace",
+        )
+
+
+def _read_array(data: bytes) -> np.ndarray:
+    """An array in NumPy's format whose header claims no more than the data that follows it."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise ValueError(f"an array in version {version} of NumPy's format")
+    shape, _, dtype = readers[version](stream)
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects, which would execute code")
+    claimed, present = prod(shape) * dtype.itemsize, len(data) - stream.tell()
+    if claimed != present:
+        raise ValueError(f"an array of {shape} {dtype} takes {claimed} bytes, not {present}")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)

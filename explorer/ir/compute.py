@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import affine, arith, func, linalg, math, memref
+from xdsl.dialects import affine, arith, func, math, memref
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
@@ -42,6 +42,9 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i1,
 )
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -180,8 +183,7 @@ class Scalar:
         return isinstance(self.value.type, AnyFloat)
 
     def _is_unsigned(self) -> bool:
-        t = self.value.type
-        return isinstance(t, IntegerType) and t.signedness.data == Signedness.UNSIGNED
+        return _is_unsigned(self.value.type)
 
     def _coerce(self, other: Scalar | float) -> Scalar:
         return other if isinstance(other, Scalar) else self.constant(other)
@@ -209,9 +211,16 @@ class Scalar:
 
 
 def constant_scalar(block: Block, value: float, element_type: Attribute) -> Scalar:
-    """Appends an `arith.constant` of the element type (index included) to the block."""
+    """Appends an `arith.constant` of the element type (index included) to the block.
+
+    Constants of `arith` are signless: one of an unsigned type is its bits under that type.
+    """
     if isinstance(element_type, AnyFloat):
         attribute: Attribute = FloatAttr(float(value), element_type)
+    elif _is_unsigned(element_type):
+        assert isinstance(element_type, IntegerType)
+        signless = constant_scalar(block, value, IntegerType(element_type.width.data))
+        return signless.convert(element_type)
     else:
         assert isinstance(element_type, IntegerType | IndexType)
         attribute = IntegerAttr(int(value), element_type)
@@ -220,7 +229,7 @@ def constant_scalar(block: Block, value: float, element_type: Attribute) -> Scal
     return Scalar(block, op.results[0])
 
 
-class Statement(linalg.GenericOp):
+class Statement(GenericOp):
     """A `linalg.generic` that knows its iteration domain (`loop.dims`).
 
     Plain linalg reads loop ranges back off operand shapes. That has no answer where a loop never
@@ -322,8 +331,8 @@ class KernelBuilder:
         body: Callable[..., Scalar],
         reductions: str = "",
         accumulates: bool = False,
-    ) -> linalg.GenericOp:
-        """One statement over the declared domain.
+    ) -> GenericOp:
+        """One statement over the declared domain; none where a dimension is empty.
 
         `body` receives a ScalarBuilder, one Scalar for every read and, if `accumulates`, the
         output's present value; it returns what is stored. `reductions` names the dimensions
@@ -339,11 +348,11 @@ class KernelBuilder:
         scalars = [Scalar(block, argument) for argument in block.args]
         given = scalars if accumulates else scalars[:-1]
         result = body(ScalarBuilder(block, element_types[-1]), *given)
-        block.add_op(linalg.YieldOp(result.value))
+        block.add_op(LinalgYieldOp(result.value))
         iterators = [
-            linalg.IteratorTypeAttr.reduction()
+            IteratorTypeAttr.reduction()
             if d.name in reduced
-            else linalg.IteratorTypeAttr.parallel()
+            else IteratorTypeAttr.parallel()
             for d in self._dimensions
         ]
         op = Statement(
@@ -357,7 +366,8 @@ class KernelBuilder:
             [StringAttr(f"{d.name}={d.extent}") for d in self._dimensions]
         )
         op.attributes["loop.stage"] = StringAttr(stage)
-        self._block.add_op(op)
+        if all(d.extent for d in self._dimensions):
+            self._block.add_op(op)
         return op
 
     def nest(
@@ -366,11 +376,15 @@ class KernelBuilder:
         body: Callable[..., None],
         parallel: str = "",
     ) -> None:
-        """An explicit loop nest; `body` receives a ScalarBuilder and one index Scalar per loop.
+        """An explicit loop nest, none where an extent is 0.
+
+        `body` receives a ScalarBuilder and one index Scalar per loop.
 
         `parallel` names the outer loops (separated by blanks) whose iterations are independent.
         Data-dependent indices must be kept in range by the body (see `clamp_index`).
         """
+        if not all(extents.values()):
+            return
         outer: affine.ForOp | None = None
         parent = self._block
         indices: list[SSAValue] = []
@@ -433,6 +447,10 @@ def _insert_before_yield(block: Block, op: Operation) -> None:
         block.insert_op_before(op, last)
     else:
         block.add_op(op)
+
+
+def _is_unsigned(kind: Attribute) -> bool:
+    return isinstance(kind, IntegerType) and kind.signedness.data == Signedness.UNSIGNED
 
 
 def _fastmath(operation: type[Operation]) -> dict[str, Attribute]:

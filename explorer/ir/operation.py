@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, OptionalDef, VariadicDef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -151,28 +151,27 @@ class TopOperation(IRDLOperation):
             [] if o is None else [o] if isinstance(o, SSAValue) else list(o) for o in operands
         ]
         definition = cls.get_irdl_definition()
-        grouped: list[SSAValue | list[SSAValue]] = [
-            group if isinstance(d, VariadicDef) else group[0]
-            for group, (_, d) in zip(groups, definition.operands, strict=True)
-        ]
+        for group, (name, kind) in zip(groups, definition.operands, strict=True):
+            if len(group) != 1 and not isinstance(kind, VariadicDef):
+                raise ValueError(f"{cls.name} takes one value as {name}, not {len(group)}")
         attributes = {
             name: to_attribute(value) for name, value in properties.items() if value is not None
         }
+        op = cls.create(
+            operands=[v for group in groups for v in group],
+            result_types=result_types or (),
+            properties={**attributes, **_segments(definition, groups)},
+        )
         if result_types is None:
-            probe = cls.create(
-                operands=[v for group in groups for v in group],
-                properties={**attributes, **_segments(definition, groups)},
-            )
-            result_types = probe.infer_types()
-            probe.erase()
-        results: list[Attribute | list[Attribute]] = [*result_types]
-        if len(definition.results) == 1 and isinstance(definition.results[0][1], VariadicDef):
-            results = [list(result_types)]
-        return cls(operands=grouped, result_types=results, properties=attributes)
+            try:
+                inferred = op.infer_types()
+            except ValueError:
+                op.erase()  # or its operands would count it among their users
+                raise
+            op.results = SSAValues(OpResult(kind, op, index) for index, kind in enumerate(inferred))
+        return op
 
-    def altered(
-        self, **changes: PropertyValue | Attribute | SSAValue | Sequence[SSAValue] | None
-    ):
+    def altered(self, **changes: PropertyValue | Attribute | SSAValue | Sequence[SSAValue] | None):
         """A new operation like this one with some operands and properties (by name) changed.
 
         None removes an optional one. Result types are inferred anew.
@@ -366,9 +365,9 @@ def parse_operation(cls: type[IRDLOperation], parser: Parser):
         key = parser.parse_optional_identifier()
         if key is not None:
             parser.parse_punctuation("=")
-            named[key] = parser.parse_operand()
+            named[key] = _parse_defined_operand(parser)
         else:
-            positional.append(parser.parse_operand())
+            positional.append(_parse_defined_operand(parser))
         parser.parse_optional_punctuation(",")
     values: dict[str, Attribute] = {}
     if not definition.regions or parser.parse_optional_keyword("attributes") is not None:
@@ -401,6 +400,15 @@ def parse_operation(cls: type[IRDLOperation], parser: Parser):
     except (VerifyException, ValueError) as error:
         parser.raise_error(str(error), begin)
     return op
+
+
+def _parse_defined_operand(parser: Parser) -> SSAValue:
+    """An operand that is defined above it: its type is known, so the text does not repeat it."""
+    operand = parser.parse_unresolved_operand()
+    values = parser.ssa_values.get(operand.operand_name)
+    if values is None or operand.index >= len(values):
+        parser.raise_error(f"%{operand.operand_name} is not defined above", operand.span)
+    return values[operand.index]
 
 
 def _group_operands(

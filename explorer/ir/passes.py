@@ -19,7 +19,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -40,6 +40,8 @@ from explorer.ir.rewriting import (
     apply_rules,
     make_event,
 )
+from explorer.ir.structure import kernel_functions
+from explorer.ir.verification import Verifier
 from explorer.ir.weights import Weights
 from explorer.results import GraphDiff, PassRecord
 
@@ -132,26 +134,32 @@ class Working:
     names: Names
     level: str = "top"
     execute_compiled: Executor | None = None
+    start: InitVar[Snapshot | None] = None
+    """The snapshot that the module is a copy of, where there is one."""
     snapshot: Snapshot = field(init=False)
+    verifier: Verifier = field(init=False, default_factory=Verifier, repr=False)
 
-    def __post_init__(self) -> None:
-        self.snapshot = self.take_snapshot()
+    def __post_init__(self, start: Snapshot | None) -> None:
+        self.snapshot = start or self.take_snapshot()
 
     def take_snapshot(self) -> Snapshot:
-        return Snapshot(self.module.clone(), self.weights, self.level, self.execute_compiled)
+        """The program as it is now. Kernels are shared: passes replace one, they change none."""
+        kernels = tuple(kernel_functions(self.module).values())
+        others = [op.clone() for op in self.module.ops if op not in kernels]
+        program = ModuleOp(others, self.module.attributes)
+        return Snapshot(program, self.weights, self.level, self.execute_compiled, kernels)
 
     @staticmethod
     def at(snapshot: Snapshot, names: Names) -> Working:
         """A fresh start from a snapshot: forks and edited text continue from here."""
-        working = Working(
+        return Working(
             snapshot.module.clone(),
             snapshot.weights.copy(),
             names.copy(),
             snapshot.level,
             snapshot.execute_compiled,
+            snapshot,
         )
-        working.snapshot = snapshot
-        return working
 
 
 @dataclass(eq=False)
@@ -222,7 +230,7 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
     seconds = time.perf_counter() - begin
     recording = 0.0
     if rewriter.has_changed or pass_.level != before.level:
-        verify_after(pass_.name, working.module)
+        verify_after(pass_.name, working)
         begin = time.perf_counter()
         working.level = pass_.level
         working.snapshot = working.take_snapshot()
@@ -240,10 +248,10 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
     )
 
 
-def verify_after(pass_name: str, module: ModuleOp) -> None:
+def verify_after(pass_name: str, working: Working) -> None:
     """Every stage has a verifier, and it runs after every pass."""
     try:
-        module.verify()
+        working.verifier.verify(working.module)
     except (VerifyException, ValueError) as error:
         raise PassError(
             f"the IR is not valid after pass {pass_name}: {str(error).splitlines()[0]}",

@@ -11,6 +11,7 @@ from io import StringIO
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, builtin, func, linalg, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
@@ -23,6 +24,7 @@ from explorer.errors import ModelError
 from explorer.ir.compute import Statement
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity
 from explorer.ir.origins import sources_of
+from explorer.ir.top.data import WeightOp
 from explorer.results import SourceText
 
 
@@ -34,17 +36,29 @@ class _LinePrinter(Printer):
         self.shows_everything = shows_everything
         self.tags_by_location = tags_by_location
         self.spans: list[tuple[int, int, tuple[str, ...]]] = []
+        self.is_in_kernel = tags_by_location
 
     def print_op(self, op: Operation) -> None:
         begin = self._current_line
+        outside = self.is_in_kernel
+        if isinstance(op, func.FuncOp) and "kernel.kind" in op.attributes:
+            self.is_in_kernel = True
         super().print_op(op)
-        # Of an operation with regions only the first line is its own.
-        end = begin if op.regions and not self.tags_by_location else self._current_line
-        self.spans.append((begin, end, self._tags(op)))
+        # Loops and statements of kernels own their brackets; of other operations with regions
+        # only the first line is their own.
+        whole = self.is_in_kernel or not op.regions
+        self.spans.append((begin, self._current_line if whole else begin, self._tags(op)))
+        self.is_in_kernel = outside
 
     def _tags(self, op: Operation) -> tuple[str, ...]:
-        if self.tags_by_location:
+        if isinstance(op, func.FuncOp | func.ReturnOp | ModuleOp):
+            return ()
+        if self.is_in_kernel:
             return sources_of(op)
+        if isinstance(op, WeightOp | func.CallOp):
+            # They are no nodes of the graph: their lines belong to whoever uses their values.
+            users = [identity_of(use.operation) for r in op.results for use in r.uses]
+            return tuple(dict.fromkeys([identity_of(op), *users]))
         if IDENTITY in op.attributes or op.results:
             return (identity_of(op),)
         return ()
@@ -148,7 +162,7 @@ def make_context() -> Context:
     from explorer.ir.top import Top
 
     context = Context()
-    statements = [Statement if op is linalg.GenericOp else op for op in linalg.Linalg.operations]
+    statements = [Statement if op is GenericOp else op for op in linalg.Linalg.operations]
     for dialect in (
         builtin.Builtin,
         func.Func,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import DeviceError
@@ -20,7 +21,13 @@ from explorer.ir.measures import module_macs, peak_bytes
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of
 from explorer.ir.printing import dump, show
-from explorer.ir.structure import OperationRecord, index_operations, operations, value_name
+from explorer.ir.structure import (
+    OperationRecord,
+    index_operations,
+    kernel_functions,
+    operations,
+    value_name,
+)
 from explorer.ir.weights import Weights
 from explorer.results import Graph, SourceText
 
@@ -33,11 +40,26 @@ Executor = Callable[
 class Snapshot:
     """A module that nobody changes any more. `level` is top, kernels, loops or memory."""
 
-    module: ModuleOp
+    program: ModuleOp
+    """The functions of tensor operations, and whatever kernels are not shared."""
     weights: Weights
     level: str = "top"
     execute_compiled: Executor | None = field(default=None, repr=False)
     """Runs a snapshot below `top` through generated code; set by whoever can compile."""
+    shared_kernels: tuple[func.FuncOp, ...] = field(default=(), repr=False)
+    """Kernels that stand in another module too: passes replace kernels and never change one."""
+
+    @cached_property
+    def module(self) -> ModuleOp:
+        """The whole program in one module; shared kernels are copied when it is first asked for."""
+        self.program.body.block.add_ops(kernel.clone() for kernel in self.shared_kernels)
+        return self.program
+
+    @cached_property
+    def kernels(self) -> dict[str, func.FuncOp]:
+        """The kernels by name, to be read only."""
+        shared = {kernel.sym_name.data: kernel for kernel in self.shared_kernels}
+        return {**kernel_functions(self.program), **shared}
 
     @cached_property
     def text(self) -> SourceText:
@@ -45,35 +67,35 @@ class Snapshot:
 
     @cached_property
     def graph(self) -> Graph:
-        return module_graph(self.module)
+        return module_graph(self.program)
 
     @cached_property
     def index(self) -> dict[str, OperationRecord]:
-        return index_operations(self.module)
+        return index_operations(self.program)
 
     @cached_property
     def operations(self) -> dict[str, TopOperation]:
         """Every identified operation by its identity."""
-        return {identity_of(op): op for op in operations(self.module)}
+        return {identity_of(op): op for op in operations(self.program)}
 
     @cached_property
     def operation_count(self) -> int:
         """Operations that do something: weights and returns do not count."""
-        return sum(op.name not in ("top.weight", "top.return") for op in operations(self.module))
+        return sum(op.name not in ("top.weight", "top.return") for op in operations(self.program))
 
     @cached_property
     def macs(self) -> int:
-        return module_macs(self.module)
+        return module_macs(self.program)
 
     @cached_property
     def peak_bytes(self) -> int:
-        return peak_bytes(self.module)
+        return peak_bytes(self.program)
 
     @cached_property
     def origins(self) -> dict[str, Origin]:
         """Origin of every value that has one, by the value's name, in program order."""
         found: dict[str, Origin] = {}
-        for op in operations(self.module):
+        for op in operations(self.program):
             for result in op.results:
                 origin = origin_of(result)
                 if origin is not None:
@@ -102,4 +124,4 @@ class Snapshot:
                     hint="open the model with explorer.compile; a saved trace cannot run",
                 )
             return self.execute_compiled(self, inputs, replaced or {})
-        return evaluate_module(self.module, self.weights, inputs, cache, replaced)
+        return evaluate_module(self.program, self.weights, inputs, cache, replaced)

@@ -75,10 +75,16 @@ class Names:
         other._next = dict(self._next)
         return other
 
+    def including(self, module: ModuleOp) -> Names:
+        """A copy in which the module's identities are taken, too."""
+        other = self.copy()
+        other._taken.update(identity_of(op) for op in operations(module))
+        return other
+
     @staticmethod
     def of(module: ModuleOp) -> Names:
         """Names that are free in the module."""
-        return Names({identity_of(op) for op in operations(module)})
+        return Names().including(module)
 
 
 @dataclass

@@ -96,6 +96,27 @@ def walk_blocks(block: Block) -> Iterator[Operation]:
                 yield from walk_blocks(inner)
 
 
+def walk_inside(root: Operation) -> list[Operation]:
+    """The operation and all that it contains, outer before inner.
+
+    As `root.walk()`, several times faster: xDSL's passes every operation on through all levels.
+    """
+    found: list[Operation] = []
+    pending = [root]
+    while pending:
+        op = pending.pop()
+        found.append(op)
+        for region in reversed(op.regions):
+            block = region.last_block
+            while block is not None:
+                inner = block.last_op
+                while inner is not None:
+                    pending.append(inner)
+                    inner = inner.prev_op
+                block = block.prev_block
+    return found
+
+
 def index_operations(module: ModuleOp) -> dict[str, OperationRecord]:
     """Every identified operation by identity."""
     return {identity_of(op): record(op) for op in operations(module) if IDENTITY in op.attributes}

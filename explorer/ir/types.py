@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -175,6 +176,12 @@ def tensor_type(
     element_type: Attribute, shape: Sequence[Dim], layout: Layout = PLAIN
 ) -> TensorType[Attribute]:
     """A tensor type; names in `shape` become dynamic dimensions with their name in the encoding."""
+    return _tensor_type(element_type, tuple(shape), layout)
+
+
+# Types are immutable and most values share a few of them; xDSL takes 50 µs to make one.
+@lru_cache(maxsize=4096)
+def _tensor_type(element_type: Attribute, shape: Shape, layout: Layout) -> TensorType[Attribute]:
     names = [d if isinstance(d, str) else "" for d in shape]
     sizes = [DYNAMIC_INDEX if isinstance(d, str) else d for d in shape]
     needs_encoding = any(names) or not layout.is_plain or layout.fill != 0.0
@@ -223,6 +230,9 @@ def layout_of(value: SSAValue | Attribute) -> Layout:
 
 def with_layout(kind: Attribute, layout: Layout) -> TensorType[Attribute]:
     """The same tensor type in another physical layout."""
+    is_bare = isinstance(kind, TensorType) and isinstance(kind.encoding, NoneAttr)
+    if is_bare and layout == PLAIN and is_static(kind):
+        return kind
     return tensor_type(element_type_of(kind), shape_of(kind), layout)
 
 

@@ -59,4 +59,8 @@ class Weights(Mapping[str, np.ndarray]):
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    """Equal bit by bit: a NaN is equal to itself, and -0.0 is not 0.0."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    left, right = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (a, b))
+    return np.array_equal(left, right)

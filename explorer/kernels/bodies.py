@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
+from explorer.ir.structure import walk_inside
 from explorer.kernels.expressions import Expression, ExpressionWriter
 from explorer.kernels.identifiers import Names, comment_text
 from explorer.kernels.language import Language, vector_requirement
@@ -157,7 +158,7 @@ class BodyPrinter:
                 hint="keep them in a register array (memref.alloca)",
             )
         tags = tags_of(loop) or tags_within(loop)
-        written = {inner.memref for inner in loop.walk() if isinstance(inner, Store)}
+        written = {inner.memref for inner in walk_inside(loop) if isinstance(inner, Store)}
         self._name_readers_of(written, depth)
         lower, upper = (self._sum(bound) for bound in loop_bounds(loop))
         self.names.open_block()

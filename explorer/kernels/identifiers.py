@@ -45,6 +45,7 @@ BUILTIN_FUNCTIONS = _words(
 )
 # What the printer itself puts into every function.
 OWN_NAMES = _words("task lo hi arena weights offsets sections section kernels")
+TAKEN = C_KEYWORDS | OPENCL_KEYWORDS | BUILTIN_FUNCTIONS | OWN_NAMES
 ELEMENT = "(?:u?(?:char|short|int|long)|half|float|double|bool)"
 OWN_PATTERN = re.compile(
     rf"(?:.*_)?{ELEMENT}\d*$"  # types, and the prelude's functions: exp_float16, maximum_long
@@ -65,8 +66,7 @@ def identifier(hint: str) -> str:
     name = re.sub(r"^_+", "", name) or "value"
     if name[0].isdigit():
         name = "v" + name
-    is_taken = name in C_KEYWORDS | OPENCL_KEYWORDS | BUILTIN_FUNCTIONS | OWN_NAMES
-    if is_taken or OWN_PATTERN.match(name):
+    if name in TAKEN or OWN_PATTERN.match(name):
         name += "_"
     return name
 

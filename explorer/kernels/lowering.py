@@ -21,6 +21,7 @@ from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.compute import statement_dimensions
+from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
     body_of,
     index_of,
@@ -62,7 +63,7 @@ def tag_statements(statements: Sequence[Operation], kernel: str) -> None:
             suffix = str(counts[base]) if counts[base] > 1 else ""
             tag = StringAttr(f"{kernel}/{base}{suffix}")
             statement.location = NameLoc(tag, NoneAttr())
-        for op in statement.walk():
+        for op in walk_inside(statement):
             op.location = statement.location
 
 
@@ -106,7 +107,7 @@ def _operands(
 
 
 def _prefix_loops(top: affine.ForOp, prefix: str) -> None:
-    for op in top.walk():
+    for op in walk_inside(top):
         if isinstance(op, affine.ForOp):
             rename(op, prefix + (name_of(op) or "i"))
 

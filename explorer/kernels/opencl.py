@@ -19,6 +19,7 @@ from math import prod
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType
 
+from explorer.ir.structure import walk_inside
 from explorer.kernels.language import Call, Language, vector_name
 from explorer.kernels.printer import KernelPrinter, Parameter, PrintedKernel
 from explorer.kernels.scalar_types import BOOLEAN, ScalarType
@@ -108,7 +109,7 @@ def _fits_int(function: func.FuncOp) -> bool:
     for argument in function.body.block.args:
         if isinstance(argument.type, MemRefType) and prod(argument.type.get_shape()) > LARGEST_INT:
             return False
-    for op in function.walk():
+    for op in walk_inside(function):
         if isinstance(op, arith.IndexCastOp) and isinstance(op.result.type, IndexType):
             source = op.input.type
             if not isinstance(source, IntegerType) or source.width.data > 32:

@@ -152,6 +152,8 @@ def pack_array(array: np.ndarray, pack: Pack) -> np.ndarray:
         digits.append([(i, shape[i]) for i, _ in entries])
     padded = [max(prod(s for _, s in parts), 1) for parts in digits]
     widths = [(0, new - old) for old, new in zip(array.shape, padded, strict=True)]
-    split = np.pad(array, widths).reshape([s for parts in digits for _, s in parts])
+    if any(new for _, new in widths):
+        array = np.pad(array, widths)
+    split = array.reshape([s for parts in digits for _, s in parts])
     order = [i for parts in digits for i, _ in parts]
     return np.ascontiguousarray(np.transpose(split, np.argsort(order)))

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
+from explorer.ir.structure import walk_inside
 from explorer.kernels.bodies import BodyPrinter
 from explorer.kernels.expressions import ExpressionWriter
 from explorer.kernels.identifiers import Names, comment_text, identifier
@@ -96,6 +97,8 @@ class KernelPrinter(ABC):
             function = f"{identifier(self.name)}_phase{number}"
             self._print_phase(phase, function, number, len(found))
             records.append(PhaseRecord(function, phase.tasks))
+        if not found:
+            records.append(self._print_nothing(f"{identifier(self.name)}_phase0"))
         return PrintedKernel(
             name=self.name,
             language=self.language.name,
@@ -137,7 +140,7 @@ class KernelPrinter(ABC):
         return any(
             isinstance(value.type, VectorType)
             for top in self._phase_operations
-            for op in top.walk()
+            for op in walk_inside(top)
             for value in (*op.operands, *op.results)
         )
 
@@ -147,7 +150,7 @@ class KernelPrinter(ABC):
         return any(
             operand is value
             for top in self._phase_operations
-            for op in top.walk()
+            for op in walk_inside(top)
             if op in self.uses.live
             for operand in op.operands
         )
@@ -179,6 +182,14 @@ class KernelPrinter(ABC):
             self.end_tasks(1)
         self.names.close_block()
         self.line(0, "}")
+
+    def _print_nothing(self, function: str) -> PhaseRecord:
+        """A kernel over tensors without elements: one task, so that it can be launched."""
+        self._phase_operations, self._phase_tags = [], ()
+        self.line(0, f"// {comment_text(self.name)}: its tensors have no elements")
+        self.begin_phase(function, self.parameters)
+        self.line(0, "}")
+        return PhaseRecord(function, 1)
 
     def _print_tasks(self, phase: Phase, body: BodyPrinter, depth: int) -> None:
         """One nest directly; several behind one another in the numbering of the tasks."""
@@ -212,7 +223,7 @@ class KernelPrinter(ABC):
 
     def _arrays_of(self, tops: Sequence[Operation]) -> list[memref.AllocaOp]:
         """Register arrays that stand outside all loops and are used in these nests."""
-        used = {operand for top in tops for op in top.walk() for operand in op.operands}
+        used = {operand for top in tops for op in walk_inside(top) for operand in op.operands}
         outer = [op for op in self.function.body.block.ops if isinstance(op, memref.AllocaOp)]
         return [op for op in outer if op.memref in used]
 
@@ -221,7 +232,7 @@ class KernelPrinter(ABC):
         owners: dict[SSAValue, Operation] = {}
         for op in self.function.body.block.ops:
             if isinstance(op, affine.ForOp):
-                for inner in op.walk():
+                for inner in walk_inside(op):
                     for operand in inner.operands:
                         is_array = isinstance(operand.owner, memref.AllocaOp)
                         outside = is_array and operand.owner.parent is self.function.body.block
@@ -242,7 +253,7 @@ class KernelPrinter(ABC):
         arguments = self.function.body.block.args
         given = _strings(self.function, "kernel.names")
         roles = _strings(self.function, "kernel.roles")
-        written = {op.memref for op in self.function.walk() if isinstance(op, Store)}
+        written = {op.memref for op in walk_inside(self.function) if isinstance(op, Store)}
         parameters: list[Parameter] = []
         for number, value in enumerate(arguments):
             assert isinstance(value.type, MemRefType)

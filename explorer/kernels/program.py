@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects import func, linalg
+from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 
 from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
@@ -23,7 +24,7 @@ from explorer.ir.layout import haloed_shape, physical_shape, rounded_channels
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import device_of, functions, kernel_functions, value_name
+from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
@@ -71,7 +72,7 @@ def build_program(
     `output_names` are the ports' names in order (default: the values' own). `steps`: the ladder
     of every kernel, for the records.
     """
-    (function,) = [f for f in functions(snapshot.module) if device_of(f) != "host"]
+    (function,) = [f for f in functions(snapshot.program) if device_of(f) != "host"]
     builder = _Builder(snapshot, function, offsets, language)
     launches = [builder.launch(op) for op in builder.launches]
     used = {launch.kernel for launch in launches}
@@ -105,7 +106,7 @@ class _Builder:
         self.offsets = offsets
         self.language = language
         self.is_packed = snapshot.level in PACKED_LEVELS
-        self.kernels = kernel_functions(snapshot.module)
+        self.kernels = snapshot.kernels
         self.launches = [op for op in function.body.block.ops if isinstance(op, LaunchOp)]
         last = function.body.block.last_op
         assert isinstance(last, ReturnOp)
@@ -116,7 +117,7 @@ class _Builder:
     # -- kernels ---------------------------------------------------------------------------------
     def print(self, name: str) -> PrintedKernel:
         kernel = self.kernels[name]
-        if any(isinstance(op, linalg.GenericOp) for op in kernel.body.block.ops):
+        if any(isinstance(op, GenericOp) for op in kernel.body.block.ops):
             kernel = lower_to_loops(kernel)
         return print_c(kernel, name) if self.language == "c" else print_opencl(kernel, name)
 
@@ -222,7 +223,7 @@ def memref_bytes(kind: object) -> int:
 
 def host_ports(snapshot: Snapshot) -> tuple[list[str], list[str]]:
     """Names of the inputs and of the returned values in the host's function, in order."""
-    (host,) = [f for f in functions(snapshot.module) if device_of(f) == "host"]
+    (host,) = [f for f in functions(snapshot.program) if device_of(f) == "host"]
     last = host.body.block.last_op
     assert isinstance(last, ReturnOp)
     inputs = [value_name(a) for a in host.body.block.args]

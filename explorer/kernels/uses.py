@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from explorer.errors import UnsupportedError
+from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import name_of
 from explorer.kernels.subscripts import (
     Sum,
@@ -45,7 +46,7 @@ def find_uses(function: func.FuncOp) -> Uses:
     live: set[Operation] = set()
     counts: dict[SSAValue, int] = {}
     blocks: dict[SSAValue, Block] = {}
-    for op in reversed(list(function.walk())):
+    for op in reversed(walk_inside(function)):
         if isinstance(op, func.FuncOp | func.ReturnOp | affine.YieldOp):
             continue
         has_effect = not op.results or bool(op.regions)

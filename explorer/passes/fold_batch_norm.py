@@ -184,11 +184,14 @@ def scaled(
     array = constant(old, rewriter.weights)
     assert array is not None
     shaped = factor.reshape(-1, *[1] * (array.ndim - 1)) if is_conv else factor
+    # Multiplied in double precision, piece by piece: no copy of all weights in it.
+    folded = np.empty_like(array, order="C")
+    np.multiply(array, shaped, out=folded, dtype=np.float64, casting="same_kind")
     changes = {
         "weight" if is_conv else "right": rewriter.add_weight(
             anchor,
             weight_name(linear, "weight"),
-            (array.astype(np.float64) * shaped).astype(array.dtype),
+            folded,
             like=linear,
         )
     }

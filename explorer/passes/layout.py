@@ -23,12 +23,21 @@ from explorer.ir.passes import EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.structure import device_of, functions
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
+from explorer.ir.top.definitions import lowest
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.top.movement import ConcatOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reduction import ReduceOp
-from explorer.ir.types import PLAIN, Layout, is_static, layout_of, static_shape, with_layout
+from explorer.ir.types import (
+    PLAIN,
+    Layout,
+    element_type_of,
+    is_static,
+    layout_of,
+    static_shape,
+    with_layout,
+)
 
 CHANNELS = 1
 Halo = tuple[int, int, int, int]
@@ -227,7 +236,7 @@ def needs_halo(op: TopOperation) -> Halo:
 def halo_fill(op: TopOperation) -> float:
     """What a window expects there: nothing greater for a maximum, zero otherwise."""
     is_max = isinstance(op, PoolOp) and op.get("kind") == "max"
-    return float("-inf") if is_max else 0.0
+    return float(lowest(element_type_of(op.operands[0]))) if is_max else 0.0
 
 
 def reads_whole_buffer(op: TopOperation) -> bool:

@@ -83,9 +83,17 @@ def _decode(kind: Any, data: object, path: str) -> object:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return from_json(kind, data, path)
     if kind is float:
-        if isinstance(data, bool) or not isinstance(data, int | float | str):
-            raise ValueError(f"{path}: a number expected")
-        return float(data)
+        return _decode_float(data, path)
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
         raise ValueError(f"{path}: {kind.__name__} expected, not {type(data).__name__}")
     return data
+
+
+def _decode_float(data: object, path: str) -> float:
+    is_number = isinstance(data, int | float) and not isinstance(data, bool)
+    if not is_number and data not in ("inf", "-inf", "nan"):
+        raise ValueError(f"{path}: a number expected, not {data!r}")
+    try:
+        return float(data)  # pyright: ignore[reportArgumentType]  (a number or one of these strings)
+    except OverflowError as error:
+        raise ValueError(f"{path}: the number is too large") from error

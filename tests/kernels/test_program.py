@@ -6,6 +6,7 @@ the processor and on an OpenCL device.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
+from explorer.runtime.compilers import compile_shared_library
 from explorer.runtime.devices import DeviceRecord, list_devices
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
@@ -37,6 +39,13 @@ def opencl_device() -> DeviceRecord:
         if device.kind == "opencl" and device.usable:
             return device
     pytest.skip("no OpenCL device")
+
+
+@pytest.fixture(autouse=True)
+def quick_builds(monkeypatch) -> None:
+    """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
+    build = partial(compile_shared_library, flags=("-O0",))
+    monkeypatch.setattr("explorer.runtime.native.compile_shared_library", build)
 
 
 # -- programs as text ------------------------------------------------------------------------------
@@ -261,6 +270,14 @@ def views_and_ports() -> dict[str, str]:
     net = Net(x=(4,), unused=(3,))
     net.unary("x", "exp")
     texts["unused"] = net.text(net.unary("x", "relu"))
+    for element in ("i32", "ui8"):
+        net = Net(x=(1, 3, 5, 5))
+        positive = net.unary("x", "abs")
+        whole = net.add(f"top.cast(%{positive}) {{to = {element}}}", (1, 3, 5, 5), element)
+        greatest = net.pool(whole, "max", 3, 1, (1, 1, 1, 1))
+        net.lines[-1] = net.lines[-1].replace("f32", element)
+        result = net.add(f"top.cast(%{greatest}) {{to = f32}}", (1, 3, 5, 5))
+        texts[f"integers_{element}"] = net.text(result)
     return texts
 
 

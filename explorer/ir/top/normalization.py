@@ -92,7 +92,7 @@ class SoftmaxOp(NormalizationOperation):
         (x,) = operands
         axis = self.get("axis")
         with np.errstate(all="ignore"):
-            shifted = x - np.max(x, axis=axis, keepdims=True)
+            shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
             total = np.sum(np.exp(shifted), axis=axis, keepdims=True)
             if self.get("logarithm"):
                 return (shifted - np.log(total),)

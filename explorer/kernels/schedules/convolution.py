@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import affine
 
+from explorer.ir.structure import walk_inside
 from explorer.kernels.lowering import innermost_operations
 from explorer.kernels.nest import (
     LoopNest,
@@ -268,5 +269,5 @@ def _vectorize_and_mark(schedule: Schedule, tails: list[str], unrolled: str) -> 
 
 def _is_in_tile(nest: LoopNest, name: str) -> bool:
     """A loop over the pixels of one tile, not one over tiles (which holds a reduction)."""
-    inside = [op for op in nest.loop(name).walk() if isinstance(op, affine.ForOp)]
+    inside = [op for op in walk_inside(nest.loop(name)) if isinstance(op, affine.ForOp)]
     return all(name_of(op).removesuffix("_tail") in ("ip", "jp", "j", "ov", "cu") for op in inside)

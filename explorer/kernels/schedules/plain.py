@@ -17,6 +17,7 @@ from math import prod
 
 from xdsl.dialects import affine
 
+from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -334,7 +335,7 @@ def _lengthen_tasks(schedule: Schedule, top: affine.ForOp) -> affine.ForOp:
 def _work(top: affine.ForOp) -> int:
     """Operations that a nest executes."""
     total = 0
-    for operation in top.walk():
+    for operation in walk_inside(top):
         if not isinstance(operation, affine.ForOp | affine.YieldOp):
             around = [i for i in enclosing_loops(operation) if bounds_of(i) is not None]
             total += prod(extent_of(loop) for loop in around)

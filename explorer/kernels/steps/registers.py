@@ -17,6 +17,7 @@ from xdsl.dialects import affine, arith, memref
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
     LinearForm,
     LoopNest,
@@ -56,7 +57,7 @@ def accumulate(nest: LoopNest, at: str, buffer: str, name: str = "acc") -> None:
             )
         tile = [
             inner
-            for inner in loop.walk()
+            for inner in walk_inside(loop)
             if isinstance(inner, affine.ForOp) and index_of(inner) in used
         ]
         registers = _register_array(
@@ -109,11 +110,12 @@ def rfactor(nest: LoopNest, outer: str, inner: str, buffer: str, name: str = "pa
         neutral = None if update is None else _neutral(update, load.result.type)
         if update is None or neutral is None:
             raise nest.error("rfactor", f"the update of {buffer} is not an associative reduction")
-        lanes = [i for i in loop.walk() if isinstance(i, affine.ForOp) and name_of(i) == inner]
+        inside = [op for op in walk_inside(loop) if isinstance(op, affine.ForOp)]
+        lanes = [i for i in inside if name_of(i) == inner]
         if len(lanes) != 1:
             raise nest.error("rfactor", f"{inner} is not one loop inside {outer}")
         forms = _forms(nest, "rfactor", store)
-        bound_inside = {index_of(i) for i in loop.walk() if isinstance(i, affine.ForOp)}
+        bound_inside = {index_of(i) for i in inside}
         if any(index in bound_inside for form in forms for index in form.terms):
             raise nest.error("rfactor", f"{outer} or a loop in it is not reduced over")
         lane = lanes[0]
@@ -182,7 +184,7 @@ def promote_to_vectors(nest: LoopNest) -> None:
     `memref<14x2x16xf32>` with vectors of 16 becomes `memref<14x2xvector<16xf32>>`: in C an array
     that the compiler keeps in registers.
     """
-    for allocation in [op for op in nest.function.walk() if isinstance(op, memref.AllocaOp)]:
+    for allocation in [op for op in walk_inside(nest.function) if isinstance(op, memref.AllocaOp)]:
         uses = [use.operation for use in allocation.memref.uses]
         vectors = [u for u in uses if isinstance(u, affine.VectorLoadOp | affine.VectorStoreOp)]
         if not uses or len(vectors) != len(uses):

@@ -14,6 +14,7 @@ from math import prod
 from xdsl.dialects import affine
 from xdsl.ir import Operation
 
+from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
     AffineAccess,
     LinearForm,
@@ -104,7 +105,7 @@ def cut(nest: LoopNest, loop: str, at: int, suffix: str = "_tail") -> None:
         set_upper_bound(first, at)
         set_upper_bound(second, extent - at)
         substitute_index(index_of(second), index_form(second) + LinearForm({}, at))
-        for op in second.walk():
+        for op in walk_inside(second):
             if isinstance(op, affine.ForOp):
                 rename(op, name_of(op) + suffix)
     nest.changed()

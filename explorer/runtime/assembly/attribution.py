@@ -73,7 +73,7 @@ class _Piece:
     """The kernel's lines for instructions that come from outside `place`."""
 
     def own_lines(self, line: AssemblyLine) -> tuple[int, ...]:
-        if not line.is_instruction:
+        if not line.is_instruction or not line.source_lines:
             return ()
         own = tuple(n - self.place.start for n in line.source_lines if n in self.place)
         return own or self.other_lines

@@ -45,14 +45,14 @@ def opencl_functions(
     """
     handle = open_device(device)
     context = cl.Context([handle])
-    running = _read(_binary(context, handle, program, ()), program, functions, device)
+    running = read_binary(_binary(context, handle, program, ()), program, functions, device.driver)
     if not running.functions:
         return running
     try:
         binary = _binary(context, handle, program, LINE_TABLE)
     except BuildError as error:
         return _unlinked(running, f"{device.driver} refuses to write one: {error.message}")
-    with_lines = _read(binary, program, functions, device)
+    with_lines = read_binary(binary, program, functions, device.driver)
     if not any(line.source_lines for f in with_lines.functions for line in f.lines):
         return _unlinked(running, f"{device.driver} writes none")
     return with_lines_if_equal(running, with_lines, device.driver)
@@ -69,19 +69,22 @@ def _binary(
     built = build_program(context, handle, program, options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return built.get_info(cl.program_info.BINARIES)[0]
+        binaries = built.get_info(cl.program_info.BINARIES)
+    assert isinstance(binaries, list)
+    return binaries[0]
 
 
-def _read(
-    binary: bytes, program: Program, functions: Collection[str], device: DeviceRecord
+def read_binary(
+    binary: bytes, program: Program, functions: Collection[str], driver: str
 ) -> Disassembly:
+    """What can be read of a program's binary, or a note that says why nothing can."""
     if is_ptx(binary):
         text = binary.decode("utf-8", errors="replace")
         return Disassembly("ptx", parse_ptx(text, functions))
     if not binary.startswith(POCL_MARK):
         return Disassembly(
             "assembly",
-            note=f"{device.driver} gives its program as {len(binary)} bytes in a format of its "
+            note=f"{driver} gives its program as {len(binary)} bytes in a format of its "
             f"own (beginning with {binary[:8]!r})",
         )
     objdump = find_disassembler()

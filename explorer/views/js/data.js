@@ -97,8 +97,12 @@ class TraceData {
   }
 
   async once(key, decodeChunk) {
-    if (!this.decoded.has(key)) this.decoded.set(key, await decodeChunk());
-    return this.decoded.get(key);
+    if (this.decoded.has(key)) return this.decoded.get(key);
+    const {revision} = this;
+    const value = await decodeChunk();
+    // What was asked for before more was known may be out of date by now.
+    if (revision === this.revision || SETTLED.test(key)) this.decoded.set(key, value);
+    return value;
   }
 
   graphOfPass(pass) {

@@ -118,7 +118,7 @@ function createApp({host, data, root, session, theme, announcer, kept, keptPass}
   // The convolution with most work: what a first visitor follows to its machine code.
   app.followConvolution = async () => {
     const graph = await data.graphOfPass(store.get().pass);
-    const heaviest = [...data.head.kernels].sort((a, b) => b.flops - a.flops).find((kernel) => kernel.operations.some((name) => data.latest.get(name)?.family === "convolution"));
+    const heaviest = [...data.kernels].sort((a, b) => b.flops - a.flops).find((kernel) => kernel.operations.some((name) => data.latest.get(name)?.family === "convolution"));
     const operation = heaviest?.operations[0] ?? [...graph.nodes.values()].find((record) => record.family === "convolution")?.id;
     if (operation === undefined) return;
     const here = data.followInGraph(operation, graph);

@@ -1,6 +1,6 @@
 // The graph of one pass: before, after, or both at once with what the pass did. Every operation
 // has one place in all passes (the layout is made from all snapshots at once), so that nothing
-// moves that did not change. Only what is in sight is in the document.
+// moves that did not change. Blocks open and close. Only what is in sight is in the document.
 
 const VIEWS = [
   {id: "before", label: "before", title: "the program before this pass"},
@@ -12,7 +12,6 @@ const SMALLEST_FIT = 0.16;
 const LARGEST_ZOOM = 2.5;
 const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
-const LABEL_CHARACTERS = 14;
 
 function graphPane(app) {
   const {data, store} = app;
@@ -20,10 +19,11 @@ function graphPane(app) {
   tabs.classList.add("segmented");
   const title = element("span", {class: "pane-title"}, "Graph");
   const counts = element("span", {class: "graph-counts"});
+  const boxesLayer = shape("g", {class: "boxes"});
   const edgesLayer = shape("g", {class: "edges"});
   const marksLayer = shape("g", {class: "brackets"});
   const nodesLayer = shape("g", {class: "nodes"});
-  const camera = shape("g", {}, edgesLayer, marksLayer, nodesLayer);
+  const camera = shape("g", {}, boxesLayer, edgesLayer, marksLayer, nodesLayer);
   const svg = shape("svg", {
     class: "canvas", tabindex: 0, role: "application",
     "aria-label": "graph of operations; arrow keys follow the edges, plus and minus zoom, g fits",
@@ -35,8 +35,10 @@ function graphPane(app) {
   const message = element("div", {class: "graph-message", hidden: true});
   const body = element("div", {class: "graph-body"}, svg, capNote, message, legend, minimap, tip);
   const zoomed = element("button", {type: "button", class: "quiet zoom", title: "zoom to 100 %", onclick: () => zoomTo(1)}, "100 %");
+  const blocksButton = button("blocks", "operations in blocks that open and close, or one by one", () => store.set({blocks: !usesBlocks()}), {class: "quiet blocks-switch", hidden: !data.blocks || !data.head.blocks.flat});
+  const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {class: "quiet close-all"});
   const node = element("section", {class: "pane graph", "aria-label": "graph"},
-    element("header", {class: "pane-head"}, title, counts, element("span", {class: "grow"}), tabs,
+    element("header", {class: "pane-head"}, title, counts, element("span", {class: "grow"}), closeButton, blocksButton, tabs,
       button("−", "zoom out (−)", () => zoomTo(view.k / 1.25), {class: "icon"}), zoomed,
       button("+", "zoom in (+)", () => zoomTo(view.k * 1.25), {class: "icon"}),
       button("fit", "fit the graph into the pane (g)", () => fit(), {class: "quiet"})),
@@ -44,22 +46,68 @@ function graphPane(app) {
 
   const view = {x: 0, y: 0, k: 1};
   let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
+  let anchor = null; // {block, at}: what stays in its place on the screen when it is drawn next
   let hasFitted = false;
+  let drawn = Promise.resolve(); // the last drawing that was asked for
   const nodeElements = new Map();
   const edgeElements = new Map();
 
   // ---- what is drawn
 
+  function usesBlocks() {
+    const {blocks} = store.get();
+    if (!data.blocks) return false;
+    if (!data.head.blocks.flat) return true;
+    return blocks ?? data.head.blocks.opens;
+  }
+
+  const isOpen = () => new Set(store.get().open);
+
+  function openBlocks(open) {
+    store.set({open: [...open].sort((a, b) => a - b)});
+  }
+
+  // Opens a closed block and closes an open one; what is around it stays where it is on the screen.
+  function toggleBlock(unit) {
+    const block = data.blocks?.indexOf(unit);
+    if (block === undefined || !usesBlocks()) return;
+    const open = isOpen();
+    if (open.has(block)) open.delete(block);
+    else open.add(block);
+    anchor = {block, at: topOf(block)};
+    openBlocks(open);
+  }
+
+  // The middle of the upper border of a block, open or closed, on the screen.
+  function topOf(block) {
+    const box = scene.boxes.find((item) => item.block === block);
+    const item = scene.byId.get(`#${block}`);
+    if (!box && !item) return null;
+    const [x, y] = box ? [box.x + box.width / 2, box.y] : [item.x, item.y - scene.node[1] / 2];
+    return [x * view.k + view.x, y * view.k + view.y];
+  }
+
+  async function place() {
+    if (usesBlocks()) {
+      const open = isOpen();
+      const units = data.blocks.unitsOf(open);
+      return {placed: await placeBlocks(data, open), unitOf: (record) => units[record.block] ?? record.id};
+    }
+    const layout = await data.layout();
+    return {
+      placed: {...layout, route: (source, target) => layout.routes.get(`${source}\n${target}`)},
+      unitOf: (record) => record.id,
+    };
+  }
+
   async function update() {
     const state = store.get();
     markTab(tabs, state.view);
     const pass = data.head.passes[state.pass];
-    const before = Math.max(0, state.pass - 1);
     let loaded;
     try {
       loaded = await Promise.all([
-        data.pictureOfPass(before), data.pictureOfPass(state.pass),
-        data.passDetails(state.pass), data.layout(),
+        data.graphOfPass(Math.max(0, state.pass - 1)), data.graphOfPass(state.pass), data.passDetails(state.pass), place(),
       ]);
     } catch (failure) {
       message.hidden = false;
@@ -67,25 +115,37 @@ function graphPane(app) {
         button("try again", "load the graph again", () => update())));
       return;
     }
-    if (store.get().pass !== state.pass || store.get().view !== state.view) return;
-    const [graphBefore, graphAfter, details, layout] = loaded;
+    const now = store.get();
+    if (["pass", "view", "open", "blocks"].some((name) => now[name] !== state[name])) return;
+    const [before, after, details, {placed, unitOf}] = loaded;
     message.hidden = true;
-    scene = composeScene(data, state, graphBefore, graphAfter, details, layout);
+    scene = {...composeScene({data, state, before, after, details, placed, unitOf}), before, after, unitOf};
     replace(counts, pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)} operations`
       : `${countText(pass.after, "operation")}, unchanged`);
     title.textContent = pass.name;
     title.title = pass.description;
-    const hidden = pass.hidden;
     legend.replaceChildren(...legendContent(app, scene));
-    if (hidden) scene.hiddenNote = `${countText(hidden, "operation")} stand inside collapsed blocks ⊞; select a block to list them, or search with /`;
+    blocksButton.setAttribute("aria-pressed", String(usesBlocks()));
+    closeButton.hidden = !usesBlocks() || !scene.boxes.length;
+    const closed = scene.items.filter((item) => item.inside);
+    const hidden = closed.reduce((sum, item) => sum + Math.max(item.inside.before, item.inside.after), 0);
+    scene.hiddenNote = hidden ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: open one with +, or search with /` : "";
     for (const elements of [nodeElements, edgeElements]) {
       for (const item of elements.values()) item.remove();
       elements.clear();
     }
+    replace(boxesLayer, scene.boxes.map(makeBox));
     if (!scene.items.length) {
       message.hidden = false;
       replace(message, emptyState("No operations here", "This snapshot has no graph. Choose another pass on the left."));
     }
+    const wanted = anchor?.at && topOf(anchor.block);
+    if (wanted) {
+      view.x += anchor.at[0] - wanted[0];
+      view.y += anchor.at[1] - wanted[1];
+      apply();
+    }
+    anchor = null;
     if (!hasFitted) first();
     updateSelection();
     draw();
@@ -94,18 +154,22 @@ function graphPane(app) {
 
   function updateSelection() {
     if (!scene) return;
-    const selection = store.get().selection;
-    const followed = data.follow(selection, scene.items.map((item) => [item.id, item.record.sources]));
+    const {selection} = store.get();
+    const records = new Map([...scene.before.nodes, ...scene.after.nodes]);
+    const unitOf = (id) => scene.unitOf(records.get(id));
+    const followed = data.follow(selection, [...records].map(([id, record]) => [id, record.sources]));
+    const seen = followed.map(unitOf).filter((unit) => scene.byId.has(unit));
     // What took the place of an operation is meant, and not what is only still shown of it.
-    scene.selected = followed.find((id) => scene.byId.get(id).status !== "removed") ?? followed[0] ?? null;
-    scene.related = new Set(followed);
+    scene.selected = scene.byId.has(selection) && scene.byId.get(selection).status !== "removed" ? selection
+      : seen.find((unit) => scene.byId.get(unit).status !== "removed") ?? seen[0] ?? null;
+    scene.related = new Set(seen);
     scene.event = null;
     const {pass, rewrite} = store.get();
     if (rewrite !== null) {
       data.passDetails(pass).then((details) => {
         const event = details.events[rewrite];
         if (!event || store.get().rewrite !== rewrite) return;
-        scene.event = new Set([event.site, ...event.matched, ...event.produced]);
+        scene.event = new Set([event.site, ...event.matched, ...event.produced].map((id) => (records.has(id) ? unitOf(id) : id)));
         refreshClasses();
       });
     }
@@ -121,6 +185,7 @@ function graphPane(app) {
   function nodeClass(item) {
     const names = ["node", `family-${safeName(item.record.family)}`, item.status];
     if (item.isGhost) names.push("ghost");
+    if (item.inside) names.push("block");
     if (item.id === scene.selected) names.push("selected");
     else if (scene.related?.has(item.id)) names.push("related");
     if (scene.event?.has(item.id)) names.push("in-event");
@@ -222,22 +287,23 @@ function graphPane(app) {
     const inSight = scene.items.filter((item) =>
       item.x > left && item.x < right && item.y > top && item.y < bottom);
     const shown = inSight.slice(0, MOST_ELEMENTS);
-    keep(nodeElements, nodesLayer, shown, (item) => item.id, makeNode);
+    keep(nodeElements, nodesLayer, shown, (item) => item.id, (item) => makeNode(app, scene, item), (item) => nodeClass(item));
     const edges = scene.edges.filter((edge) =>
       edge.right > left && edge.left < right && edge.bottom > top && edge.top < bottom);
-    keep(edgeElements, edgesLayer, edges.slice(0, MOST_ELEMENTS), (edge) => edge.key, makeEdge);
+    keep(edgeElements, edgesLayer, edges.slice(0, MOST_ELEMENTS), (edge) => edge.key, makeEdge, edgeClass);
     const notes = [];
+    if (edges.length > MOST_ELEMENTS) notes.push(`${edges.length - MOST_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`);
     if (inSight.length > shown.length) notes.push(`${inSight.length - shown.length} of ${inSight.length} operations in sight are not drawn: zoom in`);
     if (scene.hiddenNote) notes.push(scene.hiddenNote);
     capNote.hidden = !notes.length;
     capNote.textContent = notes.join(" · ");
     if (marksLayer.dataset.scene !== scene.key) {
       marksLayer.dataset.scene = scene.key;
-      replace(marksLayer, scene.brackets.map(makeBracket));
+      replace(marksLayer, scene.brackets.map((bracket) => makeBracket(scene, bracket)));
     }
   }
 
-  function keep(elements, layer, wanted, keyOf, make) {
+  function keep(elements, layer, wanted, keyOf, make, classOf) {
     const keys = new Set(wanted.map(keyOf));
     for (const [key, item] of elements) {
       if (!keys.has(key)) {
@@ -248,48 +314,12 @@ function graphPane(app) {
     for (const item of wanted) {
       if (elements.has(keyOf(item))) continue;
       const made = make(item);
+      made.setAttribute("class", classOf(item));
       elements.set(keyOf(item), made);
       // Ghosts lie below what replaces them.
       if (item.isGhost) layer.prepend(made);
       else layer.append(made);
     }
-  }
-
-  function makeNode(item) {
-    const [width, height] = scene.node;
-    const {record} = item;
-    const group = shape("g", {
-      class: nodeClass(item), "data-id": item.id, role: "button",
-      "aria-label": `${record.id}, ${record.label}, ${record.shape}${item.status ? `, ${item.status}` : ""}`,
-      transform: `translate(${item.x - width / 2} ${item.y - height / 2})`,
-    },
-    shape("rect", {class: "card", width, height, rx: 6}),
-    shape("path", {class: "stripe", d: `M6 0 H5 A5 5 0 0 0 0 5 V${height - 5} A5 5 0 0 0 5 ${height} H6 Z`}),
-    shape("text", {class: "glyph", x: 16, y: height / 2 + 5, "text-anchor": "middle"}, app.look.family(record.family).glyph),
-    shape("text", {class: "label", x: 28, y: 15}, clip(record.label, LABEL_CHARACTERS)),
-    shape("text", {class: "shape", x: 28, y: 29}, clip(record.shape || record.id, LABEL_CHARACTERS + 2)));
-    if (record.device && data.devices.size > 1) group.setAttribute("data-device", [...data.devices].indexOf(record.device));
-    if (item.status) {
-      const look = app.look.difference(item.status);
-      group.append(shape("g", {class: "badge", transform: `translate(${width} 0)`},
-        shape("circle", {r: 7}), shape("text", {"text-anchor": "middle", y: 4}, look.glyph)));
-    }
-    return group;
-  }
-
-  function makeEdge(edge) {
-    return shape("g", {class: edgeClass(edge), "data-edge": edge.key},
-      shape("path", {class: "reach", d: edge.path}), shape("path", {class: "wire", d: edge.path}),
-      shape("path", {class: "tipped", d: edge.arrow}));
-  }
-
-  // A bracket from the operations that were taken over to the one that took them over.
-  function makeBracket({from, to}) {
-    const [width] = scene.node;
-    const right = Math.max(from.x, to.x) + width / 2 + 14;
-    const start = from.x + width / 2, end = to.x + width / 2;
-    const path = `M${start} ${from.y} H${right - 6} Q${right} ${from.y} ${right} ${from.y + Math.sign(to.y - from.y) * 6} V${to.y - Math.sign(to.y - from.y) * 6} Q${right} ${to.y} ${right - 6} ${to.y} H${end + 2}`;
-    return shape("path", {class: "bracket", d: path});
   }
 
   function drawMinimap() {
@@ -317,6 +347,9 @@ function graphPane(app) {
       context.fillRect(item.x * across - w / 2, item.y * down - h / 2, w, h);
     }
     context.globalAlpha = 1;
+    context.lineWidth = 1;
+    context.strokeStyle = colour("--explorer-line");
+    for (const box of scene.boxes) context.strokeRect(box.x * across, box.y * down, box.width * across, box.height * down);
     context.strokeStyle = colour("--explorer-accent");
     context.lineWidth = 1.5;
     const clamp = (value, most) => Math.min(most, Math.max(0, value));
@@ -343,7 +376,9 @@ function graphPane(app) {
   let drag = null;
   svg.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
+    const part = event.target.closest?.("[data-open], [data-close]");
     drag = {x: event.clientX, y: event.clientY, startX: view.x, startY: view.y, far: false,
+      toggles: part?.getAttribute("data-open") ?? part?.getAttribute("data-close") ?? null,
       id: event.target.closest?.("[data-id]")?.getAttribute("data-id") ?? null};
   });
   svg.addEventListener("pointermove", (event) => {
@@ -364,11 +399,18 @@ function graphPane(app) {
     showTip(event);
   });
   const drop = () => {
-    if (drag && !drag.far) app.select(drag.id, "graph");
+    if (drag && !drag.far) {
+      if (drag.toggles) toggleBlock(drag.toggles);
+      else app.select(drag.id, "graph");
+    }
     drag = null;
     svg.classList.remove("dragging");
   };
   svg.addEventListener("pointerup", drop);
+  svg.addEventListener("dblclick", (event) => {
+    const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
+    if (id && !event.target.closest("[data-open]")) toggleBlock(id);
+  });
   svg.addEventListener("pointercancel", () => { drag = null; svg.classList.remove("dragging"); });
   svg.addEventListener("pointerleave", () => {
     tip.hidden = true;
@@ -379,7 +421,7 @@ function graphPane(app) {
     const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
     const key = event.target.closest?.("[data-edge]")?.getAttribute("data-edge");
     app.hover.set(id ? [id] : [], []);
-    if (id && scene.byId.has(id)) replace(tip, tipOfNode(scene.byId.get(id)));
+    if (id && scene.byId.has(id)) replace(tip, tipOfNode(app, scene.byId.get(id)));
     else if (key && scene.edgeByKey.has(key)) replace(tip, tipOfEdge(scene.edgeByKey.get(key)));
     tip.hidden = !(id || key);
     if (tip.hidden) return;
@@ -387,21 +429,6 @@ function graphPane(app) {
     const x = event.clientX - box.left, y = event.clientY - box.top;
     tip.style.left = `${Math.max(8, Math.min(x + 14, box.width - tip.offsetWidth - 8))}px`;
     tip.style.top = `${y + 18 + tip.offsetHeight > box.height ? y - tip.offsetHeight - 10 : y + 18}px`;
-  }
-
-  function tipOfNode(item) {
-    const {record} = item;
-    return [
-      element("strong", {}, record.id), element("div", {class: "mono"}, `${record.operation}  ${record.shape}`),
-      record.sources.length ? element("div", {}, "from ", clip(record.sources.join(", "), 90)) : null,
-      item.status ? element("div", {class: `ink-${item.status}`}, `${app.look.difference(item.status).glyph} ${app.look.difference(item.status).title}`) : null,
-      item.changes.map((change) => element("div", {class: "mono"}, `${change[1]}: ${clip(change[2], 40)} → ${clip(change[3], 40)}`)),
-    ];
-  }
-
-  function tipOfEdge(edge) {
-    return [element("strong", {}, edge.value), element("div", {class: "mono"}, edge.type),
-      element("div", {}, `${edge.source} → ${edge.target}`)];
   }
 
   minimap.addEventListener("pointerdown", (event) => {
@@ -449,7 +476,7 @@ function graphPane(app) {
 
   app.hover.subscribe(() => { if (scene) refreshClasses(); });
   store.subscribe((state, changed) => {
-    if (changed.has("pass") || changed.has("view")) update();
+    if (["pass", "view", "open", "blocks"].some((name) => changed.has(name))) drawn = update();
     else if (changed.has("selection") || changed.has("rewrite")) updateSelection();
   });
   if (typeof ResizeObserver === "function") {
@@ -458,108 +485,28 @@ function graphPane(app) {
       if (scene) moved();
     }).observe(body);
   }
-  return {node, update, fit, reveal: (id) => reveal(scene?.byId.has(id) ? id : scene?.selected), focus: () => svg.focus(), redraw: drawMinimap};
-}
-
-// What stands where, with its mark: the pure part of drawing a pass.
-function composeScene(data, state, before, after, details, layout) {
-  const {diff} = details;
-  const isFirst = state.pass === 0;
-  const added = new Set(isFirst ? [] : diff.added), removed = new Set(isFirst ? [] : diff.removed);
-  const fused = new Map(isFirst ? [] : diff.fused);
-  const changes = new Map();
-  for (const change of isFirst ? [] : diff.changed) {
-    if (!changes.has(change[0])) changes.set(change[0], []);
-    changes.get(change[0]).push(change);
-  }
-  const shown = new Map();
-  if (state.view !== "after" && !isFirst) for (const [id, record] of before.nodes) shown.set(id, record);
-  if (state.view !== "before" || isFirst) for (const [id, record] of after.nodes) shown.set(id, record);
-  const taken = new Map(); // place -> operation of the program after the pass
-  for (const id of after.nodes.keys()) if (layout.at.has(id)) taken.set(String(layout.at.get(id)), id);
-  const statusOf = (id) => (fused.has(id) ? "fused" : added.has(id) ? "added" : removed.has(id) ? "removed" : changes.has(id) ? "changed" : "");
-  const items = [];
-  for (const [id, record] of shown) {
-    if (!layout.at.has(id)) continue;
-    const [x, y] = layout.at.get(id);
-    const gone = !after.nodes.has(id);
-    const replacedBy = taken.get(`${x},${y}`);
-    const isGhost = state.view === "diff" && gone && replacedBy !== undefined;
-    // A place that both the old and the new operation take: the old one looks out from behind.
-    const shift = isGhost ? 10 : 0;
-    items.push({id, record, x: x + shift, y: y - shift, status: state.view === "before" && statusOf(id) !== "removed" && !changes.has(id) ? "" : statusOf(id), isGhost, changes: changes.get(id) || []});
-  }
-  const byId = new Map(items.map((item) => [item.id, item]));
-  const edges = new Map();
-  const addEdges = (graph, other) => {
-    for (const edge of graph.edges) {
-      const key = `${edge.source}\n${edge.target}`;
-      if (edges.has(key) || !byId.has(edge.source) || !byId.has(edge.target)) continue;
-      const points = layout.routes.get(key);
-      if (!points) continue;
-      const has = other.keys.has(key);
-      const status = state.view !== "diff" || has || isFirst ? "" : graph === after ? "added" : "removed";
-      edges.set(key, {...edge, key, status, ...edgeShape(points)});
-    }
-  };
-  const keysOf = (graph) => ({keys: new Set(graph.edges.map((edge) => `${edge.source}\n${edge.target}`))});
-  if (state.view !== "before" || isFirst) addEdges(after, keysOf(before));
-  if (state.view !== "after" && !isFirst) addEdges(before, keysOf(after));
-  const brackets = [];
-  if (state.view === "diff") {
-    for (const [id, parents] of fused) {
-      for (const parent of parents) {
-        const from = byId.get(parent), to = byId.get(id);
-        if (from && to && !from.isGhost && from.y !== to.y) brackets.push({from, to});
+  // Brings the selection into sight; the blocks around it open.
+  async function show(id) {
+    if (usesBlocks()) {
+      const open = isOpen();
+      const around = data.blocks.around(id, data.latest).filter((block) => !open.has(block));
+      if (around.length) {
+        for (const block of around) open.add(block);
+        openBlocks(open);
+        await drawn;
       }
     }
+    reveal(scene?.byId.has(id) ? id : scene?.selected);
   }
+
   return {
-    key: `${state.pass}/${state.view}`, items, byId, edges: [...edges.values()], edgeByKey: edges,
-    brackets, layout, node: layout.node, width: layout.width, height: layout.height,
+    node, update, fit, toggleBlock, reveal: show, focus: () => svg.focus(), redraw: drawMinimap,
+    camera: () => ({...view}),
+    // Where another branch was looked at: the same part of this one.
+    lookAt(camera) {
+      Object.assign(view, camera);
+      hasFitted = true;
+      apply();
+    },
   };
-}
-
-// A way through points, in curves with vertical ends; its box; and the arrow at its end.
-function edgeShape(points) {
-  let path = `M${points[0]} ${points[1]}`;
-  let left = Infinity, right = -Infinity, top = Infinity, bottom = -Infinity;
-  for (let index = 0; index < points.length; index += 2) {
-    const x = points[index], y = points[index + 1];
-    left = Math.min(left, x);
-    right = Math.max(right, x);
-    top = Math.min(top, y);
-    bottom = Math.max(bottom, y);
-    if (index === 0) continue;
-    const fromX = points[index - 2], fromY = points[index - 1];
-    if (fromX === x) path += `V${y}`;
-    else path += `C${fromX} ${(fromY + y) / 2} ${x} ${(fromY + y) / 2} ${x} ${y}`;
-  }
-  const x = points[points.length - 2], y = points[points.length - 1];
-  const down = y >= points[points.length - 3] ? 1 : -1;
-  return {path, left, right, top, bottom, arrow: `M${x - 3.5} ${y - 6 * down}L${x} ${y}L${x + 3.5} ${y - 6 * down}`};
-}
-
-function legendContent(app, scene) {
-  const families = new Map();
-  for (const item of scene.items) families.set(item.record.family, (families.get(item.record.family) || 0) + 1);
-  const marks = new Set(scene.items.map((item) => item.status).filter(Boolean));
-  return [
-    element("summary", {}, "legend"),
-    element("ul", {},
-      [...families].map(([name, count]) => element("li", {},
-        element("span", {class: `swatch family-${safeName(name)}`}, app.look.family(name).glyph), `${app.look.family(name).title} `,
-        element("span", {class: "quiet-text"}, count))),
-      [...marks].map((mark) => element("li", {},
-        element("span", {class: `swatch mark-${mark}`}, app.look.difference(mark).glyph), app.look.difference(mark).title))),
-  ];
-}
-
-function clip(text, most) {
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
-}
-
-// Families come from the trace: only letters may become a part of a class name.
-function safeName(name) {
-  return name.replace(/[^a-z]/g, "") || "other";
 }

@@ -122,7 +122,7 @@ function inspectorPane(app) {
     const convolution = [...data.latest.values()].find((record) => record.family === "convolution");
     return element("div", {class: "welcome"},
       element("h2", {}, all.model.name),
-      element("p", {}, `${[all.model.format, all.model.producer].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, compiled by ${countText(all.passes.length, "pass", "passes")} into ${countText(all.kernels.length, "kernel")} for ${all.target}.`),
+      element("p", {}, `${[all.model.format, all.model.producer].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, compiled by ${countText(all.passes.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}.`),
       element("p", {}, "Select an operation in the graph, or press / to search. Its origin, the rules that made it, its loops, its source and its errors appear here."),
       convolution ? element("div", {class: "actions"}, button("Follow a convolution", "select the heaviest convolution", () => app.followConvolution(), {class: "primary"})) : null);
   }
@@ -164,7 +164,7 @@ function inspectorPane(app) {
 
   function withoutKernel(context) {
     const {record} = context;
-    if (!data.head.kernels.length) return emptyState("No kernels in this trace", "The compilation stopped before kernels were made. Choose a target that generates code.");
+    if (!data.kernels.length) return emptyState("No kernels in this trace", "The compilation stopped before kernels were made. Choose a target that generates code.");
     if (record && ["input", "output", "weight"].includes(record.family)) return emptyState("No code of its own", `${record.id} is a place in memory: it is read or written by the kernels that use it.`);
     return emptyState("No code of its own", "Nothing of this operation is left to run: it became part of another one, or only another view of the same memory.");
   }
@@ -328,7 +328,7 @@ function describePlace(app, context, host) {
   const add = (name, ...value) => host.append(element("dt", {}, name), element("dd", {}, value));
   const {launches, kernel} = context;
   if (kernel !== undefined) {
-    const name = data.head.kernels[kernel].name;
+    const name = data.kernels[kernel].name;
     add("kernel", element("button", {type: "button", class: "link mono", onclick: () => store.set({tab: "c"})}, name));
   }
   const operation = launches[0] ?? context.record.id;

@@ -1,94 +1,168 @@
 // The arena over time: one box per buffer, from its first to its last step and over its bytes; the
-// line of bytes that are live, and how the peak compares with the least that is possible.
+// line of bytes that are live; the fullest step and what lives there; and how the peak compares
+// with the least that is possible. In the app a buffer can be pinned to an address.
+
+const MOST_AT_PEAK = 40;
 
 async function memoryView(app) {
   const {data} = app;
   if (!data.head.has.memory) {
-    return {node: emptyState("No memory plan", "The compilation stopped before memory was planned, or this target allocates by itself.")};
+    return {node: emptyState("No memory plan", "The compilation stopped before memory was planned, or this target allocates by itself. Choose the target cpu to see a plan.")};
   }
   const memory = await data.memory();
-  const host = element("div", {class: "memory"});
-  const picture = element("div", {class: "memory-picture"});
-  const tip = element("div", {class: "tip", role: "tooltip", hidden: true});
   const steps = Math.max(memory.steps.length, 1);
-  const attempts = [...memory.attempts].sort((a, b) => a[1] - b[1]);
-  const saved = memory.total ? 1 - memory.peak / memory.total : 0;
-  const side = element("aside", {class: "memory-side scroll"},
-    element("dl", {class: "facts"},
-      element("dt", {}, "peak"), element("dd", {title: exactText(memory.peak)}, bytesText(memory.peak)),
-      element("dt", {}, element("span", {class: "line-key dashed"}), "least possible"), element("dd", {title: exactText(memory.bound)}, bytesText(memory.bound), element("span", {class: "quiet-text"}, memory.optimal ? ", reached" : "")),
-      element("dt", {}, "without sharing"), element("dd", {title: exactText(memory.total)}, bytesText(memory.total), element("span", {class: "quiet-text"}, `, ${percentText(saved)} saved`)),
-      element("dt", {}, element("span", {class: "line-key"}), "live bytes"), element("dd", {}, "in every step"),
-      element("dt", {}, "buffers"), element("dd", {}, exactText(memory.buffers.length))),
-    attempts.length ? element("details", {}, element("summary", {}, countText(attempts.length, "strategy was tried", "strategies were tried")),
-      element("ul", {class: "plain"}, attempts.map(([name, peak]) => element("li", {}, name, " ", element("span", {class: "quiet-text"}, bytesText(peak)))))) : null);
-  host.append(picture, side, tip);
-  const boxes = new Map();
-  let cursor = null;
+  const peakStep = memory.live.indexOf(Math.max(...memory.live, 0));
+  const plot = canvasPlot(`${memory.buffers.length} buffers over ${steps} steps; the largest at the fullest step are listed beside it`, "memory-plot");
+  const tip = tipElement();
+  const side = element("aside", {class: "memory-side scroll"});
+  const host = element("div", {class: "memory"}, plot.node, side, tip);
+  const margin = {left: 64, right: 8, top: 12, bottom: 20};
+  const x = (step) => margin.left + ((plot.size()[0] - margin.left - margin.right) * step) / steps;
+  const y = (offset) => plot.size()[1] - margin.bottom - ((plot.size()[1] - margin.top - margin.bottom) * offset) / Math.max(memory.peak, 1);
+  const rectangle = (buffer) => {
+    const left = x(buffer.first), top = y(buffer.offset + buffer.size);
+    return [left, top, Math.max(1, x(buffer.last) - left - 1), Math.max(1, y(buffer.offset) - top - 1)];
+  };
+  let hoveredBuffer = null;
 
   function paint() {
-    const width = picture.clientWidth, height = picture.clientHeight;
-    if (!width || !height) return;
-    const left = 64, right = 8, top = 8, bottom = 20;
-    const x = (step) => left + ((width - left - right) * step) / steps;
-    const y = (offset) => height - bottom - ((height - top - bottom) * offset) / Math.max(memory.peak, 1);
-    boxes.clear();
-    const drawn = memory.buffers.map((buffer) => {
-      const record = data.latest.get(buffer.values[0]);
-      const boxWidth = Math.max(1, x(buffer.last) - x(buffer.first) - 1);
-      const boxHeight = Math.max(1, y(buffer.offset) - y(buffer.offset + buffer.size) - 1);
-      const box = shape("g", {class: `buffer family-${safeName(record?.family || "")}`, "data-buffer": buffer.id, role: "button", "aria-label": `buffer of ${buffer.values.join(", ")}, ${bytesText(buffer.size)}`,
-        transform: `translate(${x(buffer.first)} ${y(buffer.offset + buffer.size)})`, onclick: () => app.select(buffer.values[0], "dock")},
-      shape("rect", {width: boxWidth, height: boxHeight, rx: Math.min(2, boxHeight / 3)}),
-      boxHeight > 13 && boxWidth > 34 ? shape("text", {x: 5, y: Math.min(boxHeight / 2 + 4, 14)}, clip(buffer.values[0], Math.floor((boxWidth - 8) / 6.6))) : null);
-      box.addEventListener("mousemove", (event) => showTip(event, buffer));
-      box.addEventListener("mouseleave", () => { tip.hidden = true; app.hover.set([], []); });
-      boxes.set(buffer.id, [box, buffer]);
-      return box;
+    const context = plot.begin();
+    if (!context) return;
+    const [width, height] = plot.size();
+    const right = width - margin.right;
+    context.font = "10.5px system-ui, sans-serif";
+    for (const tick of niceBytes(memory.peak)) {
+      line(context, [[margin.left, y(tick)], [right, y(tick)]], plot.colour("border"), 1, [2, 3]);
+      context.fillStyle = plot.colour("quiet");
+      context.textAlign = "right";
+      context.fillText(tick === 0 ? "0" : bytesText(tick), margin.left - 6, y(tick));
+    }
+    context.textAlign = "left";
+    for (const buffer of memory.buffers) {
+      const [left, top, boxWidth, boxHeight] = rectangle(buffer);
+      const family = familyOf(data, buffer.values[0]);
+      context.fillStyle = plot.colour(`${family}-fill`) || plot.colour("raised");
+      context.fillRect(left, top, boxWidth, boxHeight);
+      context.strokeStyle = plot.colour(`${family}-edge`) || plot.colour("line");
+      if (boxWidth > 2) context.strokeRect(left + 0.5, top + 0.5, boxWidth - 1, boxHeight - 1);
+      if (boxHeight > 13 && boxWidth > 34) {
+        context.fillStyle = plot.colour("text");
+        context.fillText(clip(buffer.values[0], Math.floor((boxWidth - 8) / 6.4)), left + 5, top + Math.min(boxHeight / 2, 9));
+      }
+    }
+    context.globalAlpha = 0.75;
+    line(context, memory.live.flatMap((bytes, step) => [[x(step), y(bytes)], [x(step + 1), y(bytes)]]), plot.colour("text"), 1.5);
+    context.globalAlpha = 1;
+    line(context, [[margin.left, y(memory.bound)], [right, y(memory.bound)]], plot.colour("removed-edge"), 1.5, [6, 3]);
+    if (peakStep >= 0) {
+      context.fillStyle = plot.colour("removed-edge");
+      const middle = (x(peakStep) + x(peakStep + 1)) / 2;
+      context.beginPath();
+      context.moveTo(middle - 5, 2);
+      context.lineTo(middle + 5, 2);
+      context.lineTo(middle, 10);
+      context.fill();
+    }
+    context.fillStyle = plot.colour("quiet");
+    const every = Math.max(1, Math.ceil(steps / Math.max(1, Math.floor((width - margin.left) / 72))));
+    memory.steps.forEach((name, step) => {
+      if (step % every) return;
+      const room = Math.max(3, Math.floor(((x(1) - x(0)) * every) / 6.4) - 1);
+      context.fillText(clip(name, room), x(step) + 2, height - 9);
     });
-    const ticks = niceBytes(memory.peak);
-    const live = memory.live.map((bytes, step) => `${step ? "L" : "M"}${x(step)} ${y(bytes)}H${x(step + 1)}`).join("");
-    const every = Math.max(1, Math.ceil(steps / Math.max(1, Math.floor((width - left) / 72))));
-    cursor = shape("rect", {class: "step-cursor", y: top, height: height - top - bottom, width: Math.max(1, x(1) - x(0)), visibility: "hidden"});
-    replace(picture, shape("svg", {width, height, role: "group", "aria-label": "memory over time"},
-      cursor,
-      ticks.map((tick) => [shape("line", {class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick)}),
-        shape("text", {class: "axis", x: left - 6, y: y(tick) + 4, "text-anchor": "end"}, tick === 0 ? "0" : bytesText(tick))]),
-      drawn,
-      shape("path", {class: "live", d: live}, shape("title", {}, "bytes that are live")),
-      shape("line", {class: "bound", x1: left, x2: width - right, y1: y(memory.bound), y2: y(memory.bound)}, shape("title", {}, `least possible ${bytesText(memory.bound)}`)),
-      memory.steps.map((step, index) => (index % every ? null : shape("text", {class: "axis", x: x(index) + 2, y: height - 5}, clip(step, every === 1 ? Math.max(3, Math.floor((x(1) - x(0)) / 6.4)) : 10)))),
-    ));
-    picture.x = x;
-    refresh();
+    mark();
   }
 
-  function showTip(event, buffer) {
-    app.hover.set(buffer.values, []);
+  // The selected and hovered buffers and the step of the selection, as elements above the canvas.
+  function mark() {
+    if (!plot.size()[0]) return;
+    const marked = selectedLaunches(app);
+    const {operations} = app.hover.get();
+    const boxes = [];
+    const step = memory.steps.findIndex((name) => marked.has(name));
+    if (step >= 0) boxes.push(placed(element("div", {class: "step-cursor"}), x(step), margin.top, Math.max(1, x(step + 1) - x(step)), plot.size()[1] - margin.top - margin.bottom));
+    for (const buffer of memory.buffers) {
+      const isMarked = buffer.values.some((value) => marked.has(value));
+      const isHovered = buffer === hoveredBuffer || buffer.values.some((value) => operations.has(value));
+      if ((!isMarked && !isHovered) || boxes.length > 200) continue;
+      boxes.push(placed(element("div", {class: `buffer ${isMarked ? "marked" : "hovered"}`, "data-buffer": buffer.id}), ...rectangle(buffer)));
+    }
+    replace(plot.overlay, boxes);
+  }
+
+  function bufferAt(event) {
+    const box = plot.canvas.getBoundingClientRect();
+    const px = event.clientX - box.left, py = event.clientY - box.top;
+    return memory.buffers.find((buffer) => {
+      const [left, top, width, height] = rectangle(buffer);
+      return px >= left - 1 && px <= left + width + 1 && py >= top - 1 && py <= top + height + 1;
+    }) ?? null;
+  }
+
+  plot.node.addEventListener("pointermove", (event) => {
+    const buffer = bufferAt(event);
+    if (buffer !== hoveredBuffer) {
+      hoveredBuffer = buffer;
+      app.hover.set(buffer ? buffer.values : [], []);
+      mark();
+    }
+    tip.hidden = !buffer;
+    if (!buffer) return;
     replace(tip, element("strong", {}, clip(buffer.values.join(", "), 80)),
       element("div", {}, `${bytesText(buffer.size)} (${exactText(buffer.size)}) at ${exactText(buffer.offset)}`),
-      element("div", {}, `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} to ${memory.steps[buffer.last - 1] ?? ""}`));
-    tip.hidden = false;
-    const box = host.getBoundingClientRect();
-    tip.style.left = `${Math.max(4, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 8))}px`;
-    tip.style.top = `${Math.max(4, Math.min(event.clientY - box.top - tip.offsetHeight - 8, box.height - tip.offsetHeight - 4))}px`;
-  }
+      element("div", {}, lifeText(buffer)));
+    moveTip(tip, host, event, true);
+  });
+  plot.node.addEventListener("pointerleave", () => { hoveredBuffer = null; tip.hidden = true; app.hover.set([], []); mark(); });
+  plot.node.addEventListener("click", (event) => {
+    const buffer = bufferAt(event);
+    if (buffer) app.select(buffer.values[0], "dock");
+  });
+  const lifeText = (buffer) => `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} to ${memory.steps[buffer.last - 1] ?? ""}`;
 
-  function refresh() {
+  function drawSide() {
     const marked = selectedLaunches(app);
-    for (const [box, buffer] of boxes.values()) box.classList.toggle("marked", buffer.values.some((value) => marked.has(value)));
-    const step = memory.steps.findIndex((name) => marked.has(name));
-    if (cursor) {
-      cursor.setAttribute("visibility", step < 0 ? "hidden" : "visible");
-      if (step >= 0) cursor.setAttribute("x", picture.x(step));
-    }
+    const buffer = memory.buffers.find((item) => item.values.some((value) => marked.has(value)));
+    const saved = memory.total ? 1 - memory.peak / memory.total : 0;
+    const attempts = [...memory.attempts].sort((a, b) => a[1] - b[1]);
+    const living = memory.buffers.filter((item) => item.first <= peakStep && peakStep < item.last).sort((a, b) => b.size - a.size);
+    replace(side, app.session && buffer ? pinForm(app, memory, buffer) : null,
+      element("dl", {class: "facts"},
+        element("dt", {}, "peak"), element("dd", {title: exactText(memory.peak)}, bytesText(memory.peak)),
+        element("dt", {}, element("span", {class: "line-key dashed"}), "least possible"), element("dd", {title: exactText(memory.bound)}, bytesText(memory.bound), element("span", {class: "quiet-text"}, memory.optimal ? ", reached" : `, ${bytesText(memory.peak - memory.bound)} above`)),
+        element("dt", {}, "without sharing"), element("dd", {title: exactText(memory.total)}, bytesText(memory.total), element("span", {class: "quiet-text"}, `, ${percentText(saved)} saved`)),
+        element("dt", {}, element("span", {class: "line-key"}), "live bytes"), element("dd", {}, "in every step"),
+        element("dt", {}, "buffers"), element("dd", {}, exactText(memory.buffers.length))),
+      living.length ? [element("h3", {}, element("span", {class: "ink-removed"}, "▼ "), `fullest step: ${memory.steps[peakStep] ?? peakStep}`),
+        element("ul", {class: "plain at-peak"}, living.slice(0, MOST_AT_PEAK).map((item) => element("li", {},
+          element("button", {type: "button", class: `worst${item === buffer ? " marked" : ""}`, title: lifeText(item), onclick: () => app.select(item.values[0], "dock")},
+            element("span", {class: "worst-name"}, item.values[0]), element("span", {class: "mono"}, bytesText(item.size)))))),
+        living.length > MOST_AT_PEAK ? element("p", {class: "cap"}, `${living.length - MOST_AT_PEAK} smaller ones are not listed`) : null] : null,
+      attempts.length ? element("details", {}, element("summary", {}, countText(attempts.length, "strategy was tried", "strategies were tried")),
+        element("ul", {class: "plain"}, attempts.map(([name, peak, seconds]) => element("li", {title: secondsText(decode(seconds))}, name, " ", element("span", {class: "quiet-text"}, bytesText(peak)))))) : null);
   }
+  return {node: host, refresh() { mark(); drawSide(); }, resized: paint, hovered: () => { if (!hoveredBuffer) mark(); }};
+}
 
-  function hovered() {
-    const {operations} = app.hover.get();
-    for (const [box, buffer] of boxes.values()) box.classList.toggle("hovered", buffer.values.some((value) => operations.has(value)));
-  }
-  return {node: host, refresh, resized: paint, hovered};
+// Where the selected buffer lies, and a fork in which it lies elsewhere.
+function pinForm(app, memory, buffer) {
+  const field = element("input", {type: "number", class: "knob", min: 0, step: 64, value: buffer.offset, "aria-label": `address of ${buffer.id} in bytes`});
+  const pin = () => app.session.fork({...app.session.settings(), pins: [...app.session.settings().pins.filter(([id]) => id !== buffer.id), [buffer.id, Number(field.value)]]});
+  const isPinned = app.session.settings().pins.some(([id]) => id === buffer.id);
+  return element("form", {class: "pin", onsubmit: (event) => { event.preventDefault(); pin(); }},
+    element("div", {class: "subject-name"}, element("strong", {class: "mono"}, clip(buffer.values[0], 24)), element("span", {class: "quiet-text"}, `${bytesText(buffer.size)}${isPinned ? ", pinned" : ""}`)),
+    element("label", {class: "pin-row"}, "at byte ", field, element("button", {type: "submit", class: "quiet", title: "plan the memory again with this buffer at this address, as a fork"}, "pin")));
+}
+
+function line(context, points, colour, width, dashes = []) {
+  context.save();
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.setLineDash(dashes);
+  context.beginPath();
+  points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.stroke();
+  context.restore();
 }
 
 function niceBytes(peak) {

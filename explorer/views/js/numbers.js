@@ -77,3 +77,11 @@ function decibelsText(decibels) {
 function percentText(fraction) {
   return Number.isFinite(fraction) ? `${short(Number((100 * fraction).toPrecision(2)))} %` : notFinite(fraction);
 }
+
+// How many times smaller or larger: 2.1× less, 1.3× more, =.
+function ratioText(before, after) {
+  if (before === after) return "=";
+  if (!(before > 0) || !(after > 0)) return "–";
+  const factor = Math.max(before, after) / Math.min(before, after);
+  return `${factor < 10 ? Number(factor.toPrecision(2)) : short(factor)}× ${after < before ? "less" : "more"}`;
+}

@@ -5,21 +5,28 @@ const FRESH_STATE = {
   pass: 0, // index in the time line
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
-  tab: "operation", // operation, ir, loops, c, assembly, tensors
-  dock: "memory", // memory, accuracy, timeline, kernels, compare
+  tab: "operation", // operation, ir, loops, c, assembly, tensors, fork
+  dock: "memory", // memory, accuracy, timeline, roofline, kernels, compare
   view: "diff", // before, diff, after
   step: null, // schedule step in the tab of loops; null: the last one
   beside: false, // whether the next level down is shown below the tab
   mode: "accumulated", // errors: accumulated, isolated
+  metric: "relative", // errors: relative, sqnr, cosine
+  bars: "time", // time line: time, kernel, source
+  blocks: null, // whether the graph is drawn in blocks; null: when it is large
+  open: [], // blocks that are open
 };
 
-const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "step", "beside", "mode"];
+const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
+const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
-  tab: ["operation", "ir", "loops", "c", "assembly", "tensors"],
-  dock: ["memory", "accuracy", "timeline", "kernels", "compare"],
+  tab: ["operation", "ir", "loops", "c", "assembly", "tensors", "fork"],
+  dock: ["memory", "accuracy", "timeline", "roofline", "kernels", "compare"],
   view: ["before", "diff", "after"],
   mode: ["accumulated", "isolated"],
+  metric: ["relative", "sqnr", "cosine"],
+  bars: ["time", "kernel", "source"],
 };
 
 function createStore(initial) {
@@ -40,7 +47,9 @@ function createStore(initial) {
 function stateToLink(state) {
   const parts = new URLSearchParams();
   for (const name of IN_LINK) {
-    if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
+    if (name === "open") {
+      if (state.open.length) parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+    } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
   }
   // `pass` always stands there, so that a link with it is told from a first visit.
   parts.set("pass", String(state.pass));
@@ -57,7 +66,8 @@ function stateFromLink(link, passCount) {
       if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
     } else if (CHOICES_IN_LINK[name]) {
       if (CHOICES_IN_LINK[name].includes(value)) patch[name] = value;
-    } else if (name === "beside") patch.beside = value === "true";
+    } else if (name === "beside" || name === "blocks") patch[name] = value === "true";
+    else if (name === "open") patch.open = value.split(".").map(Number).filter((block) => Number.isInteger(block) && block > 0).slice(0, MOST_OPEN_IN_LINK);
     else patch[name] = value;
   }
   if (patch.pass >= passCount) delete patch.pass;

@@ -22,7 +22,7 @@ function columnsOf(app, accuracy, rows, {selection, pass}, here) {
 async function tensorsView(app, context) {
   const {data, store} = app;
   if (!data.head.has.accuracy) {
-    return {node: emptyState("Not compared yet", "Tensors are compared with the source model when the accuracy is measured.")};
+    return {node: notCompared(app)};
   }
   const accuracy = await data.accuracy();
   const columns = columnsOf(app, accuracy, accuracy.accumulated, context.state, context.here);
@@ -44,7 +44,7 @@ async function tensorsView(app, context) {
   modes.classList.add("segmented");
   return {node: element("div", {class: "scroll padded"},
     element("div", {class: "tensor-head"}, element("strong", {class: "mono"}, name), element("span", {class: "grow"}), modes),
-    rows.length ? [errorCurve(app, rows, accuracy.tolerance, context.state.pass), table]
+    rows.length ? [errorCurve(app, rows, accuracy.tolerance, context.state.pass), table, section("Worst element after this pass", worstElement(rows.find((row) => row.pass === context.state.pass) ?? rows[rows.length - 1]))]
       : emptyState("Not measured in this mode", "Choose the other mode above."))};
 }
 

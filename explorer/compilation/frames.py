@@ -1,0 +1,261 @@
+"""Compilations as tables: one row per pass, event, layer, buffer or kernel.
+
+    c.to_frame("events")          pandas.DataFrame, where pandas is installed
+    c.to_frame("events").query("not applied")
+
+Without pandas the same rows come as a `Table`, which iterates over dicts and shows itself. All
+is read from the trace, so a compilation out of a file gives the same tables.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.compilation.settings import near_name
+from explorer.errors import InputError
+from explorer.results import AccuracyReport, KernelRecord, PassAccuracy, Trace
+
+Row = Mapping[str, Any]
+"""Column -> value. Columns have types of their own, hence Any."""
+
+SHOWN_ROWS = 60
+"""Most rows that a table shows of itself; it holds all."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under named columns: what pandas would make of them, without pandas."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]  # a column's values have its own type
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def __getitem__(self, column: str) -> list[Any]:
+        """All values of a column."""
+        if column not in self.columns:
+            raise InputError(f"there is no column {column!r}", hint=near_name(column, self.columns))
+        index = self.columns.index(column)
+        return [row[index] for row in self.rows]
+
+    def __str__(self) -> str:
+        cells = [self.columns, *(tuple(map(_text, row)) for row in self.rows[:SHOWN_ROWS])]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in cells
+        ]
+        return "\n".join([*lines, *self._left_out()])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
+        printer.text("..." if cycle else str(self))
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(c)}</th>" for c in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_text(v))}</td>" for v in row) + "</tr>"
+            for row in self.rows[:SHOWN_ROWS]
+        )
+        note = "".join(f"<p>{html.escape(line)}</p>" for line in self._left_out())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+    def _left_out(self) -> list[str]:
+        rest = len(self.rows) - SHOWN_ROWS
+        return [f"and {rest} more rows"] if rest > 0 else []
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def to_frame(trace: Trace, kind: str) -> Any:  # a DataFrame or a Table
+    """The table of that kind; `FRAMES` lists them. InputError names the kinds there are."""
+    if kind not in FRAMES:
+        raise InputError(f"there is no table of {kind!r}", hint=near_name(kind, list(FRAMES)))
+    make, columns = FRAMES[kind]
+    rows = [tuple(row[c] for c in columns) for row in make(trace)]
+    try:
+        import pandas
+    except ImportError:
+        return Table(columns, tuple(rows))
+    return pandas.DataFrame(rows, columns=list(columns))
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def pass_rows(trace: Trace) -> Iterator[Row]:
+    """One row per pass; `max_relative` is the worst tensor's error, None where not compared."""
+    worst = _worst_after_passes(trace.accuracy)
+    for record in trace.passes:
+        applied = sum(event.applied for event in record.events)
+        yield {
+            "name": record.name,
+            "level": record.level,
+            "changed": record.changed,
+            "rewrites": applied,
+            "declined": len(record.events) - applied,
+            "operations_before": record.operations_before,
+            "operations_after": record.operations_after,
+            "macs": record.macs,
+            "peak_bytes": record.peak_bytes,
+            "max_relative": worst.get(record.name),
+            "seconds": record.seconds,
+        }
+
+
+def event_rows(trace: Trace) -> Iterator[Row]:
+    """One row per rewrite or declined candidate, in order."""
+    for record in trace.passes:
+        for event in record.events:
+            yield {
+                "pass": record.name,
+                "rule": event.rule,
+                "site": event.site,
+                "applied": event.applied,
+                "reason": event.reason,
+                "matched": event.matched,
+                "produced": event.produced,
+                "rule_source": event.rule_source,
+                "microseconds": event.microseconds,
+                "address": event.address,
+            }
+
+
+def layer_rows(trace: Trace) -> Iterator[Row]:
+    """One row per launch, in order.
+
+    `max_relative` is the error of the binary's tensor when the layer is fed the reference's
+    inputs; `microseconds` and `gflops` come from the last profile. None where not measured.
+    """
+    if trace.program is None:
+        return
+    kernels = {k.name: k for k in trace.kernels}
+    errors = _errors_of_binary(trace.accuracy)
+    times: dict[str, float] = {}
+    if trace.profile is not None:
+        times = {e.operation: (e.end_ns - e.start_ns) / 1e3 for e in trace.profile.events}
+    for step, launch in enumerate(trace.program.launches):
+        kernel = kernels[launch.kernel]
+        output = next((a for a in launch.arguments if a.role == "output"), None)
+        microseconds = times.get(launch.operation)
+        yield {
+            "step": step,
+            "operation": launch.operation,
+            "kernel": launch.kernel,
+            "kind": kernel.kind,
+            "sources": launch.sources,
+            "flops": kernel.flops,
+            "bytes_moved": kernel.bytes_moved,
+            "output_bytes": output.size_bytes if output else 0,
+            "offset_bytes": output.offset_bytes if output else None,
+            "max_relative": errors.get(launch.operation),
+            "microseconds": microseconds,
+            "gflops": kernel.flops / microseconds / 1e3 if microseconds else None,
+        }
+
+
+def buffer_rows(trace: Trace) -> Iterator[Row]:
+    """One row per buffer of the arena, live in steps [first, last)."""
+    for placed in trace.memory.placements if trace.memory else ():
+        buffer = placed.buffer
+        yield {
+            "id": buffer.id,
+            "values": buffer.values,
+            "offset_bytes": placed.offset_bytes,
+            "size_bytes": buffer.size_bytes,
+            "first": buffer.first,
+            "last": buffer.last,
+            "alignment_bytes": buffer.alignment_bytes,
+        }
+
+
+def kernel_rows(trace: Trace) -> Iterator[Row]:
+    """One row per kernel; `choices` are the decisions of its schedule."""
+    for kernel in trace.kernels:
+        yield {
+            "name": kernel.name,
+            "kind": kernel.kind,
+            "operations": kernel.operations,
+            "flops": kernel.flops,
+            "bytes_moved": kernel.bytes_moved,
+            "tasks": sum(phase.tasks for phase in kernel.phases),
+            "steps": tuple(step.name for step in kernel.steps),
+            "choices": _choices(trace, kernel),
+            "lines": len(kernel.source.lines),
+        }
+
+
+def _choices(trace: Trace, kernel: KernelRecord) -> str:
+    """`pixels=8 vectors=2`, from the decisions addressed `schedule-loops/KERNEL/CHOICE`."""
+    chosen = []
+    for address, value in trace.decisions:
+        parts = address.split("/")
+        if len(parts) == 3 and parts[:2] == ["schedule-loops", kernel.name]:
+            chosen.append(f"{parts[2]}={json.loads(value)}")
+    return " ".join(chosen)
+
+
+def _worst_after_passes(accuracy: AccuracyReport | None) -> dict[str, float]:
+    if accuracy is None:
+        return {}
+    return {p.name: p.worst.max_relative for p in accuracy.passes if p.worst is not None}
+
+
+def _errors_of_binary(accuracy: AccuracyReport | None) -> dict[str, float]:
+    if accuracy is None or not accuracy.isolated:
+        return {}
+    binary: PassAccuracy = accuracy.isolated[-1]
+    return {t.operation: t.max_relative for t in binary.tensors}
+
+
+def _columns(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
+FRAMES: Mapping[str, tuple[Callable[[Trace], Iterator[Row]], tuple[str, ...]]] = {
+    "passes": (
+        pass_rows,
+        _columns(
+            "name level changed rewrites declined operations_before operations_after macs "
+            "peak_bytes max_relative seconds"
+        ),
+    ),
+    "events": (
+        event_rows,
+        _columns("pass rule site applied reason matched produced rule_source microseconds address"),
+    ),
+    "layers": (
+        layer_rows,
+        _columns(
+            "step operation kernel kind sources flops bytes_moved output_bytes offset_bytes "
+            "max_relative microseconds gflops"
+        ),
+    ),
+    "buffers": (
+        buffer_rows,
+        _columns("id values offset_bytes size_bytes first last alignment_bytes"),
+    ),
+    "kernels": (
+        kernel_rows,
+        _columns("name kind operations flops bytes_moved tasks steps choices lines"),
+    ),
+}
+"""By kind: what makes its rows, and its columns, which an empty table has, too."""
+
+CODE_KINDS = ("layers", "kernels")
+"""Kinds whose rows need the kernels and the program, which take longer to make."""

@@ -1,0 +1,122 @@
+"""A planner that keeps some buffers at given addresses and places the others around them.
+
+    PinnedPlanner((("conv_1", 4096),))(buffers)
+        -> conv_1 at byte 4096, everything else where it fits best beside it
+
+For a person who asks "what if this one lay there": the peak says what the wish costs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.errors import InputError
+from explorer.memory.bounds import live_bytes
+from explorer.memory.greedy import (
+    STRATEGIES,
+    Columns,
+    Fit,
+    Integers,
+    Strategy,
+    find_gap,
+    rows,
+    sort_keys,
+)
+from explorer.memory.planners import make_plan, name_steps, peak_of
+from explorer.memory.verify import verify_buffers
+from explorer.results.memory import BufferLifetime, MemoryPlan, PlanAttempt
+
+GAP_STRATEGIES = tuple(strategy for strategy in STRATEGIES if strategy.fit != "lowest")
+"""Placing from the bottom up has no use for addresses that are given."""
+
+
+@dataclass(frozen=True)
+class PinnedPlanner:
+    """The best of several greedy strategies around `pins`, (buffer, offset in bytes) each."""
+
+    pins: tuple[tuple[str, int], ...]
+    strategies: tuple[Strategy, ...] = GAP_STRATEGIES
+
+    def __call__(self, buffers: Sequence[BufferLifetime], steps: Sequence[str] = ()) -> MemoryPlan:
+        """Raises InputError for a pin that no plan can keep."""
+        verify_buffers(buffers)
+        check_pins(self.pins, buffers)
+        names = name_steps(buffers, steps)
+        live = live_bytes(buffers, len(names))
+        columns = Columns.of(buffers)
+        keys = sort_keys(columns, live)
+        pinned = dict(self.pins)
+        fixed = {i: pinned[b.id] for i, b in enumerate(buffers) if b.id in pinned}
+        attempts: list[PlanAttempt] = []
+        plans: list[list[int]] = []
+        for strategy in self.strategies:
+            start = time.perf_counter()
+            order = np.lexsort([keys[key] for key in reversed(strategy.keys)])
+            offsets = place_around(columns, order.tolist(), fixed, strategy.fit)
+            peak = peak_of(buffers, offsets)
+            name = f"around {len(fixed)} pinned: {strategy.name}"
+            attempts.append(PlanAttempt(name, peak, time.perf_counter() - start))
+            plans.append(offsets)
+        best = min(range(len(plans)), key=lambda index: attempts[index].peak_bytes)
+        return make_plan(buffers, plans[best], names, live, attempts)
+
+
+def check_pins(pins: Sequence[tuple[str, int]], buffers: Sequence[BufferLifetime]) -> None:
+    """Refuses unknown buffers, addresses that are not aligned, and pins that overlap."""
+    known = {buffer.id: buffer for buffer in buffers}
+    placed: list[tuple[BufferLifetime, int]] = []
+    for name, offset in pins:
+        if name not in known:
+            raise InputError(
+                f"no buffer {name!r} can be pinned: the plan has none of that name",
+                hint="take a buffer's name from the memory plan",
+            )
+        buffer = known[name]
+        alignment = buffer.alignment_bytes
+        if offset < 0 or offset % alignment:
+            down = max(0, offset) // alignment * alignment
+            raise InputError(
+                f"buffer {name!r} cannot lie at byte {offset}: it is aligned to {alignment}",
+                hint=f"{down} or {down + alignment}",
+            )
+        for other, start in placed:
+            together = other.first < buffer.last and buffer.first < other.last
+            if (
+                together
+                and start < offset + buffer.size_bytes
+                and offset < start + other.size_bytes
+            ):
+                raise InputError(
+                    f"buffers {other.id!r} and {name!r} live together and cannot lie at bytes "
+                    f"{start} and {offset}: they would overlap",
+                    hint=f"{name} at {-(-(start + other.size_bytes) // alignment) * alignment}",
+                )
+        placed.append((buffer, offset))
+
+
+def place_around(
+    columns: Columns, order: Sequence[int], fixed: dict[int, int], fit: Fit
+) -> list[int]:
+    """Offsets of all buffers: `fixed` ones (by index) as they are, the others in `order`."""
+    count = len(columns.sizes)
+    offsets: Integers = np.zeros(count, dtype=np.int64)
+    is_placed = np.zeros(count, dtype=bool)
+    for index, offset in fixed.items():
+        offsets[index], is_placed[index] = offset, True
+    buffers = list(rows(columns))
+    for index in order:
+        size, alignment, first, last = buffers[index]
+        if is_placed[index] or size == 0:
+            continue
+        near = np.flatnonzero(is_placed & (columns.firsts < last) & (columns.lasts > first))
+        near = near[columns.sizes[near] > 0]
+        if len(near):
+            near = near[np.argsort(offsets[near], kind="stable")]
+            ends = offsets[near] + columns.sizes[near]
+            offsets[index] = find_gap(offsets[near], ends, size, alignment, smallest=fit == "best")
+        is_placed[index] = True
+    return offsets.tolist()

@@ -1,0 +1,113 @@
+// The SVG of one operation, block, edge or bracket, and what hovering says about it.
+
+const LABEL_CHARACTERS = 14;
+
+function makeNode(app, scene, item) {
+  if (item.isGhost) return makeGhost(app, scene, item);
+  const [width, height] = scene.node;
+  const {record, inside} = item;
+  const group = shape("g", {
+    "data-id": item.id, role: "button",
+    "aria-label": `${inside ? `block ${record.label}` : `${record.id}, ${record.label}`}, ${record.shape}${item.status ? `, ${item.status}` : ""}`,
+    transform: `translate(${item.x - width / 2} ${item.y - height / 2})`,
+  },
+  inside ? [shape("rect", {class: "card back", x: 5, y: 5, width, height, rx: 6}), shape("rect", {class: "card back", x: 2.5, y: 2.5, width, height, rx: 6})] : null,
+  shape("rect", {class: "card", width, height, rx: 6}),
+  shape("path", {class: "stripe", d: `M6 0 H5 A5 5 0 0 0 0 5 V${height - 5} A5 5 0 0 0 5 ${height} H6 Z`}),
+  shape("text", {class: "glyph", x: 16, y: height / 2 + 5, "text-anchor": "middle"}, app.look.family(record.family).glyph),
+  shape("text", {class: "label", x: 28, y: 15}, inside ? clipFront(record.label, 12) : clip(record.label, LABEL_CHARACTERS)),
+  shape("text", {class: "shape", x: 28, y: 29}, clip(record.shape || record.id, LABEL_CHARACTERS + 2)));
+  if (inside) {
+    group.append(shape("g", {class: "expander", "data-open": item.id, role: "button", "aria-label": `open block ${record.label}`},
+      shape("rect", {x: width - 24, y: 4, width: 20, height: height - 8, rx: 4}), shape("text", {x: width - 14, y: height / 2 + 5, "text-anchor": "middle"}, "+")));
+  }
+  if (record.device && app.data.devices.size > 1) group.setAttribute("data-device", [...app.data.devices].indexOf(record.device));
+  if (item.status) {
+    const look = app.look.difference(item.status);
+    group.append(shape("g", {class: "badge", transform: `translate(${width} 0)`},
+      shape("circle", {r: 7}), shape("text", {"text-anchor": "middle", y: 4}, look.glyph)));
+  }
+  return group;
+}
+
+// A removed operation whose place was taken: a tab on the card of the one that took it.
+function makeGhost(app, scene, item) {
+  const [width, height] = scene.node;
+  const tabHeight = 17;
+  return shape("g", {
+    "data-id": item.id, role: "button", "aria-label": `${item.record.id}, ${item.record.label}, removed: its place was taken`,
+    transform: `translate(${item.x + 8} ${item.y - height / 2 - tabHeight})`,
+  },
+  shape("path", {class: "card", d: `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${width / 2 - 6} A5 5 0 0 1 ${width / 2 - 1} 5 V${tabHeight}`}),
+  shape("text", {class: "sign", x: 6, y: 12}, app.look.difference("removed").glyph),
+  shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 7)));
+}
+
+// The frame of an open block; its title closes it.
+function makeBox(box) {
+  return shape("g", {class: "block-box", "data-box": box.block, transform: `translate(${box.x} ${box.y})`},
+    shape("rect", {class: "frame-line", width: box.width, height: box.height, rx: 8}),
+    shape("g", {class: "block-title", "data-close": `#${box.block}`, role: "button", "aria-label": `close block ${box.label}`},
+      shape("rect", {class: "title-ground", x: 1, y: 1, width: box.width - 2, height: 22, rx: 7}),
+      shape("text", {class: "sign", x: 12, y: 16}, MINUS),
+      shape("text", {class: "label", x: 26, y: 16}, clipFront(box.label, Math.max(6, Math.floor((box.width - 90) / 7)))),
+      shape("text", {class: "shape", x: box.width - 10, y: 16, "text-anchor": "end"}, countText(box.inside, "op"))));
+}
+
+function makeEdge(edge) {
+  return shape("g", {"data-edge": edge.key},
+    shape("path", {class: "reach", d: edge.path}), shape("path", {class: "wire", d: edge.path}),
+    shape("path", {class: "tipped", d: edge.arrow}));
+}
+
+// A bracket from the operations that were taken over to the one that took them over.
+function makeBracket(scene, {from, to}) {
+  const [width] = scene.node;
+  const right = Math.max(from.x, to.x) + width / 2 + 14;
+  const start = from.x + width / 2, end = to.x + width / 2;
+  const sign = Math.sign(to.y - from.y);
+  const path = `M${start} ${from.y} H${right - 6} Q${right} ${from.y} ${right} ${from.y + sign * 6} V${to.y - sign * 6} Q${right} ${to.y} ${right - 6} ${to.y} H${end + 2}`;
+  return shape("path", {class: "bracket", d: path});
+}
+
+function tipOfNode(app, item) {
+  const {record, inside} = item;
+  if (inside) {
+    const kinds = [...item.families].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([name, count]) => `${count} ${app.look.family(name).title}`);
+    const marks = ["added", "removed", "changed", "fused"].filter((name) => inside[name]);
+    return [element("strong", {}, record.label), element("div", {class: "mono"}, `block, ${record.shape}`), element("div", {}, kinds.join(", ")),
+      marks.map((name) => element("div", {class: `ink-${name}`}, `${app.look.difference(name).glyph} ${countText(inside[name], "operation")}: ${app.look.difference(name).title}`)),
+      element("div", {class: "quiet-text"}, "click + or press e to open it")];
+  }
+  return [
+    element("strong", {}, record.id), element("div", {class: "mono"}, `${record.operation}  ${record.shape}`),
+    record.sources.length ? element("div", {}, "from ", clip(record.sources.join(", "), 90)) : null,
+    item.status ? element("div", {class: `ink-${item.status}`}, `${app.look.difference(item.status).glyph} ${app.look.difference(item.status).title}`) : null,
+    item.changes.map((change) => element("div", {class: "mono"}, `${change[1]}: ${clip(change[2], 40)} → ${clip(change[3], 40)}`)),
+  ];
+}
+
+function tipOfEdge(edge) {
+  return [element("strong", {}, edge.value), element("div", {class: "mono"}, edge.type),
+    element("div", {}, `${edge.source} → ${edge.target}`), edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null];
+}
+
+function legendContent(app, scene) {
+  const marks = new Set(scene.items.map((item) => item.status).filter(Boolean));
+  return [
+    element("summary", {}, "legend"),
+    element("ul", {},
+      [...scene.families].map(([name, count]) => element("li", {},
+        element("span", {class: `swatch family-${safeName(name)}`}, app.look.family(name).glyph), `${app.look.family(name).title} `,
+        element("span", {class: "quiet-text"}, exactText(count)))),
+      [...marks].map((mark) => element("li", {},
+        element("span", {class: `swatch mark-${mark}`}, app.look.difference(mark).glyph), app.look.difference(mark).title)),
+      scene.brackets.length ? element("li", {}, element("span", {class: "swatch mark-fused"}, "]"), "joins what was taken over with what took it over") : null,
+      scene.items.some((item) => item.isGhost) ? element("li", {}, element("span", {class: "swatch mark-removed"}, MINUS), "as a tab on top: its place was taken") : null),
+  ];
+}
+
+// The end of a path says more than its beginning: …block0/conv.
+function clipFront(text, most) {
+  return text.length > most ? `…${text.slice(1 - most)}` : text;
+}

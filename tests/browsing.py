@@ -1,0 +1,100 @@
+"""A real browser for tests and measurements: Chromium without a window, and what its pages do.
+
+    with chromium() as browser, watched(browser) as seen:
+        seen.page.goto(address)
+        assert seen.is_clean(), seen        # nothing outside of this machine, nothing went wrong
+
+Test modules load this file by its path, for xDSL's wheel installs a top-level package `tests`.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Route, sync_playwright
+
+CHROMIUM = Path(os.environ.get("EXPLORER_CHROMIUM", "/usr/bin/chromium"))
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+LOCAL = re.compile(r"(file|data|blob|about):|(https?|wss?)://127\.0\.0\.1[:/]")
+
+
+@dataclass
+class Watched:
+    """A page, with every address that it asked for and what went wrong in it."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    """All addresses, websockets too."""
+    outside: list[str] = field(default_factory=list)
+    """Those that are not on this machine; they were refused."""
+    problems: list[str] = field(default_factory=list)
+    """Errors on the console, and exceptions that nobody caught."""
+    dialogs: list[str] = field(default_factory=list)
+
+    def names(self, selector: str) -> list[str]:
+        """The text of every element."""
+        return self.page.locator(selector).all_inner_texts()
+
+    def is_clean(self) -> bool:
+        return not (self.outside or self.problems or self.dialogs)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser with a fresh profile."""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def watched(
+    browser: Browser, width: int = 1440, height: int = 900, timeout_seconds: float = 15
+) -> Iterator[Watched]:
+    """A new page in a context of its own: no cookies and no storage are shared."""
+    context = browser.new_context(viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.set_default_timeout(1000 * timeout_seconds)
+    seen = Watched(page)
+
+    def note(address: str) -> None:
+        seen.requests.append(address)
+        if not LOCAL.match(address):
+            seen.outside.append(address)
+
+    def refuse(route: Route) -> None:
+        route.abort()
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            seen.problems.append(message.text)
+
+    def on_dialog(dialog: Dialog) -> None:
+        seen.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("request", lambda request: note(request.url))
+    page.on("websocket", lambda socket: note(socket.url))
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: seen.problems.append(str(error)))
+    page.on("dialog", on_dialog)
+    page.route(lambda address: not LOCAL.match(address), refuse)
+    try:
+        yield seen
+    finally:
+        context.close()

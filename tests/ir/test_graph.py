@@ -1,0 +1,137 @@
+"""The graph that a person looks at, and the difference of two of them."""
+
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+from explorer.ir.graph import graph_diff, module_graph
+from explorer.ir.origins import location_of, sources_of
+from explorer.ir.program import Snapshot
+from explorer.passes.fuse_activation import FuseActivation
+from explorer.passes.place import PlaceOnDevice
+from explorer.results import GraphDiff, GraphEdge, GraphNode, NodeChange
+
+programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
+
+CONV_RELU = """
+func.func @main(%x : tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
+  %w = top.weight() {weight = "w"} : tensor<2x3x1x1xf32>
+  %c = top.conv(%x, %w) {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], group = 1}
+    : tensor<1x2x4x4xf32>
+  %y = top.unary(%c) {kind = "relu"} : tensor<1x2x4x4xf32>
+  top.return(%y)
+}
+"""
+
+
+def edges(graph) -> list[tuple[str, str]]:
+    return [(e.source, e.target) for e in graph.edges]
+
+
+def test_operations_inputs_and_outputs_are_nodes_and_weights_are_not():
+    graph = programs.program(CONV_RELU).snapshot.graph
+    assert [n.id for n in graph.nodes] == ["x", "c", "y", "output1"]
+    assert edges(graph) == [("x", "c"), ("c", "y"), ("y", "output1")]
+    assert graph.edges[1] == GraphEdge("c", "y", "c", "1x2x4x4 f32")
+    assert graph.nodes[2] == GraphNode(
+        "y",
+        "top.unary",
+        "relu",
+        "elementwise",
+        "1x2x4x4 f32",
+        ("node_y",),
+        "host",
+        (("kind", "relu"),),
+    )
+    assert (graph.nodes[1].label, graph.nodes[1].family) == ("conv 1x1", "convolution")
+
+
+def test_calls_are_the_edges_that_they_are():
+    (placed,) = programs.run_passes(programs.program(CONV_RELU), [PlaceOnDevice("cpu")])
+    graph = placed.after.graph
+    assert edges(graph) == [
+        ("x", "send1"), ("send1", "c"), ("c", "y"), ("y", "receive1"), ("receive1", "output1")
+    ]  # fmt: skip
+    assert [n.device for n in graph.nodes] == ["host", "host", "cpu", "cpu", "host", "host"]
+
+
+def test_regions_are_scopes():
+    working = programs.program("""
+    func.func @main(%c : tensor<i1>, %x : tensor<4xf32>) -> tensor<4xf32> {
+      %y = top.if(%c) {
+        %a = top.unary(%x) {kind = "abs"} : tensor<4xf32>
+        top.return(%a)
+      } {
+        top.return(%x)
+      } : tensor<4xf32>
+      top.return(%y)
+    }""")
+    graph = module_graph(working.module)
+    assert {n.id: n.scope for n in graph.nodes} == {
+        "c": "", "x": "", "y": "", "a": "y", "output1": ""
+    }  # fmt: skip
+    assert {("c", "y"), ("x", "a"), ("a", "y"), ("x", "y"), ("y", "output1")} == set(edges(graph))
+
+
+def test_scopes_come_from_the_names_of_source_nodes():
+    working = programs.program(CONV_RELU)
+    operations = working.snapshot.operations
+    operations["c"].location = location_of(["/stage1/block0/conv"])
+    operations["y"].location = location_of(["relu"])
+    scopes = {n.id: n.scope for n in module_graph(working.snapshot.module).nodes}
+    assert scopes["c"] == "stage1/block0"
+    assert scopes["y"] == ""
+
+
+def test_one_value_that_is_read_twice_is_two_edges():
+    working = programs.program("""func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
+      %y = top.binary(%x, %x) {kind = "mul"} : tensor<4xf32>
+      top.return(%y)
+    }""")
+    assert edges(working.snapshot.graph) == [("x", "y"), ("x", "y"), ("y", "output1")]
+
+
+# -- differences -----------------------------------------------------------------------------------
+
+
+def difference(before: Snapshot, after: Snapshot) -> GraphDiff:
+    def sources(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+        return {name: sources_of(op) for name, op in snapshot.operations.items()}
+
+    return graph_diff(before.index, after.index, sources(before), sources(after))
+
+
+def test_equal_programs_have_no_difference():
+    one, two = (programs.program(CONV_RELU).snapshot for _ in range(2))
+    assert difference(one, two) == GraphDiff()
+
+
+def test_a_fusion_names_what_it_took_over():
+    (fused,) = programs.run_passes(programs.program(CONV_RELU), [FuseActivation()])
+    (new,) = fused.diff.added
+    assert fused.diff.removed == ("c", "y")
+    assert fused.diff.fused == ((new, ("c", "y")),)
+    assert fused.diff.changed == ()
+
+
+def test_changed_properties_operands_and_types_are_named():
+    before = programs.program(CONV_RELU).snapshot
+    changed = CONV_RELU.replace('{kind = "relu"}', '{kind = "clip", beta = 6.0}')
+    assert difference(before, programs.program(changed).snapshot).changed == (
+        NodeChange("y", "kind", "relu", "clip"),
+        NodeChange("y", "beta", "", "6.0"),
+    )
+    blocked = CONV_RELU.replace(
+        '"relu"} : tensor<1x2x4x4xf32>',
+        '"relu"} : tensor<1x2x4x4xf32, #top.encoding<block = 16>>',
+    ).replace("-> tensor<1x2x4x4xf32>", "-> tensor<1x2x4x4xf32, #top.encoding<block = 16>>")
+    assert difference(before, programs.program(blocked).snapshot).changed == (
+        NodeChange("y", "type", "1x2x4x4 f32", "1x2x4x4 f32 nchw16c"),
+    )
+
+
+def test_weights_do_not_count():
+    renamed = CONV_RELU.replace("%w", "%v").replace('weight = "w"', 'weight = "v"')
+    one, two = (programs.program(t).snapshot for t in (CONV_RELU, renamed))
+    assert difference(one, two).added == difference(one, two).removed == ()
+    assert difference(one, two).changed == (NodeChange("c", "operands", "x, w", "x, v"),)

@@ -1,0 +1,299 @@
+"""Layout assignment: which tensors are blocked, which carry a halo, and why not."""
+
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from explorer.ir.origins import Origin
+from explorer.ir.passes import run_pass
+from explorer.ir.rewriting import RewriteOptions
+from explorer.ir.types import Layout, layout_of
+from explorer.passes.layout import AssignLayouts
+from explorer.passes.place import PlaceOnDevice
+
+programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
+
+INFINITY = float("inf")
+BLOCKED = Layout(16)
+IMAGE, STEM = "tensor<1x3x8x8xf32>", "tensor<1x24x8x8xf32>"
+
+
+def conv(name: str, x: str, channels: tuple[int, int], pads=(1, 1, 1, 1), more: str = "") -> str:
+    """A 3x3 convolution over 8x8 pixels whose pads keep the size; `more` are operands."""
+    inside, outside = channels
+    return f"""
+      %{name}_w = top.weight() {{weight = "{name}_w"}} : tensor<{outside}x{inside}x3x3xf32>
+      %{name} = top.conv(%{x}, %{name}_w{more}) {{strides = [1, 1], pads = {[*pads]},
+        dilations = [1, 1], group = 1}} : tensor<1x{outside}x8x8xf32>"""
+
+
+def main(body: str, returned: str = "%y", types: str = STEM, inputs: str = f"%x : {IMAGE}") -> str:
+    return f"func.func @main({inputs}) -> ({types}) {{{body}\n      top.return({returned})\n}}"
+
+
+class Assigned:
+    """The program after the pass, checked to compute what it did before."""
+
+    def __init__(self, text: str, block: int = 16, decisions: dict[str, object] | None = None):
+        working = programs.program(text)
+        inputs = programs.random_inputs(working.snapshot)
+        before = working.snapshot.run(inputs)
+        programs.run_passes(working, [PlaceOnDevice("cpu")])
+        self.result = run_pass(AssignLayouts(block), working, RewriteOptions(decisions or {}))
+        self.snapshot = self.result.after
+        after = self.snapshot.run(inputs)
+        for name in before:
+            if name in after:
+                np.testing.assert_array_equal(after[name], before[name], name)
+
+    def layout(self, name: str) -> Layout:
+        return layout_of(self.snapshot.operations[name].results[0])
+
+    def read(self, name: str, operand: int = 0) -> Layout:
+        return layout_of(self.snapshot.operations[name].operands[operand])
+
+    def reader(self, name: str, operand: int = 0) -> str:
+        """The value that an operation reads."""
+        return self.snapshot.index[name].operands[operand]
+
+    @property
+    def copies(self) -> list[tuple[str, Layout]]:
+        """What is copied into which layout, in order."""
+        return [
+            (self.snapshot.index[name].operands[0], self.layout(name))
+            for name, op in self.snapshot.operations.items()
+            if op.name == "top.convert_layout"
+        ]
+
+    @property
+    def declined(self) -> dict[str, str]:
+        return {r.site: r.reason for r in self.result.rewrites if not r.applied}
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def test_convolutions_write_blocks_and_the_stem_reads_plain():
+    assigned = Assigned(main(conv("a", "x", (3, 24)) + conv("y", "a", (24, 24))))
+    assert assigned.read("a") == Layout(0, (1, 1, 1, 1))
+    assert assigned.layout("a") == Layout(16, (1, 1, 1, 1))
+    assert assigned.layout("y") == BLOCKED
+    assert assigned.copies == [("x.device", Layout(0, (1, 1, 1, 1))), ("y", Layout())]
+
+
+def test_an_input_with_many_channels_is_blocked_first():
+    text = main(conv("y", "x", (16, 24)), inputs="%x : tensor<1x16x8x8xf32>")
+    assert Assigned(text).read("y") == Layout(16, (1, 1, 1, 1))
+
+
+def test_block_zero_keeps_everything_plain_but_for_halos():
+    assigned = Assigned(main(conv("a", "x", (3, 24)) + conv("y", "a", (24, 24))), block=0)
+    assert assigned.layout("a") == Layout(0, (1, 1, 1, 1))
+    assert assigned.layout("y") == Layout()
+    assert assigned.declined == {"a": "blocking is off", "y": "blocking is off"}
+
+
+def test_what_is_returned_is_plain():
+    assigned = Assigned(main(conv("y", "x", (3, 24))))
+    returned = assigned.snapshot.module.body.block.last_op.body.block.last_op.operands[0]
+    assert layout_of(returned) == Layout()
+    assert assigned.copies[-1] == ("y", Layout())
+
+
+def test_a_grouped_convolution_is_declined_with_the_reason():
+    body = (
+        conv("a", "x", (3, 24))
+        + """
+      %g_w = top.weight() {weight = "g_w"} : tensor<24x12x3x3xf32>
+      %y = top.conv(%a, %g_w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1],
+        group = 2} : tensor<1x24x8x8xf32>"""
+    )
+    assigned = Assigned(main(body))
+    assert assigned.declined == {"y": "its 2 groups would cut through blocks"}
+    assert assigned.layout("y") == Layout()
+    assert assigned.read("y") == Layout(0, (1, 1, 1, 1))
+
+
+def test_a_depthwise_convolution_stays_in_blocks():
+    body = (
+        conv("a", "x", (3, 24))
+        + """
+      %d_w = top.weight() {weight = "d_w"} : tensor<24x1x3x3xf32>
+      %y = top.conv(%a, %d_w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1],
+        group = 24} : tensor<1x24x8x8xf32>"""
+    )
+    assigned = Assigned(main(body))
+    assert assigned.reader("y") == "a"
+    assert assigned.layout("y") == BLOCKED
+
+
+def test_filters_that_are_computed_are_declined():
+    body = """
+      %y = top.conv(%x, %w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], group = 1}
+        : tensor<1x24x8x8xf32>"""
+    text = main(body, inputs=f"%x : {IMAGE}, %w : tensor<24x3x3x3xf32>")
+    assert Assigned(text).declined == {
+        "y": "its filters are not constant, so that they cannot be packed"
+    }
+
+
+def test_elementwise_operations_follow_what_they_read():
+    body = (
+        conv("a", "x", (3, 24))
+        + f"""
+      %k = top.weight() {{weight = "k"}} : tensor<1x24x1x1xf32>
+      %b = top.binary(%a, %k) {{kind = "mul"}} : {STEM}
+      %c = top.unary(%b) {{kind = "sigmoid"}} : {STEM}
+      %y = top.binary(%c, %a) {{kind = "add"}} : {STEM}"""
+    )
+    assigned = Assigned(main(body))
+    assert [assigned.layout(n) for n in "abcy"] == [BLOCKED] * 4
+
+
+def test_what_may_make_infinities_of_zeros_reads_plain():
+    """exp and its like: log(0) would stand in the padding channels of a blocked result."""
+    body = (
+        conv("a", "x", (3, 24))
+        + f"""
+      %e = top.unary(%a) {{kind = "exp"}} : {STEM}"""
+        + conv("y", "e", (24, 24))
+    )
+    assigned = Assigned(main(body))
+    assert assigned.read("e") == Layout()
+    assert ("a", Layout()) in assigned.copies
+    assert assigned.layout("e") == Layout()
+    assert assigned.read("y") == Layout(16, (1, 1, 1, 1))
+
+
+def test_a_residual_is_blocked_like_the_result():
+    body = conv("y", "x", (3, 24), more=", residual = %z")
+    assigned = Assigned(main(body, inputs=f"%x : {IMAGE}, %z : {STEM}"))
+    assert assigned.read("y", 2) == BLOCKED
+    body = conv("a", "x", (3, 24)) + conv("y", "a", (24, 24), more=", residual = %a")
+    assigned = Assigned(main(body))
+    assert assigned.reader("y", 0) == assigned.reader("y", 2) == "a"
+    assert len(assigned.copies) == 2  # the input gets its halo, the output becomes plain
+
+
+def test_a_global_average_stays_in_blocks():
+    body = (
+        conv("a", "x", (3, 24))
+        + """
+      %y = top.reduce(%a) {kind = "mean", axes = [2, 3], keepdims = true} : tensor<1x24x1x1xf32>"""
+    )
+    assert Assigned(main(body, types="tensor<1x24x1x1xf32>")).layout("y") == BLOCKED
+    body = body.replace("[2, 3]", "[1]").replace("1x24x1x1", "1x1x8x8")
+    assigned = Assigned(main(body, types="tensor<1x1x8x8xf32>"))
+    assert assigned.layout("y") == Layout()
+    assert assigned.read("y") == Layout()
+
+
+def test_a_view_reads_plain():
+    body = (
+        conv("a", "x", (3, 24))
+        + """
+      %y = top.reshape(%a) {shape = [1, 1536]} : tensor<1x1536xf32>"""
+    )
+    assigned = Assigned(main(body, types="tensor<1x1536xf32>"))
+    assert assigned.read("y") == Layout()
+    assert assigned.copies[-1] == ("a", Layout())
+
+
+def test_one_copy_serves_all_readers():
+    body = (
+        conv("a", "x", (3, 24))
+        + f"""
+      %b = top.unary(%a) {{kind = "exp"}} : {STEM}
+      %c = top.unary(%a) {{kind = "exp"}} : {STEM}
+      %y = top.binary(%b, %c) {{kind = "add"}} : {STEM}"""
+    )
+    assigned = Assigned(main(body))
+    assert assigned.reader("b") == assigned.reader("c")
+    assert [value for value, _ in assigned.copies] == ["x.device", "a"]
+
+
+def test_a_copy_has_the_origin_of_what_it_copies():
+    assigned = Assigned(main(conv("y", "x", (3, 24))))
+    assert assigned.snapshot.origins[assigned.snapshot.index["receive1"].identity] == Origin("y")
+    copies = [
+        n for n, op in assigned.snapshot.operations.items() if op.name == "top.convert_layout"
+    ]
+    assert assigned.snapshot.origins[copies[-1]] == Origin("y")
+
+
+# -- halos -----------------------------------------------------------------------------------------
+
+
+def test_two_windows_share_the_larger_halo():
+    body = (
+        conv("a", "x", (3, 24))
+        + conv("b", "a", (24, 24), (0, 1, 2, 1))
+        + conv("c", "a", (24, 24), (2, 2, 0, 0))
+        + f'\n      %y = top.binary(%b, %c) {{kind = "add"}} : {STEM}'
+    )
+    assigned = Assigned(main(body))
+    assert assigned.layout("a") == Layout(16, (2, 2, 2, 1))
+    assert assigned.reader("b") == assigned.reader("c") == "a"
+
+
+def test_a_maximum_beside_a_convolution_gets_a_copy_with_its_own_fill():
+    pool = f"""
+      %p = top.pool(%a) {{kind = "max", window = [3, 3], strides = [1, 1], pads = [1, 1, 1, 1],
+        dilations = [1, 1]}} : {STEM}"""
+    join = f'\n      %y = top.binary(%b, %p) {{kind = "add"}} : {STEM}'
+    first = Assigned(main(conv("a", "x", (3, 24)) + conv("b", "a", (24, 24)) + pool + join))
+    assert first.layout("a") == Layout(16, (1, 1, 1, 1), 0.0)
+    assert first.read("p") == Layout(16, (1, 1, 1, 1), -INFINITY)
+    second = Assigned(main(conv("a", "x", (3, 24)) + pool + conv("b", "a", (24, 24)) + join))
+    assert second.layout("a") == Layout(16, (1, 1, 1, 1), -INFINITY)
+    assert second.read("b") == Layout(16, (1, 1, 1, 1), 0.0)
+
+
+def test_the_fill_of_integers_is_their_smallest_number():
+    text = """func.func @main(%x : tensor<1x3x4x4xi8>) -> tensor<1x3x4x4xi8> {
+      %y = top.pool(%x) {kind = "max", window = [3, 3], strides = [1, 1], pads = [1, 1, 1, 1],
+        dilations = [1, 1]} : tensor<1x3x4x4xi8>
+      top.return(%y)
+    }"""
+    assert Assigned(text).read("y") == Layout(0, (1, 1, 1, 1), -128.0)
+
+
+def test_arguments_never_carry_a_halo_themselves():
+    assigned = Assigned(main(conv("y", "x", (3, 24))))
+    function = assigned.snapshot.module.body.block.last_op
+    assert layout_of(function.body.block.args[0]) == Layout()
+
+
+def test_a_window_without_padding_needs_no_halo():
+    body = conv("y", "x", (3, 24), (0, 0, 0, 0)).replace("1x24x8x8", "1x24x6x6")
+    assert Assigned(main(body, types="tensor<1x24x6x6xf32>")).read("y") == Layout()
+
+
+# -- weights and overrides -------------------------------------------------------------------------
+
+
+def test_a_returned_weight_is_copied_into_the_arena():
+    body = """
+      %k = top.weight() {weight = "k"} : tensor<5xf32>"""
+    assigned = Assigned(main(body, returned="%k", types="tensor<5xf32>"))
+    assert assigned.copies == [("k", Layout())]
+
+
+def test_an_override_declines_one_block():
+    text = main(conv("a", "x", (3, 24)) + conv("y", "a", (24, 24)))
+    assigned = Assigned(text, decisions={"assign-layouts/blocked/a": False})
+    assert assigned.declined == {"a": "declined by an override"}
+    assert assigned.layout("a") == Layout()
+    assert assigned.read("y") == Layout(16, (1, 1, 1, 1))
+    assert assigned.layout("y") == BLOCKED
+
+
+@pytest.mark.parametrize("block", [0, 4, 16])
+def test_the_hosts_function_stays_as_it_is(block):
+    assigned = Assigned(main(conv("y", "x", (3, 24))), block)
+    host = assigned.snapshot.text.lines
+    end = host.index("  }")
+    assert host[:end] == assigned.result.before.text.lines[:end]

@@ -1,0 +1,142 @@
+"""What notebooks and terminals show of results: text first, HTML second, names escaped."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+import onnx
+import pytest
+
+import explorer
+from explorer.representations import _REPRESENTATIONS, register
+
+sources = SimpleNamespace(**run_path(str(Path(__file__).parent / "source_models.py")))
+
+HOSTILE = "<script>alert('x')</script>\"&"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory) -> dict[type, object]:
+    """One object of every registered kind, all of a model whose names are markup."""
+    folder = tmp_path_factory.mktemp("model")
+    plain = sources.source_model(folder, sources.CHAIN)
+    model = onnx.load(plain.path)
+    for node in model.graph.node:
+        node.name = f"{HOSTILE}{node.op_type}"
+        for names in (node.input, node.output):
+            names[:] = [hostile(name) for name in names]
+    for value in (*model.graph.initializer, *model.graph.input, *model.graph.output):
+        value.name = hostile(value.name)
+    model.graph.name = HOSTILE
+    path = folder / "hostile.onnx"
+    onnx.save(model, path)
+    compilation = explorer.compile(path, "cpu")
+    accuracy = compilation.accuracy()
+    fork = compilation.fork(disable=["fuse-activation"])
+    saved = explorer.open(compilation.save(folder / "hostile.nnx"))
+    objects = [
+        compilation,
+        saved,
+        compilation["fuse-activation"],
+        saved["fuse-activation"],
+        compilation.compare(fork),
+        accuracy,
+        accuracy.report,
+        compilation.memory,
+        compilation.profile(repeats=1),
+        next(iter(compilation.kernels.values())),
+        compilation.program.source,
+        compilation.final.graph,
+        compilation.final,
+    ]
+    compilation.close()
+    return {type(o): o for o in objects}
+
+
+def hostile(name: str) -> str:
+    return f"{HOSTILE}{name}" if name else name
+
+
+class Elements(HTMLParser):
+    """Names of elements and attributes, and whether every element is closed."""
+
+    VOID = frozenset({"br", "hr", "img", "input", "meta", "link", "col", "wbr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open and self.open[-1] == tag, f"</{tag}> closes <{self.open[-1:]}>"
+            self.open.pop()
+
+
+KINDS = sorted(_REPRESENTATIONS, key=lambda kind: f"{kind.__module__}.{kind.__name__}")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_html_is_escaped_and_well_formed(kind, shown):
+    html = shown[kind]._repr_html_()
+    elements = Elements()
+    elements.feed(html)
+    elements.close()
+    assert elements.open == []
+    assert elements.names
+    assert "script" not in elements.names
+    assert not {name for name in elements.attributes if name.startswith("on")}
+    assert "<script>alert" not in html
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_nothing_is_fetched_from_anywhere(kind, shown):
+    html = shown[kind]._repr_html_()
+    for scheme in ("http://", "https://", "@import"):
+        assert scheme not in html.replace("http://www.w3.org/", "")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_text_is_readable(kind, shown):
+    text = str(shown[kind])
+    assert text.strip()
+    assert "<div" not in text and "object at 0x" not in text
+    assert all(c.isprintable() or c == "\n" for c in text)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_ipython_shows_the_text(kind, shown):
+    written: list[str] = []
+    printer = SimpleNamespace(text=written.append)
+    shown[kind]._repr_pretty_(printer, cycle=False)
+    assert written == [str(shown[kind])]
+    written.clear()
+    shown[kind]._repr_pretty_(printer, cycle=True)
+    assert written == ["..."]
+
+
+def test_names_of_the_model_are_shown_as_they_are(shown):
+    text = "".join(str(o) for o in shown.values())
+    assert HOSTILE in text
+
+
+def test_registering_again_changes_nothing(shown):
+    before = {kind: (kind.__str__, kind._repr_html_) for kind in KINDS}
+    register()
+    assert {kind: (kind.__str__, kind._repr_html_) for kind in KINDS} == before
+
+
+def test_a_compilation_becomes_one_page(shown, tmp_path):
+    compilation = next(o for o in shown.values() if isinstance(o, explorer.compilation.Compilation))
+    path = compilation.export_html(tmp_path / "page.html")
+    page = path.read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]

@@ -1,0 +1,216 @@
+"""The explorer in a cell of a real JupyterLab, over a real kernel."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+browsing = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "browsing.py")))
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not browsing.CHROMIUM.is_file(), reason=f"no Chromium at {browsing.CHROMIUM}"
+    ),
+]
+
+START_SECONDS = 60
+RUN_SECONDS = 120
+
+KERNEL_IS_IDLE = """() => {
+  const widget = window.jupyterapp?.shell.currentWidget;
+  return widget?.sessionContext?.session?.kernel?.status === 'idle';
+}"""
+RUN_COMMAND = "([id, options]) => window.jupyterapp.commands.execute(id, options).then(() => null)"
+
+
+@pytest.fixture(scope="module")
+def notebook_server(
+    tmp_path_factory: pytest.TempPathFactory, sample_models: Path
+) -> Iterator[str]:
+    """Address of a JupyterLab that knows nothing of this person's, with one notebook in it."""
+    folder = tmp_path_factory.mktemp("jupyterlab")
+    notebooks = folder / "notebooks"
+    notebooks.mkdir()
+    model = str(sample_models / "digits_cnn.onnx")
+    cells = [
+        "import explorer as ex",
+        f"c = ex.compile({model!r})\nc.accuracy()\nprofile = c.profile()",
+        "c.explore()",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, notebooks / "lesson.ipynb")
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+        *(f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token="),
+        *(f"--ServerApp.root_dir={notebooks}", "--LabApp.expose_app_in_browser=True"),
+        *("--LabApp.news_url=None", "--LabApp.extension_manager=readonly"),
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    private = {
+        f"JUPYTER_{kind.upper()}_DIR": str(folder / kind) for kind in ("config", "data", "runtime")
+    }
+    private["IPYTHONDIR"] = str(folder / "ipython")
+    with (folder / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **private, "PYTHONPATH": str(REPOSITORY)},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for_answer(f"{address}/api", process, folder / "log.txt")
+        yield address
+    finally:
+        process.terminate()  # it ends its kernels
+        process.wait(30)
+
+
+def _wait_for_answer(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+        except (urllib.error.URLError, TimeoutError):
+            time.sleep(0.2)
+        else:
+            return
+    pytest.fail(f"JupyterLab did not answer at {address}:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browsing.chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def executed_notebook(chromium: Browser, notebook_server: str) -> Iterator[Any]:
+    """The notebook after all of its cells have run, as a `browsing.Watched`."""
+    with browsing.watched(chromium, timeout_seconds=30) as seen:
+        page = seen.page
+        page.goto(f"{notebook_server}/lab/tree/lesson.ipynb?reset")
+        page.wait_for_function(KERNEL_IS_IDLE, timeout=1000 * START_SECONDS)
+        page.evaluate(RUN_COMMAND, ["notebook:run-all-cells", {}])
+        page.wait_for_selector(".explorer .node", timeout=1000 * RUN_SECONDS)
+        yield seen
+
+
+@pytest.fixture
+def notebook(executed_notebook: Any) -> Iterator[Any]:  # browsing.Watched
+    """The notebook. A test that asks for anything outside of this machine fails, and so does one
+    that leaves an error on the console; so may the execution before it."""
+    yield executed_notebook
+    assert executed_notebook.is_clean(), executed_notebook
+
+
+def current_pass(notebook: Any) -> str:
+    return notebook.page.locator('.pass-row[aria-current="step"] .pass-name').inner_text()
+
+
+def theme(notebook: Any) -> tuple[str | None, str]:
+    """What the explorer says of its theme, and the colour behind it."""
+    explorer = notebook.page.locator(".explorer")
+    background = explorer.evaluate("element => getComputedStyle(element).backgroundColor")
+    return explorer.get_attribute("data-theme"), background
+
+
+def test_a_cell_shows_the_compilation_that_it_made(notebook: Any):
+    page = notebook.page
+    assert page.locator(".explorer .model-name").inner_text() == "digits_cnn"
+    assert "equal to source" in page.locator(".explorer .verdict").inner_text()
+    assert current_pass(notebook) == "fuse-activation"
+    assert notebook.names(".explorer .passes .pass-name")[0] == "import"
+
+
+def test_keys_step_passes_and_leave_the_notebooks_cells_alone(notebook: Any):
+    page = notebook.page
+    active = "window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    page.locator(".explorer .pane-title", has_text="Passes").click()
+    cell = page.evaluate(active)
+    page.keyboard.press("k")
+    assert current_pass(notebook) != "fuse-activation"
+    page.keyboard.press("j")
+    assert current_pass(notebook) == "fuse-activation"
+    page.keyboard.press("j")
+    page.wait_for_function(
+        "name => document.querySelector('.explorer .graph .pane-title').textContent !== name",
+        arg="fuse-activation",
+    )
+    page.keyboard.press("k")
+    assert page.evaluate(active) == cell
+    assert page.evaluate("window.location.hash") == ""
+
+
+def test_a_convolution_is_found_in_every_pane(notebook: Any):
+    page = notebook.page
+    page.locator(".explorer .pass-row", has_text="fuse-activation").click()
+    page.wait_for_selector(".explorer .node.fused.family-convolution")
+    convolution = page.locator(".explorer .node.fused.family-convolution").first
+    name = convolution.get_attribute("data-id")
+    convolution.click()
+    page.wait_for_selector(f'.explorer .node.selected[data-id="{name}"]')
+    page.wait_for_selector(".explorer .origin")
+    origins = [f"/stage1/{name}" for name in ("conv1", "norm1", "relu1")]
+    assert notebook.names(".explorer .origin") == origins
+
+    page.keyboard.press("2")  # its IR
+    page.wait_for_selector(".explorer .line.marked")
+    assert any(f"%{name} = top.conv" in line for line in notebook.names(".explorer .line.marked"))
+
+    page.keyboard.press("m")  # its place in memory
+    page.wait_for_selector(".explorer .buffer.marked")
+    assert page.locator(".explorer .buffer.marked").count() == 1
+
+    page.keyboard.press("a")  # its errors
+    page.wait_for_selector(".explorer .column-mark")
+
+    page.keyboard.press("n")  # its kernel among all
+    page.wait_for_selector(".explorer .dock tr.marked")
+    (kernel,) = notebook.names(".explorer .dock tr.marked td:first-child")
+
+    page.keyboard.press("4")  # the kernel's source
+    page.wait_for_selector(".explorer .inspector .kernel-line")
+    assert kernel in page.locator(".explorer .inspector .kernel-line").inner_text()
+    assert any(kernel in line for line in notebook.names(".explorer .inspector .line"))
+
+
+def test_the_theme_of_jupyterlab_is_followed(notebook: Any):
+    page = notebook.page
+    shown = {}
+    for name in ("JupyterLab Dark", "JupyterLab Light"):
+        page.evaluate(RUN_COMMAND, ["apputils:change-theme", {"theme": name}])
+        is_light = "true" if name.endswith("Light") else "false"
+        page.wait_for_selector(f'body[data-jp-theme-light="{is_light}"]', state="attached")
+        shown[name] = theme(notebook)
+    assert shown["JupyterLab Dark"][0] == "dark"
+    assert shown["JupyterLab Light"][0] == "light"
+    assert _brightness(shown["JupyterLab Dark"][1]) < 80
+    assert _brightness(shown["JupyterLab Light"][1]) > 200
+
+
+def _brightness(colour: str) -> float:
+    """Mean of red, green and blue of `rgb(17, 19, 24)`, from 0 to 255."""
+    channels = [float(part) for part in re.findall(r"[\d.]+", colour)[:3]]
+    return sum(channels) / 3

@@ -76,7 +76,6 @@ class CompilerProcess:
         self._process.join(TERMINATION_SECONDS)
         if self._process.is_alive():
             self._process.kill()
-        self._connection.close()
 
     def _send(self, kind: str, key: int, request: Request) -> None:
         try:
@@ -112,6 +111,7 @@ class CompilerProcess:
                 self._tell(key, Failure(**values[1]))
             elif kind == "bisected":
                 self._tell(key, None if values[0] is None else Bisection(**values[0]))
+        connection.close()
         self._process.join(TERMINATION_SECONDS)
         if not self._is_ended.is_set():
             self._is_ended.set()

@@ -204,7 +204,7 @@ class Workbench:
     def _choose(self, model: str) -> None:
         choice = next((choice for choice in self.shown.models if choice.key == model), None)
         if choice is not None:
-            self._compile(Request(choice.path, self.shown.wanted.target))
+            self._compile(Request(choice.path, self._target))
 
     def _fork(self, settings: object) -> None:
         branch = self.shown.branch
@@ -268,7 +268,12 @@ class Workbench:
         choice = Choice(f"upload {upload.path.stem}", upload.label, str(upload.path))
         with self._lock:
             self.shown = replace(self.shown, models=(*self.shown.models, choice))
-        self._compile(Request(choice.path, self.shown.wanted.target))
+        self._compile(Request(choice.path, self._target))
+
+    @property
+    def _target(self) -> str:
+        branch = self.shown.branch
+        return branch.request.target if branch else self.shown.wanted.target
 
     def _refuse(self, reason: str) -> None:
         error = Failure("the file was not taken", reason, "What was shown before stays usable.")
@@ -325,7 +330,9 @@ class Workbench:
             self._results.put(request, trace)
         known = next((b for b in shown.branches if b.key == str(key)), None)
         if known is not None:
-            self._update(replace(known, trace=trace), is_news=True)
+            # A worker that took over from one that was ended begins with what is there already.
+            if not set(trace.stages) <= set(known.trace.stages):
+                self._update(replace(known, trace=trace), is_news=True)
             return
         others = tuple(b for b in shown.branches if b.request.path == request.path)
         if len(others) >= MOST_BRANCHES:

@@ -1,6 +1,6 @@
 """The worker's side: one process that compiles for one page, stage by stage.
 
-    page:  compile 1, compile 2 ...           worker:  passes 1, program 1, kernels 1, accuracy 1 ...
+    page: compile 1        worker: passes 1, program 1, kernels 1, accuracy 1 ...
 
 Passes come first: when another compilation is asked for while errors are compared, its passes are
 run in between, and the page shows them within a second. The worker sends JSON and nothing that is

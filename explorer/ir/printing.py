@@ -6,6 +6,7 @@ locations too, and `parse(text)` reads either back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import StringIO
 
 from xdsl.context import Context
@@ -13,7 +14,8 @@ from xdsl.dialects import affine, arith, builtin, func, linalg, math, memref, sc
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Dialect, Operation
-from xdsl.parser import Parser
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -153,6 +155,14 @@ class _TextParser(Parser):
     def __init__(self, context: Context, text: str, file: str):
         super().__init__(context, "", file)
         self._parser_state = ParserState(_TextLexer(Input(text, file)))
+
+    def parse_affine_map_of_ssa_ids(self) -> tuple[AffineMap, Sequence[UnresolvedOperand]]:
+        """Subscripts of `affine.load` and the like: values are dimensions, as the compiler has
+        them; xDSL reads them as symbols."""
+        parsed, operands = super().parse_affine_map_of_ssa_ids()
+        dimensions = [AffineExpr.dimension(i) for i in range(parsed.num_symbols)]
+        rank = parsed.num_symbols
+        return parsed.replace_dims_and_symbols([], dimensions, rank, 0), operands
 
 
 def make_context() -> Context:

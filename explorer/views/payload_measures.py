@@ -99,7 +99,8 @@ def kernel_payload(kernel: KernelRecord) -> Json:
         "steps": steps,
         "source": source,
         "assembly": assembly,
-        "assemblyNote": getattr(kernel, "assembly_note", ""),
+        "assemblyLines": [list(lines) for lines in kernel.assembly_lines],
+        "assemblyNote": kernel.assembly_note,
         "page": table.page(0),
     }
 

@@ -174,7 +174,7 @@ def test_printing_and_parsing_programs_is_the_identity(module):
     ("line", "message"),
     [
         ("%y = top.unary(%z) {kind = \"relu\"} : tensor<4xf32>",
-         "SSA value used before assignment"),
+         "%z is not defined above"),
         ("%y = top.unary(%x, %x) {kind = \"relu\"} : tensor<4xf32>",
          "top.unary has 1 operands too many; its operands are: input"),
         ("%y = top.unary(%x, bias = %x) {kind = \"relu\"} : tensor<4xf32>",

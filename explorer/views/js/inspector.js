@@ -9,13 +9,15 @@ const TABS = [
   {id: "assembly", label: "asm", title: "what the machine runs (5)"},
   {id: "tensors", label: "tensors", title: "errors of its tensor after every pass (6)"},
 ];
+const FORK_TAB = {id: "fork", label: "fork", title: "change decisions and compile again (f)"};
+const MOST_LISTED = 200;
 // What stands below a tab when the next level is shown beside it.
-const NEXT_LEVEL = {operation: "ir", ir: "loops", loops: "c", c: "assembly", assembly: "c", tensors: "ir"};
+const NEXT_LEVEL = {operation: "ir", ir: "loops", loops: "c", c: "assembly", assembly: "c", tensors: "ir", fork: "loops"};
 
 function inspectorPane(app) {
   const {data, store} = app;
   const head = element("div", {class: "subject"});
-  const levels = TABS.map((tab) => (tab.id === "c" ? {...tab, label: data.sourceLanguage()} : tab));
+  const levels = [...TABS.map((tab) => (tab.id === "c" ? {...tab, label: data.sourceLanguage()} : tab)), ...(app.session ? [FORK_TAB] : [])];
   const tabs = tabRow(levels, store.get().tab, (tab) => store.set({tab}), "levels of the operation");
   const split = button("⊟", "show the next level below (b)", () => store.set({beside: !store.get().beside}), {class: "icon split"});
   const main = element("div", {class: "tab-body", role: "tabpanel"});
@@ -27,7 +29,9 @@ function inspectorPane(app) {
 
   async function update() {
     const mine = turn += 1;
-    const state = store.get();
+    const asked = store.get();
+    // Only the app can compile: a link from there opens the first tab here.
+    const state = levels.some((tab) => tab.id === asked.tab) ? asked : {...asked, tab: "operation"};
     markTab(tabs, state.tab);
     split.setAttribute("aria-pressed", String(state.beside));
     const isCurrent = () => mine === turn;
@@ -63,6 +67,8 @@ function inspectorPane(app) {
     const record = graph.nodes.get(here[0]) || before.nodes.get(state.selection) || data.latest.get(state.selection) || null;
     const launches = state.selection === null ? [] : data.followToLaunches(state.selection);
     const kernel = launches.length ? data.kernelOf.get(launches[0]) : undefined;
+    const block = data.blocks?.indexOf(state.selection);
+    if (block !== undefined) return {state, graph, before, details, here, record: null, block, launches, kernel: undefined, isGone: false};
     return {state, graph, before, details, here, record, launches, kernel, isGone: !here.length && state.selection !== null};
   }
 
@@ -71,6 +77,7 @@ function inspectorPane(app) {
   async function subjectOf(context) {
     const {state, record, details} = context;
     if (state.rewrite !== null && details.events[state.rewrite]) return [rewriteCard(details.events[state.rewrite]), record ? await subjectLines(context) : null];
+    if (context.block !== undefined) return blockLines(context);
     if (!record) return nothingSelected();
     return subjectLines(context);
   }
@@ -103,18 +110,19 @@ function inspectorPane(app) {
 
   // Rules that produced the operation or changed it up to this pass, newest last.
   async function makersOf(record, pass) {
-    const touched = [];
-    const passes = data.head.passes.slice(0, pass + 1);
-    const all = await Promise.all(passes.map((item, index) => (item.rewrites ? data.passDetails(index) : null)));
-    all.forEach((details, index) => {
-      const event = details?.events.find((item) => item.applied && item.produced.includes(record.id));
-      if (event) touched.push([index, event]);
-    });
-    return touched.map(([index, event]) => element("button", {
+    const made = (await data.makersOf(record.id)).filter(([index]) => index <= pass);
+    const rules = await Promise.all(made.map(async ([index, event]) => (await data.passDetails(index)).events[event].rule));
+    return made.map(([index, event], position) => element("button", {
       type: "button", class: "chip maker",
-      title: `${event.rule} in ${passes[index].name}\n\n${data.rules.get(event.rule)?.explanation || ""}\n\n${data.rules.get(event.rule)?.source || ""}`,
-      onclick: () => store.set({pass: index, rewrite: event.index}),
-    }, passes[index].name));
+      title: `${rules[position]} in ${data.head.passes[index].name}\n\n${data.rules.get(rules[position])?.explanation || ""}\n\n${data.rules.get(rules[position])?.source || ""}`,
+      onclick: () => store.set({pass: index, rewrite: event}),
+    }, data.head.passes[index].name));
+  }
+
+  function blockLines({block, here}) {
+    return element("div", {class: "subject-name"}, element("span", {class: "swatch family-block"}, app.look.family("block").glyph),
+      element("h2", {}, data.blocks.labels[block]), element("span", {class: "quiet-text"}, `block, ${countText(here.length, "operation")} after this pass`),
+      element("span", {class: "grow"}), button("open or close", "open or close this block in the graph (e)", () => app.graph.toggleBlock(`#${block}`), {class: "quiet"}));
   }
 
   function nothingSelected() {
@@ -146,6 +154,8 @@ function inspectorPane(app) {
 
   async function tabView(tab, context) {
     if (tab === "ir") return irView(context);
+    if (tab === "fork") return forkView(app, context);
+    if (context.block !== undefined) return blockView(context, tab);
     if (context.state.selection === null) {
       return {node: emptyState("Nothing is selected", "Click an operation in the graph, or press / and type a part of its name.",
         button("Follow a convolution", "select the heaviest convolution", () => app.followConvolution()))};
@@ -156,14 +166,30 @@ function inspectorPane(app) {
     const kernel = await data.kernel(context.kernel);
     if (tab === "loops") return loopsView(context, kernel);
     if (tab === "c") return sourceView(context, kernel, kernel.source, kernel.source.language === "opencl" ? "OpenCL C" : "C");
-    if (!kernel.assembly) {
-      return {node: emptyState("No assembly in this trace", `The program of ${data.head.target} was not disassembled. The source under "${data.sourceLanguage()}" is what the device's compiler gets.`)};
+    if (kernel.assembly) return sourceView(context, kernel, kernel.assembly, "assembly", kernel.assemblyNote);
+    if (app.session?.isPending("assembly")) return {node: emptyState("Being disassembled", "What the machine runs comes last, after errors and times.")};
+    return {node: emptyState("No assembly in this trace", kernel.assemblyNote || `The program was not disassembled: in a notebook, c.assembly() does it. The source under "${data.sourceLanguage()}" is what the device's compiler gets.`)};
+  }
+
+  // What stands in a block, by its name, and how much of each kind.
+  function blockView({here, graph}, tab) {
+    if (tab !== "operation") return {node: emptyState("A block is many operations", "Select one of them: open the block with e, or choose one under the tab of operations.", button("operations", "list what is inside", () => store.set({tab: "operation"})))};
+    const kinds = new Map();
+    for (const id of here) {
+      const {operation} = graph.nodes.get(id);
+      kinds.set(operation, (kinds.get(operation) || 0) + 1);
     }
-    return sourceView(context, kernel, kernel.assembly, "assembly");
+    const shown = here.slice(0, MOST_LISTED);
+    return {node: element("div", {class: "scroll padded"},
+      section("Kinds", element("dl", {class: "facts"}, [...kinds].sort((a, b) => b[1] - a[1]).map(([kind, count]) => [element("dt", {class: "mono"}, kind), element("dd", {}, exactText(count))]))),
+      section("Operations", element("ul", {class: "plain"}, shown.map((id) => element("li", {}, element("button", {type: "button", class: "link mono", onclick: () => app.select(id, "inspector")}, id), " ",
+        element("span", {class: "quiet-text"}, graph.nodes.get(id).label)))),
+      here.length > shown.length ? element("p", {class: "cap"}, `${here.length - shown.length} more are not listed; search finds them`) : null))};
   }
 
   function withoutKernel(context) {
     const {record} = context;
+    if (app.session?.isPending("program")) return emptyState("Kernels are being made", "The passes are done; their kernels are printed now.");
     if (!data.kernels.length) return emptyState("No kernels in this trace", "The compilation stopped before kernels were made. Choose a target that generates code.");
     if (record && ["input", "output", "weight"].includes(record.family)) return emptyState("No code of its own", `${record.id} is a place in memory: it is read or written by the kernels that use it.`);
     return emptyState("No code of its own", "Nothing of this operation is left to run: it became part of another one, or only another view of the same memory.");
@@ -268,17 +294,28 @@ function inspectorPane(app) {
     });
   }
 
-  function sourceView(context, kernel, text, label) {
+  // Lines of source are tags too ("@12"), so that an instruction leads to the very lines that it
+  // comes from, where the device's compiler says so.
+  function linkedEntries(kernel, text) {
+    const entries = entriesOf(text);
+    const lines = text === kernel.assembly ? kernel.assemblyLines : entries.map((_, index) => [index]);
+    if (!kernel.assemblyLines.length) return entries;
+    return entries.map((entry, index) => ({...entry, owners: [...entry.owners, ...(lines[index] || []).map((line) => `@${line}`)]}));
+  }
+
+  function sourceView(context, kernel, text, label, note = "") {
     const hues = statementHues(kernel);
-    const pane = statementPane(context, kernel, hues, entriesOf(text), text.language, label);
+    const pane = statementPane(context, kernel, hues, linkedEntries(kernel, text), text.language, label);
     return {
-      panes: [{pane, isMarked: () => false}],
+      panes: [{pane, isMarked: () => false, hasLines: kernel.assemblyLines.length > 0}],
       node: element("div", {class: "code-host"}, kernelLine(context, kernel), statementKey(hues, kernel),
+        note ? element("p", {class: "cap"}, note) : null,
         codeBar(`${countText(text.lines.length, "line")} of ${label}`, text), pane.node),
     };
   }
 
   function loopsView(context, kernel) {
+    if (!kernel.steps.length && app.session?.isPending("kernels")) return {node: emptyState("Being taken apart", "The schedule's steps are replayed one by one. The kernel's source stands under the next tab already.")};
     if (!kernel.steps.length) return {node: emptyState("No schedule was recorded", "The kernel's source stands under the next tab.")};
     const hues = statementHues(kernel);
     const last = kernel.steps.length - 1;
@@ -307,7 +344,11 @@ function inspectorPane(app) {
   }
 
   app.hover.subscribe(({operations, tags}) => {
-    for (const {pane} of panes) pane.hover((owners) => owners.some((owner) => tags.has(owner) || operations.has(owner)));
+    const lines = new Set([...tags].filter((tag) => tag.startsWith("@")));
+    for (const {pane, hasLines} of panes) {
+      const wanted = hasLines && lines.size ? lines : tags;
+      pane.hover((owners) => owners.some((owner) => wanted.has(owner) || operations.has(owner)));
+    }
   });
   store.subscribe((state, changed) => {
     const relevant = ["pass", "selection", "tab", "beside", "rewrite", "mode"];

@@ -3,15 +3,17 @@
 function topBar(app) {
   const {data, store} = app;
   const {head} = data;
+  const isApp = Boolean(app.session);
   const {summary} = head;
   const verdict = app.look.verdict(summary.verdict);
-  const words = {equal: "equal to source", "within-tolerance": "within tolerance", wrong: "differs from source", "not-run": "not compared"}[summary.verdict];
+  const words = VERDICT_WORDS[summary.verdict];
   const worst = summary.worst === null ? null : decode(summary.worst);
   const fact = (name, value, title) => element("span", {class: "fact", title}, element("span", {class: "fact-name"}, name), value);
   const themeButton = button("◐", "light or dark", () => app.toggleTheme(), {class: "icon", "aria-label": "switch between light and dark"});
   return element("header", {class: "topbar"},
     app.session ? app.session.controls() : [element("strong", {class: "model-name", title: head.model.name}, head.model.name), element("span", {class: "target", title: head.device}, head.target)],
-    head.label ? element("span", {class: "chip"}, head.label) : null,
+    head.label && !isApp ? element("span", {class: "chip", title: head.label}, clip(head.label, 40)) : null,
+    isApp ? button("fork +", "change a decision and compile again (f)", () => app.openFork(), {class: "quiet fork-button"}) : null,
     element("button", {
       type: "button", class: `verdict ${summary.verdict}`,
       title: summary.worst === null ? verdict.title : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the oracle, tolerance ${errorText(decode(summary.tolerance))}`,
@@ -24,6 +26,7 @@ function topBar(app) {
       summary.peak === null ? null : fact("peak", bytesText(summary.peak), `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`),
       summary.milliseconds === null ? null : fact("latency", secondsText(decode(summary.milliseconds) / 1e3), `median of one inference, ${countText(summary.threads, "thread")}`),
       fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes")),
+    isApp ? app.background : null,
     element("span", {class: "grow"}),
     searchBox(app),
     app.host.mode === "notebook" ? null : button("share", "copy a link to what you see", () => app.copy(window.location.href, "The link is copied."), {class: "quiet"}),

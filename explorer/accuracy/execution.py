@@ -6,14 +6,17 @@ The values come back as logical tensors by name, as `Snapshot.run` of the upper 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
 
 from explorer.ir.evaluation import check_inputs, entry_function
 from explorer.ir.layout import unpack_tap
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import device_of, functions
+from explorer.ir.structure import device_of, functions, value_name
+from explorer.ir.top.data import TransferOp
 from explorer.kernels.program import BuiltProgram, build_program, host_ports
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
@@ -70,8 +73,9 @@ class CompiledRunner:
         ports = built.program.inputs
         named = {port.name: a for port, a in zip(ports, arrays, strict=True)}
         values = self._open(built).values(named, replaced)
-        for port, name in zip(built.program.outputs, host_ports(snapshot)[1], strict=True):
-            values.setdefault(name, values[f"output:{port.name}"])
+        outputs = [values[f"output:{port.name}"] for port in built.program.outputs]
+        for name, array in host_values(snapshot, arrays, outputs).items():
+            values.setdefault(name, array)
         return values
 
     def _open(self, built: BuiltProgram) -> TappedProgram:
@@ -86,6 +90,26 @@ class CompiledRunner:
         if self._tapped is not None:
             self._tapped.executable.close()
         self._tapped, self._key = None, None
+
+
+def host_values(
+    snapshot: Snapshot, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Every value of the host's function, and the device's arguments, by name.
+
+    `outputs` are what the device returns.
+    """
+    (host,) = [f for f in functions(snapshot.program) if device_of(f) == "host"]
+    (device,) = [f for f in functions(snapshot.program) if device_of(f) != "host"]
+    known: dict[SSAValue, np.ndarray] = dict(zip(host.body.block.args, inputs, strict=True))
+    for op in host.body.block.ops:
+        if isinstance(op, func.CallOp):
+            given = [known[operand] for operand in op.operands]
+            known.update(zip(device.body.block.args, given, strict=True))
+            known.update(zip(op.results, outputs, strict=True))
+        elif isinstance(op, TransferOp):
+            known[op.output] = known[op.input]
+    return {value_name(value): array for value, array in known.items()}
 
 
 class TappedProgram:

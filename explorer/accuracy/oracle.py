@@ -21,6 +21,10 @@ from explorer.importers.onnx.reading import OnnxContent
 TENSORS_PER_RUN = 256
 """Tensors of a model that are held at once; a larger model runs several times."""
 
+NEWEST_FORMAT = 10
+"""The file format's version (`ir_version`) that every onnxruntime from 1.18 on reads. Newer ones
+only add element types, which onnxruntime refuses by themselves where it has none of them."""
+
 
 def reference(
     model: SourceModel,
@@ -139,13 +143,15 @@ def _session(model: SourceModel, exposed: Sequence[str]):
     """An onnxruntime session in which the exposed tensors are outputs too.
 
     They are appended to the serialized model: by protobuf's rules that merges both messages, so
-    that no copy of the model is made and no type needs to be known.
+    that no copy of the model is made and no type needs to be known. A format that is newer than
+    onnxruntime reads is called an older one in the same way.
     """
     import onnxruntime
 
     content = _content(model)
     graph = onnx.GraphProto(output=[onnx.ValueInfoProto(name=name) for name in exposed])
-    addition = onnx.ModelProto(graph=graph)
+    newest = min(content.proto.ir_version, NEWEST_FORMAT)
+    addition = onnx.ModelProto(graph=graph, ir_version=newest)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1

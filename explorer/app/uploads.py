@@ -71,8 +71,9 @@ class Uploads:
         return current
 
     def _begin(self, name: str, parts: int) -> None:
-        label = PurePosixPath(name.replace("\\", "/")).name[:120] or "model"
-        suffix = PurePosixPath(label).suffix.lower()
+        file_name = PurePosixPath(name.replace("\\", "/")).name
+        label = file_name[:120] or "model"
+        suffix = PurePosixPath(file_name).suffix.lower()  # of the whole name, however long
         if suffix not in SUFFIXES:
             raise UploadRefused(
                 f"{label!r} is no model file that can be read here: expected {', '.join(SUFFIXES)}"

@@ -53,12 +53,13 @@ from explorer.ir.passes import Pass, PassResult, RulePass, Working, run_pass
 from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
+from explorer.ir.structure import device_of, functions
 from explorer.ir.weights import Weights
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.memory.planning import MEMORY, value_offsets
+from explorer.memory.planning import MEMORY, plan_as_written, value_offsets
 from explorer.results import KernelRecord, MemoryPlan, ProfileRecord, Program, SourceText, Trace
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
@@ -451,11 +452,19 @@ class Compilation:
         return min(len(self.pipeline), len(theirs))
 
     def continue_from(self, result: PassResult | str, text: str) -> Compilation:
-        """Compilation continued from edited IR text of the snapshot after a pass."""
+        """Compilation continued from edited IR text of the snapshot after a pass.
+
+        What the pass made besides the IR stays as it was; addresses are those in the text.
+        """
         chosen = self[result] if isinstance(result, str) else result
         index = self.passes.index(chosen)
         module = parse(text)
         edited = Snapshot(module, chosen.after.weights, chosen.after.level, execute_compiled)
+        artifacts = dict(chosen.artifacts)
+        plan = artifacts.get(MEMORY)
+        if isinstance(plan, MemoryPlan):
+            (function,) = [f for f in functions(module) if device_of(f) != "host"]
+            artifacts[MEMORY] = plan_as_written(function, edited.kernels, plan)
         done = [
             *self.passes[:index],
             PassResult(
@@ -467,6 +476,7 @@ class Compilation:
                 0.0,
                 0.0,
                 chosen.names.including(module),
+                artifacts,
             ),
         ]
         return _continue(self.model, self.settings, done, None, self.inserted)

@@ -11,11 +11,11 @@ from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, builtin, func, linalg, math, memref, scf, vector
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IndexType, ModuleOp, StringAttr
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -156,7 +156,7 @@ class _TextParser(Parser):
         super().__init__(context, "", file)
         self._parser_state = ParserState(_TextLexer(Input(text, file)))
 
-    def parse_affine_map_of_ssa_ids(self) -> tuple[AffineMap, Sequence[UnresolvedOperand]]:
+    def parse_affine_map_of_ssa_ids(self) -> tuple[AffineMap, Sequence[SSAValue[IndexType]]]:
         """Subscripts of `affine.load` and the like: values are dimensions, as the compiler has
         them; xDSL reads them as symbols."""
         parsed, operands = super().parse_affine_map_of_ssa_ids()

@@ -24,6 +24,7 @@ from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.memory.budget import refuse
 from explorer.memory.liveness import lifetimes
+from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
@@ -108,6 +109,28 @@ def plan_function(
         alignment_bytes=alignment_bytes,
     )
     return planner(buffers, [u.operation for u in uses])
+
+
+def plan_as_written(
+    function: func.FuncOp,
+    kernels: dict[str, func.FuncOp],
+    plan: MemoryPlan,
+    alignment_bytes: int = 64,
+) -> MemoryPlan:
+    """The plan for a function whose launches carry addresses, as edited text has them.
+
+    That is `plan` where it says the same; else what has no address in the text (inputs, scratch
+    buffers) is placed anew around the launches. InputError where addresses cannot be kept.
+    """
+    launches = [op for op in function.body.block.ops if isinstance(op, LaunchOp)]
+    written = {identity_of(op): op.get("offset") for op in launches}
+    planned = value_offsets(plan)
+    if tuple(written) == plan.steps and all(planned[n] == o for n, o in written.items()):
+        return plan
+    pins = tuple((name, offset) for name, offset in written.items() if offset is not None)
+    again = plan_function(function, kernels, PinnedPlanner(pins), alignment_bytes)
+    verify_plan(again)
+    return again
 
 
 def activations(operands: Sequence[SSAValue]) -> list[SSAValue]:

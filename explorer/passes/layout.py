@@ -40,6 +40,9 @@ from explorer.ir.types import (
 )
 
 CHANNELS = 1
+MANY_CHANNELS = 16
+"""From here on a convolution's plain input is worth copying into blocks. With fewer channels (a
+picture has three) rounding them up to a block costs more than it brings."""
 Halo = tuple[int, int, int, int]
 NO_HALO: Halo = (0, 0, 0, 0)
 
@@ -218,8 +221,7 @@ def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
     shape = static_shape(operand)
     if isinstance(op, ConvOp) and operand is op.input and not op.is_depthwise:
         block = layout_of(operand).block
-        few = 16
-        return not block and shape[CHANNELS] >= few
+        return not block and shape[CHANNELS] >= MANY_CHANNELS
     if isinstance(op, UnaryOp | BinaryOp | SelectOp | CastOp):
         return len(shape) == 4 and shape[CHANNELS] == static_shape(op.results[0])[CHANNELS]
     return True

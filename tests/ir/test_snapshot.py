@@ -1,5 +1,6 @@
 """Snapshots: looked at in any order, written as text and read back at every level."""
 
+from itertools import pairwise
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -45,7 +46,7 @@ def test_the_text_of_every_level_is_read_back_as_it_was_written(results):
 def test_what_was_read_back_computes_the_same(results):
     inputs = programs.random_inputs(results[0].before)
     expected = results[0].before.run(inputs)["y"]
-    for result in (results[1], results[2], results[-1]):
+    for result in results[1:]:
         after = result.after
         again = Snapshot(parse(after.dump()), after.weights, after.level, after.execute_compiled)
         values = again.run(inputs)
@@ -56,7 +57,7 @@ def test_what_was_read_back_computes_the_same(results):
 def test_a_snapshot_does_not_follow_later_passes(results):
     texts = [r.after.text.lines for r in results]
     assert len(set(texts)) == len(texts)
-    assert all(a.after is b.before for a, b in zip(results, results[1:], strict=False))
+    assert all(a.after is b.before for a, b in pairwise(results))
 
 
 def test_the_order_in_which_things_are_asked_for_changes_nothing():

@@ -1,4 +1,4 @@
-"""Weights in the layout that a scheduled kernel reads: every element once, zeros behind the rest."""
+"""Weights in the layout that a scheduled kernel reads: every element once, zeros elsewhere."""
 
 import numpy as np
 import pytest

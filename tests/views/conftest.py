@@ -1,6 +1,7 @@
-"""The synthetic trace as fixtures.
+"""The synthetic trace and generated ones as fixtures.
 
-`synthetic.py` is loaded by its path, for xDSL's wheel installs a top-level package `tests`.
+`synthetic.py` and `generated.py` are loaded by their paths, for xDSL's wheel installs a top-level
+package `tests`.
 """
 
 import importlib.util
@@ -13,9 +14,9 @@ import pytest
 from explorer.results import Trace
 
 
-def _load_synthetic() -> ModuleType:
-    path = Path(__file__).with_name("synthetic.py")
-    spec = importlib.util.spec_from_file_location("synthetic_views_trace", path)
+def _load(name: str) -> ModuleType:
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"{name}_views_trace", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -27,7 +28,13 @@ def _load_synthetic() -> ModuleType:
 @pytest.fixture(scope="session")
 def synthetic() -> ModuleType:
     """The module itself: `make_trace(label, mark, fused)` and `HOSTILE`."""
-    return _load_synthetic()
+    return _load("synthetic")
+
+
+@pytest.fixture(scope="session")
+def generated() -> ModuleType:
+    """Traces of any size: `make_large_trace(operations, scoped)`."""
+    return _load("generated")
 
 
 @pytest.fixture(scope="session")

@@ -1,36 +1,76 @@
 """The app on an invented compiler, as a process of its own: `python served.py <token> <models>`.
 
-The compiler takes three steps, fails for the target `broken`, and never ends for `endless`.
+Every stage takes a moment. The target `broken` fails, `endless` never ends, and on `faulty` a
+tensor is wrong after fuse-add.
 """
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import synthetic
 
-from explorer.app.session import Compiled
+from explorer.app.session import Bisection, Progress, Request
+from explorer.results import Trace
+
+OPTIONAL = ("remove-identities", "fuse-activation", "fuse-add")
 
 
-def invented_compiler(
-    path: str, target: str, disable: Sequence[str], progress: Callable[[str, int, int], None]
-) -> Compiled:
-    """The synthetic trace of a model that is named by its file."""
-    for index, name in enumerate(("import", "fold", "fuse")):
-        progress(name, index, 3)
-    if target == "broken":
-        raise ValueError("no device was found\nexpected a driver\ntry the target cpu")
-    while target == "endless":
-        time.sleep(0.05)
-    mark = synthetic.HOSTILE if "hostile" in Path(path).name else ""
-    trace = synthetic.make_trace(mark=mark, fused="fuse-activation" not in disable)
-    return Compiled(trace, ("remove-identities", "fuse-activation", "fuse-add"))
+class InventedCompiler:
+    """The synthetic trace of a model that is named by its file, stage by stage."""
+
+    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+        for index, step in enumerate(("import", "fold", "fuse")):
+            progress(step, index, 3)
+        if request.target == "broken":
+            raise ValueError("no device was found\nexpected a driver\ntry the target cpu")
+        while request.target == "endless":
+            time.sleep(0.05)
+        if name == "accuracy":
+            time.sleep(0.2)
+        return self._until(request, name)
+
+    def optional(self, request: Request) -> tuple[str, ...]:
+        return tuple(name for name in OPTIONAL if name not in request.disable)
+
+    def bisect(self, request: Request) -> Bisection | None:
+        address = "fuse-add/add-into-conv/fused_1"
+        return Bisection("fuse-add", "add-into-conv", "fused_1", "Add_6_out", address)
+
+    def forget(self, request: Request) -> None:
+        pass
+
+    def _until(self, request: Request, name: str) -> Trace:
+        """The whole trace, less what later stages make."""
+        mark = synthetic.HOSTILE if "hostile" in Path(request.path).name else ""
+        trace = synthetic.make_trace(
+            label=request.label, mark=mark, fused="fuse-activation" not in request.disable
+        )
+        trace = replace(trace, target=request.target, decisions=decisions_of(trace, request))
+        if request.target == "faulty":
+            trace = synthetic.with_fault(trace, "fuse-add", "Add_6_out")
+        if name == "passes":
+            return replace(trace, kernels=(), program=None, accuracy=None, profile=None)
+        if name == "program":
+            kernels = tuple(replace(kernel, steps=()) for kernel in trace.kernels)
+            return replace(trace, kernels=kernels, accuracy=None, profile=None)
+        if name == "kernels":
+            return replace(trace, accuracy=None, profile=None)
+        return replace(trace, profile=None) if name == "accuracy" else trace
+
+
+def decisions_of(trace: Trace, request: Request) -> tuple[tuple[str, str], ...]:
+    """The schedule's choices, with what the request wants otherwise."""
+    made = dict(trace.decisions) | {
+        f"schedule-loops/{kernel.name}/pixels": "8" for kernel in trace.kernels
+    }
+    return tuple((made | dict(request.decisions)).items())
 
 
 if __name__ == "__main__":
     # A worker imports the compiler by name: it must not be called `__main__`.
-    from served import invented_compiler as compiler
+    from served import InventedCompiler as Compiler
 
     from explorer.app.application import serve
 
@@ -38,6 +78,6 @@ if __name__ == "__main__":
         sys.argv[2:],
         token=sys.argv[1],
         open_browser=False,
-        targets=("cpu", "broken", "endless"),
-        compiler=compiler,
+        targets=("cpu", "broken", "endless", "faulty"),
+        make_compiler=Compiler,
     )

@@ -665,3 +665,33 @@ def _profile(operations: Operations, fused: bool) -> ProfileRecord:
         now += duration + 900
     milliseconds = round(now / 1e6, 4)
     return ProfileRecord("Invented CPU with AVX2", 2, 20, milliseconds, tuple(events), 92.0, 21.0)
+
+
+def with_fault(trace: Trace, pass_name: str, tensor: str) -> Trace:
+    """The same with one tensor wrong from a pass on, in both modes."""
+    report = trace.accuracy
+    assert report is not None
+    names = [p.name for p in report.passes]
+    first = names.index(pass_name)
+
+    def wrong(passes: tuple[PassAccuracy, ...]) -> tuple[PassAccuracy, ...]:
+        return tuple(
+            p
+            if index < first
+            else replace(
+                p,
+                tensors=tuple(
+                    replace(t, max_relative=0.5, max_absolute=0.75, sqnr_db=6.0, cosine=0.9,
+                            worst_index=(0, 2, 3, 5), worst_value=2.25, expected_value=1.5)
+                    if t.tensor == tensor
+                    else t
+                    for t in p.tensors
+                ),
+            )
+            for index, p in enumerate(passes)
+        )  # fmt: skip
+
+    faulty = replace(
+        report, passes=wrong(report.passes), isolated=wrong(report.isolated), passed=False
+    )
+    return replace(trace, accuracy=faulty)

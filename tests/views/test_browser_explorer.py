@@ -273,7 +273,7 @@ def test_a_link_brings_back_what_was_seen(watched: Watched, trace: Trace, tmp_pa
     page.wait_for_selector(".rung[aria-current]")
     assert current_pass(watched) == "choose-layouts"
     assert watched.names(".rung[aria-current]") == ["split"]
-    assert watched.names('.dock .tab[aria-selected="true"]') == ["timeline"]
+    assert watched.names('.dock > .tab-bar > .tabs [aria-selected="true"]') == ["timeline"]
 
 
 def test_a_broken_link_opens_the_first_view(watched: Watched, trace: Trace, tmp_path: Path):
@@ -306,8 +306,9 @@ def test_a_comparison_is_shown_only_when_there_is_one(
     page = opened(watched, trace, tmp_path, against=fork).page
     page.get_by_role("tab", name="compare").click()
     page.wait_for_selector(".dock table")
-    row = page.locator(".dock tbody tr", has_text="fuse-activation").inner_text()
-    assert row.split() == ["fuse-activation", "14", "17", "3", "0"]
+    row = page.locator(".dock [aria-label='passes of both'] tbody tr", has_text="fuse-activation")
+    assert row.inner_text().split()[:5] == ["fuse-activation", "14", "17", "3", "0"]
+    assert "fuse-activation/*/*" in page.locator(".first-difference").inner_text()
 
 
 def test_the_theme_follows_the_system_and_the_switch(

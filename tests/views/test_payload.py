@@ -98,7 +98,7 @@ def test_declined_candidates_come_with_their_reason(trace: Trace):
 
 
 def test_rules_are_explained_once(trace: Trace):
-    rules = {name: about for name, *about in trace_payload(trace).head["rules"]}
+    rules = {name: about for name, *about in trace_payload(trace).chunk("index")["rules"]}
     explanation, source = rules["fold-into-conv"]
     assert explanation.startswith("batch_norm(conv(x, w)) -> conv(x, w').")
     assert source == "explorer/passes/fold_batch_norm.py:31"
@@ -135,7 +135,7 @@ def test_all_chunks_are_plain_json(trace: Trace, fork: Trace):
     payload = trace_payload(trace, against=fork)
     for key in payload.chunk_keys():
         assert json.loads(encode(payload.chunk(key))) is not None
-    assert json.loads(encode(payload.head))["compare"]["labels"] == ["this", "no fusion"]
+    assert payload.chunk("comparison")["labels"] == ["first", "no fusion"]
 
 
 def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
@@ -143,7 +143,7 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
     payload = trace_payload(bare)
     assert payload.head["summary"]["verdict"] == "not-run"
     assert payload.head["has"] == dict.fromkeys(
-        ("memory", "accuracy", "profile", "program", "compare"), False
+        ("memory", "accuracy", "profile", "program", "steps", "compare"), False
     )
     assert "memory" not in payload.chunk_keys()
 

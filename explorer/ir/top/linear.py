@@ -196,27 +196,29 @@ class ConvOp(FusedOperation):
         rank, group = x.ndim - 2, self.get("group")
         strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
         padding = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
-        padded = np.pad(x, padding)
+        # Half numbers are summed in single precision and rounded once.
+        precision = np.float32 if x.dtype == np.float16 else x.dtype
+        padded = np.pad(x, padding).astype(precision)
         spatial = [
             (padded.shape[2 + a] - (w.shape[2 + a] - 1) * dilations[a] - 1) // strides[a] + 1
             for a in range(rank)
         ]
         grouped = padded.reshape(x.shape[0], group, x.shape[1] // group, *padded.shape[2:])
-        filters = w.reshape(group, w.shape[0] // group, *w.shape[1:])
-        result = np.zeros((x.shape[0], group, filters.shape[1], *spatial), x.dtype)
+        filters = w.reshape(group, w.shape[0] // group, *w.shape[1:]).astype(precision)
+        pixels = int(np.prod(spatial))
+        result = np.zeros((x.shape[0], group, filters.shape[1], *spatial), precision)
         for position in product(*[range(s) for s in w.shape[2:]]):
             window = tuple(
                 slice(p * d, p * d + (n - 1) * s + 1, s)
                 for p, d, n, s in zip(position, dilations, spatial, strides, strict=True)
             )
             taps = filters[(..., *position)]
-            result += np.matmul(
-                taps, grouped[(..., *window)].reshape(x.shape[0], group, taps.shape[-1], -1)
-            ).reshape(result.shape)
+            source = grouped[(..., *window)].reshape(x.shape[0], group, taps.shape[-1], pixels)
+            result += np.matmul(taps, source).reshape(result.shape)
         result = result.reshape(x.shape[0], w.shape[0], *spatial)
         if bias is not None:
             bias = bias.reshape(-1, *[1] * rank)
-        return (self.finish_meaning(result, bias, residual),)
+        return (self.finish_meaning(result, bias, residual).astype(x.dtype),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, w, bias, residual = self.split_operands(inputs)

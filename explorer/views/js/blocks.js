@@ -7,6 +7,7 @@ const BLOCK_PADDING = 12;
 const BLOCK_TITLE = 26;
 const ROW_CLEARANCE = 20; // above and below an open block, for the edges that go around it
 const RANK_GAP = 28; // VERTICAL_GAP of layout.py
+const PORT_SIZE = [8, 4]; // of payload_graph.py
 const PROGRAM = 0;
 
 class BlockTree {
@@ -174,7 +175,7 @@ function growLevel(layout, sizes) {
     right = Math.max(right, x + half + 8);
   }
   const routes = new Map();
-  const sizeOf = (unit) => sizes.get(unit) ?? [nodeWidth, nodeHeight];
+  const sizeOf = (unit) => sizes.get(unit) ?? (unit === "#in" || unit === "#out" ? PORT_SIZE : [nodeWidth, nodeHeight]);
   // Where an edge touches a node: below or above it, on the side where the drawing has it.
   const touch = (unit, point) => {
     const [x, y] = at.get(unit);

@@ -1,9 +1,12 @@
 // Panes of text: line numbers, light syntax colours, marks, and hovering that other panes follow.
-// Three thousand lines stay smooth: blocks of lines are rendered when they are in sight
-// (content-visibility), and colours are put on when a line is first seen.
+// Long texts stay smooth: blocks of lines are made when they come into sight, and colours are put
+// on when a line is first seen. Texts that are not very long are made as a whole, so that the
+// browser's own search finds everything in them.
 
 const LINE_PIXELS = 18;
 const LINES_PER_BLOCK = 50;
+const MOST_WHOLE_LINES = 1500;
+const BLOCKS_AROUND = 2; // made above and below what is in sight
 
 const C_WORDS = "auto|break|case|const|continue|default|do|else|enum|extern|for|goto|if|inline|register|restrict|return|sizeof|static|struct|switch|typedef|union|unsigned|volatile|while|__attribute__|__kernel|__global|__local|__private|__constant|kernel|global";
 const C_TYPES = "void|char|short|int|long|float|double|half|signed|size_t|ulong|uint|uchar|bool|(?:float|half|int|double|v|u?int)\\d+(?:_t)?";
@@ -26,30 +29,57 @@ function codePane({entries, language, label, hueOf, onhover, onpick}) {
   const digits = String(entries.length).length;
   const inner = element("div", {class: "code-lines"});
   inner.style.width = `max(100%, calc(${longest + digits + 5}ch + 24px))`;
-  const rows = entries.map((entry, index) => {
-    const hue = hueOf && entry.owners.length ? hueOf(entry.owners) : null;
-    const row = element("div", {
-      class: `line ${entry.kind}`, "data-index": index, "data-number": entry.number ?? index + 1,
-      "data-hue": hue, title: entry.title,
-    }, entry.line || " ");
-    return row;
-  });
-  for (let start = 0; start < rows.length; start += LINES_PER_BLOCK) {
-    const block = element("div", {class: "code-block"}, rows.slice(start, start + LINES_PER_BLOCK));
-    block.style.containIntrinsicHeight = `${block.childElementCount * LINE_PIXELS}px`;
+  const blocks = [];
+  for (let start = 0; start < entries.length; start += LINES_PER_BLOCK) {
+    const block = element("div", {class: "code-block"});
+    const count = Math.min(LINES_PER_BLOCK, entries.length - start);
+    block.style.height = `${count * LINE_PIXELS}px`;
+    blocks.push({node: block, start, end: start + count, rows: null});
     inner.append(block);
   }
   const node = element("div", {class: "code", tabindex: 0, role: "region", "aria-label": label}, inner);
   node.style.setProperty("--digits", `${digits + 1}ch`);
+  let marked = new Set();
+  let hovered = new Set();
+
+  const makeRow = (index) => {
+    const entry = entries[index];
+    const hue = hueOf && entry.owners.length ? hueOf(entry.owners) : null;
+    const states = `${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
+    return element("div", {
+      class: `line ${entry.kind}${states}`, "data-index": index, "data-number": entry.number ?? index + 1,
+      "data-hue": hue, title: entry.title,
+    }, entry.line || " ");
+  };
+  const makeBlock = (block) => {
+    if (block.rows) return;
+    block.rows = [];
+    for (let index = block.start; index < block.end; index += 1) block.rows.push(makeRow(index));
+    block.node.append(...block.rows);
+  };
+  const rowAt = (index) => blocks[Math.floor(index / LINES_PER_BLOCK)]?.rows?.[index % LINES_PER_BLOCK];
+  const isWhole = entries.length <= MOST_WHOLE_LINES;
+  if (isWhole) blocks.forEach(makeBlock);
 
   const painted = new Set();
   const paint = () => {
     const first = Math.max(0, Math.floor(node.scrollTop / LINE_PIXELS) - 30);
-    const last = Math.min(rows.length, first + Math.ceil((node.clientHeight || 600) / LINE_PIXELS) + 60);
+    const last = Math.min(entries.length, first + Math.ceil((node.clientHeight || 600) / LINE_PIXELS) + 60);
+    if (!isWhole) {
+      const from = Math.floor(first / LINES_PER_BLOCK) - BLOCKS_AROUND, to = Math.floor(last / LINES_PER_BLOCK) + BLOCKS_AROUND;
+      blocks.forEach((block, index) => {
+        if (index >= from && index <= to) makeBlock(block);
+        else if (block.rows && (index < from - 20 || index > to + 20)) {
+          block.node.replaceChildren();
+          block.rows = null;
+          for (let line = block.start; line < block.end; line += 1) painted.delete(line);
+        }
+      });
+    }
     for (let index = first; index < last; index += 1) {
       if (painted.has(index)) continue;
       painted.add(index);
-      if (entries[index].kind !== "fold") replace(rows[index], coloured(entries[index].line || " ", language));
+      if (entries[index].kind !== "fold") replace(rowAt(index), coloured(entries[index].line || " ", language));
     }
   };
   node.addEventListener("scroll", () => requestAnimationFrame(paint), {passive: true});
@@ -68,26 +98,25 @@ function codePane({entries, language, label, hueOf, onhover, onpick}) {
     const picked = window.getSelection?.();
     if (entry?.owners.length && (!picked || picked.isCollapsed)) onpick?.(entry.owners);
   });
-  let marked = [];
-  let hovered = [];
+  // Lines whose owners are wanted get a class, and those that had it lose it.
+  const setLines = (before, wanted, className) => {
+    const now = new Set(entries.flatMap((entry, index) => (wanted(entry.owners) ? [index] : [])));
+    for (const index of before) if (!now.has(index)) rowAt(index)?.classList.remove(className);
+    for (const index of now) rowAt(index)?.classList.add(className);
+    return now;
+  };
   return {
     node,
     mark(isMarked) {
-      for (const index of marked) rows[index].classList.remove("marked");
-      marked = entries.flatMap((entry, index) => (isMarked(entry.owners) ? [index] : []));
-      for (const index of marked) rows[index].classList.add("marked");
-      return marked.length;
+      marked = setLines(marked, isMarked, "marked");
+      return marked.size;
     },
-    hover(isHovered) {
-      for (const index of hovered) rows[index].classList.remove("hovered");
-      hovered = entries.flatMap((entry, index) => (isHovered(entry.owners) ? [index] : []));
-      for (const index of hovered) rows[index].classList.add("hovered");
-    },
+    hover(isHovered) { hovered = setLines(hovered, isHovered, "hovered"); },
     // Scrolls to the first marked line, or else to the first change.
     reveal() {
       requestAnimationFrame(() => {
-        const standing = marked.find((index) => entries[index].kind !== "removed");
-        const target = marked.length ? standing ?? marked[0] : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        const standing = [...marked].find((index) => entries[index].kind !== "removed");
+        const target = marked.size ? standing ?? [...marked][0] : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
         if (target < 0) return;
         const top = target * LINE_PIXELS;
         const sees = top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;
@@ -113,74 +142,58 @@ function coloured(line, language) {
   return parts;
 }
 
-// Shortest edit script of two texts whose lines have keys (Myers, "An O(ND) difference algorithm",
-// 1986), as entries with kind "", added or removed. Beyond `limit` edits the middle is replaced
-// as a whole: a pass that rewrites everything has no readable difference anyway.
-function differenceEntries(before, after, limit = 600) {
-  const a = before.keys, b = after.keys;
-  let head = 0;
-  while (head < a.length && head < b.length && a[head] === b[head]) head += 1;
-  let tail = 0;
-  while (tail < a.length - head && tail < b.length - head
-    && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail += 1;
+// What is different between two texts whose lines have keys, as entries with kind "", added or
+// removed: patience diff (B. Cohen). Lines that stand once in each text, as most of an IR do,
+// anchor the rest; between two anchors equal lines at both ends are kept. Linear but for sorting.
+function differenceEntries(before, after) {
   const entries = [];
   const same = (index) => entries.push({line: after.lines[index], owners: after.owners[index], kind: "", number: index + 1});
   const added = (index) => entries.push({line: after.lines[index], owners: after.owners[index], kind: "added", number: index + 1});
   const removed = (index) => entries.push({line: before.lines[index], owners: before.owners[index], kind: "removed", number: MINUS});
-  for (let index = 0; index < head; index += 1) same(index);
-  const script = editScript(a.slice(head, a.length - tail), b.slice(head, b.length - tail), limit);
-  for (const [kind, index] of script) {
-    if (kind === "removed") removed(head + index);
-    else if (kind === "added") added(head + index);
-    else same(head + index);
+  const a = before.keys, b = after.keys;
+  let fromA = 0, fromB = 0;
+  for (const [toA, toB] of [...anchorsOf(a, b), [a.length, b.length]]) {
+    while (fromA < toA && fromB < toB && a[fromA] === b[fromB]) {
+      same(fromB);
+      fromA += 1;
+      fromB += 1;
+    }
+    let tail = 0;
+    while (fromA < toA - tail && fromB < toB - tail && a[toA - 1 - tail] === b[toB - 1 - tail]) tail += 1;
+    for (let index = fromA; index < toA - tail; index += 1) removed(index);
+    for (let index = fromB; index < toB - tail; index += 1) added(index);
+    for (let index = toB - tail; index < toB; index += 1) same(index);
+    if (toB < b.length) same(toB);
+    fromA = toA + 1;
+    fromB = toB + 1;
   }
-  for (let index = b.length - tail; index < b.length; index += 1) same(index);
   return entries;
 }
 
-function editScript(a, b, limit) {
-  const whole = () => [...a.map((_, index) => ["removed", index]), ...b.map((_, index) => ["added", index])];
-  if (!a.length || !b.length) return whole();
-  const most = Math.min(a.length + b.length, limit);
-  const reach = new Map([[1, 0]]);
-  const history = [];
-  for (let edits = 0; edits <= most; edits += 1) {
-    history.push(new Map(reach));
-    for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
-      const down = diagonal === -edits
-        || (diagonal !== edits && (reach.get(diagonal - 1) ?? -1) < (reach.get(diagonal + 1) ?? -1));
-      let x = down ? reach.get(diagonal + 1) ?? 0 : (reach.get(diagonal - 1) ?? 0) + 1;
-      let y = x - diagonal;
-      while (x < a.length && y < b.length && a[x] === b[y]) {
-        x += 1;
-        y += 1;
-      }
-      reach.set(diagonal, x);
-      if (x >= a.length && y >= b.length) return walkBack(history, a, b);
+// Pairs [index in a, index in b] of lines that are unique in both, the most that ascend in both.
+function anchorsOf(a, b) {
+  const once = (keys) => {
+    const places = new Map();
+    keys.forEach((key, index) => places.set(key, places.has(key) ? -1 : index));
+    return places;
+  };
+  const inA = once(a), inB = once(b);
+  const pairs = [];
+  for (const [key, index] of inB) if (index >= 0 && (inA.get(key) ?? -1) >= 0) pairs.push([inA.get(key), index]);
+  pairs.sort((left, right) => left[1] - right[1]);
+  // Longest ascending subsequence by patience sorting: the top of every pile, and who lies below.
+  const tops = [], below = [];
+  pairs.forEach(([place], index) => {
+    let low = 0, high = tops.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (pairs[tops[middle]][0] < place) low = middle + 1;
+      else high = middle;
     }
-  }
-  return whole();
-}
-
-function walkBack(history, a, b) {
-  const script = [];
-  let x = a.length, y = b.length;
-  for (let edits = history.length - 1; edits >= 0; edits -= 1) {
-    const reach = history[edits];
-    const diagonal = x - y;
-    const down = diagonal === -edits
-      || (diagonal !== edits && (reach.get(diagonal - 1) ?? -1) < (reach.get(diagonal + 1) ?? -1));
-    const previous = down ? diagonal + 1 : diagonal - 1;
-    const fromX = reach.get(previous) ?? 0;
-    const fromY = fromX - previous;
-    while (x > Math.max(fromX, 0) && y > Math.max(fromY, 0)) {
-      x -= 1;
-      y -= 1;
-      script.push(["same", y]);
-    }
-    if (edits > 0) script.push(down ? ["added", fromY] : ["removed", fromX]);
-    x = fromX;
-    y = fromY;
-  }
-  return script.reverse();
+    below[index] = low ? tops[low - 1] : -1;
+    tops[low] = index;
+  });
+  const chain = [];
+  for (let index = tops.length ? tops[tops.length - 1] : -1; index >= 0; index = below[index]) chain.push(pairs[index]);
+  return chain.reverse();
 }

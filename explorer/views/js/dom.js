@@ -22,10 +22,13 @@ function fill(node, attributes, children) {
   return node;
 }
 
+// Marks that turn the direction of the text around them: a name must not reverse our own words.
+const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
 function append(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    node.append(child instanceof Node ? child : document.createTextNode(String(child).replace(DIRECTION_MARKS, "\ufffd")));
   }
   return node;
 }

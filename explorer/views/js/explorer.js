@@ -18,6 +18,7 @@ function render({model, el}) {
   let app = null;
   let session = null;
   let revision = -1;
+  let branch = null;
 
   function start() {
     const head = host.get("head");
@@ -27,13 +28,19 @@ function render({model, el}) {
       replace(stage, waiting());
       return;
     }
-    const kept = app ? {...app.store.get(), rewrite: null} : null;
-    const keptPass = app ? app.data.head.passes[kept.pass]?.name : null;
     revision = host.get("revision") ?? 0;
+    const isSame = app?.ready && branch === host.get("branch") && branch !== undefined;
+    branch = host.get("branch");
+    if (isSame) {
+      app.learn(head, revision);
+      return;
+    }
+    const kept = app?.ready ? {state: {...app.store.get(), rewrite: null}, pass: app.data.head.passes[app.store.get().pass]?.name, camera: app.graph.camera(), model: app.data.head.model.name} : null;
     const data = new TraceData(host, head, revision);
-    app = createApp({host, data, root, session, theme, announcer, kept, keptPass});
+    app?.stop();
+    app = createApp({host, data, root, session, theme, announcer, kept});
     const mine = app;
-    data.loadNodes().then(() => {
+    data.load().then(() => {
       if (app !== mine) return;
       replace(stage, mine.node);
       mine.begin();
@@ -54,6 +61,7 @@ function render({model, el}) {
 
   session = createSession(host, () => {
     drawBanner();
+    app?.sessionChanged();
     // The first compilation failed or was cancelled: there is no stage to keep.
     if (!app) replace(stage, waiting());
   });
@@ -71,17 +79,21 @@ function render({model, el}) {
   };
 }
 
-function createApp({host, data, root, session, theme, announcer, kept, keptPass}) {
+// kept: {state, pass, camera, model} of the compilation that was looked at before this one
+function createApp({host, data, root, session, theme, announcer, kept}) {
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
   const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
   // The first visit opens where there is most to see: the pass that fused most, the first of equals.
   const weight = (pass) => 1000 * pass.fused + pass.removed;
   const eventful = passes.reduce((best, pass, index) => (index > 0 && weight(pass) > weight(passes[best]) ? index : best), 0);
-  const again = keptPass === null || keptPass === undefined ? -1 : passes.findIndex((pass) => pass.name === keptPass);
-  const initial = kept ? {...kept, pass: again >= 0 ? again : eventful} : {pass: eventful, ...fromLink};
+  const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
+  const isBranch = kept?.model === data.head.model.name;
+  const initial = kept ? {...kept.state, ...(isBranch ? {} : {selection: null, open: [], blocks: null}), pass: again >= 0 ? again : eventful} : {pass: eventful, ...fromLink};
   const store = createStore(initial);
   const app = {host, data, root, session, store, hover: createHover(), look: createLook(), id: instances += 1, ready: false};
+  app.draft = session ? createDraft(session) : null;
+  app.background = element("span", {class: "background", role: "status"});
 
   app.announce = (text) => { announcer.textContent = text; };
   app.toggleTheme = () => { theme.toggle(); app.repaint(); };
@@ -159,6 +171,33 @@ function createApp({host, data, root, session, theme, announcer, kept, keptPass}
     app.dock?.repaint();
   };
 
+  app.openFork = () => {
+    store.set({tab: "fork"});
+    app.root.querySelector('.inspector .knob, .inspector [data-tab="fork"]')?.focus({preventScroll: true});
+  };
+  // More is known of this compilation: panes draw what is new, and nothing else moves.
+  app.learn = async (head, revision) => {
+    await data.refresh(head, revision);
+    if (!app.ready) return;
+    const bar = topBar(app);
+    const typed = app.bar.querySelector(".search")?.value;
+    if (typed) app.bar.querySelectorAll(".verdict, .facts-row").forEach((item, index) => item.replaceWith(bar.querySelectorAll(".verdict, .facts-row")[index]));
+    else {
+      app.bar.replaceWith(bar);
+      app.bar = bar;
+    }
+    app.passes.draw();
+    app.inspector.update(true);
+    app.dock.update();
+  };
+  app.sessionChanged = () => {
+    const text = session.background();
+    replace(app.background, text ? [element("span", {class: "spin", "aria-hidden": "true"}), text] : null);
+    const seen = JSON.stringify([session.branches(), session.against(), session.bisection(), session.isBisecting()]);
+    if (!app.ready || seen === app.seenSession) return;
+    app.seenSession = seen;
+    if (["compare", "accuracy"].includes(store.get().dock)) app.dock.update();
+  };
   const main = element("main", {class: "panes"});
   app.node = element("div", {class: "frame"});
   app.begin = () => {
@@ -166,18 +205,26 @@ function createApp({host, data, root, session, theme, announcer, kept, keptPass}
     app.graph = graphPane(app);
     app.inspector = inspectorPane(app);
     app.dock = dockPane(app);
-    replace(app.node, topBar(app), replace(main, app.passes.node, splitter(app.node, "--passes", 1, "width of the passes"), app.graph.node,
+    app.bar = topBar(app);
+    replace(app.node, app.bar, replace(main, app.passes.node, splitter(app.node, "--passes", 1, "width of the passes"), app.graph.node,
       splitter(app.node, "--inspector", -1, "width of the inspector"), app.inspector.node), splitter(app.node, "--dock", -1, "height of the dock", true), app.dock.node);
     app.passes.draw();
     const {selection} = store.get();
+    if (isBranch) app.graph.lookAt(kept.camera);
     app.graph.update().then(() => { if (selection !== null) app.graph.reveal(selection); });
     app.inspector.update();
     app.dock.update();
     app.ready = true;
     if (usesLink) {
-      store.subscribe((state) => window.history.replaceState(null, "", stateToLink(state)));
-      window.addEventListener("hashchange", () => store.set(stateFromLink(window.location.hash, passes.length)));
+      store.subscribe((state) => { if (!app.stopped) window.history.replaceState(null, "", stateToLink(state)); });
+      window.addEventListener("hashchange", followLink);
     }
+    if (session) app.sessionChanged();
+  };
+  const followLink = () => store.set(stateFromLink(window.location.hash, passes.length));
+  app.stop = () => {
+    app.stopped = true;
+    window.removeEventListener("hashchange", followLink);
   };
   return app;
 }

@@ -135,6 +135,7 @@ function graphPane(app) {
       elements.clear();
     }
     replace(boxesLayer, scene.boxes.map(makeBox));
+    replace(marksLayer, scene.brackets.map((bracket) => makeBracket(scene, bracket)));
     if (!scene.items.length) {
       message.hidden = false;
       replace(message, emptyState("No operations here", "This snapshot has no graph. Choose another pass on the left."));
@@ -297,10 +298,6 @@ function graphPane(app) {
     if (scene.hiddenNote) notes.push(scene.hiddenNote);
     capNote.hidden = !notes.length;
     capNote.textContent = notes.join(" · ");
-    if (marksLayer.dataset.scene !== scene.key) {
-      marksLayer.dataset.scene = scene.key;
-      replace(marksLayer, scene.brackets.map((bracket) => makeBracket(scene, bracket)));
-    }
   }
 
   function keep(elements, layer, wanted, keyOf, make, classOf) {

@@ -32,15 +32,15 @@ function makeNode(app, scene, item) {
 
 // A removed operation whose place was taken: a tab on the card of the one that took it.
 function makeGhost(app, scene, item) {
-  const [width, height] = scene.node;
-  const tabHeight = 17;
+  const [, height] = scene.node;
+  const tabHeight = 17, tabWidth = 76;
   return shape("g", {
     "data-id": item.id, role: "button", "aria-label": `${item.record.id}, ${item.record.label}, removed: its place was taken`,
-    transform: `translate(${item.x + 8} ${item.y - height / 2 - tabHeight})`,
+    transform: `translate(${item.x - 8 - tabWidth} ${item.y - height / 2 - tabHeight})`,
   },
-  shape("path", {class: "card", d: `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${width / 2 - 6} A5 5 0 0 1 ${width / 2 - 1} 5 V${tabHeight}`}),
+  shape("path", {class: "card", d: `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${tabWidth - 5} A5 5 0 0 1 ${tabWidth} 5 V${tabHeight} Z`}),
   shape("text", {class: "sign", x: 6, y: 12}, app.look.difference("removed").glyph),
-  shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 7)));
+  shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 9)));
 }
 
 // The frame of an open block; its title closes it.

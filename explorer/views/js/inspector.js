@@ -25,10 +25,13 @@ function inspectorPane(app) {
   const node = element("section", {class: "pane inspector", "aria-label": "inspector"},
     head, element("div", {class: "tab-bar"}, tabs, element("span", {class: "grow"}), split), main, beside);
   let panes = []; // code panes on the screen: {pane, isMarked(owners)}
+  let drawnText = null; // {key, pane} of the IR that was drawn last
   let turn = 0;
 
-  async function update() {
+  // `isQuiet`: the same subject, of which more is known; what is read stays where it is.
+  async function update(isQuiet = false) {
     const mine = turn += 1;
+    const scroll = isQuiet ? (main.querySelector(".code") ?? main.querySelector(".scroll"))?.scrollTop ?? 0 : 0;
     const asked = store.get();
     // Only the app can compile: a link from there opens the first tab here.
     const state = levels.some((tab) => tab.id === asked.tab) ? asked : {...asked, tab: "operation"};
@@ -39,19 +42,23 @@ function inspectorPane(app) {
       const context = await resolve(state);
       if (!isCurrent()) return;
       const subject = await subjectOf(context);
+      if (isQuiet && state.tab === "fork" && main.contains(document.activeElement)) return;
       const views = [await tabView(state.tab, context)];
       if (state.beside) views.push(await tabView(NEXT_LEVEL[state.tab], context));
       if (!isCurrent()) return;
       replace(head, subject);
+      const scrolled = panes.map(({pane}) => [pane.node, pane.node.scrollTop]); // moving a node resets it
       panes = views.flatMap((view) => view.panes || []);
       replace(main, views[0].node);
       beside.hidden = views.length < 2;
       node.classList.toggle("split", views.length > 1);
       if (views.length > 1) replace(beside, element("h4", {class: "beside-title"}, levels.find((tab) => tab.id === NEXT_LEVEL[state.tab]).label), views[1].node);
+      for (const [code, top] of scrolled) if (code.isConnected) code.scrollTop = top;
       for (const {pane, isMarked} of panes) {
         pane.mark(isMarked);
-        pane.reveal();
+        if (!isQuiet) pane.reveal();
       }
+      if (scroll) (main.querySelector(".code") ?? main.querySelector(".scroll") ?? main).scrollTop = scroll;
     } catch (failure) {
       if (!isCurrent()) return;
       replace(main, emptyState("This could not be loaded", failure.message, button("try again", "load it again", () => update())));
@@ -130,7 +137,7 @@ function inspectorPane(app) {
     const convolution = [...data.latest.values()].find((record) => record.family === "convolution");
     return element("div", {class: "welcome"},
       element("h2", {}, all.model.name),
-      element("p", {}, `${[all.model.format, all.model.producer].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, compiled by ${countText(all.passes.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}.`),
+      element("p", {}, `${[all.model.format, clip(all.model.producer, 60)].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, compiled by ${countText(all.passes.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}.`),
       element("p", {}, "Select an operation in the graph, or press / to search. Its origin, the rules that made it, its loops, its source and its errors appear here."),
       convolution ? element("div", {class: "actions"}, button("Follow a convolution", "select the heaviest convolution", () => app.followConvolution(), {class: "primary"})) : null);
   }
@@ -227,14 +234,18 @@ function inspectorPane(app) {
     const which = state.view === "before" ? previous : snapshot;
     const text = await data.text(which);
     const isDiff = state.view === "diff" && snapshot !== previous;
-    const entries = isDiff ? differenceEntries(await data.text(previous), text) : entriesOf(text);
     const selected = new Set([state.selection, ...here]);
     const isMarked = (owners) => owners.some((owner) => selected.has(owner));
-    const pane = codePane({
-      entries, language: text.language, label: "IR",
-      onhover: (owners) => app.hover.set(owners, []),
-      onpick: (owners) => app.select(owners.find((owner) => graph.nodes.has(owner)) ?? owners[0], "ir"),
-    });
+    // Another selection in the same text only moves the marks.
+    const key = `${which}/${isDiff}/${state.pass}`;
+    if (drawnText?.key !== key) {
+      drawnText = {key, pane: codePane({
+        entries: isDiff ? differenceEntries(await data.text(previous), text) : entriesOf(text), language: text.language, label: "IR",
+        onhover: (owners) => app.hover.set(owners, []),
+        onpick: (owners) => app.select(owners.find((owner) => graph.nodes.has(owner)) ?? owners[0], "ir"),
+      })};
+    }
+    const {pane} = drawnText;
     const shown = isDiff ? `difference made by ${data.head.passes[state.pass].name}` : `${state.view === "before" ? "before" : "after"} ${data.head.passes[state.pass].name}`;
     return {
       panes: [{pane, isMarked}],

@@ -3,7 +3,8 @@
 const HELP = [
   ["j  k", "next pass, pass before"], ["J  K", "next rewrite, rewrite before"], ["/", "search"],
   ["d", "graph: diff, after, before in turn"], ["g", "fit the graph"], ["1 … 6", "tabs: operation, IR, loops, source, assembly, tensors"],
-  ["b", "show the next level below the tab"], ["m  a  t", "memory, accuracy, timeline"], ["n", "kernels"],
+  ["e", "open or close the selected block"], ["b", "show the next level below the tab"], ["m  a  t", "memory, accuracy, timeline"], ["r  n  c", "roofline, kernels, comparison"],
+  ["f", "change decisions and compile again (app)"],
   ["arrows", "in the graph: follow the edges"], ["+  −", "in the graph: zoom; or Ctrl and wheel"],
   ["Esc", "close, then let go of the selection"], ["?", "this page"],
 ];
@@ -14,6 +15,8 @@ const WORDS = [
   ["rewrite", "one place where a rule of a pass changed the program"],
   ["kernel", "the code that one or several operations run as"],
   ["schedule step", "one named, checked transformation of a loop nest"],
+  ["block", "operations that belong together: a name scope of the model, or a part that repeats"],
+  ["branch", "a compilation of the same model with other decisions"],
   ["arena", "the one block of memory in which all activations live, at offsets decided beforehand"],
 ];
 
@@ -38,13 +41,26 @@ function handleKey(app, event) {
     d: () => store.set({view: {before: "diff", diff: "after", after: "before"}[state.view]}),
     g: () => app.graph.fit(), b: () => store.set({beside: !state.beside}),
     m: () => store.set({dock: "memory"}), a: () => store.set({dock: "accuracy"}), t: () => store.set({dock: "timeline"}), n: () => store.set({dock: "kernels"}),
+    r: () => store.set({dock: "roofline"}), c: () => store.set({dock: "compare"}), e: () => toggleBlock(app),
     "?": () => app.showHelp(),
   };
+  if (app.session) actions.f = () => app.openFork();
   TABS.forEach((tab, index) => { actions[String(index + 1)] = () => store.set({tab: tab.id}); });
   if (!actions[event.key]) return;
   event.preventDefault();
   event.stopPropagation();
   actions[event.key]();
+}
+
+// The selected block; or the innermost open one around the selected operation.
+function toggleBlock(app) {
+  const {selection} = app.store.get();
+  const {blocks, latest} = app.data;
+  if (!blocks || selection === null) return;
+  const around = blocks.indexOf(selection) === undefined ? blocks.around(selection, latest) : [];
+  const unit = around.length ? `#${around[around.length - 1]}` : selection;
+  if (unit !== selection) app.store.set({selection: unit});
+  app.graph.toggleBlock(unit);
 }
 
 function helpDialog(close) {

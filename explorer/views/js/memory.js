@@ -41,10 +41,13 @@ async function memoryView(app) {
     for (const buffer of memory.buffers) {
       const [left, top, boxWidth, boxHeight] = rectangle(buffer);
       const family = familyOf(data, buffer.values[0]);
-      context.fillStyle = plot.colour(`${family}-fill`) || plot.colour("raised");
+      const isNarrow = boxWidth <= 2.5;
+      context.fillStyle = plot.colour(`${family}-${isNarrow ? "edge" : "fill"}`) || plot.colour("raised");
+      context.globalAlpha = isNarrow ? 0.45 : 1;
       context.fillRect(left, top, boxWidth, boxHeight);
+      context.globalAlpha = 1;
       context.strokeStyle = plot.colour(`${family}-edge`) || plot.colour("line");
-      if (boxWidth > 2) context.strokeRect(left + 0.5, top + 0.5, boxWidth - 1, boxHeight - 1);
+      if (!isNarrow) context.strokeRect(left + 0.5, top + 0.5, boxWidth - 1, boxHeight - 1);
       if (boxHeight > 13 && boxWidth > 34) {
         context.fillStyle = plot.colour("text");
         context.fillText(clip(buffer.values[0], Math.floor((boxWidth - 8) / 6.4)), left + 5, top + Math.min(boxHeight / 2, 9));

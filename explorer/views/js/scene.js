@@ -36,7 +36,7 @@ function composeScene({data, state, before, after, details, placed, unitOf}) {
   const brackets = state.view === "diff" ? bracketsOf(marks.fused, records, unitOf, units) : [];
   const {boxes = [], node, width, height} = placed;
   return {
-    key: `${state.pass}/${state.view}`, items, byId: units, edges: [...edges.values()], edgeByKey: edges, brackets,
+    items, byId: units, edges: [...edges.values()], edgeByKey: edges, brackets,
     node, width, height, boxes: boxes.map((box) => ({...box, label: data.blocks.labels[box.block], inside: countInside(data, box.block, records)})),
     families: familiesOf(items),
   };

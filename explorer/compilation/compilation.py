@@ -513,7 +513,11 @@ class Compilation:
 
     def compare(self, other: Compilation) -> Comparison:
         """This branch and another side by side."""
-        return Comparison(self.trace(with_code=False), other.trace(with_code=False))
+        left, right = (
+            replace(branch.trace(with_code=False), kernels=branch.program.kernels)
+            for branch in (self, other)
+        )
+        return Comparison(left, right)
 
     def save(self, path: str | Path) -> Path:
         """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""

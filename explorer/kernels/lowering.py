@@ -109,7 +109,9 @@ def _operands(
 def _prefix_loops(top: affine.ForOp, prefix: str) -> None:
     for op in walk_inside(top):
         if isinstance(op, affine.ForOp):
-            rename(op, prefix + (name_of(op) or "i"))
+            name = name_of(op) or "i"
+            # A kernel that was lowered before has its prefixes already.
+            rename(op, name if name.startswith(prefix) else prefix + name)
 
 
 def innermost_operations(top: affine.ForOp) -> list[Operation]:

@@ -28,6 +28,7 @@ from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.schedules.schedule import Choice, ScheduledKernel
 from explorer.kernels.steps.pack import Pack, blocked_pack, is_identity, packed_shape
 
+TILED = "a schedule of its own kind: tiles in registers, packed weights"
 KERNELS = "kernels"
 """Name of the artifact that holds the scheduled kernels."""
 
@@ -72,13 +73,16 @@ class ScheduleLoops(Pass):
             users = by_kernel[name]
             packs = activation_packs(present, users[0])
             choices = overridden_choices(self.name, name, options.decisions)
-            with events.rewrite("schedule", present, "the default schedule of its kind"):
-                try:
-                    kernel = schedule_kernel(present, self.machine, packs, choices)
-                except ScheduleError as error:
+            try:
+                kernel = schedule_kernel(present, self.machine, packs, choices)
+            except ScheduleError as error:
+                if choices:
                     raise PassError(
                         str(error), pass_name=self.name, operation=identity_of(users[0])
                     ) from error
+                events.decline("schedule", present, str(error), TILED)
+                kernel = schedule_kernel(present, self.machine, packs, {"schedule": "plain"})
+            with events.rewrite("schedule", present, f"schedule {kernel.choices['schedule']}"):
                 scheduled[name] = kernel
                 rewriter.replace_function(present, kernel.function)
                 for launch in users:

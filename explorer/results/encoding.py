@@ -80,10 +80,10 @@ def _decode(kind: Any, data: object, path: str) -> object:
             raise ValueError(f"{path}: {len(arguments)} elements expected, not {len(data)}")
         pairs = zip(arguments, data, strict=True)
         return tuple(_decode(a, d, f"{path}[{i}]") for i, (a, d) in enumerate(pairs))
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return from_json(kind, data, path)
     if kind is float:
         return _decode_float(data, path)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return from_json(kind, data, path)
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
         raise ValueError(f"{path}: {kind.__name__} expected, not {type(data).__name__}")
     return data

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from explorer.accuracy.execution import CompiledRunner
-from explorer.errors import PassError, UnsupportedError
 from explorer.ir.evaluation import entry_function, entry_return
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
 from explorer.kernels.schedules import Machine
@@ -398,19 +397,8 @@ def test_any_width_of_vectors_computes_the_same(lanes):
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(
-            batched_matrices(),
-            marks=pytest.mark.xfail(
-                reason="the schedule of matmul cuts the rows, then b0_edge1 leads no loop nest",
-                raises=PassError,
-            ),
-        ),
-        pytest.param(
-            outer_product(),
-            marks=pytest.mark.xfail(
-                reason="register array acc is used by several phases", raises=UnsupportedError
-            ),
-        ),
+        batched_matrices(),
+        outer_product(),
     ],
     ids=["batched", "outer product"],
 )

@@ -36,7 +36,7 @@ class InventedCompiler:
 
     def bisect(self, request: Request) -> Bisection | None:
         address = "fuse-add/add-into-conv/fused_1"
-        return Bisection("fuse-add", "add-into-conv", "fused_1", "Add_6_out", address)
+        return Bisection("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", address)
 
     def forget(self, request: Request) -> None:
         pass
@@ -49,7 +49,7 @@ class InventedCompiler:
         )
         trace = replace(trace, target=request.target, decisions=decisions_of(trace, request))
         if request.target == "faulty":
-            trace = synthetic.with_fault(trace, "fuse-add", "Add_6_out")
+            trace = synthetic.with_fault(trace, "fuse-add", "Relu_7_out")
         if name == "passes":
             return replace(trace, kernels=(), program=None, accuracy=None, profile=None)
         if name == "program":

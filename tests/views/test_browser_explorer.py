@@ -307,7 +307,7 @@ def test_a_comparison_is_shown_only_when_there_is_one(
     page.get_by_role("tab", name="compare").click()
     page.wait_for_selector(".dock table")
     row = page.locator(".dock [aria-label='passes of both'] tbody tr", has_text="fuse-activation")
-    assert row.inner_text().split()[:5] == ["fuse-activation", "14", "17", "3", "0"]
+    assert row.inner_text().split()[:7] == ["fuse-activation", "14", "→", "17", "3", "→", "0"]
     assert "fuse-activation/*/*" in page.locator(".first-difference").inner_text()
 
 

@@ -68,6 +68,8 @@ def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands
     batch = tuple(name for name in names if name not in ("m", "n", "k"))
     if any(not name.startswith("b") for name in batch):
         return None
+    if extent_of(nest.loop("k")) == 1:
+        return None  # an outer product: nothing is summed that a register could hold
     accesses = accesses_in(mains[0])
     n, k, m = (index_of(nest.loop(name)) for name in "nkm")
     walked: dict[str, list[LinearForm]] = {}
@@ -188,7 +190,7 @@ def _split_columns(
         schedule.apply(split, loop=f"n{s}", into=into, factors=factors)
     found = [name for name, _ in kept] if len(kept) > 1 else [f"n{s}"]
     if not kept:
-        return [], [], []
+        return [], found, []  # a single column: inside of the tile, so that other loops lead
     loops = {old: new for (old, _), new in zip(kept, found, strict=True)}
     outer, tile, lane = ([loops[name]] if name in loops else [] for name in names)
     return (outer, [*tile, *lane], []) if column.width == 1 else (outer, tile, lane)

@@ -127,8 +127,10 @@ def schedule_rows(schedule: Schedule, machine: Machine, reduction: RowReduction)
     for piece in pieces[:0:-1]:
         columns -= piece.extent
         schedule.apply(cut, loop=reduction.lane, at=columns, suffix=piece.suffix)
+    # Register arrays stand inside of a loop: without an outer one, every piece gets its own.
+    stepped = [p for p in pieces if p.width > 1 and (p.extent > p.width or not outer)]
     for piece in pieces:
-        _tile_piece(schedule, reduction, piece, inside)
+        _tile_piece(schedule, reduction, piece, inside, piece in stepped)
     if nest.statements("init"):
         schedule.attempt(fuse_producer, statement="init", buffer=reduction.buffer)
     epilogues = nest.statements("epilogue")
@@ -136,7 +138,8 @@ def schedule_rows(schedule: Schedule, machine: Machine, reduction: RowReduction)
         schedule.attempt(fuse_consumer, statement="epilogue", buffer=reduction.buffer)
     for piece in pieces:
         if piece.width > 1:
-            schedule.attempt(vectorize, loop=_lane_name(reduction, piece))
+            lane = reduction.lane + piece.suffix
+            schedule.attempt(vectorize, loop=f"{lane}_vector" if piece in stepped else lane)
     if tile:
         schedule.apply(unroll, loops=" ".join(tile + piece.suffix for piece in pieces))
 
@@ -162,22 +165,17 @@ def is_contiguous(loop: affine.ForOp, accesses: list[Access]) -> bool:
 
 
 def _tile_piece(
-    schedule: Schedule, reduction: RowReduction, piece: Piece, inside: list[str]
+    schedule: Schedule, reduction: RowReduction, piece: Piece, inside: list[str], is_stepped: bool
 ) -> None:
     lane, suffix = reduction.lane + piece.suffix, piece.suffix
     within = [name + suffix for name in inside]
     if piece.width > 1:
-        if piece.extent > piece.width:
-            name = _lane_name(reduction, piece)
-            schedule.apply(split, loop=lane, into=f"{lane}_step {name}", factors=(piece.width,))
-            lane = name
+        if is_stepped:
+            names = f"{lane}_step {lane}_vector"
+            schedule.apply(split, loop=lane, into=names, factors=(piece.width,))
+            lane = f"{lane}_vector"
         schedule.apply(reorder, order=" ".join([*within, lane]))
     schedule.apply(accumulate, at=reduction.reduced[0] + suffix, buffer=reduction.buffer)
-
-
-def _lane_name(reduction: RowReduction, piece: Piece) -> str:
-    lane = reduction.lane + piece.suffix
-    return f"{lane}_vector" if piece.extent > piece.width else lane
 
 
 def _indices(access: Access) -> set:

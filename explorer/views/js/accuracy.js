@@ -150,7 +150,7 @@ async function accuracyView(app) {
       app.select(found.operation, "dock");
     };
     replace(fault, element("div", {class: "fault", role: "note"}, element("span", {class: "dot wrong"}, "✗"),
-      element("span", {}, "first wrong after ", button(found.name, "go there", go, {class: "link"}), `: ${found.tensor} is off by ${errorText(decode(found.relative))} (${found.mode})`),
+      element("span", {}, "first wrong after ", button(found.name, "go there", go, {class: "link"}), `: ${clip(found.tensor, 60)} is off by ${errorText(decode(found.relative))} (${found.mode})`),
       element("span", {class: "grow"}),
       app.session && !bisection ? button("bisect", "run this pass again with fewer and fewer rewrites, until the guilty one is found", () => app.session.bisect(), {class: "quiet", disabled: app.session.isBisecting()}) : null,
       bisection ? faultWords(app, bisection) : null));
@@ -167,7 +167,7 @@ async function accuracyView(app) {
     tip.hidden = !place;
     app.hover.set(place ? [accuracy.maker(place.column, place.row)] : [], []);
     if (!place) return;
-    replace(tip, element("strong", {}, accuracy.tensors[place.column]), element("div", {}, `after ${names[place.row]}: `,
+    replace(tip, element("strong", {}, clip(accuracy.tensors[place.column], 90)), element("div", {}, `after ${names[place.row]}: `,
       element("span", {class: "mono"}, measure.text(values[place.row][place.column]))));
     moveTip(tip, host, event);
   });
@@ -187,12 +187,17 @@ function notCompared(app) {
   return emptyState("Not compared with the source model", "Every snapshot can be executed and compared, tensor by tensor. In a notebook, c.accuracy(inputs) does it; explorer serve does it by itself.");
 }
 
+// As many digits as a float32 holds.
+function shortNumber(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : notFinite(value);
+}
+
 // Where a tensor is off most, what stands there and what should.
 function worstElement(error) {
   return element("dl", {class: "facts"},
     element("dt", {}, "worst element"), element("dd", {class: "mono"}, error.index.length ? `[${error.index.join(", ")}]` : "–"),
-    element("dt", {}, "value"), element("dd", {class: "mono was plain-was"}, String(error.value)),
-    element("dt", {}, "expected"), element("dd", {class: "mono now"}, String(error.expected)),
+    element("dt", {}, "value"), element("dd", {class: "mono was plain-was", title: String(error.value)}, shortNumber(error.value)),
+    element("dt", {}, "expected"), element("dd", {class: "mono now", title: String(error.expected)}, shortNumber(error.expected)),
     element("dt", {}, "relative"), element("dd", {class: "mono", title: String(error.relative)}, errorText(error.relative)),
     element("dt", {}, "absolute"), element("dd", {class: "mono", title: String(error.absolute)}, errorText(error.absolute)),
     element("dt", {}, "SQNR"), element("dd", {class: "mono"}, decibelsText(error.sqnr)),

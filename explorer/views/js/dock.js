@@ -25,8 +25,6 @@ function dockPane(app) {
     const {dock} = store.get();
     const known = tabs.some((tab) => tab.id === dock) ? dock : "memory";
     markTab(row, known);
-    const count = row.querySelector('[data-tab="kernels"] .note');
-    if (count) count.textContent = String(data.head.kernelCount);
     try {
       const made = await makers[known](app);
       if (mine !== turn) return;
@@ -40,6 +38,13 @@ function dockPane(app) {
     }
   }
 
+  // More is known: what is shown is drawn anew only where it shows that.
+  function learn(before, now) {
+    row.querySelector('[data-tab="kernels"] .note').textContent = String(data.head.kernelCount);
+    const about = {memory: ["memory"], accuracy: ["accuracy"], timeline: ["profile"], roofline: ["profile"], kernels: ["program", "steps", "profile"]}[store.get().dock];
+    if (!about || about.some((name) => before[name] !== now[name])) update();
+  }
+
   store.subscribe((state, changed) => {
     const redraws = changed.has("dock") || (["mode", "metric"].some((name) => changed.has(name)) && state.dock === "accuracy")
       || (changed.has("bars") && state.dock === "timeline");
@@ -48,7 +53,7 @@ function dockPane(app) {
   });
   app.hover.subscribe(() => current?.hovered?.());
   if (typeof ResizeObserver === "function") new ResizeObserver(() => current?.resized?.()).observe(body);
-  return {node, update, repaint: () => current?.resized?.()};
+  return {node, update, learn, repaint: () => current?.resized?.()};
 }
 
 // Identities in the program that runs which belong to the selection.

@@ -177,18 +177,14 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
   };
   // More is known of this compilation: panes draw what is new, and nothing else moves.
   app.learn = async (head, revision) => {
+    const before = data.head;
     await data.refresh(head, revision);
     if (!app.ready) return;
     const bar = topBar(app);
-    const typed = app.bar.querySelector(".search")?.value;
-    if (typed) app.bar.querySelectorAll(".verdict, .facts-row").forEach((item, index) => item.replaceWith(bar.querySelectorAll(".verdict, .facts-row")[index]));
-    else {
-      app.bar.replaceWith(bar);
-      app.bar = bar;
-    }
+    for (const part of [".verdict", ".facts-row"]) app.bar.querySelector(part).replaceWith(bar.querySelector(part));
     app.passes.draw();
     app.inspector.update(true);
-    app.dock.update();
+    app.dock.learn(before.has, head.has);
   };
   app.sessionChanged = () => {
     const text = session.background();

@@ -53,7 +53,7 @@ async function forkView(app, context) {
     replace(host,
       element("p", {class: "quiet-text"}, "Change decisions, then compile: the result becomes a branch beside this one, and the passes before the first change are shared."),
       element("div", {class: "fork-changes"}, changes.length ? element("ul", {class: "plain"}, changes.map(([text, undo]) => element("li", {class: "fork-change"},
-        element("span", {class: "mono"}, text), button("×", "take this change back", () => { undo(); draw(); }, {class: "icon"})))) : element("p", {class: "quiet-text"}, "Nothing is changed yet."),
+        element("span", {class: "mono"}, clip(text, 160)), button("×", "take this change back", () => { undo(); draw(); }, {class: "icon"})))) : element("p", {class: "quiet-text"}, "Nothing is changed yet."),
       element("div", {class: "actions"}, compile, changes.length ? button("reset", "take all changes back", () => { draft.reset(); draw(); }) : null)),
       kernelKnobs(settings), rewriteKnobs(settings), programKnobs(settings));
   }
@@ -93,13 +93,13 @@ async function forkView(app, context) {
 
   function rewriteKnobs(settings) {
     if (!context.record) return null;
-    return section(`Rewrites that made ${context.record.id}`, rewrites.length ? element("div", {class: "knobs"}, rewrites.map((event) => {
+    return section(`Rewrites that made ${clip(context.record.id, 40)}`, rewrites.length ? element("div", {class: "knobs"}, rewrites.map((event) => {
       const box = element("input", {type: "checkbox", checked: settings.decisions[event.address] !== false, "aria-label": `do ${event.address}`, onchange: () => {
         if (box.checked) delete settings.decisions[event.address];
         else settings.decisions[event.address] = false;
         draw();
       }});
-      return element("label", {class: "switch-row", title: data.rules.get(event.rule)?.explanation || ""}, box, element("span", {class: "mono"}, event.address));
+      return element("label", {class: "switch-row", title: data.rules.get(event.rule)?.explanation || ""}, box, element("span", {class: "mono"}, clip(event.address, 160)));
     })) : element("p", {class: "quiet-text"}, "No rewrite that may be left out made it."));
   }
 

@@ -50,7 +50,7 @@ async function memoryView(app) {
       if (!isNarrow) context.strokeRect(left + 0.5, top + 0.5, boxWidth - 1, boxHeight - 1);
       if (boxHeight > 13 && boxWidth > 34) {
         context.fillStyle = plot.colour("text");
-        context.fillText(clip(buffer.values[0], Math.floor((boxWidth - 8) / 6.4)), left + 5, top + Math.min(boxHeight / 2, 9));
+        context.fillText(canvasText(clip(buffer.values[0], Math.floor((boxWidth - 8) / 6.4))), left + 5, top + Math.min(boxHeight / 2, 9));
       }
     }
     context.globalAlpha = 0.75;
@@ -71,7 +71,7 @@ async function memoryView(app) {
     memory.steps.forEach((name, step) => {
       if (step % every) return;
       const room = Math.max(3, Math.floor(((x(1) - x(0)) * every) / 6.4) - 1);
-      context.fillText(clip(name, room), x(step) + 2, height - 9);
+      context.fillText(canvasText(clip(name, room)), x(step) + 2, height - 9);
     });
     mark();
   }
@@ -136,7 +136,7 @@ async function memoryView(app) {
         element("dt", {}, "without sharing"), element("dd", {title: exactText(memory.total)}, bytesText(memory.total), element("span", {class: "quiet-text"}, `, ${percentText(saved)} saved`)),
         element("dt", {}, element("span", {class: "line-key"}), "live bytes"), element("dd", {}, "in every step"),
         element("dt", {}, "buffers"), element("dd", {}, exactText(memory.buffers.length))),
-      living.length ? [element("h3", {}, element("span", {class: "ink-removed"}, "▼ "), `fullest step: ${memory.steps[peakStep] ?? peakStep}`),
+      living.length ? [element("h3", {}, element("span", {class: "ink-removed"}, "▼ "), `fullest step: ${clip(memory.steps[peakStep] ?? String(peakStep), 40)}`),
         element("ul", {class: "plain at-peak"}, living.slice(0, MOST_AT_PEAK).map((item) => element("li", {},
           element("button", {type: "button", class: `worst${item === buffer ? " marked" : ""}`, title: lifeText(item), onclick: () => app.select(item.values[0], "dock")},
             element("span", {class: "worst-name"}, item.values[0]), element("span", {class: "mono"}, bytesText(item.size)))))),

@@ -78,10 +78,11 @@ function percentText(fraction) {
   return Number.isFinite(fraction) ? `${short(Number((100 * fraction).toPrecision(2)))} %` : notFinite(fraction);
 }
 
-// How many times smaller or larger: 2.1× less, 1.3× more, =.
+// How many times smaller or larger: 2.1× less, 1.3× more, ≈, =.
 function ratioText(before, after) {
   if (before === after) return "=";
   if (!(before > 0) || !(after > 0)) return "–";
   const factor = Math.max(before, after) / Math.min(before, after);
+  if (factor < 1.03) return "≈";
   return `${factor < 10 ? Number(factor.toPrecision(2)) : short(factor)}× ${after < before ? "less" : "more"}`;
 }

@@ -35,6 +35,11 @@ function canvasPlot(label, className) {
   };
 }
 
+// Canvas text as `append` would show it.
+function canvasText(text) {
+  return text.replace(DIRECTION_MARKS, "\ufffd");
+}
+
 function placed(node, left, top, width, height) {
   Object.assign(node.style, {left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`});
   return node;

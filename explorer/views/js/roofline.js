@@ -27,7 +27,8 @@ async function rooflineView(app) {
   const notes = [];
   if (all.length > counted.length) notes.push(`${countText(all.length - counted.length, "kernel")} without arithmetic not shown`);
   if (counted.length > points.length) notes.push(`${counted.length - points.length} more kernels with less time not shown`);
-  if (peak && bandwidth && points.some((entry) => speed(entry) > intensity(entry) * bandwidth)) notes.push("above the slope: data came from caches");
+  const isAbove = (entry) => peak && speed(entry) > 1.02 * (bandwidth ? Math.min(peak, intensity(entry) * bandwidth) : peak);
+  if (points.some(isAbove)) notes.push("above a line: the data came from caches, or the machine was busy when its peaks were measured");
   const host = element("div", {class: "roofline"});
   const picture = element("div", {class: "roofline-picture"});
   const tip = tipElement();
@@ -46,7 +47,7 @@ async function rooflineView(app) {
   function paint() {
     const width = picture.clientWidth, height = picture.clientHeight;
     if (!width || !height) return;
-    const left = 56, right = 16, top = 14, bottom = 30;
+    const left = 56, right = 16, top = 20, bottom = 30;
     const ridge = peak && bandwidth ? [peak / bandwidth] : [];
     const range = (values) => [10 ** Math.floor(Math.log10(Math.min(...values) * 0.8)), 10 ** Math.ceil(Math.log10(Math.max(...values) * 1.25))];
     const [lowX, highX] = range([...points.map(intensity), ...ridge]);
@@ -75,8 +76,9 @@ async function rooflineView(app) {
     }
     if (ridge.length) {
       const start = Math.max(lowX, lowY / bandwidth);
+      const middle = Math.sqrt(start * ridge[0]);
       lines.push(shape("path", {class: "roof", d: `M${x(start)} ${y(start * bandwidth)}L${x(ridge[0])} ${y(peak)}`}),
-        shape("text", {class: "axis roof-label", x: x(start) + 10, y: y(start * bandwidth) - 4}, `memory ${bandwidth.toFixed(0)} GB/s`));
+        shape("text", {class: "axis roof-label", x: x(middle) + 10, y: y(middle * bandwidth) + 14}, `memory ${bandwidth.toFixed(0)} GB/s`));
     }
     replace(picture, shape("svg", {width, height, role: "group", "aria-label": "kernels by arithmetic intensity and speed, both logarithmic"},
       powers(lowY, highY).map((tick) => [shape("line", {class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick)}), shape("text", {class: "axis", x: left - 6, y: y(tick) + 4, "text-anchor": "end"}, plain(tick))]),

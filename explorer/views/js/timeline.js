@@ -89,7 +89,7 @@ function timeBars(app, profile) {
         context.strokeRect(left + 0.5, top + 2.5, bar - 1, TRACK_PIXELS - 9);
         if (bar < SHORTEST_LABEL) continue;
         context.fillStyle = plot.colour("text");
-        context.fillText(clip(event.name, Math.floor((bar - 8) / 6)), left + 5, top + TRACK_PIXELS / 2 - 1);
+        context.fillText(canvasText(clip(event.name, Math.floor((bar - 8) / 6))), left + 5, top + TRACK_PIXELS / 2 - 1);
       }
     });
     mark();
@@ -159,7 +159,7 @@ function timeBars(app, profile) {
     tip.hidden = !over;
     if (!over) return;
     const time = over.end - over.start;
-    replace(tip, element("strong", {}, over.name), over.kernel && over.kernel !== over.name ? element("div", {class: "mono"}, over.kernel) : null,
+    replace(tip, element("strong", {}, clip(over.name, 90)), over.kernel && over.kernel !== over.name ? element("div", {class: "mono"}, over.kernel) : null,
       element("div", {}, `${secondsText(time / 1e9)} from ${secondsText(over.start / 1e9)}, ${percentText(time / end)} of all`),
       over.flops ? element("div", {}, `${(over.flops / time).toFixed(1)} GFLOP/s, ${(over.bytes / time).toFixed(1)} GB/s`) : null);
     moveTip(tip, host, event);
@@ -214,7 +214,7 @@ function shareBars(app, profile, by) {
       onclick: () => app.select(group.events[0].operation, "dock"),
       onmouseenter: () => app.hover.set(group.events.map((event) => event.operation), []), onmouseleave: () => app.hover.set([], []),
     },
-    element("span", {class: "share-name"}, names[0], names.length > 1 ? element("span", {class: "quiet-text"}, ` and ${clip(names.slice(1).join(", "), 60)}`) : null),
+    element("span", {class: "share-name"}, clip(names[0], 80), names.length > 1 ? element("span", {class: "quiet-text"}, ` and ${clip(names.slice(1).join(", "), 60)}`) : null),
     element("span", {class: "share-track"}, bar),
     element("span", {class: "number mono", title: `${group.time} ns`}, secondsText(group.time / 1e9)),
     element("span", {class: "number mono"}, percentText(group.time / total)),

@@ -21,7 +21,7 @@ function topBar(app) {
         store.set({dock: head.has.accuracy ? "accuracy" : store.get().dock});
         if (summary.worstOperation) app.select(summary.worstOperation, "topbar");
       },
-    }, element("span", {class: `dot ${summary.verdict}`}, verdict.glyph), element("span", {}, words), worst === null ? null : element("span", {class: "quiet-text worst-layer"}, `worst layer ${errorText(worst)}`)),
+    }, element("span", {class: `dot ${summary.verdict}`}, verdict.glyph), element("span", {class: "verdict-words"}, words), worst === null ? null : element("span", {class: "quiet-text worst-layer"}, `worst layer ${errorText(worst)}`)),
     element("span", {class: "facts-row"},
       summary.peak === null ? null : fact("peak", bytesText(summary.peak), `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`),
       summary.milliseconds === null ? null : fact("latency", secondsText(decode(summary.milliseconds) / 1e3), `median of one inference, ${countText(summary.threads, "thread")}`),

@@ -1,0 +1,74 @@
+"""The course: every notebook is well formed, runs, and its exercises have solutions."""
+
+import asyncio
+import re
+from pathlib import Path
+from runpy import run_path
+
+import nbformat
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+FOLDER = REPOSITORY / "notebooks"
+RUNNER = run_path(str(REPOSITORY / "scripts" / "run_notebooks.py"))
+LESSONS = sorted(FOLDER.glob("*.ipynb"))
+SOLUTIONS = sorted(FOLDER.glob("solutions/*.ipynb"))
+WITH_EXERCISES = [p for p in LESSONS if not p.name.startswith("01")]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(FOLDER))
+
+
+def code_of(notebook) -> str:
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+
+
+def prose_of(notebook) -> str:
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def test_the_course_is_complete():
+    assert [p.stem[:2] for p in LESSONS] == ["01", "02", "03", "04", "05", "06"]
+    assert [p.name for p in SOLUTIONS] == [p.name for p in WITH_EXERCISES]
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
+def test_a_notebook_is_stored_without_outputs_and_with_stable_names(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert [c.id for c in notebook.cells] == [f"cell-{n:02}" for n in range(len(notebook.cells))]
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+@pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)
+def test_a_lesson_asks_and_leaves_the_answers_open(path):
+    notebook = nbformat.read(path, as_version=4)
+    code = code_of(notebook)
+    assert len(re.findall(r"\bpredict\(", code)) >= 3
+    # Predictions and exercises wait for the reader: three dots, and nothing else.
+    calls = code.count("predict(")
+    assert len(re.findall(r"predict\((?:[^()]|\([^()]*\))*, \.\.\.\)", code)) == calls
+
+
+@pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)
+def test_every_exercise_has_a_solution_apart(path):
+    lesson = nbformat.read(path, as_version=4)
+    solution = nbformat.read(FOLDER / "solutions" / path.name, as_version=4)
+    exercises = re.findall(r"^\*\*(\d)\.\*\*", prose_of(lesson), re.MULTILINE)
+    solved = re.findall(r"^\*\*Exercise (\d)\.\*\*", prose_of(solution), re.MULTILINE)
+    assert len(exercises) >= 3
+    assert solved == exercises
+    assert code_of(solution).count("assert verdict.is_right") == len(solved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
+def test_a_notebook_runs_from_top_to_bottom(path):
+    """Unanswered exercises don't stop it; solutions assert that they are right."""
+    assert asyncio.run(RUNNER["execute"](path, 300)) > 0

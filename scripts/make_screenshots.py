@@ -2,14 +2,164 @@
 
     python scripts/make_screenshots.py [--only explorer diff linked notebook] [--output docs/images]
 
-    explorer.png   ResNet-50 as it opens: passes, graph, memory (digits_resnet without its file)
-    diff.png       what one pass did: batch normalizations fold into convolutions
-    linked.png     one convolution, found in graph, loops, C, and the comparison with its source
+    explorer.png   ResNet-50: its passes, its graph and where its tensors lie in memory
+    diff.png       one rewrite: what it did to the graph and to the IR, and the rule that did it
+    linked.png     one convolution in graph, generated C, assembly and errors; dark
     notebook.png   the explorer in a cell of JupyterLab
 
 ResNet-50 is `onnx/light_resnet50.onnx` below the folder that `EXPLORER_MODELS` names (from the
-repository's root; `../shared/models` if it is not set). Needs Chromium (`EXPLORER_CHROMIUM` names
-another one than /usr/bin/chromium).
+repository's root; `../shared/models` if it is not set), with seeded random weights; where it isn't,
+digits_resnet stands in. `EXPLORER_CHROMIUM` names another browser than /usr/bin/chromium.
 """
 
 from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+from playwright.sync_api import Browser, Page
+
+import explorer as ex
+from explorer.cli.models import load_with_weights
+from explorer.results import Trace
+from explorer.views.page import export_page
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SAMPLES = REPOSITORY / "sample_models"
+browsing = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "browsing.py")))
+jupyterlab = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "jupyterlab.py")))
+
+MOST_BYTES = 300_000
+"""Of one picture, so that the README loads quickly."""
+SETTLE_MILLISECONDS = 700
+"""Motion in the explorer takes at most 200 ms; fonts and the minimap come after it."""
+
+
+def measured_trace(path: Path) -> Trace:
+    """A compilation with everything that the explorer can show."""
+    compilation = ex.compile(load_with_weights(str(path)))
+    try:
+        compilation.accuracy()
+        compilation.profile()
+        return compilation.trace(with_assembly=True)
+    finally:
+        compilation.close()
+
+
+@contextmanager
+def explored(browser: Browser, trace: Trace, is_dark: bool = False) -> Iterator[Page]:
+    """The trace's page, drawn."""
+    with tempfile.TemporaryDirectory() as folder, browsing.watched(browser) as seen:
+        path = Path(folder) / "trace.html"
+        path.write_text(export_page(trace), encoding="utf-8")
+        seen.page.emulate_media(color_scheme="dark" if is_dark else "light")
+        seen.page.goto(path.as_uri())
+        seen.page.wait_for_selector(".node")
+        yield seen.page
+        assert seen.is_clean(), seen
+
+
+def pass_row(page: Page, name: str) -> None:
+    page.locator(".pass-row", has=page.locator(f'.pass-name:text-is("{name}")')).click()
+
+
+def picture(page: Page, path: Path) -> None:
+    page.wait_for_timeout(SETTLE_MILLISECONDS)
+    page.screenshot(path=str(path), scale="css")
+    size_bytes = path.stat().st_size
+    print(f"{path.name}: {size_bytes / 1000:.0f} kB", flush=True)
+    if size_bytes > MOST_BYTES:
+        sys.exit(f"{path} has {size_bytes:,} bytes; at most {MOST_BYTES:,} are wanted")
+
+
+def picture_of_explorer(browser: Browser, path: Path) -> None:
+    models = REPOSITORY / os.environ.get("EXPLORER_MODELS", "../shared/models")
+    model = models / "onnx" / "light_resnet50.onnx"
+    trace = measured_trace(model if model.is_file() else SAMPLES / "digits_resnet.onnx")
+    with explored(browser, trace) as page:
+        page.get_by_role("button", name="Follow a convolution").first.click()
+        page.wait_for_selector(".node.selected")
+        page.wait_for_selector(".buffer.marked")
+        picture(page, path)
+
+
+def picture_of_diff(browser: Browser, path: Path) -> None:
+    with explored(browser, measured_trace(SAMPLES / "digits_mobilenet.onnx")) as page:
+        pass_row(page, "fold-batch-norm")
+        page.wait_for_selector(".node.removed")
+        page.keyboard.press("J")
+        page.keyboard.press("J")
+        page.wait_for_selector(".rewrite-card")
+        page.keyboard.press("2")
+        page.wait_for_selector(".line.marked")
+        picture(page, path)
+
+
+def picture_of_links(browser: Browser, path: Path) -> None:
+    with explored(browser, measured_trace(SAMPLES / "digits_cnn.onnx"), is_dark=True) as page:
+        pass_row(page, "fuse-activation")
+        page.locator(".node.fused.family-convolution").nth(1).click()
+        page.wait_for_selector(".node.selected")
+        page.keyboard.press("a")
+        page.wait_for_selector(".column-mark")
+        page.keyboard.press("4")
+        page.keyboard.press("b")
+        page.wait_for_selector(".beside .line")
+        page.locator(".tab-body:not(.beside) .line", has_text="fma").first.hover()
+        page.wait_for_selector(".beside .line.hovered")
+        picture(page, path)
+
+
+def picture_of_notebook(browser: Browser, path: Path) -> None:
+    cells = [
+        "import explorer as ex\n\n"
+        f'c = ex.compile("{SAMPLES.name}/digits_cnn.onnx")\n'
+        "c.accuracy(), c.profile()\n"
+        'c.explore(height="700px")',
+    ]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        jupyterlab.served(Path(folder), cells) as address,
+        browsing.watched(browser) as seen,
+    ):
+        (Path(folder) / "notebooks" / SAMPLES.name).symlink_to(SAMPLES)
+        page = seen.page
+        page.goto(address)
+        jupyterlab.run_all_cells(page)
+        page.wait_for_selector(".explorer .node", timeout=120_000)
+        jupyterlab.run_command(page, "application:toggle-left-area")
+        page.locator(".explorer .node.fused.family-convolution").first.click()
+        page.keyboard.press("2")
+        page.wait_for_selector(".explorer .line.marked")
+        page.wait_for_selector(".explorer .buffer.marked")
+        picture(page, path)
+
+
+PICTURES: dict[str, Callable[[Browser, Path], None]] = {
+    "explorer": picture_of_explorer,
+    "diff": picture_of_diff,
+    "linked": picture_of_links,
+    "notebook": picture_of_notebook,
+}
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description="Make the pictures of README.md.")
+    parser.add_argument("--only", nargs="+", choices=list(PICTURES), default=list(PICTURES))
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "docs" / "images")
+    chosen = parser.parse_args(arguments)
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    with browsing.chromium() as browser:
+        for name in chosen.only:
+            PICTURES[name](browser, chosen.output / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

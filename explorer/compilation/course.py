@@ -111,8 +111,9 @@ def check(answer: object, truth: object | Judge, hint: str = "") -> Verdict:
 
 
 def _are_same(answer: object, truth: object) -> bool:
-    if isinstance(truth, bool | np.bool_) or isinstance(answer, bool | np.bool_):
-        return isinstance(answer, bool | np.bool_) and bool(answer) == truth
+    both = (answer, truth)
+    if any(isinstance(value, bool | np.bool_) for value in both):  # True is no 1 here
+        return all(isinstance(value, bool | np.bool_) for value in both) and bool(answer == truth)
     if isinstance(truth, int | float | np.number):
         return isinstance(answer, int | float | np.number) and bool(
             np.isclose(float(answer), float(truth), rtol=1e-6, atol=0)

@@ -350,9 +350,7 @@ class KernelBuilder:
         result = body(ScalarBuilder(block, element_types[-1]), *given)
         block.add_op(LinalgYieldOp(result.value))
         iterators = [
-            IteratorTypeAttr.reduction()
-            if d.name in reduced
-            else IteratorTypeAttr.parallel()
+            IteratorTypeAttr.reduction() if d.name in reduced else IteratorTypeAttr.parallel()
             for d in self._dimensions
         ]
         op = Statement(

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import PassError
+from explorer.ir.copying import copy_operation
 from explorer.ir.graph import graph_diff
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
@@ -145,7 +146,7 @@ class Working:
     def take_snapshot(self) -> Snapshot:
         """The program as it is now. Kernels are shared: passes replace one, they change none."""
         kernels = tuple(kernel_functions(self.module).values())
-        others = [op.clone() for op in self.module.ops if op not in kernels]
+        others = [copy_operation(op) for op in self.module.ops if op not in kernels]
         program = ModuleOp(others, self.module.attributes)
         return Snapshot(program, self.weights, self.level, self.execute_compiled, kernels)
 

@@ -22,6 +22,8 @@ ROOT = 0
 PORT_IN, PORT_OUT = "#in", "#out"
 MOST_UNITS = 96
 """Most operations side by side in a block; more are cut into repetitions or runs."""
+MOST_PARTS = 240
+"""Most blocks that a repeated structure becomes; beyond that each holds several repetitions."""
 _ENDS = ("input", "output")
 
 
@@ -193,7 +195,7 @@ def _groups(nodes: Sequence[GraphNode]) -> list[tuple[str, Sequence[GraphNode]]]
     if repeat is None or 2 * repeat.covered < len(nodes):
         return _runs(nodes, 0)
     # Several repetitions in one block where there are very many.
-    together = -(-repeat.count // MOST_UNITS)
+    together = -(-repeat.count // MOST_PARTS)
     size = repeat.period * together
     end = repeat.start + repeat.covered
     groups = _runs(nodes[: repeat.start], 0)

@@ -1,6 +1,7 @@
 """Rules and passes of one's own in a pipeline: where they go, what they may break, who is told."""
 
 import linecache
+import re
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -258,7 +259,7 @@ def test_a_later_pass_that_fails_points_at_the_inserted_one(compiled):
                 rewriter.update(op, kind="not")
 
     with pytest.raises(PassError, match="a pass that follows failed") as raised:
-        compiled.insert(WithoutMeaning, after="fuse-activation")
+        compiled.insert(WithoutMeaning, after="fold-batch-norm")
     assert raised.value.pass_name == "without-meaning"
 
 
@@ -318,7 +319,7 @@ def test_the_text_of_a_rule_from_a_cell_is_found(compiled):
 
 def test_the_place_of_an_inserted_rule_is_in_its_events(compiled):
     events = compiled.insert(DoubleRelu, after="import")["double-relu"].events
-    assert {e.rule_source.split(":")[0] for e in events} == {"test_inserting.py"}
+    assert all(re.search(r"test_inserting\.py:\d+$", e.rule_source) for e in events)
 
 
 def test_the_text_of_a_rule_of_the_package_is_found(compiled):

@@ -126,7 +126,9 @@ def test_a_ladder_shows_bars_as_text():
 
 
 def test_a_kernel_without_multiply_adds_shows_times():
-    ladder = Ladder("copy", 0, (Rung("lower", (), 0.5, 0.0, 0.0), Rung("merge", (), 0.25, 0.0, 0.0)))
+    ladder = Ladder(
+        "copy", 0, (Rung("lower", (), 0.5, 0.0, 0.0), Rung("merge", (), 0.25, 0.0, 0.0))
+    )
     assert [line.split("  ")[1] for line in str(ladder).splitlines()] == ["500.0 µs", "250.0 µs"]
     assert str(ladder).splitlines()[1].endswith("█" * 24)
 

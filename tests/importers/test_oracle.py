@@ -1,6 +1,7 @@
 """The oracle and its inputs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ from explorer.accuracy.oracle import iterate_reference, random_inputs, reference
 from explorer.errors import InputError
 from explorer.importers.onnx import from_proto
 from explorer.importers.onnx.randomize import randomize_constant_weights
+from explorer.importers.onnx.reading import OnnxContent
 
 X = np.float32([[-1.0, 2.0], [3.0, -4.0]])
 
@@ -38,6 +40,18 @@ def test_tensors_may_be_computed_some_at_a_time(chain) -> None:
     assert {n: a.tolist() for n, a in found.items()} == {
         n: a.tolist() for n, a in reference(chain, {"x": X}).items()
     }
+
+
+def test_a_newer_file_format_is_read_as_an_older_one(chain) -> None:
+    """onnxruntime refuses files that are newer than itself, whatever stands in them."""
+    content = chain.content
+    assert isinstance(content, OnnxContent)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(content.proto)
+    proto.ir_version = 99
+    newer = replace(chain, content=replace(content, proto=proto))
+    assert reference(newer, {"x": X}, ["y"])["y"].tolist() == [[0, 4], [4, 0]]
+    assert proto.ir_version == 99
 
 
 def test_an_unknown_tensor_is_named(chain) -> None:

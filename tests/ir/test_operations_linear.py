@@ -43,6 +43,16 @@ def test_convolution(name, has_bias, values, build, check, onnx_outputs):
     check(op, arrays, onnx_outputs("Conv", arrays, **properties), TOLERANCE)
 
 
+def test_half_numbers_are_summed_in_single_precision_and_rounded_once(build):
+    """4096 + 1 is 4096 in half precision: summed in it, the ones would be lost one by one."""
+    x = np.ones((1, 65, 1, 1), np.float16)
+    w = np.ones((1, 65, 1, 1), np.float16)
+    w[0, 0] = 4096
+    (result,) = build(ConvOp, [x, w], constants=[1], **attributes(2)).evaluate(x, w)
+    assert result.dtype == np.float16
+    assert result.item() == 4160
+
+
 @pytest.mark.parametrize("block", [0, 4])
 @pytest.mark.parametrize(("group", "inner"), [(1, 6), (6, 1)])
 def test_convolution_reads_its_padding_from_the_halo(

@@ -84,3 +84,16 @@ def test_operations_are_found_by_identity_at_every_level(results):
     for result in results:
         assert names <= set(result.after.operations)
         assert names <= set(result.after.origins)
+
+
+def test_snapshots_share_the_kernels_that_no_pass_replaced_and_show_them_all():
+    results = programs.lower(programs.program(CONV_RELU), lanes=4)
+    scheduled, planned = results[-2].after, results[-1].after
+    assert list(planned.kernels) == list(scheduled.kernels)
+    assert all(planned.kernels[n] is k for n, k in scheduled.kernels.items())
+    lowered = results[-3].after
+    assert all(scheduled.kernels[n] is not k for n, k in lowered.kernels.items())
+    for snapshot in (lowered, scheduled, planned):
+        shown = [op.sym_name.data for op in snapshot.module.ops]
+        assert shown == ["main", "main_cpu", *snapshot.kernels]
+        assert snapshot.module is snapshot.module  # copied once

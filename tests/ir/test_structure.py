@@ -4,6 +4,8 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
+import pytest
+
 from explorer.ir.printing import parse
 from explorer.ir.structure import (
     device_of,
@@ -13,7 +15,9 @@ from explorer.ir.structure import (
     operations,
     value_name,
     walk_blocks,
+    walk_inside,
 )
+from explorer.ir.top.reduction import ReduceOp
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 
@@ -85,3 +89,20 @@ def test_functions_and_kernels_are_told_apart():
         "main": "host", "main_cpu": "cpu"
     }  # fmt: skip
     assert list(kernel_functions(final.module)) == ["abs_1"]
+
+
+def test_operations_are_walked_from_outside_inwards_as_xdsl_does():
+    module = parse(NESTED)
+    assert walk_inside(module) == list(module.walk())
+    assert len(walk_inside(module)) == 7
+
+
+def test_an_operation_that_cannot_be_made_leaves_no_use_behind():
+    module = parse(NESTED)
+    value = module.body.block.first_op.body.block.args[1]
+    before = list(value.uses)
+    with pytest.raises(ValueError, match="axes"):
+        ReduceOp.make([value], kind="sum", axes=[7], keepdims=False)
+    assert list(value.uses) == before
+    with pytest.raises(ValueError, match="takes one value as input, not 0"):
+        ReduceOp.make([None], kind="sum", axes=[0], keepdims=False)

@@ -1,21 +1,29 @@
-"""The synthetic trace and generated ones as fixtures.
+"""Traces, pages and the served app as fixtures.
 
-`synthetic.py` and `generated.py` are loaded by their paths, for xDSL's wheel installs a top-level
-package `tests`.
+`synthetic.py`, `generated.py` and `../browsing.py` are loaded by their paths, for xDSL's wheel
+installs a top-level package `tests`.
 """
 
 import importlib.util
+import os
+import re
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from explorer.results import Trace
+from explorer.views.page import export_page
+
+FOLDER = Path(__file__).parent
 
 
-def _load(name: str) -> ModuleType:
-    path = Path(__file__).with_name(f"{name}.py")
+def _load(name: str, folder: Path = FOLDER) -> ModuleType:
+    path = folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"{name}_views_trace", path)
     assert spec is not None
     assert spec.loader is not None
@@ -53,3 +61,94 @@ def fork(synthetic: ModuleType) -> Trace:
 def hostile_trace(synthetic: ModuleType) -> Trace:
     """The same from a model whose names are markup."""
     return synthetic.make_trace(mark=synthetic.HOSTILE)
+
+
+@pytest.fixture(scope="session")
+def browsing() -> ModuleType:
+    """`chromium()`, `watched(browser)`."""
+    return _load("browsing", FOLDER.parent)
+
+
+@pytest.fixture(scope="module")
+def chromium(browsing: ModuleType) -> Iterator[Any]:
+    if not browsing.CHROMIUM.is_file():
+        pytest.skip(f"no Chromium at {browsing.CHROMIUM}")
+    with browsing.chromium() as browser:
+        yield browser
+
+
+class Explorer:
+    """A page with the explorer in it, and what went wrong there (`browsing.Watched`)."""
+
+    def __init__(self, seen: Any) -> None:
+        self.page = seen.page
+        self.names = seen.names
+        self.is_clean = seen.is_clean
+        self._seen = seen
+
+    def __repr__(self) -> str:
+        return repr(self._seen)
+
+    def current_pass(self) -> str:
+        return self.page.locator('.pass-row[aria-current="step"] .pass-name').inner_text()
+
+    def texts(self, selector: str) -> list[str]:
+        """Texts of SVG elements, which have no layout of their own."""
+        return self.page.locator(selector).all_text_contents()
+
+
+@pytest.fixture
+def watched(browsing: ModuleType, chromium: Any) -> Iterator[Explorer]:
+    with browsing.watched(chromium) as seen:
+        yield Explorer(seen)
+
+
+@pytest.fixture
+def opened(watched: Explorer, tmp_path: Path) -> Callable[..., Explorer]:
+    """Opens a trace as an offline page; `link` is what stands behind `#` in its address."""
+
+    def open_trace(
+        trace: Trace, against: Trace | None = None, start: int | None = 2, link: str = ""
+    ) -> Explorer:
+        path = tmp_path / "trace.html"
+        path.write_text(export_page(trace, against), encoding="utf-8")
+        link = link or ("" if start is None else f"pass={start}")
+        watched.page.goto("about:blank")  # or else a second page at the same address isn't loaded
+        watched.page.goto(f"{path.as_uri()}#{link}" if link else path.as_uri())
+        watched.page.wait_for_selector(".node")
+        return watched
+
+    return open_trace
+
+
+@pytest.fixture(scope="module")
+def app_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The app on an invented compiler, offering a good and a hostile model."""
+    models = tmp_path_factory.mktemp("models")
+    for name in ("good.onnx", "hostile.onnx"):
+        (models / name).write_bytes(b"")
+    path = os.pathsep.join((str(FOLDER.parent.parent), str(FOLDER)))
+    process = subprocess.Popen(
+        [sys.executable, str(FOLDER / "served.py"), "a-test-token", str(models)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    found = re.search(r"http://\S+", process.stdout.readline())
+    assert found, "the app did not start"
+    yield found.group()
+    process.terminate()
+    process.wait(10)
+
+
+@pytest.fixture
+def opened_app(watched: Explorer, app_address: str) -> Callable[[], Explorer]:
+    """Opens the app; the first model's passes are shown, later stages may still come."""
+
+    def open_app() -> Explorer:
+        watched.page.goto(app_address)
+        watched.page.wait_for_selector(".node")
+        return watched
+
+    return open_app

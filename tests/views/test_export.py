@@ -33,9 +33,7 @@ def measured(model: SourceModel | Path) -> Compilation:
 
 
 @pytest.fixture(scope="module")
-def digits_page(
-    tmp_path_factory: pytest.TempPathFactory, sample_models: Path
-) -> Path:
+def digits_page(tmp_path_factory: pytest.TempPathFactory, sample_models: Path) -> Path:
     compilation = measured(sample_models / "digits_cnn.onnx")
     try:
         folder = tmp_path_factory.mktemp("page")
@@ -140,6 +138,21 @@ def test_a_convolution_of_a_page_from_a_file_is_followed_to_its_code(seen: Any, 
     )
     assert seen.requests == [digits_page.as_uri()]
     assert seen.is_clean(), seen
+
+
+@pytest.mark.browser
+@needs_chromium
+def test_a_difference_of_the_ir_marks_no_line_that_stayed(seen: Any, digits_page: Path):
+    page = seen.page
+    page.goto(digits_page.as_uri())
+    page.locator(".pass-row", has_text="fold-batch-norm").click()
+    page.keyboard.press("2")
+    page.wait_for_selector(".line.added")
+    added, removed = (set(seen.names(f".line.{kind}")) for kind in ("added", "removed"))
+    assert any("top.batch_norm" in line for line in removed)
+    # Weights that nothing uses any more stay until dead code is eliminated.
+    assert not any("norm_bias1" in line and "top.weight" in line for line in added | removed)
+    assert added.isdisjoint(removed)
 
 
 @pytest.mark.slow

@@ -306,7 +306,7 @@ function expandRuns(raw, pages) {
     for (let index = start; index < start + count; index += 1) {
       lines.push(table.lines[index]);
       owners.push(table.owners[index]);
-      keys.push(page * 1e7 + index); // equal lines have equal keys: a diff compares numbers
+      keys.push(table.lines[index]); // a diff compares what stands there, and not who owns it
     }
   }
   return {language: raw.language, lines, owners, keys};

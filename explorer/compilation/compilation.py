@@ -68,6 +68,7 @@ from explorer.runtime.opencl import OpenCLProgram
 from explorer.targets import Target, load_target
 
 
+@paused_collection()
 def compile_model(
     model: SourceModel,
     target: str | Path | Target = "cpu",
@@ -95,8 +96,7 @@ def compile_model(
         budget_bytes,
         None if pipeline is None else tuple(pipeline),
     )
-    with paused_collection():
-        note, (module, weights) = _import(model, settings.dimensions)
+    note, (module, weights) = _import(model, settings.dimensions)
     names = Names.of(module)
     first = Snapshot(module, weights, "top", execute_compiled)
     imported = PassResult(
@@ -129,6 +129,7 @@ def _import(
         return f" (imported at {sizes})", to_top(model, dimensions)
 
 
+@paused_collection()
 def _continue(
     model: SourceModel,
     settings: Settings,
@@ -147,8 +148,7 @@ def _continue(
         if progress is not None:
             progress(pass_.name, number, len(chosen))
         options = RewriteOptions(settings.decisions, Fuel() if pass_.is_required else fuel)
-        with paused_collection():
-            results.append(run_pass(pass_, working, options))
+        results.append(run_pass(pass_, working, options))
     return Compilation(model, settings, device, chosen, results, inserted=inserted)
 
 
@@ -280,19 +280,19 @@ class Compilation:
         return self.built.program
 
     @cached_property
+    @paused_collection()
     def built(self) -> BuiltProgram:
         inputs, outputs = self.port_names
         language = "opencl" if "opencl" in self.target.languages else "c"
-        with paused_collection():
-            return build_program(
-                self.final,
-                value_offsets(self.memory),
-                self.memory.peak_bytes,
-                self.target.name,
-                language,
-                inputs,
-                outputs,
-            )
+        return build_program(
+            self.final,
+            value_offsets(self.memory),
+            self.memory.peak_bytes,
+            self.target.name,
+            language,
+            inputs,
+            outputs,
+        )
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:

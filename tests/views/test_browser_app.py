@@ -113,3 +113,86 @@ def test_the_websocket_refuses_other_origins(app_address: str):
     }
     connection.request("GET", f"{place.path}/ws", headers=headers)
     assert connection.getresponse().status == 403
+
+
+def branch_label(page: Any) -> str:
+    return page.locator(".branch-select option:checked").inner_text()
+
+
+def wait_for_branch(page: Any, label: str) -> None:
+    page.locator(".branch-select option:checked", has_text=label).wait_for(state="attached")
+
+
+def test_passes_are_shown_before_errors_and_times_are_known(watched: Any, opened_app: Any):
+    page = opened_app().page
+    page.get_by_label("target", exact=True).select_option("faulty")
+    wait_for_branch(page, "for faulty")
+    page.locator(".background", has_text="comparing").wait_for()
+    assert "not compared" in page.locator(".verdict").inner_text()
+    page.locator('.node[data-id="conv_1"]').click()
+    page.keyboard.press("a")
+    page.locator(".dock-body .empty", has_text="Being compared").wait_for()
+    page.locator(".verdict", has_text="differs from source").wait_for()
+    page.wait_for_selector(".heat-plot canvas")
+    page.locator(".background:empty").wait_for(state="attached")
+    assert page.locator(".node.selected").get_attribute("data-id") == "conv_1"
+    assert watched.is_clean(), watched
+
+
+def test_a_changed_choice_becomes_a_branch_that_can_be_compared(watched: Any, opened_app: Any):
+    page = opened_app().page
+    page.locator('.node[data-id="conv_1"]').click()
+    page.get_by_role("button", name="fork +").click()
+    page.get_by_role("spinbutton", name="pixels of conv_1").fill("4")
+    page.keyboard.press("Tab")
+    page.locator(".fork-change", has_text="schedule-loops/conv_1/pixels = 4").wait_for()
+    page.get_by_role("button", name="compile this fork").click()
+    wait_for_branch(page, "conv_1 pixels = 4")
+    assert page.get_by_role("spinbutton", name="pixels of conv_1").input_value() == "4"
+    page.keyboard.press("Escape")
+    page.get_by_role("tab", name="compare", exact=True).click()
+    page.wait_for_selector(".first-difference")
+    assert page.locator(".first-difference").inner_text() == "schedule-loops/conv_1/pixels"
+    assert "A 4" in page.locator(".compare-head").inner_text()
+    assert "B 8" in page.locator(".compare-head").inner_text()
+    page.get_by_label("branch", exact=True).select_option(index=0)
+    wait_for_branch(page, "first")
+    assert watched.is_clean(), watched
+
+
+def test_the_guilty_rewrite_is_found_and_left_out(watched: Any, opened_app: Any):
+    page = opened_app().page
+    page.get_by_label("target", exact=True).select_option("faulty")
+    page.locator(".verdict", has_text="differs from source").wait_for()
+    page.keyboard.press("a")
+    page.get_by_role("button", name="bisect").click()
+    page.locator(".fault", has_text="guilty: add-into-conv at fused_1").wait_for()
+    page.get_by_role("button", name="fork without it").click()
+    wait_for_branch(page, "without fuse-add at fused_1")
+
+
+def test_a_buffer_is_pinned_and_the_memory_planned_again(watched: Any, opened_app: Any):
+    page = opened_app().page
+    page.locator('.node[data-id="conv_1"]').click()
+    page.get_by_role("spinbutton", name="address of conv_1 in bytes").fill("32768")
+    page.get_by_role("button", name="pin", exact=True).click()
+    wait_for_branch(page, "conv_1 at byte 32768")
+    assert page.locator(".pin").inner_text().split("\n")[0].startswith("conv_1")
+    assert "pinned" in page.locator(".pin").inner_text()
+
+
+def test_branches_are_dropped(watched: Any, opened_app: Any):
+    page = opened_app().page
+    for name in ("fuse-add", "remove-identities"):
+        page.get_by_role("checkbox", name=f"run {name}").uncheck()
+        wait_for_branch(page, name)
+    assert page.locator(".branch-select option").count() == 3
+    page.get_by_role("button", name="drop the other branches").click()
+    page.wait_for_function(
+        "() => { const find = (r) => { for (const e of r.querySelectorAll('*')) {"
+        " if (e.matches('.branch-select')) return e; if (e.shadowRoot) { const f ="
+        " find(e.shadowRoot); if (f) return f; } } return null; };"
+        " return find(document).options.length == 2; }"
+    )
+    assert "remove-identities" in branch_label(page)
+    assert watched.is_clean(), watched

@@ -112,8 +112,10 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
     if (found) app.select(found.id, "inspector");
   };
   app.goToRewrite = (event) => {
-    store.set({rewrite: event.index, selection: event.produced[0] ?? event.site});
-    app.graph.reveal(event.produced[0] ?? event.site);
+    // New weights have no place in the graph; what uses them has.
+    const made = event.produced.find((id) => data.latest.has(id)) ?? event.produced[0] ?? event.site;
+    store.set({rewrite: event.index, selection: made});
+    app.graph.reveal(made);
   };
   app.stepRewrite = async (step) => {
     const {pass, rewrite} = store.get();

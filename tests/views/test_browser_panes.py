@@ -1,0 +1,179 @@
+"""What is about the whole program, in a real browser: errors, times, memory, comparison, code."""
+
+import re
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from explorer.results import SourceText, Trace
+
+pytestmark = pytest.mark.browser
+
+
+def at(page: Any, selector: str, x: float, y: float) -> tuple[float, float]:
+    """A point of an element by its share of width and its pixels from the top."""
+    box = page.locator(selector).bounding_box()
+    return box["x"] + box["width"] * x, box["y"] + y
+
+
+def test_a_cell_of_the_heat_map_tells_its_worst_element(
+    opened: Any, trace: Trace, synthetic: ModuleType
+):
+    watched = opened(
+        synthetic.with_fault(trace, "fuse-add", "Relu_7_out"), link="pass=2&dock=accuracy"
+    )
+    page = watched.page
+    page.wait_for_selector(".heat-plot canvas")
+    assert (
+        "first wrong after fuse-add: Relu_7_out is off by 0.5"
+        in page.locator(".fault").inner_text()
+    )
+    assert page.get_by_role("button", name="bisect").count() == 0
+    page.get_by_role("button", name="Relu_7_out").click()
+    page.wait_for_selector(".cell-mark")
+    side = page.locator(".heat-side").inner_text()
+    assert re.search(r"worst element\s+\[0, 2, 3, 5\]", side)
+    assert re.search(r"value\s+2\.25\s+expected\s+1\.5", side)
+    assert page.locator(".heat-side .curve .point").count() == 12
+    assert watched.current_pass() == "plan-memory"
+    page.mouse.click(*at(page, ".heat-plot", 1.5 / 15, 6 * 16 + 8))
+    page.locator(".detail-pass", has_text="after fuse-add").wait_for()
+    assert watched.is_clean(), watched
+
+
+def test_the_metric_and_the_mode_of_the_heat_map_are_chosen(opened: Any, trace: Trace):
+    watched = opened(trace, link="pass=8&dock=accuracy")
+    page = watched.page
+    page.get_by_role("tab", name="SQNR").click()
+    page.locator(".heat-side h3", has_text="SQNR").wait_for()
+    assert watched.names(".heat-side .worst .mono")[0].endswith(" dB")
+    page.get_by_role("tab", name="isolated").click()
+    page.locator('[aria-selected="true"]', has_text="isolated").wait_for()
+    page.get_by_role("tab", name="cosine").click()
+    page.locator(".heat-side h3", has_text="cosine").wait_for()
+    assert "mode=isolated&metric=cosine" in page.url
+    assert set(watched.names(".heat-side .worst .mono")) == {"0"}
+
+
+def test_times_are_added_up_by_kernel_and_by_source_node(opened: Any, trace: Trace):
+    watched = opened(trace, link="pass=8&dock=timeline&bars=source")
+    page = watched.page
+    page.wait_for_selector(".share-row")
+    shares = [float(s.split()[0]) for s in watched.names(".share-row > :nth-child(4)")]
+    assert 98 < sum(shares) < 102
+    first = page.locator(".share-row").first
+    assert first.locator(".share-name").inner_text().startswith("Conv_0 and BatchNormalization_1")
+    first.click()
+    page.wait_for_selector(".share-row.marked")
+    assert page.locator(".subject h2").inner_text() == "conv_1"
+    page.get_by_role("tab", name="by kernel").click()
+    page.locator(".share-row:first-child .share-name", has_text="conv_1").wait_for()
+    assert page.locator(".share-row").count() == 7
+
+
+def test_the_time_line_zooms_and_selects(opened: Any, generated: ModuleType):
+    watched = opened(generated.make_large_trace(700), link="pass=5&dock=timeline")
+    page = watched.page
+    page.wait_for_selector(".timeline-plot canvas")
+    x, y = at(page, ".timeline-plot", 0.5, 36)
+    page.mouse.move(x, y)
+    page.wait_for_selector(".timeline .tip:not([hidden])")
+    page.keyboard.down("Control")
+    for _ in range(8):
+        page.mouse.wheel(0, -200)
+    page.keyboard.up("Control")
+    page.mouse.click(x, y)
+    page.wait_for_selector(".bar.marked")
+    selected = page.locator(".bar.marked").first.get_attribute("data-operation")
+    assert page.locator(".subject h2").inner_text() == selected
+    assert page.locator(".bar.marked").first.bounding_box()["width"] > 40
+    assert watched.is_clean(), watched
+
+
+def test_kernels_stand_under_the_measured_roof(opened: Any, trace: Trace):
+    watched = opened(trace, link="pass=8&dock=roofline")
+    page = watched.page
+    page.wait_for_selector(".kernel-point")
+    assert watched.texts(".roof-label") == ["multiply-adds 92 GFLOP/s", "memory 21 GB/s"]
+    assert page.locator(".kernel-point").count() == 7
+    page.locator('.kernel-point[data-kernel="conv_3"]').click()
+    page.wait_for_selector('.kernel-point.marked[data-kernel="conv_3"]')
+    assert page.locator(".subject h2").inner_text() == "conv_3"
+
+
+def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):
+    assert trace.profile is not None
+    profile = replace(trace.profile, peak_gflops=0.0, peak_gbytes_per_second=0.0)
+    watched = opened(replace(trace, profile=profile), link="pass=8&dock=roofline")
+    watched.page.wait_for_selector(".kernel-point")
+    assert watched.page.locator(".roof").count() == 0
+    assert (
+        "peaks of this device were not measured" in watched.page.locator(".roofline").inner_text()
+    )
+
+
+def test_memory_lists_what_lives_in_the_fullest_step(opened: Any, trace: Trace):
+    watched = opened(trace, link="pass=8&dock=memory")
+    page = watched.page
+    page.wait_for_selector(".at-peak .worst")
+    assert watched.names(".at-peak .worst-name") == ["conv_1", "fused_1"]
+    page.mouse.click(*at(page, ".memory-plot", 0.2, 120))
+    page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
+    assert page.locator(".pin").count() == 0
+    assert watched.is_clean(), watched
+
+
+def with_assembly(trace: Trace) -> Trace:
+    """conv_1 with six instructions, two of which come from line 7 of its source."""
+    lines = ("conv_1:", "  pushq %rbp", "  vfmadd231ps %zmm0, %zmm1, %zmm2", "  jne .L4",
+             "  vmaxps %zmm2, %zmm3, %zmm2", "  ret")  # fmt: skip
+    main, relu = ("conv_1/main",), ("conv_1/activation",)
+    text = SourceText("assembly", lines, ((), (), main, main, relu, ()))
+    kernels = [
+        replace(kernel, assembly=text, assembly_lines=((), (), (6,), (6,), (7,), ()))
+        if kernel.name == "conv_1"
+        else replace(kernel, assembly_note="the driver keeps its instructions to itself")
+        for kernel in trace.kernels
+    ]
+    return replace(trace, kernels=tuple(kernels))
+
+
+def test_an_instruction_leads_to_its_lines_of_source(opened: Any, trace: Trace):
+    watched = opened(with_assembly(trace), link="pass=8&selection=conv_1&tab=assembly&beside=true")
+    page = watched.page
+    page.wait_for_selector(".beside .line")
+    page.locator(".tab-body:not(.beside) .line", has_text="vfmadd231ps").hover()
+    page.wait_for_selector(".beside .line.hovered")
+    assert [line.strip() for line in watched.names(".beside .line.hovered")] == [
+        "sum += in[c * 324 + y * 18 + k] * load8(w + (o * 27 + c * 9 + k) * 8);"
+    ]
+
+
+def test_why_there_is_no_assembly_is_said(opened: Any, trace: Trace):
+    watched = opened(with_assembly(trace), link="pass=8&selection=conv_3&tab=assembly")
+    watched.page.wait_for_selector(".tab-body .empty")
+    assert (
+        "the driver keeps its instructions to itself"
+        in watched.page.locator(".tab-body .empty").inner_text()
+    )
+
+
+@pytest.mark.parametrize("dock", ["memory", "accuracy", "timeline", "roofline", "compare"])
+def test_a_zoomed_page_stays_usable(
+    opened: Any, watched: Any, trace: Trace, fork: Trace, dock: str
+):
+    """1440 by 900 at 150 %."""
+    page = watched.page
+    page.set_viewport_size({"width": 960, "height": 600})
+    opened(trace, against=fork, link=f"pass=8&selection=conv_1&dock={dock}")
+    page.wait_for_selector(".dock-body > *")
+    overflowing = page.evaluate(
+        "[...document.querySelectorAll('.topbar, .pane, .pane-head, .tab-bar')]"
+        ".filter(e => e.scrollWidth > e.clientWidth + 1"
+        " || e.getBoundingClientRect().right > innerWidth + 1)"
+        ".map(e => e.className)"
+    )
+    assert overflowing == []
+    assert page.locator(".graph-body").bounding_box()["width"] > 240

@@ -1,0 +1,138 @@
+"""Large programs in a real browser: closed blocks, opening them, search, long texts."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from explorer.results import Trace
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def large(generated: ModuleType) -> Trace:
+    return generated.make_large_trace(5000)
+
+
+def shown_blocks(watched: Any) -> list[str]:
+    return watched.texts(".node.block .label")
+
+
+def test_a_large_program_opens_with_closed_blocks(opened: Any, large: Trace):
+    watched = opened(large, start=0)
+    assert shown_blocks(watched)[:3] == ["stage0", "stage1", "stage2"]
+    assert watched.texts(".node.block .shape")[0] == "168 ops"
+    note = watched.page.locator(".graph-cap").inner_text()
+    assert note.startswith("4,998 operations in 30 closed blocks")
+    assert watched.page.locator(".node").count() < 40
+    assert watched.is_clean(), watched
+
+
+def test_a_block_opens_in_its_place_and_closes_again(opened: Any, large: Trace):
+    watched = opened(large, start=0)
+    page = watched.page
+    first = page.locator('.node[data-id="#1"]')
+    before = first.bounding_box()
+    page.locator('[data-open="#1"]').click()
+    page.wait_for_selector('.block-box[data-box="1"]')
+    assert shown_blocks(watched)[:2] == ["block0", "block1"]
+    box = page.locator('.block-box[data-box="1"]').bounding_box()
+    assert abs(box["y"] - before["y"]) < 4
+    assert abs(box["x"] + box["width"] / 2 - before["x"] - before["width"] / 2) < 6
+    assert "open=1" in page.url
+    page.locator('[data-close="#1"]').click()
+    page.wait_for_selector(".block-box", state="detached")
+    after = first.bounding_box()
+    assert abs(after["y"] - before["y"]) < 2
+    assert watched.is_clean(), watched
+
+
+def test_nothing_in_an_open_block_overlaps(opened: Any, large: Trace):
+    watched = opened(large, link="pass=2&open=1.2.3")
+    watched.page.get_by_role("button", name="fit", exact=True).click()
+    overlaps = watched.page.evaluate(
+        """() => {
+          const boxes = [...document.querySelectorAll('.node:not(.ghost) .card:not(.back)')]
+            .map(e => e.getBoundingClientRect());
+          let count = 0;
+          boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => {
+            if (a.x < b.right - 1 && b.x < a.right - 1 && a.y < b.bottom - 1 && b.y < a.bottom - 1)
+              count += 1;
+          }));
+          return [boxes.length > 20, count];
+        }"""
+    )
+    assert overlaps == [True, 0]
+
+
+def test_a_difference_inside_of_a_closed_block_is_counted(opened: Any, large: Trace):
+    watched = opened(large, start=2)
+    assert watched.texts(".node.block .shape")[0] == "120 ops, −48"
+    assert (
+        watched.page.locator(".node.block.changed").count()
+        == watched.page.locator(".node.block").count()
+    )
+    watched.page.locator('.node[data-id="#1"]').hover()
+    tip = watched.page.locator(".graph .tip").inner_text()
+    assert "48 operations: gone after the pass" in tip
+
+
+def test_search_finds_by_kind_shape_and_source_and_opens_the_blocks(opened: Any, large: Trace):
+    watched = opened(large, start=0)
+    page = watched.page
+    page.keyboard.press("/")
+    page.keyboard.type("conv 64x56")
+    page.wait_for_selector(".hit")
+    assert page.locator(".hits .cap").inner_text() == (
+        "14 of 1,508 shown: type more to narrow them down"
+    )
+    page.get_by_role("combobox", name="search").fill("norm stage2/block3/")
+    page.wait_for_function("document.querySelectorAll('.hit').length == 2")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('.node.selected[data-id="norm_a_51"]')
+    assert page.locator(".block-box").count() == 2
+    assert watched.is_clean(), watched
+
+
+def test_a_block_is_selected_and_lists_what_is_inside(opened: Any, large: Trace):
+    watched = opened(large, start=0)
+    page = watched.page
+    page.locator('.node[data-id="#1"] .label').click()
+    page.wait_for_selector('.node.selected[data-id="#1"]')
+    assert page.locator(".subject h2").inner_text() == "stage0"
+    assert "168 operations after this pass" in page.locator(".subject").inner_text()
+    page.keyboard.press("e")
+    page.wait_for_selector('.block-box[data-box="1"]')
+    page.keyboard.press("e")
+    page.wait_for_selector(".block-box", state="detached")
+
+
+def test_a_selection_marks_the_closed_block_that_holds_it(opened: Any, large: Trace):
+    watched = opened(large, link="pass=2&selection=conv_a_1&open=1.3")
+    page = watched.page
+    page.wait_for_selector('.node.selected[data-id="conv_a_1"]')
+    page.get_by_role("button", name="close all").click()
+    page.wait_for_selector('.node.selected[data-id="#1"]')
+
+
+def test_of_a_long_text_only_what_is_in_sight_is_made(opened: Any, large: Trace):
+    watched = opened(large, link="pass=0&tab=ir&selection=conv_a_700")
+    page = watched.page
+    page.wait_for_selector(".inspector .line.marked")
+    assert page.locator(".code-bar").inner_text().startswith("5,001 lines")
+    assert page.locator(".inspector .line").count() < 1000
+    marked = page.locator(".inspector .line.marked").inner_text()
+    assert marked.startswith("%conv_a_700 = top.conv(%relu_b_699)")
+
+
+def test_small_programs_are_drawn_one_by_one_until_blocks_are_wanted(
+    opened: Any, generated: ModuleType
+):
+    watched = opened(generated.make_large_trace(100), start=0)
+    page = watched.page
+    assert page.locator(".node.block").count() == 0
+    page.get_by_role("button", name="blocks", exact=True).click()
+    page.wait_for_selector(".node.block")
+    assert shown_blocks(watched) == ["stage0"]
+    assert "blocks=true" in page.url

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation, SavedCompilation
+    from explorer.errors import ExplorerError
     from explorer.importers import SourceModel
     from explorer.targets import Target
 

@@ -8,6 +8,7 @@ It knows nothing of this person's: its settings, data and kernels' files lie in 
 modules load this file by its path, for xDSL's wheel installs a top-level package `tests`.
 """
 
+import json
 import os
 import socket
 import subprocess
@@ -40,6 +41,10 @@ def served(folder: Path, cells: Sequence[str], name: str = "lesson.ipynb") -> It
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(notebook, notebooks / name)
+    settings = folder / "config" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    no_news = {"fetchNews": "false", "checkForUpdates": False}  # "none" would ask for permission
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(no_news))
     port = _free_port()
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),

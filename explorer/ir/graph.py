@@ -61,7 +61,7 @@ class _GraphBuilder:
                 continue
             if isinstance(op, func.CallOp):
                 called = self.functions[op.callee.string_value()]
-                inner = {
+                inner: dict[SSAValue, str] = {
                     a: sources[o]
                     for a, o in zip(called.body.block.args, op.operands, strict=True)
                     if o in sources

@@ -268,8 +268,11 @@ def to_attribute(value: PropertyValue | Attribute) -> Attribute:
     return DenseArrayBase.from_list(i64, [int(i) for i in items])
 
 
-def from_attribute(attribute: Attribute):
-    """The Python value of a property; other attributes (types) are returned as they are."""
+def from_attribute(attribute: Attribute) -> Any:
+    """The Python value of a property; other attributes (types) are returned as they are.
+
+    The type depends on the property, hence Any.
+    """
     if isinstance(attribute, IntegerAttr):
         if attribute.type == IntegerType(1):
             return bool(attribute.value.data)

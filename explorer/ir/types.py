@@ -230,8 +230,8 @@ def layout_of(value: SSAValue | Attribute) -> Layout:
 
 def with_layout(kind: Attribute, layout: Layout) -> TensorType[Attribute]:
     """The same tensor type in another physical layout."""
-    is_bare = isinstance(kind, TensorType) and isinstance(kind.encoding, NoneAttr)
-    if is_bare and layout == PLAIN and is_static(kind):
+    is_plain = layout == PLAIN and is_static(kind)
+    if is_plain and isinstance(kind, TensorType) and isinstance(kind.encoding, NoneAttr):
         return kind
     return tensor_type(element_type_of(kind), shape_of(kind), layout)
 

@@ -123,19 +123,31 @@ def wait_for_branch(page: Any, label: str) -> None:
     page.locator(".branch-select option:checked", has_text=label).wait_for(state="attached")
 
 
-def test_passes_are_shown_before_errors_and_times_are_known(watched: Any, opened_app: Any):
+def test_passes_are_shown_while_errors_are_still_compared(watched: Any, opened_app: Any):
     page = opened_app().page
-    page.get_by_label("target", exact=True).select_option("faulty")
-    wait_for_branch(page, "for faulty")
-    page.locator(".background", has_text="comparing").wait_for()
+    page.get_by_label("target", exact=True).select_option("patient")
+    wait_for_branch(page, "for patient")
+    page.locator(".background", has_text="comparing 1 of 3").wait_for()
     assert "not compared" in page.locator(".verdict").inner_text()
-    page.locator('.node[data-id="conv_1"]').click()
     page.keyboard.press("a")
     page.locator(".dock-body .empty", has_text="Being compared").wait_for()
+    # What is asked for in the meantime does not wait for the comparison.
+    page.get_by_role("checkbox", name="run fuse-activation").uncheck()
+    wait_for_branch(page, "without fuse-activation, for patient")
+    assert page.locator(".pass.off .pass-name").inner_text() == "fuse-activation"
+    assert watched.is_clean(), watched
+
+
+def test_errors_and_times_are_added_when_they_arrive(watched: Any, opened_app: Any):
+    page = opened_app().page
+    page.locator('.node[data-id="conv_1"]').click()
+    page.keyboard.press("t")
+    page.get_by_label("target", exact=True).select_option("faulty")
+    wait_for_branch(page, "for faulty")
     page.locator(".verdict", has_text="differs from source").wait_for()
-    page.wait_for_selector(".heat-plot canvas")
+    page.wait_for_selector(".timeline-plot canvas")
+    page.wait_for_selector('.node.selected[data-id="conv_1"]')
     page.locator(".background:empty").wait_for(state="attached")
-    assert page.locator(".node.selected").get_attribute("data-id") == "conv_1"
     assert watched.is_clean(), watched
 
 

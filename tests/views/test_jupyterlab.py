@@ -137,6 +137,15 @@ def test_a_convolution_is_found_in_every_pane(notebook: Any):
     assert any(kernel in line for line in notebook.names(".explorer .inspector .line"))
 
 
+def test_lists_are_laid_out_as_everywhere_and_not_as_jupyterlab_does(notebook: Any):
+    page = notebook.page
+    page.locator(".explorer .tab", has_text="memory").click()
+    term = page.locator(".explorer .facts dt", has_text="peak").first
+    style = "element => [getComputedStyle(element).float, getComputedStyle(element).fontWeight]"
+    assert term.evaluate(style) == ["none", "400"]
+    assert term.bounding_box()["height"] < 30, "one line"
+
+
 def test_the_theme_of_jupyterlab_is_followed(notebook: Any):
     page = notebook.page
     shown = {}

@@ -22,8 +22,9 @@ function graphPane(app) {
   const boxesLayer = shape("g", {class: "boxes"});
   const edgesLayer = shape("g", {class: "edges"});
   const marksLayer = shape("g", {class: "brackets"});
+  const titlesLayer = shape("g", {class: "titles"});
   const nodesLayer = shape("g", {class: "nodes"});
-  const camera = shape("g", {}, boxesLayer, edgesLayer, marksLayer, nodesLayer);
+  const camera = shape("g", {}, boxesLayer, edgesLayer, titlesLayer, marksLayer, nodesLayer);
   const svg = shape("svg", {
     class: "canvas", tabindex: 0, role: "application",
     "aria-label": "graph of operations; arrow keys follow the edges, plus and minus zoom, g fits",
@@ -134,7 +135,8 @@ function graphPane(app) {
       for (const item of elements.values()) item.remove();
       elements.clear();
     }
-    replace(boxesLayer, scene.boxes.map(makeBox));
+    replace(boxesLayer, scene.boxes.map(makeFrame));
+    replace(titlesLayer, scene.boxes.map(makeTitle));
     replace(marksLayer, scene.brackets.map((bracket) => makeBracket(scene, bracket)));
     if (!scene.items.length) {
       message.hidden = false;

@@ -43,15 +43,17 @@ function makeGhost(app, scene, item) {
   shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 9)));
 }
 
-// The frame of an open block; its title closes it.
-function makeBox(box) {
-  return shape("g", {class: "block-box", "data-box": box.block, transform: `translate(${box.x} ${box.y})`},
-    shape("rect", {class: "frame-line", width: box.width, height: box.height, rx: 8}),
-    shape("g", {class: "block-title", "data-close": `#${box.block}`, role: "button", "aria-label": `close block ${box.label}`},
-      shape("rect", {class: "title-ground", x: 1, y: 1, width: box.width - 2, height: 22, rx: 7}),
-      shape("text", {class: "sign", x: 12, y: 16}, MINUS),
-      shape("text", {class: "label", x: 26, y: 16}, clipFront(box.label, Math.max(6, Math.floor((box.width - 90) / 7)))),
-      shape("text", {class: "shape", x: box.width - 10, y: 16, "text-anchor": "end"}, countText(box.inside, "op"))));
+// The frame of an open block lies below edges and nodes; its title, which closes it, above them.
+function makeFrame(box) {
+  return shape("rect", {class: "block-box", "data-box": box.block, x: box.x, y: box.y, width: box.width, height: box.height, rx: 8});
+}
+
+function makeTitle(box) {
+  return shape("g", {class: "block-title", "data-close": `#${box.block}`, role: "button", "aria-label": `close block ${box.label}`, transform: `translate(${box.x} ${box.y})`},
+    shape("rect", {class: "title-ground", x: 1, y: 1, width: box.width - 2, height: 22, rx: 7}),
+    shape("text", {class: "sign", x: 12, y: 16}, MINUS),
+    shape("text", {class: "label", x: 26, y: 16}, clipFront(box.label, Math.max(6, Math.floor((box.width - 90) / 7)))),
+    shape("text", {class: "shape", x: box.width - 10, y: 16, "text-anchor": "end"}, countText(box.inside, "op")));
 }
 
 function makeEdge(edge) {

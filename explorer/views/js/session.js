@@ -19,11 +19,19 @@ function createSession(host, onchange) {
   const now = () => host.get("session") || NO_SESSION;
   let live = []; // controls on the screen, as functions that set them to what is shown
   let against = null; // key of the branch that is compared with
+  // The branch from which something was asked for that the other side has not heard of yet: what
+  // it says of other things in the meantime must not turn the controls back.
+  let askedFrom = null;
   host.on("session", () => {
-    if (now().status !== "working") for (const set of live) set();
+    const {status, branch} = now();
+    if (askedFrom !== null && (status !== "idle" || branch !== askedFrom)) askedFrom = null;
+    if (status !== "working" && askedFrom === null) for (const set of live) set();
     onchange();
   });
-  const fork = (settings) => host.send({kind: "fork", settings});
+  const fork = (settings) => {
+    askedFrom = now().branch;
+    host.send({kind: "fork", settings});
+  };
   // While a compilation runs, a further change starts from what was asked for last.
   const base = () => (now().status === "working" ? now().wanted : now().settings);
 
@@ -35,11 +43,17 @@ function createSession(host, onchange) {
       if (event.target.value === "") {
         event.target.value = now().model;
         file.click();
-      } else host.send({kind: "compile", model: event.target.value});
+      } else {
+        askedFrom = now().branch;
+        host.send({kind: "compile", model: event.target.value});
+      }
     }}, models.map(({key, label}) => element("option", {value: key, selected: key === model}, clip(label, 40))), element("option", {value: ""}, "open a file …"));
     const targetSelect = element("select", {class: "target-select", "aria-label": "target", title: "target", onchange: (event) => fork({...base(), target: event.target.value})},
       targets.map((name) => element("option", {value: name, selected: name === settings.target}, name)));
-    const branchSelect = element("select", {class: "branch-select", "aria-label": "branch", title: "branches: compilations of this model with other decisions", onchange: (event) => host.send({kind: "show", branch: event.target.value})});
+    const branchSelect = element("select", {class: "branch-select", "aria-label": "branch", title: "branches: compilations of this model with other decisions", onchange: (event) => {
+      askedFrom = now().branch;
+      host.send({kind: "show", branch: event.target.value});
+    }});
     const drop = button("×", "drop the branches but this one and the first", () => {
       for (const branch of now().branches.slice(1)) if (branch.key !== now().branch) host.send({kind: "forget", branch: branch.key});
     }, {class: "icon drop-branches", "aria-label": "drop the other branches"});

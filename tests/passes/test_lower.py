@@ -13,7 +13,7 @@ from explorer.ir.origins import Origin, sources_of
 from explorer.ir.structure import kernel_functions
 from explorer.ir.top.data import WeightOp
 from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels
+from explorer.passes.lower import LowerToKernels, define_kernel
 from explorer.passes.place import PlaceOnDevice
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
@@ -65,6 +65,30 @@ def test_equal_definitions_share_a_kernel():
     shared = {name: op.get("kernel") for name, op in launches(lowered(twice)).items()}
     assert shared["b"] == shared["c"]
     assert set(shared.values()) == set(kernel_functions(lowered(twice).after.module))
+
+
+def test_an_equal_operation_is_not_defined_again_and_an_equal_definition_is_shared(monkeypatch):
+    """abs twice on one type; and on a view of other sizes, whose plain elements are the same."""
+    defined: list[str] = []
+
+    def counted(op):
+        defined.append(op.results[0].name_hint)
+        return define_kernel(op)
+
+    monkeypatch.setattr("explorer.passes.lower.define_kernel", counted)
+    text = """
+func.func @main(%x : tensor<2x6xf32>) -> (tensor<2x6xf32>, tensor<3x4xf32>) {
+  %a = top.unary(%x) {kind = "abs"} : tensor<2x6xf32>
+  %b = top.unary(%a) {kind = "abs"} : tensor<2x6xf32>
+  %c = top.unary(%b) {kind = "neg"} : tensor<2x6xf32>
+  %v = top.reshape(%b) {shape = [3, 4]} : tensor<3x4xf32>
+  %d = top.unary(%v) {kind = "abs"} : tensor<3x4xf32>
+  top.return(%c, %d)
+}
+"""
+    kernels = {name: op.get("kernel") for name, op in launches(lowered(text)).items()}
+    assert defined == ["a", "c", "d"]
+    assert kernels == {"a": "abs_1", "b": "abs_1", "c": "neg_1", "d": "abs_1"}
 
 
 def test_weights_are_padded_with_zeros_to_whole_blocks():

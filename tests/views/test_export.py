@@ -142,6 +142,25 @@ def test_a_convolution_of_a_page_from_a_file_is_followed_to_its_code(seen: Any, 
 
 @pytest.mark.browser
 @needs_chromium
+def test_a_convolution_is_followed_to_its_own_kernel_and_not_to_the_copy_before_it(
+    seen: Any, digits_page: Path
+):
+    page = seen.page
+    page.goto(digits_page.as_uri())
+    # Before activations are fused it has another identity than in the program that runs.
+    page.locator(".pass-row", has_text="fold-batch-norm").click()
+    page.locator(".node.fused.family-convolution").first.click()
+    page.keyboard.press("4")
+    page.wait_for_selector(".inspector .kernel-line")
+    assert "conv_3x3_1" in page.locator(".inspector .kernel-line").inner_text()
+    page.keyboard.press("n")
+    page.wait_for_selector(".dock tr.marked")
+    assert "conv_3x3_1" in seen.names(".dock tr.marked td:first-child")
+    assert seen.is_clean(), seen
+
+
+@pytest.mark.browser
+@needs_chromium
 def test_a_difference_of_the_ir_marks_no_line_that_stayed(seen: Any, digits_page: Path):
     page = seen.page
     page.goto(digits_page.as_uri())

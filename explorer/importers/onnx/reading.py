@@ -23,6 +23,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoPro
 
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.model import SourceModel, SourceNode, SourceValue
+from explorer.importers.onnx.node_count import check_node_count
 from explorer.importers.onnx.tensors import check_size, dtype_of, read_tensor
 from explorer.importers.onnx.text import node_text
 from explorer.ir.types import Dim
@@ -68,6 +69,7 @@ def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None)
     """A SourceModel for a parsed model, which becomes its own: nodes without a name get one."""
     if not proto.HasField("graph") or not proto.graph.node:
         raise ModelError("not an ONNX model: there is no graph in it", hint="check the file")
+    check_node_count(proto)
     if proto.functions:
         proto = onnx.inliner.inline_local_functions(proto)
     opsets = opset_versions(proto)

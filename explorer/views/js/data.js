@@ -274,9 +274,15 @@ class TraceData {
     for (const [id, sources] of candidates) {
       const shared = sources.filter((source) => wanted.has(source)).length;
       if (id === operation) found.push([id, Infinity]);
-      else if (shared) found.push([id, shared / Math.max(sources.length, wanted.size)]);
+      else if (shared) found.push([id, shared / Math.max(sources.length, wanted.size) - (this.isCopy(id) ? 1 : 0)]);
     }
     return found.sort((a, b) => b[1] - a[1]).map(([id]) => id);
+  }
+
+  // A copy into another layout has the sources of what it is made for, and that is what is meant.
+  isCopy(id) {
+    const kernel = this.kernels[this.kernelOf.get(id)];
+    return kernel ? kernel.kind === "copy" : this.latest.get(id)?.family === "movement";
   }
 
   followInGraph(operation, graph) {

@@ -41,22 +41,20 @@ AIMS = {1000: (1.2, 0.2, 0.15), 5000: (2.0, 0.5, 0.2)}
 """Seconds of first paint, step and selection by number of operations."""
 MESSAGE_AIM_BYTES = 1_000_000
 
-TIMED = """async ([act, isDone]) => {
+TIMED = """async () => {
+  const isDone = () => IS_DONE;
   const begin = performance.now();
-  eval(act);
-  const done = eval(isDone);
-  while (!done()) {
-    if (performance.now() - begin > 30000) throw new Error(`no end: ${isDone}`);
+  ACT;
+  while (!isDone()) {
+    if (performance.now() - begin > 30000) throw new Error('it never ended');
     await new Promise(requestAnimationFrame);
   }
   await new Promise(requestAnimationFrame);
   return (performance.now() - begin) / 1000;
 }"""
-"""Seconds from an act to the frame after it is done; both are JavaScript of ours."""
-PAINTED = """() => {
-  const node = document.querySelector('.node');
-  return node && document.querySelector('.dock .buffer') ? performance.now() / 1000 : 0;
-}"""
+"""Seconds from an act to the frame after it is done."""
+PAINTED = """() => document.querySelector('.node') && document.querySelector('.dock .memory-side')
+  ? performance.now() / 1000 : 0"""
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,7 @@ class Timings:
 
     paints: list[float]
     steps: list[float]
+    searches: list[float]
     selections: list[float]
 
 
@@ -77,9 +76,10 @@ def timings_of(browser: Browser, path: Path, trace: Trace, repeats: int) -> Timi
     with browsing.watched(browser, timeout_seconds=60) as seen:
         paints.append(first_paint(seen.page, path))
         steps = step_seconds(seen.page, trace)
-        selections = selection_seconds(seen.page, trace, repeats)
+        searches = search_seconds(seen.page, trace, repeats)
+        selections = selection_seconds(seen.page, repeats)
         assert seen.is_clean(), seen
-    return Timings(paints, steps, selections)
+    return Timings(paints, steps, searches, selections)
 
 
 def first_paint(page: Page, path: Path) -> float:
@@ -89,7 +89,7 @@ def first_paint(page: Page, path: Path) -> float:
 
 
 def step_seconds(page: Page, trace: Trace) -> list[float]:
-    """From pass to pass by key, down and up again; every step is a time."""
+    """From pass to pass by key, to the last one and back."""
     names = [record.name for record in trace.passes]
     page.get_by_role("slider", name="pass", exact=True).fill("0")
     page.wait_for_timeout(500)
@@ -97,31 +97,61 @@ def step_seconds(page: Page, trace: Trace) -> list[float]:
     for key, targets in (("j", names[1:]), ("k", names[-2::-1])):
         for name in targets:
             act = f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))"
-            done = f"() => document.querySelector('.graph .pane-title').textContent === '{name}'"
-            seconds.append(page.evaluate(TIMED, [act, done]))
-            page.wait_for_timeout(100)
+            done = f"document.querySelector('.graph .pane-title').textContent === '{name}'"
+            seconds.append(timed(page, act, done))
     return seconds
 
 
-def selection_seconds(page: Page, trace: Trace, repeats: int) -> list[float]:
-    """Operations all over the program, by link: the graph goes there and opens blocks, the
-    inspector, the IR and the memory map follow."""
-    last = len(trace.passes) - 1
+def search_seconds(page: Page, trace: Trace, repeats: int) -> list[float]:
+    """From Enter in the search to an operation in a closed block: the graph opens the blocks
+    around it and goes there, and every other pane follows."""
     operations = [launch.operation for launch in trace.program.launches] if trace.program else []
+    page.get_by_role("slider", name="pass", exact=True).fill(str(len(trace.passes) - 1))
+    page.get_by_role("tab", name="IR", exact=True).click()
     seconds = []
-    page.keyboard.press("2")
-    for number in range(2 * repeats):
-        name = operations[(number * len(operations)) // (2 * repeats)]
-        act = f"location.hash = '#pass={last}&tab=ir&dock=memory&selection={name}'"
-        done = (
-            "() => document.querySelector('.node.selected')"
-            f" && document.querySelector('.subject')?.textContent.includes('{name}')"
-            f" && document.querySelector('.buffer.marked[data-buffer=\"{name}\"]')"
-            f" && [...document.querySelectorAll('.line.marked')]"
-            f".some((line) => line.textContent.includes('%{name} '))"
+    for number in range(repeats):
+        name = operations[(number * len(operations)) // repeats]
+        page.locator(".search").fill(name)
+        page.locator(".hit").first.wait_for()
+        act = (
+            "document.querySelector('.search')"
+            ".dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))"
         )
-        seconds.append(page.evaluate(TIMED, [act, done]))
-        page.wait_for_timeout(100)
+        seconds.append(timed(page, act, is_selected_everywhere(name)))
+    return seconds
+
+
+def selection_seconds(page: Page, repeats: int) -> list[float]:
+    """From a click on an operation in sight until every pane follows."""
+    inside = page.locator(".node:not(.block):not(.selected)[data-id^=conv]")
+    names = [str(inside.nth(index).get_attribute("data-id")) for index in range(inside.count())]
+    seconds = []
+    for number in range(2 * repeats):
+        name = names[number % len(names)]
+        act = (
+            "for (const kind of ['pointerdown', 'pointerup'])"
+            f" document.querySelector('.node[data-id=\"{name}\"]').dispatchEvent("
+            "new PointerEvent(kind, {bubbles: true, button: 0, pointerId: 1}))"
+        )
+        seconds.append(timed(page, act, is_selected_everywhere(name)))
+    return seconds
+
+
+def is_selected_everywhere(name: str) -> str:
+    """In the graph, the inspector, the memory map and the IR."""
+    return (
+        f"document.querySelector('.node.selected[data-id=\"{name}\"]')"
+        f" && document.querySelector('.subject')?.textContent.includes('{name}')"
+        f" && document.querySelector('.buffer.marked[data-buffer=\"{name}\"]')"
+        " && [...document.querySelectorAll('.line.marked')]"
+        f".some((line) => line.textContent.includes('%{name} '))"
+    )
+
+
+def timed(page: Page, act: str, done: str) -> float:
+    """Seconds until `done` holds; both are JavaScript. Then the page comes to rest."""
+    seconds = page.evaluate(TIMED.replace("ACT", act).replace("IS_DONE", done))
+    page.wait_for_timeout(200)
     return seconds
 
 
@@ -156,7 +186,8 @@ def report(browser: Browser, operations: int, repeats: int) -> None:
     print(f"\n{len(trace.snapshots[0].graph.nodes):,} operations, {len(trace.passes)} passes")
     print_row("first paint", seconds_text(timings.paints, paint))
     print_row("a step to another pass", seconds_text(timings.steps, step))
-    print_row("a selection", seconds_text(timings.selections, selection))
+    print_row("a selection by click", seconds_text(timings.selections, selection))
+    print_row("one by search, in a block", seconds_text(timings.searches, None))
     missed = "" if message_bytes < MESSAGE_AIM_BYTES else ", MISSED"
     print_row("largest message", f"{message_bytes / 1e6:.2f} MB ({key})   aim: below 1 MB{missed}")
     print_row("exported page", f"{size_bytes / 1e6:.1f} MB, made in {exported:.1f} s")

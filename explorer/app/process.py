@@ -44,6 +44,7 @@ class CompilerProcess:
         self._report = report
         self._is_ended = threading.Event()
         self._requests: dict[int, Request] = {}
+        """What is not finished yet."""
         self._drawn: dict[int, DrawnTrace] = {}
         self._process = context.Process(
             target=work, args=(theirs, make_compiler), name="explorer-compiler", daemon=True
@@ -67,6 +68,7 @@ class CompilerProcess:
 
     def forget(self, key: int, request: Request) -> None:
         self._drawn.pop(key, None)
+        self._requests.pop(key, None)
         self._send("forget", key, request)
 
     def end(self) -> None:
@@ -109,6 +111,8 @@ class CompilerProcess:
             elif kind == "failed":
                 chunks.pop(key, None)
                 self._tell(key, Failure(**values[1]))
+            elif kind == "finished":
+                self._requests.pop(key, None)
             elif kind == "bisected":
                 self._tell(key, None if values[0] is None else Bisection(**values[0]))
         connection.close()

@@ -96,6 +96,7 @@ class Worker:
                 task.waiting.clear()
         if not task.waiting and task in self._tasks:
             self._tasks.remove(task)
+            self._send("finished", task.key)
 
     def _bisect(self, task: Task) -> None:
         try:

@@ -58,6 +58,9 @@ class LaunchOp(TopOperation):
     def label(self) -> str:
         return self.get("title")
 
+    def graph_family(self) -> str:
+        return self.get("group")
+
 
 @dataclass(frozen=True)
 class KernelArgument:

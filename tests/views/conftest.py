@@ -103,15 +103,31 @@ def watched(browsing: ModuleType, chromium: Any) -> Iterator[Explorer]:
         yield Explorer(seen)
 
 
+@pytest.fixture(scope="session")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The offline page of a trace, written once: that of 5,000 operations takes seconds."""
+    written: dict[tuple[int, int], tuple[Path, Trace, Trace | None]] = {}
+    folder = tmp_path_factory.mktemp("pages")
+
+    def write(trace: Trace, against: Trace | None) -> Path:
+        key = (id(trace), id(against))  # traces are kept, so that no other gets their identities
+        if key not in written:
+            path = folder / f"trace_{len(written)}.html"
+            path.write_text(export_page(trace, against), encoding="utf-8")
+            written[key] = (path, trace, against)
+        return written[key][0]
+
+    return write
+
+
 @pytest.fixture
-def opened(watched: Explorer, tmp_path: Path) -> Callable[..., Explorer]:
+def opened(watched: Explorer, page_of: Callable[..., Path]) -> Callable[..., Explorer]:
     """Opens a trace as an offline page; `link` is what stands behind `#` in its address."""
 
     def open_trace(
         trace: Trace, against: Trace | None = None, start: int | None = 2, link: str = ""
     ) -> Explorer:
-        path = tmp_path / "trace.html"
-        path.write_text(export_page(trace, against), encoding="utf-8")
+        path = page_of(trace, against)
         link = link or ("" if start is None else f"pass={start}")
         watched.page.goto("about:blank")  # or else a second page at the same address isn't loaded
         watched.page.goto(f"{path.as_uri()}#{link}" if link else path.as_uri())

@@ -158,9 +158,7 @@ def _schedule_reduction(schedule: Schedule) -> None:
     if len(stores) != 1 or any(bounds_of(loop) is None for loop in chain):
         return
     determined = determined_indices(subscripts(stores[0]))
-    reduced = [
-        loop for loop in chain if index_of(loop) not in determined and extent_of(loop) > 1
-    ]
+    reduced = [loop for loop in chain if index_of(loop) not in determined and extent_of(loop) > 1]
     if not reduced or len(reduced) == len(chain):
         return  # register arrays stand inside of an outer loop
     first = chain.index(reduced[0])

@@ -208,8 +208,5 @@ function worstElement(error) {
 function faultWords(app, found) {
   return element("span", {class: "aside-row"}, element("span", {}, "guilty: ", element("strong", {}, found.rule || found.pass),
     " at ", element("button", {type: "button", class: "link mono", onclick: () => app.select(found.operation, "dock")}, found.operation)),
-  found.address ? button("fork without it", found.address, () => {
-    const settings = app.session.settings();
-    app.session.fork({...settings, decisions: {...settings.decisions, [found.address]: false}});
-  }, {class: "quiet"}) : null);
+  found.address ? button("fork without it", found.address, () => leaveOut(app, found.address), {class: "quiet"}) : null);
 }

@@ -12,7 +12,7 @@ async function compareView(app) {
   const picker = chosen ? element("label", {class: "aside-row"}, element("span", {class: "quiet-text"}, "compared with"),
     element("select", {"aria-label": "the other branch", onchange: (event) => session.compareWith(event.target.value)},
       others.map((branch) => element("option", {value: branch.key, selected: branch.key === chosen.key}, clip(branch.label, 60))))) : null;
-  const comparison = await data.chunk(chosen ? `compare/${chosen.key}` : "comparison");
+  const comparison = await data.chunk(chosen ? `compare/${chosen.key}/${chosen.stages}` : "comparison");
   const {summaries: [left, right], labels} = comparison;
   const rows = [
     totalRow("operations", comparison.operations, exactText),

@@ -182,8 +182,7 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
     const before = data.head;
     await data.refresh(head, revision);
     if (!app.ready) return;
-    const bar = topBar(app);
-    for (const part of [".verdict", ".facts-row"]) app.bar.querySelector(part).replaceWith(bar.querySelector(part));
+    app.bar.learn();
     app.passes.draw();
     app.inspector.update(true);
     app.dock.learn(before.has, head.has);
@@ -204,7 +203,7 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
     app.inspector = inspectorPane(app);
     app.dock = dockPane(app);
     app.bar = topBar(app);
-    replace(app.node, app.bar, replace(main, app.passes.node, splitter(app.node, "--passes", 1, "width of the passes"), app.graph.node,
+    replace(app.node, app.bar.node, replace(main, app.passes.node, splitter(app.node, "--passes", 1, "width of the passes"), app.graph.node,
       splitter(app.node, "--inspector", -1, "width of the inspector"), app.inspector.node), splitter(app.node, "--dock", -1, "height of the dock", true), app.dock.node);
     app.passes.draw();
     const {selection} = store.get();

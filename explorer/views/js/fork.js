@@ -19,6 +19,12 @@ function createDraft(session) {
   };
 }
 
+// A fork in which one rewrite is declined.
+function leaveOut(app, address) {
+  const settings = app.session.settings();
+  app.session.fork({...settings, decisions: {...settings.decisions, [address]: false}});
+}
+
 // What differs between two settings, in words, with what takes it back.
 function changesOf(settings, base) {
   const changes = [];

@@ -31,10 +31,15 @@ function graphPane(app) {
   }, camera);
   const tip = element("div", {class: "tip", role: "tooltip", hidden: true});
   const legend = element("details", {class: "legend"});
-  const minimap = element("canvas", {class: "minimap", width: 96, height: 144, "aria-hidden": "true"});
+  const minimap = createMinimap((x, y) => {
+    const [width, height] = size();
+    view.x = width / 2 - x * view.k;
+    view.y = height / 2 - y * view.k;
+    moved();
+  });
   const capNote = element("div", {class: "cap graph-cap", hidden: true});
   const message = element("div", {class: "graph-message", hidden: true});
-  const body = element("div", {class: "graph-body"}, svg, capNote, message, legend, minimap, tip);
+  const body = element("div", {class: "graph-body"}, svg, capNote, message, legend, minimap.node, tip);
   const zoomed = element("button", {type: "button", class: "quiet zoom", title: "zoom to 100 %", onclick: () => zoomTo(1)}, "100 %");
   const blocksButton = button("blocks", "operations in blocks that open and close, or one by one", () => store.set({blocks: !usesBlocks()}), {class: "quiet blocks-switch", hidden: !data.blocks || !data.head.blocks.flat});
   const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {class: "quiet close-all"});
@@ -120,6 +125,7 @@ function graphPane(app) {
     if (["pass", "view", "open", "blocks"].some((name) => now[name] !== state[name])) return;
     const [before, after, details, {placed, unitOf}] = loaded;
     message.hidden = true;
+    tip.hidden = true;
     scene = {...composeScene({data, state, before, after, details, placed, unitOf}), before, after, unitOf};
     replace(counts, pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)} operations`
       : `${countText(pass.after, "operation")}, unchanged`);
@@ -152,7 +158,7 @@ function graphPane(app) {
     if (!hasFitted) first();
     updateSelection();
     draw();
-    drawMinimap();
+    overview();
   }
 
   function updateSelection() {
@@ -177,7 +183,7 @@ function graphPane(app) {
       });
     }
     refreshClasses();
-    drawMinimap();
+    overview();
   }
 
   function refreshClasses() {
@@ -222,7 +228,7 @@ function graphPane(app) {
     requestAnimationFrame(() => {
       asked = false;
       draw();
-      drawMinimap();
+      overview();
     });
   }
 
@@ -321,41 +327,8 @@ function graphPane(app) {
     }
   }
 
-  function drawMinimap() {
-    if (!scene) return;
-    const [width, height] = size();
-    const uniform = Math.min(96 / scene.width, 144 / scene.height);
-    const across = Math.max(uniform, 32 / scene.width), down = Math.max(uniform, 32 / scene.height);
-    const ratio = window.devicePixelRatio || 1;
-    const shownWidth = scene.width * across, shownHeight = scene.height * down;
-    minimap.style.width = `${shownWidth}px`;
-    minimap.style.height = `${shownHeight}px`;
-    minimap.width = shownWidth * ratio;
-    minimap.height = shownHeight * ratio;
-    const context = minimap.getContext("2d");
-    if (!context) return;
-    const style = getComputedStyle(node);
-    const colour = (name) => style.getPropertyValue(name).trim();
-    context.scale(ratio, ratio);
-    for (const item of scene.items) {
-      if (item.isGhost) continue;
-      const isLit = scene.related?.has(item.id);
-      context.fillStyle = isLit ? colour("--explorer-accent") : colour(`--explorer-${safeName(item.record.family)}-edge`) || colour("--explorer-line");
-      context.globalAlpha = isLit ? 1 : 0.55;
-      const w = Math.max(2, scene.node[0] * across), h = Math.max(1.5, scene.node[1] * down);
-      context.fillRect(item.x * across - w / 2, item.y * down - h / 2, w, h);
-    }
-    context.globalAlpha = 1;
-    context.lineWidth = 1;
-    context.strokeStyle = colour("--explorer-line");
-    for (const box of scene.boxes) context.strokeRect(box.x * across, box.y * down, box.width * across, box.height * down);
-    context.strokeStyle = colour("--explorer-accent");
-    context.lineWidth = 1.5;
-    const clamp = (value, most) => Math.min(most, Math.max(0, value));
-    const [x0, x1] = [-view.x / view.k, (width - view.x) / view.k].map((x) => clamp(x * across, shownWidth - 2));
-    const [y0, y1] = [-view.y / view.k, (height - view.y) / view.k].map((y) => clamp(y * down, shownHeight - 2));
-    context.strokeRect(x0 + 1, y0 + 1, x1 - x0, y1 - y0);
-    minimap.scales = [across, down];
+  function overview() {
+    if (scene) minimap.draw(scene, view, size());
   }
 
   // ---- pointer and keys
@@ -430,21 +403,6 @@ function graphPane(app) {
     tip.style.top = `${y + 18 + tip.offsetHeight > box.height ? y - tip.offsetHeight - 10 : y + 18}px`;
   }
 
-  minimap.addEventListener("pointerdown", (event) => {
-    const go = (moveEvent) => {
-      const box = minimap.getBoundingClientRect();
-      const [across, down] = minimap.scales;
-      const [width, height] = size();
-      view.x = width / 2 - ((moveEvent.clientX - box.left) / across) * view.k;
-      view.y = height / 2 - ((moveEvent.clientY - box.top) / down) * view.k;
-      moved();
-    };
-    go(event);
-    minimap.setPointerCapture(event.pointerId);
-    minimap.onpointermove = go;
-    minimap.onpointerup = () => { minimap.onpointermove = null; };
-  });
-
   svg.addEventListener("keydown", (event) => {
     if (event.key === "+" || event.key === "=") zoomTo(view.k * 1.25);
     else if (event.key === "-") zoomTo(view.k / 1.25);
@@ -499,7 +457,7 @@ function graphPane(app) {
   }
 
   return {
-    node, update, fit, toggleBlock, reveal: show, focus: () => svg.focus(), redraw: drawMinimap,
+    node, update, fit, toggleBlock, reveal: show, focus: () => svg.focus(), redraw: overview,
     camera: () => ({...view}),
     // Where another branch was looked at: the same part of this one.
     lookAt(camera) {

@@ -1,34 +1,46 @@
 // The bar on top: which model and target, the verdict, the totals, search, sharing, theme.
 
+// {node, learn()}: the verdict and the totals are drawn anew when more is known.
 function topBar(app) {
-  const {data, store} = app;
-  const {head} = data;
+  const {head} = app.data;
   const isApp = Boolean(app.session);
-  const {summary} = head;
-  const verdict = app.look.verdict(summary.verdict);
-  const words = VERDICT_WORDS[summary.verdict];
-  const worst = summary.worst === null ? null : decode(summary.worst);
-  const fact = (name, value, title) => element("span", {class: "fact", title}, element("span", {class: "fact-name"}, name), value);
-  const themeButton = button("◐", "light or dark", () => app.toggleTheme(), {class: "icon", "aria-label": "switch between light and dark"});
-  return element("header", {class: "topbar"},
-    app.session ? app.session.controls() : [element("strong", {class: "model-name", title: head.model.name}, head.model.name), element("span", {class: "target", title: head.device}, head.target)],
+  const totals = element("span", {class: "totals"});
+  const learn = () => { replace(totals, verdictButton(app), factsRow(app)); };
+  learn();
+  const node = element("header", {class: "topbar"},
+    isApp ? app.session.controls() : [element("strong", {class: "model-name", title: head.model.name}, head.model.name), element("span", {class: "target", title: head.device}, head.target)],
     head.label && !isApp ? element("span", {class: "chip", title: head.label}, clip(head.label, 40)) : null,
     isApp ? button("fork +", "change a decision and compile again (f)", () => app.openFork(), {class: "quiet fork-button"}) : null,
-    element("button", {
-      type: "button", class: `verdict ${summary.verdict}`,
-      title: summary.worst === null ? verdict.title : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the oracle, tolerance ${errorText(decode(summary.tolerance))}`,
-      onclick: () => {
-        store.set({dock: head.has.accuracy ? "accuracy" : store.get().dock});
-        if (summary.worstOperation) app.select(summary.worstOperation, "topbar");
-      },
-    }, element("span", {class: `dot ${summary.verdict}`}, verdict.glyph), element("span", {class: "verdict-words"}, words), worst === null ? null : element("span", {class: "quiet-text worst-layer"}, `worst layer ${errorText(worst)}`)),
-    element("span", {class: "facts-row"},
-      summary.peak === null ? null : fact("peak", bytesText(summary.peak), `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`),
-      summary.milliseconds === null ? null : fact("latency", secondsText(decode(summary.milliseconds) / 1e3), `median of one inference, ${countText(summary.threads, "thread")}`),
-      fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes")),
-    isApp ? app.background : null,
+    totals, isApp ? app.background : null,
     element("span", {class: "grow"}),
     searchBox(app),
     app.host.mode === "notebook" ? null : button("share", "copy a link to what you see", () => app.copy(window.location.href, "The link is copied."), {class: "quiet"}),
-    themeButton, button("?", "keys and help (?)", () => app.showHelp(), {class: "icon", "aria-label": "help"}));
+    button("◐", "light or dark", () => app.toggleTheme(), {class: "icon", "aria-label": "switch between light and dark"}),
+    button("?", "keys and help (?)", () => app.showHelp(), {class: "icon", "aria-label": "help"}));
+  return {node, learn};
+}
+
+function verdictButton(app) {
+  const {store, data: {head}} = app;
+  const {summary} = head;
+  const verdict = app.look.verdict(summary.verdict);
+  const worst = summary.worst === null ? null : decode(summary.worst);
+  return element("button", {
+    type: "button", class: `verdict ${summary.verdict}`,
+    title: summary.worst === null ? verdict.title : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the oracle, tolerance ${errorText(decode(summary.tolerance))}`,
+    onclick: () => {
+      store.set({dock: head.has.accuracy ? "accuracy" : store.get().dock});
+      if (summary.worstOperation) app.select(summary.worstOperation, "topbar");
+    },
+  }, element("span", {class: `dot ${summary.verdict}`}, verdict.glyph), element("span", {class: "verdict-words"}, VERDICT_WORDS[summary.verdict]),
+  worst === null ? null : element("span", {class: "quiet-text worst-layer"}, `worst layer ${errorText(worst)}`));
+}
+
+function factsRow(app) {
+  const {summary} = app.data.head;
+  const fact = (name, value, title) => element("span", {class: "fact", title}, element("span", {class: "fact-name"}, name), value);
+  return element("span", {class: "facts-row"},
+    summary.peak === null ? null : fact("peak", bytesText(summary.peak), `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`),
+    summary.milliseconds === null ? null : fact("latency", secondsText(decode(summary.milliseconds) / 1e3), `median of one inference, ${countText(summary.threads, "thread")}`),
+    fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"));
 }

@@ -29,8 +29,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from explorer.errors import UnsupportedError
 from explorer.ir.compute import KernelBuilder, clamp_index, make_loop
-from explorer.kernels.c import print_c
 from explorer.ir.loop_dialect import CompareLanesOp, SelectLanesOp
+from explorer.kernels.c import print_c
 from explorer.kernels.identifiers import Names, comment_text, identifier
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.opencl import print_opencl

@@ -38,3 +38,10 @@ def models_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no folder of models at {folder}: name one with EXPLORER_MODELS")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser test gets a second chance: on a busy machine Chromium may answer too late."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=2))

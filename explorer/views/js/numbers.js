@@ -83,6 +83,6 @@ function ratioText(before, after) {
   if (before === after) return "=";
   if (!(before > 0) || !(after > 0)) return "–";
   const factor = Math.max(before, after) / Math.min(before, after);
-  if (factor < 1.03) return "≈";
+  if (factor < 1.05) return "≈";
   return `${factor < 10 ? Number(factor.toPrecision(2)) : short(factor)}× ${after < before ? "less" : "more"}`;
 }

@@ -166,6 +166,8 @@ def test_a_changed_choice_becomes_a_branch_that_can_be_compared(watched: Any, op
     wait_for_branch(page, "conv_1 pixels = 4")
     assert page.get_by_role("spinbutton", name="pixels of conv_1").input_value() == "4"
     page.keyboard.press("Escape")
+    # A dock that is drawn anew while results arrive may lose the click: all of them first.
+    page.locator(".background:empty").wait_for(state="attached")
     page.get_by_role("tab", name="compare", exact=True).click()
     page.wait_for_selector(".first-difference")
     assert page.locator(".first-difference").inner_text() == "schedule-loops/conv_1/pixels"

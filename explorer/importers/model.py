@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from explorer.errors import InputError
 from explorer.ir.types import Dim, Shape
@@ -55,6 +57,10 @@ class SourceModel:
     """Elements of all weights together."""
     content: object
     """The parsed file; its type is the importer's."""
+    assumed: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Contents that inputs are taken to have where the program's shapes depend on them: such a
+    program is right for these contents only, and its entry function names the inputs
+    (`specialized_inputs`)."""
 
 
 def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -28,6 +28,9 @@ from explorer.ir.weights import Weights
 
 INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
 """Attributes of the entry function: the source model's own names of its inputs and outputs."""
+SPECIALIZED = "specialized_inputs"
+"""Attribute of the entry function: inputs whose contents decided a shape. The program is right for
+those contents only."""
 
 
 class EvaluationCache:
@@ -72,6 +75,11 @@ def output_names(function: func.FuncOp) -> tuple[str, ...]:
     """The source model's names of what is returned; the values' own where there are none."""
     returned = entry_return(function).operands
     return _names(function, OUTPUT_NAMES) or tuple(value_name(v) for v in returned)
+
+
+def specialized_inputs(function: func.FuncOp) -> tuple[str, ...]:
+    """The inputs whose contents the program was made for."""
+    return _names(function, SPECIALIZED)
 
 
 def outputs_by_name(module: ModuleOp, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

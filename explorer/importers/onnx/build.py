@@ -185,7 +185,7 @@ class Build:
 
     def known(self, value: SSAValue | None, purpose: str) -> np.ndarray:
         """Contents that must be known while importing; they may be computed from shapes."""
-        array = self.knowledge.array(value)
+        array = self.knowledge.needed(value)
         if array is None:
             raise Unsupported(f"{purpose} depends on the inputs")
         return array

@@ -32,7 +32,7 @@ from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.tensors import check_size, read_tensor
-from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES
+from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
 from explorer.ir.origins import Origin, location_of, origins_of, set_origins, sources_of
 from explorer.ir.rewriting import Names
@@ -94,7 +94,8 @@ class _Import:
         """Tensors that could not be made; with a text where their first use is the problem."""
         self.scope = _Scope(self.content.weights)
         self.names = Names()
-        self.build = Build(self.weights, Knowledge(self.weights), Block(), self._inline_graph)
+        self.knowledge = Knowledge(self.weights, model.assumed)
+        self.build = Build(self.weights, self.knowledge, Block(), self._inline_graph)
 
     def run(self) -> tuple[ModuleOp, Weights]:
         graph = self.content.proto.graph
@@ -124,6 +125,7 @@ class _Import:
             argument.name_hint = argument_name(value.name, taken)
             taken.add(argument.name_hint)
             self.scope.values[value.name] = argument
+            self.knowledge.add_input(argument, value.name)
         self.names = Names(taken)
 
     def _module(self, results: Sequence[SSAValue]) -> ModuleOp:
@@ -134,6 +136,8 @@ class _Import:
         function.attributes[DEVICE] = StringAttr("host")
         function.attributes[INPUT_NAMES] = _strings(v.name for v in self.model.inputs)
         function.attributes[OUTPUT_NAMES] = _strings(v.name for v in self.model.outputs)
+        if self.knowledge.specialized:
+            function.attributes[SPECIALIZED] = _strings(sorted(self.knowledge.specialized))
         module = ModuleOp([function])
         module.verify()
         return module

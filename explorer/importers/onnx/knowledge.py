@@ -12,6 +12,7 @@ resize, sizes of a split).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from xdsl.ir import OpResult, SSAValue
@@ -27,14 +28,24 @@ from explorer.ir.weights import Weights
 
 _LARGEST_COMPUTED = 1 << 20
 """Elements of what is computed to know it; shape computations are tiny."""
+_LARGEST_ASSUMED = 1024
+"""Elements of an input that can decide a shape."""
+
+Contents = Callable[[SSAValue | None], np.ndarray | None]
 
 
 class Knowledge:
     """Contents of values, found on demand and remembered."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, assumed: Mapping[str, np.ndarray] | None = None) -> None:
+        """`assumed`: contents of inputs by name, which `needed` may use."""
         self._weights = weights
         self._arrays: dict[SSAValue, np.ndarray | None] = {}
+        self._assumed = assumed or {}
+        self._inputs: dict[SSAValue, str] = {}
+        self._needed: dict[SSAValue, np.ndarray | None] = {}
+        self.specialized: set[str] = set()
+        """Inputs whose assumed contents were asked for."""
 
     def array(self, value: SSAValue | None) -> np.ndarray | None:
         """The value's contents; None where they depend on an input or are too large to compute."""
@@ -44,8 +55,23 @@ class Knowledge:
             self._arrays[value] = self._find(value)
         return self._arrays[value]
 
+    def add_input(self, value: SSAValue, name: str) -> None:
+        """Says which of the model's inputs a value is."""
+        self._inputs[value] = name
+
+    def needed(self, value: SSAValue | None) -> np.ndarray | None:
+        """As `array`, for what the program's shapes depend on: assumed contents count."""
+        known = self.array(value)
+        if known is not None or value is None or not self._assumed:
+            return known
+        if value not in self._needed:
+            assumed = self._assumed_contents(value)
+            found = self._compute(value, self.needed) if assumed is None else assumed
+            self._needed[value] = found
+        return self._needed[value]
+
     def integers(self, value: SSAValue | None) -> list[int] | None:
-        array = self.array(value)
+        array = self.needed(value)
         return None if array is None else [int(i) for i in array.reshape(-1)]
 
     def result_shape(self, op: TopOperation) -> Shape | None:
@@ -63,7 +89,18 @@ class Knowledge:
             return self._counted(op)
         return None
 
+    def _assumed_contents(self, value: SSAValue) -> np.ndarray | None:
+        name = self._inputs.get(value, "")
+        array = self._assumed.get(name)
+        if array is None or array.size > _LARGEST_ASSUMED:
+            return None
+        self.specialized.add(name)
+        return array
+
     def _find(self, value: SSAValue) -> np.ndarray | None:
+        return self._compute(value, self.array)
+
+    def _compute(self, value: SSAValue, contents: Contents) -> np.ndarray | None:
         if not isinstance(value, OpResult) or not isinstance(value.op, TopOperation):
             return None
         op = value.op
@@ -74,7 +111,7 @@ class Knowledge:
             return np.array(sizes, np.int64) if len(sizes) == len(op.sizes) else None
         if op.regions or not _is_small(value):
             return None
-        operands = [self.array(o) for o in op.operands]
+        operands = [contents(o) for o in op.operands]
         known = [o for o in operands if o is not None]
         if len(known) != len(operands):
             return None
@@ -118,7 +155,7 @@ class Knowledge:
         )
 
     def _counted(self, op: RangeOp) -> Shape | None:
-        bounds = [self.array(o) for o in op.operands]
+        bounds = [self.needed(o) for o in op.operands]
         numbers = [b.item() for b in bounds if b is not None]
         if len(numbers) != len(bounds) or not numbers[2]:
             return None

@@ -100,10 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
         compilation = explorer.compile(
             model, arguments.target, dimensions=dict(arguments.dim), progress=progress
         )
-    if compilation.device is not None:
-        print_note(f"threads are onnxruntime's; {compilation.device.name} takes what it has")
+    device = compilation.device
+    threads = arguments.threads if device is None or device.processor == "cpu" else None
+    if device is not None and threads is None:
+        print_note(f"threads are onnxruntime's; {device.name} takes what it has")
     inputs = compilation.example_inputs()
-    with compilation.open(threads=arguments.threads) as executable, Progress("timing") as progress:
+    with compilation.open(threads=threads) as executable, Progress("timing") as progress:
         timings = measure(executable, model, inputs, arguments.threads, arguments.repeats, progress)
     summary = {
         "model": model.name,

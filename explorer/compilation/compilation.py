@@ -6,11 +6,11 @@ c["fuse-activation"].diff     what one pass changed
 c.run({"image": x})           outputs of the compiled program on its device
 d = c.fork(disable=["fuse-activation"])     shares the passes before the first difference
 d = c.insert(MyRule, after="fuse-bias")     a rule of one's own in the pipeline
+c.compare(d)                                where they part, and what it costs
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,57 +18,67 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 
-from explorer.accuracy.execution import execute_compiled
 from explorer.accuracy.oracle import random_inputs
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.comparing import Comparison
-from explorer.compilation.frames import CODE_KINDS, to_frame
-from explorer.compilation.inserting import (
-    Insertable,
-    Insertion,
-    make_insertion,
-    what_happened,
-    with_insertions,
+from explorer.compilation.continuing import edit_by_hand
+from explorer.compilation.forking import (
+    KEEP,
+    Changes,
+    Keep,
+    Layouts,
+    Scope,
+    TargetChoice,
+    changed,
+    describe,
 )
+from explorer.compilation.frames import CODE_KINDS, to_frame
+from explorer.compilation.inserting import Insertable, make_insertion
+from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
+from explorer.compilation.pipelines import near_name
 from explorer.compilation.rule_sources import text_of
+from explorer.compilation.running import Run, run
 from explorer.compilation.saving import save
 from explorer.compilation.settings import (
     Progress,
     Settings,
-    check_decisions,
     default_pipeline,
     device_for,
-    near_name,
-    without_disabled,
 )
 from explorer.compilation.tracing import ladder, make_trace, with_assembly
-from explorer.errors import ExplorerError, InputError, PassError, UnsupportedError
-from explorer.importers import SourceModel, to_top
+from explorer.errors import InputError
+from explorer.importers import SourceModel
 from explorer.importers.model import bind_dimensions
-from explorer.ir.passes import Pass, PassResult, RulePass, Working, run_pass
-from explorer.ir.printing import parse
+from explorer.ir.evaluation import entry_function, input_names, output_names
+from explorer.ir.passes import Pass, PassResult, RulePass
 from explorer.ir.program import Snapshot
-from explorer.ir.rewriting import Fuel, Names, RewriteOptions
+from explorer.ir.rewriting import Rule
 from explorer.ir.structure import device_of, functions
-from explorer.ir.weights import Weights
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
-from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.memory.planning import MEMORY, plan_as_written, value_offsets
-from explorer.results import KernelRecord, MemoryPlan, ProfileRecord, Program, SourceText, Trace
-from explorer.runtime.devices import DeviceRecord
+from explorer.memory.planners import Planner
+from explorer.memory.planning import MEMORY, value_offsets
+from explorer.results import (
+    KernelRecord,
+    Knob,
+    MemoryPlan,
+    ProfileRecord,
+    Program,
+    RuleRecord,
+    SourceText,
+    Trace,
+)
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.opencl import OpenCLProgram
+from explorer.runtime.roofline import with_peaks_of
 from explorer.targets import Target, load_target
 
 
-@paused_collection()
 def compile_model(
     model: SourceModel,
     target: str | Path | Target = "cpu",
@@ -77,118 +87,44 @@ def compile_model(
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, int] | None = None,
-    planner: Planner | None = None,
+    planner: Planner | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
     progress: Progress | None = None,
 ) -> Compilation:
-    """Compiles a model for a target; see `Settings` for the options.
+    """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
 
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
-    settings = Settings(
+    plain = Settings(
         target if isinstance(target, Target) else load_target(target),
-        tuple(disable),
-        dict(decisions or {}),
-        fuel,
-        bind_dimensions(model, dimensions or {}),
-        planner or GreedyPlanner(),
-        budget_bytes,
-        None if pipeline is None else tuple(pipeline),
+        dimensions=bind_dimensions(model, dimensions or {}),
+        pipeline=None if pipeline is None else tuple(pipeline),
     )
-    note, (module, weights) = _import(model, settings.dimensions)
-    names = Names.of(module)
-    first = Snapshot(module, weights, "top", execute_compiled)
-    imported = PassResult(
-        "import",
-        f"The model as it is in its {model.format} file, in the operations of this compiler{note}.",
-        first,
-        first,
-        (),
-        0.0,
-        0.0,
-        names,
+    changes = Changes(
+        disable=disable,
+        decisions=decisions,
+        fuel=fuel,
+        planner=planner,
+        budget_bytes=budget_bytes,
     )
-    return _continue(model, settings, [imported], progress)
-
-
-def _import(
-    model: SourceModel, dimensions: Mapping[str, int]
-) -> tuple[str, tuple[ModuleOp, Weights]]:
-    """The imported program, with symbolic dimensions where the importer can keep them.
-
-    Some models compute ranks and windows from their dimensions: those are imported at the sizes
-    that the compilation binds anyway, and the note says so.
-    """
-    try:
-        return "", to_top(model)
-    except UnsupportedError:
-        if not dimensions:
-            raise
-        sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
-        return f" (imported at {sizes})", to_top(model, dimensions)
-
-
-@paused_collection()
-def _continue(
-    model: SourceModel,
-    settings: Settings,
-    done: list[PassResult],
-    progress: Progress | None,
-    inserted: tuple[Insertion, ...] = (),
-) -> Compilation:
-    """Runs the passes of the pipeline that come after those already done."""
-    device = device_for(settings.target)
-    chosen = without_disabled(_pipeline(settings, device, inserted), settings.disable)
-    check_decisions(settings.decisions, chosen)
-    working = Working.at(done[-1].after, done[-1].names)
-    fuel = Fuel(None if settings.fuel is None else settings.fuel - _spent_fuel(done, chosen))
-    results = list(done)
-    for number, pass_ in enumerate(chosen[len(done) - 1 :], len(done) - 1):
-        if progress is not None:
-            progress(pass_.name, number, len(chosen))
-        options = RewriteOptions(settings.decisions, Fuel() if pass_.is_required else fuel)
-        results.append(run_pass(pass_, working, options))
-    return Compilation(model, settings, device, chosen, results, inserted=inserted)
-
-
-def _pipeline(
-    settings: Settings, device: DeviceRecord | None, inserted: Sequence[Insertion]
-) -> tuple[Pass, ...]:
-    """The given passes or the target's, and what was inserted; disabled ones included."""
-    return with_insertions(settings.pipeline or default_pipeline(settings, device), inserted)
-
-
-def _spent_fuel(done: Sequence[PassResult], pipeline: Sequence[Pass]) -> int:
-    """Rewrites that optional passes have done already: a fork goes on with what is left."""
-    return sum(
-        rewrite.applied
-        for result, pass_ in zip(done[1:], pipeline, strict=False)
-        if not pass_.is_required
-        for rewrite in result.rewrites
-    )
+    scope = Scope(model, plain.pipeline or default_pipeline(plain, device_for(plain.target)))
+    compilation = Compilation(model, run(model, changed(plain, changes, scope), None, progress))
+    compilation._require_met(plain)
+    return compilation
 
 
 class Compilation:
     """A model compiled for a target, pass by pass. Made by `compile_model`, never changed."""
 
-    def __init__(
-        self,
-        model: SourceModel,
-        settings: Settings,
-        device: DeviceRecord | None,
-        pipeline: tuple[Pass, ...],
-        passes: list[PassResult],
-        label: str = "",
-        inserted: tuple[Insertion, ...] = (),
-    ):
+    def __init__(self, model: SourceModel, run: Run, label: str = ""):
         self.model = model
-        self.settings = settings
-        self.device = device
-        self.inserted = inserted
-        self.pipeline = pipeline
-        self.passes = passes
+        self.settings = run.settings
+        self.device = run.device
+        self.pipeline = run.pipeline
+        self.passes = list(run.results)
         self.label = label
+        self._run = run
         self._executable: Executable | None = None
         self._accuracy: Accuracy | None = None
         self._profile: ProfileRecord | None = None
@@ -226,6 +162,20 @@ class Compilation:
         plan = self._artifact(MEMORY)
         assert isinstance(plan, MemoryPlan)
         return plan
+
+    @cached_property
+    def knobs(self) -> tuple[Knob, ...]:
+        """What may be decided otherwise: address, value, legal values and the reason.
+
+        `fork(decisions={knob.address: value})` takes each. Single rewrites have addresses, too:
+        see `decisions()` and the events of the passes.
+        """
+        return knobs_of(self._run)
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Overrides that decided nothing: no operation or kernel of that name was there."""
+        return self._run.unmet
 
     @cached_property
     def schedule(self) -> dict[str, dict[str, int | str]]:
@@ -269,10 +219,19 @@ class Compilation:
 
     def rule_source(self, rule: str) -> SourceText:
         """The Python text of a rule by its name, also of one that was written in a notebook."""
-        rules = {r().name: r for p in self.pipeline if isinstance(p, RulePass) for r in p.rules}
-        if rule not in rules:
-            raise InputError(f"there is no rule {rule!r}", hint=near_name(rule, list(rules)))
-        return text_of(rules[rule])
+        if rule not in self._rules:
+            raise InputError(f"there is no rule {rule!r}", hint=near_name(rule, list(self._rules)))
+        return text_of(self._rules[rule])
+
+    @cached_property
+    def rule_records(self) -> tuple[RuleRecord, ...]:
+        """The texts of the rules that fired or declined somewhere."""
+        used = dict.fromkeys(event.rule for r in self.passes for event in r.record.events)
+        return tuple(RuleRecord(n, text_of(self._rules[n])) for n in used if n in self._rules)
+
+    @cached_property
+    def _rules(self) -> dict[str, type[Rule]]:
+        return {r().name: r for p in self.pipeline if isinstance(p, RulePass) for r in p.rules}
 
     @cached_property
     def program(self) -> Program:
@@ -297,7 +256,8 @@ class Compilation:
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
         """True names of the model's inputs and outputs, in the order of the program's ports."""
-        return [i.name for i in self.model.inputs], [o.name for o in self.model.outputs]
+        entry = entry_function(self.passes[0].after.program)
+        return list(input_names(entry)), list(output_names(entry))
 
     @property
     def _scheduled(self) -> dict[str, ScheduledKernel]:
@@ -319,24 +279,39 @@ class Compilation:
             self._executable = self.open()
         return self._executable
 
-    def open(self, threads: int = 1, isolated: bool = True) -> Executable:
-        """Builds the program for its device; the caller closes it."""
+    def open(self, threads: int | None = None, isolated: bool = True) -> Executable:
+        """Builds the program for its device; the caller closes it.
+
+        threads: of the processor, one by default; on an OpenCL device all that it has by default,
+        and fewer only where it is a processor. `isolated` runs C in a process of its own.
+        """
         if "opencl" in self.target.languages:
             assert self.device is not None
-            return OpenCLProgram(self.built.program, self.built.weights, self.device)
-        return NativeProgram(self.built.program, self.built.weights, isolated, threads)
+            return OpenCLProgram(
+                self.built.program, self.built.weights, self.device, compute_units=threads
+            )
+        return NativeProgram(self.built.program, self.built.weights, isolated, threads or 1)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, computed on the device."""
         return self.executable.run(inputs)
 
     def profile(
-        self, inputs: Mapping[str, np.ndarray] | None = None, repeats: int = 20, threads: int = 1
+        self,
+        inputs: Mapping[str, np.ndarray] | None = None,
+        repeats: int = 20,
+        threads: int | None = None,
+        with_peaks: bool = False,
     ) -> ProfileRecord:
-        """Median time of every launch and of the whole, on the device."""
+        """Median time of every launch and of the whole, on the device; threads as in `open`.
+
+        With peaks, the device's best multiply-adds and bytes per second are measured too, the two
+        lines of a roofline, which takes some seconds.
+        """
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
-            self._profile = executable.profile(chosen, repeats)
+            profile = executable.profile(chosen, repeats)
+        self._profile = with_peaks_of(self.device, profile) if with_peaks else profile
         return self._profile
 
     def example_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
@@ -361,35 +336,64 @@ class Compilation:
     def fork(
         self,
         *,
-        target: str | Path | Target | None = None,
-        disable: Sequence[str] | None = None,
+        target: TargetChoice | None = None,
+        enable: Sequence[str] = (),
+        disable: Sequence[str] = (),
+        order: Sequence[str] = (),
+        pipeline: Sequence[Pass | str] | Keep | None = KEEP,
         decisions: Mapping[str, object] | None = None,
+        layout: Layouts | Keep = KEEP,
+        planner: Planner | str | None = None,
+        budget_bytes: int | Keep | None = KEEP,
+        dimensions: Mapping[str, int] | None = None,
+        fuel: int | Keep | None = KEEP,
         label: str = "",
         progress: Progress | None = None,
-        **changes: object,
+        **unknown: object,
     ) -> Compilation:
-        """Another compilation of the same model in which some settings differ.
+        """Another compilation of the same model in which something is decided otherwise.
 
-        `disable` and `decisions` add to this one's; the other `Settings` replace. Passes before
-        the first difference are shared, not run again.
+        Passes before the first difference are shared, not run again. What is not named stays as
+        it is here.
+
+        target: a name, a file, a Target, or fields with other values ({"vector_floats": 8}).
+        enable, disable: passes, rules ("fuse-activation/fuse-unary") or single rewrites (an
+        event's address). order: passes that change places among themselves. pipeline: passes of
+        one's own, or the names of those to run, in their order; None for the target's.
+        decisions: values by address, of `knobs` and events; None takes one back. layout: "plain",
+        "vector" or channels per block, of everything or by function or value. planner: a planner
+        or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name.
+
+        Raises InputError for what is unknown or not legal, and says what would be.
         """
-        settings = self.settings
-        if target is not None:
-            chosen = target if isinstance(target, Target) else load_target(target)
-            settings = replace(settings, target=chosen)
-        if disable is not None:
-            settings = replace(settings, disable=(*settings.disable, *disable))
-        if decisions is not None:
-            settings = replace(settings, decisions={**settings.decisions, **decisions})
-        try:
-            settings = replace(settings, **changes)  # pyright: ignore[reportArgumentType]
-        except TypeError as error:
-            raise InputError(
-                f"unknown option: {error}",
-                hint="the options are " + ", ".join(f for f in Settings.__dataclass_fields__),
-            ) from None
-        description = label or _describe_fork(self.settings, settings)
-        return self._branch(settings, self.inserted, description, progress)
+        if unknown:
+            name = next(iter(unknown))
+            options = list(Changes.__dataclass_fields__)
+            raise InputError(f"fork has no option {name!r}", hint=near_name(name, options))
+        changes = Changes(
+            target,
+            enable,
+            disable,
+            order,
+            pipeline,
+            decisions,
+            layout,
+            planner,
+            budget_bytes,
+            dimensions,
+            fuel,
+        )
+        settings = changed(self.settings, changes, self._scope)
+        forked = self.branch(settings, label, progress)
+        forked._require_met(self.settings)
+        return forked
+
+    def branch(
+        self, settings: Settings, label: str = "", progress: Progress | None = None
+    ) -> Compilation:
+        """The same model under other settings; passes that both have in common are shared."""
+        made = run(self.model, settings, self._run, progress)
+        return Compilation(self.model, made, label or describe(self.settings, settings))
 
     def insert(
         self,
@@ -407,79 +411,40 @@ class Compilation:
         where it fails or leaves an invalid program behind; this compilation stays as it is.
         Whether the numbers are still right is for `accuracy()` to say.
         """
-        pipeline = _pipeline(self.settings, self.device, self.inserted)
-        insertion = make_insertion(what, after, name, pipeline)
-        inserted, added = (*self.inserted, insertion), insertion.pass_.name
-        try:
-            return self._branch(
-                self.settings, inserted, label or f"with {added} after {after}", progress
-            )
-        except ExplorerError:
-            raise
-        except Exception as error:  # the inserted pass is guarded: a later one fails on its result
-            raise PassError(
-                what_happened("a pass that follows", error),
-                pass_name=added,
-                hint="look at what it makes; without it that pass works",
-            ) from error
+        insertion = make_insertion(what, after, name, self._run.full_pipeline)
+        settings = replace(self.settings, edits=(*self.settings.edits, insertion))
+        return self.branch(settings, label, progress)
 
-    def _branch(
-        self,
-        settings: Settings,
-        inserted: tuple[Insertion, ...],
-        label: str,
-        progress: Progress | None,
-    ) -> Compilation:
-        shared = self._shared_prefix(settings, inserted)
-        forked = _continue(self.model, settings, self.passes[: shared + 1], progress, inserted)
-        forked.label = label
-        return forked
-
-    def _shared_prefix(self, settings: Settings, inserted: tuple[Insertion, ...]) -> int:
-        """How many passes of this compilation a fork can keep."""
-        if settings.fuel != self.settings.fuel:
-            return 0
-        device = device_for(settings.target)
-        theirs = without_disabled(_pipeline(settings, device, inserted), settings.disable)
-        touched = {
-            address.split("/", 1)[0]
-            for address in {*settings.decisions, *self.settings.decisions}
-            if settings.decisions.get(address) != self.settings.decisions.get(address)
-        }
-        for number, (mine, other) in enumerate(zip(self.pipeline, theirs, strict=False)):
-            if mine != other or mine.name in touched:
-                return number
-        return min(len(self.pipeline), len(theirs))
-
-    def continue_from(self, result: PassResult | str, text: str) -> Compilation:
+    def continue_from(self, result: PassResult | str, text: str, label: str = "") -> Compilation:
         """Compilation continued from edited IR text of the snapshot after a pass.
 
-        What the pass made besides the IR stays as it was; addresses are those in the text.
+        What the pass made besides the IR stays as it was; addresses are those in the text. Forks
+        of the result change what comes after the edit.
         """
         chosen = self[result] if isinstance(result, str) else result
-        index = self.passes.index(chosen)
-        module = parse(text)
-        edited = Snapshot(module, chosen.after.weights, chosen.after.level, execute_compiled)
-        artifacts = dict(chosen.artifacts)
-        plan = artifacts.get(MEMORY)
-        if isinstance(plan, MemoryPlan):
-            (function,) = [f for f in functions(module) if device_of(f) != "host"]
-            artifacts[MEMORY] = plan_as_written(function, edited.kernels, plan)
-        done = [
-            *self.passes[:index],
-            PassResult(
-                chosen.name,
-                f"{chosen.description} (edited by hand)",
-                chosen.before,
-                edited,
-                (),
-                0.0,
-                0.0,
-                chosen.names.including(module),
-                artifacts,
-            ),
-        ]
-        return _continue(self.model, self.settings, done, None, self.inserted)
+        edit = edit_by_hand(self.passes, self.pipeline, self.settings.decisions, chosen, text)
+        settings = replace(self.settings, edited=edit)
+        return self.branch(settings, label or f"edited after {chosen.name}")
+
+    @property
+    def _scope(self) -> Scope:
+        """What names in a fork may refer to."""
+        on_devices = [f for f in functions(self.final.program) if device_of(f) != "host"]
+        names = [f.sym_name.data for f in on_devices]
+        return Scope(self.model, self._run.full_pipeline, names)
+
+    def _require_met(self, before: Settings) -> None:
+        """InputError for an override that is new and decided nothing: a misspelt name."""
+        if self.settings.fuel is not None:
+            return  # what comes after the last rewrite asks for nothing
+        for address in self.unmet:
+            if address in before.decisions:
+                continue
+            known = [*self.decisions(), *(knob.address for knob in self.knobs)]
+            near = [a for a in known if a.split("/")[0] == address.split("/")[0]]
+            raise InputError(
+                f"nothing in this program is decided by {address!r}", hint=near_name(address, near)
+            )
 
     def decisions(self) -> dict[str, object]:
         """Every decision by its address with its value: giving them back replays this program."""
@@ -505,19 +470,25 @@ class Compilation:
         return make_trace(self, report, self._profile, with_code)
 
     def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
-        """A table of `passes`, `events`, `layers`, `buffers` or `kernels`.
+        """A table of `passes`, `events`, `knobs`, `layers`, `buffers` or `kernels`.
 
         A pandas.DataFrame where pandas is installed, else a `frames.Table`.
         """
         return to_frame(self.trace(with_code=kind in CODE_KINDS), kind)
 
-    def compare(self, other: Compilation) -> Comparison:
-        """This branch and another side by side."""
-        left, right = (
-            replace(branch.trace(with_code=False), kernels=branch.program.kernels)
-            for branch in (self, other)
-        )
-        return Comparison(left, right)
+    def compare(self, *others: Compilation) -> Comparison:
+        """This branch and others side by side; see `Comparison`."""
+        if not others:
+            raise InputError("compare needs another compilation", hint="c.compare(d)")
+        traces = [
+            replace(
+                branch.trace(with_code=False),
+                kernels=branch.program.kernels,
+                program=branch.program,
+            )
+            for branch in (self, *others)
+        ]
+        return Comparison(traces[0], traces[1], tuple(traces[2:]))
 
     def save(self, path: str | Path) -> Path:
         """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""
@@ -531,22 +502,9 @@ class Compilation:
 
     def __str__(self) -> str:
         lines = [f"{self.model.name} for {self.target.name}"]
+        lines += [f"  nothing is decided by {address}" for address in self.unmet]
         for result in self.passes:
             changed = len([r for r in result.rewrites if r.applied])
             note = f"{changed} rewrites" if result.changed else "unchanged"
             lines.append(f"  {result.name:36} {result.after.operation_count:5} operations   {note}")
         return "\n".join(lines)
-
-
-def _describe_fork(old: Settings, new: Settings) -> str:
-    parts = [f"without {name}" for name in new.disable if name not in old.disable]
-    parts += [
-        f"{address} = {json.dumps(value)}"
-        for address, value in new.decisions.items()
-        if old.decisions.get(address) != value
-    ]
-    if new.target != old.target:
-        parts.append(f"for {new.target.name}")
-    if new.budget_bytes != old.budget_bytes:
-        parts.append(f"budget {new.budget_bytes} bytes")
-    return ", ".join(parts) or "fork"

@@ -1,4 +1,4 @@
-"""Compilations as tables: one row per pass, event, layer, buffer or kernel.
+"""Compilations as tables: one row per pass, event, knob, layer, buffer or kernel.
 
     c.to_frame("events")          pandas.DataFrame, where pandas is installed
     c.to_frame("events").query("not applied")
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.compilation.settings import near_name
+from explorer.compilation.pipelines import near_name
 from explorer.errors import InputError
 from explorer.results import AccuracyReport, KernelRecord, PassAccuracy, Trace
 
@@ -87,12 +87,17 @@ def to_frame(trace: Trace, kind: str) -> Any:  # a DataFrame or a Table
     if kind not in FRAMES:
         raise InputError(f"there is no table of {kind!r}", hint=near_name(kind, list(FRAMES)))
     make, columns = FRAMES[kind]
-    rows = [tuple(row[c] for c in columns) for row in make(trace)]
+    return as_frame(columns, make(trace))
+
+
+def as_frame(columns: tuple[str, ...], rows: Iterator[Row]) -> Any:  # a DataFrame or a Table
+    """Rows as a pandas.DataFrame where pandas is installed, else as a `Table`."""
+    values = [tuple(row[c] for c in columns) for row in rows]
     try:
         import pandas
     except ImportError:
-        return Table(columns, tuple(rows))
-    return pandas.DataFrame(rows, columns=list(columns))
+        return Table(columns, tuple(values))
+    return pandas.DataFrame(values, columns=list(columns))
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -134,6 +139,17 @@ def event_rows(trace: Trace) -> Iterator[Row]:
                 "microseconds": event.microseconds,
                 "address": event.address,
             }
+
+
+def knob_rows(trace: Trace) -> Iterator[Row]:
+    """One row per decision that may be taken otherwise."""
+    for knob in trace.knobs:
+        yield {
+            "address": knob.address,
+            "value": knob.value,
+            "choices": knob.choices,
+            "why": knob.why,
+        }
 
 
 def layer_rows(trace: Trace) -> Iterator[Row]:
@@ -239,6 +255,7 @@ FRAMES: Mapping[str, tuple[Callable[[Trace], Iterator[Row]], tuple[str, ...]]] =
         event_rows,
         _columns("pass rule site applied reason matched produced rule_source microseconds address"),
     ),
+    "knobs": (knob_rows, _columns("address value choices why")),
     "layers": (
         layer_rows,
         _columns(

@@ -13,37 +13,23 @@ leaves invalid, becomes a PassError that names the pass, the rule and the operat
 from __future__ import annotations
 
 import functools
+import inspect
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, BlockArgument, Operation
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Operation
 
+from explorer.compilation.guarding import Guard, why_invalid
+from explorer.compilation.pipelines import IMPORT, Insertion, level_after
 from explorer.compilation.rule_sources import place_of
-from explorer.compilation.settings import near_name
 from explorer.errors import ExplorerError, InputError, PassError
-from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.operation import identity_of
 from explorer.ir.passes import LEVELS, Pass, RulePass
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rewrite, RewriteOptions, Rule
-from explorer.ir.top.data import ReturnOp
 
 Insertable = type[Rule] | Sequence[type[Rule]] | Pass | type[Pass]
 """Classes of rules, which become a pass, or a pass (its class where it takes no options)."""
-
-IMPORT = "import"
-"""What stands before the first pass."""
-
-
-@dataclass(frozen=True)
-class Insertion:
-    """A pass and the name of the one that it follows."""
-
-    pass_: Pass
-    after: str
 
 
 def make_insertion(what: Insertable, after: str, name: str, pipeline: Sequence[Pass]) -> Insertion:
@@ -53,7 +39,7 @@ def make_insertion(what: Insertable, after: str, name: str, pipeline: Sequence[P
     works on whatever level the program has there. Raises InputError for what is neither rules nor
     a pass, for a name that is taken and for a place that there is not.
     """
-    level = _level_after(after, pipeline)
+    level = level_after(after, pipeline)
     pass_ = _guarded_pass(what, name, level)
     if not re.fullmatch(r"[^\s/]+", pass_.name):
         raise InputError(
@@ -73,25 +59,6 @@ def make_insertion(what: Insertable, after: str, name: str, pipeline: Sequence[P
     return Insertion(pass_, after)
 
 
-def with_insertions(pipeline: Sequence[Pass], insertions: Iterable[Insertion]) -> tuple[Pass, ...]:
-    """The pipeline with every inserted pass at its place, in the order of insertion."""
-    passes = list(pipeline)
-    for insertion in insertions:
-        _level_after(insertion.after, passes)
-        names = [IMPORT, *(p.name for p in passes)]
-        passes.insert(names.index(insertion.after), insertion.pass_)
-    return tuple(passes)
-
-
-def _level_after(after: str, pipeline: Sequence[Pass]) -> str:
-    levels = {IMPORT: "top", **{p.name: p.level for p in pipeline}}
-    if after not in levels:
-        raise InputError(
-            f"there is no pass {after!r} to insert after", hint=near_name(after, list(levels))
-        )
-    return levels[after]
-
-
 # -- guards ----------------------------------------------------------------------------------------
 
 
@@ -108,9 +75,26 @@ def _guarded_pass(what: Any, name: str, level: str) -> Pass:  # anything a perso
             f"cannot insert {what!r}: expected a class derived from Rule, several, or a pass",
             hint="the class itself, not an instance of it" if isinstance(what, Rule) else "",
         )
+    for rule in rules:
+        _require_complete(rule)
     chosen = name or rules[0]().name
     description = "\n\n".join(rule().explanation for rule in rules)
     return _pass_of_rules(rules, chosen, description, level)
+
+
+def _require_complete(rule: type[Rule]) -> None:
+    """InputError for a rule that says nothing about what it matches or does."""
+    if inspect.isabstract(rule):
+        raise InputError(
+            f"rule {rule.__name__} has no rewrite", hint="def rewrite(self, op, rewriter): ..."
+        )
+    matches = getattr(rule, "matches", ())
+    kinds = matches if isinstance(matches, tuple) else (matches,)
+    if not kinds or not all(isinstance(k, type) and issubclass(k, Operation) for k in kinds):
+        raise InputError(
+            f"rule {rule.__name__} does not say which operations it looks at",
+            hint="matches = (UnaryOp,), classes of explorer.ir.top",
+        )
 
 
 def _pass_of_rules(
@@ -119,11 +103,9 @@ def _pass_of_rules(
     """A pass of guarded rules. Names of passes belong to classes, so this makes one."""
 
     def run(self: RulePass, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
-        try:
-            rewrites = RulePass.run(self, rewriter, options)
-        except RuntimeError as error:  # what a rule raises is a PassError already
-            raise PassError(str(error), pass_name=name, hint=_ENDLESS_HINT) from error
-        require_valid(self.name, rewriter.module, rewrites)
+        guard = Guard.of(rewriter)
+        rewrites = RulePass.run(self, rewriter, options)
+        guard.check(self.name, rewriter, rewrites)
         return rewrites
 
     members = {
@@ -138,13 +120,14 @@ def _pass_of_rules(
 
 def _pass_of_pass(inner: Pass, name: str) -> Pass:
     def run(self: Pass, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        guard = Guard.of(rewriter)
         try:
             rewrites = inner.run(rewriter, options)
         except ExplorerError:
             raise
         except Exception as error:
             raise PassError(what_happened("the pass", error), pass_name=name) from error
-        require_valid(name, rewriter.module, rewrites)
+        guard.check(name, rewriter, rewrites, is_recorded=False)
         return rewrites
 
     members = {
@@ -182,7 +165,7 @@ def _guarded_rule(rule: type[Rule], pass_name: str) -> type[Rule]:
             ) from error
         touched = [*rewriter.log.added, *rewriter.touched]
         for changed in dict.fromkeys(o for o in touched if o.parent is not None):
-            reason = _why_invalid(changed)
+            reason = why_invalid(changed)
             if reason:
                 raise PassError(
                     f"rule {self.name}, applied to {site}, leaves an invalid operation: {reason}",
@@ -200,72 +183,9 @@ def _guarded_rule(rule: type[Rule], pass_name: str) -> type[Rule]:
     return type(rule.__name__, (rule,), members)
 
 
-_ENDLESS_HINT = "a rule must not match what it, or another one of the pass, makes"
 _HINT = "results must have the shapes and element types that operands and properties give"
 
 
 def what_happened(who: str, error: Exception) -> str:
     """One line about an exception that is none of ours."""
     return f"{who} failed with {type(error).__name__}: {error}"
-
-
-# -- validity --------------------------------------------------------------------------------------
-
-
-def require_valid(pass_name: str, module: ModuleOp, rewrites: Sequence[Rewrite]) -> None:
-    """PassError for the first operation that is not valid, with the rule that touched it last."""
-    for op in module.walk():
-        reason = _why_invalid(op) or _why_misplaced(op)
-        if not reason:
-            continue
-        identity = identity_of(op)
-        guilty = next((r for r in reversed(rewrites) if identity in (r.site, *r.produced)), None)
-        after = f" after rule {guilty.rule} at {guilty.site}" if guilty else ""
-        raise PassError(
-            f"the program is not valid{after}: {reason}",
-            pass_name=pass_name,
-            operation=identity,
-            hint="look at what the rule replaces, and where it inserts",
-        )
-
-
-def _why_invalid(op: Operation) -> str:
-    """What the operation's own verifier says against it; empty if nothing."""
-    try:
-        op.verify(verify_nested_ops=False)
-    except (VerifyException, ValueError) as error:
-        return str(error).splitlines()[0]
-    return ""
-
-
-def _why_misplaced(op: Operation) -> str:
-    """Empty unless it reads what is made later, or returns what its function does not promise."""
-    for operand in op.operands:
-        maker = operand.owner
-        if isinstance(operand, BlockArgument) or isinstance(maker, Block):
-            continue
-        reader = _ancestor_in(op, maker.parent)
-        if reader is None or not maker.is_before_in_block(reader):
-            return f"{_name(op)} reads {identity_of(maker)}, which is made later or elsewhere"
-    function = op.parent_op()
-    if isinstance(op, ReturnOp) and isinstance(function, func.FuncOp):
-        promised = list(function.function_type.outputs.data)
-        returned = [o.type for o in op.operands]
-        if returned != promised:
-            return (
-                f"{function.sym_name.data} returns {', '.join(map(str, returned))}, but promises "
-                f"{', '.join(map(str, promised))}"
-            )
-    return ""
-
-
-def _ancestor_in(op: Operation, block: Block | None) -> Operation | None:
-    """The operation itself, or the one around it, that stands in the block."""
-    found: Operation | None = op
-    while found is not None and found.parent is not block:
-        found = found.parent_op()
-    return found
-
-
-def _name(op: Operation) -> str:
-    return f"{op.name} {identity_of(op)}" if isinstance(op, TopOperation) else op.name

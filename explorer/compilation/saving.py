@@ -32,6 +32,7 @@ from explorer.results import (
     AccuracyReport,
     GraphDiff,
     KernelRecord,
+    Knob,
     MemoryPlan,
     PassRecord,
     ProfileRecord,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from explorer.compilation.compilation import Compilation
 
 FORMAT = "nn-compiler-explorer trace"
+MANIFEST = "manifest.json"
 MOST_WEIGHT_BYTES = 16 * 2**20
 MOST_UNPACKED_BYTES = 2 * 2**30
 _UNREADABLE = (
@@ -85,7 +87,7 @@ def save(compilation: Compilation, path: str | Path) -> Path:
     }
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("manifest.json", json.dumps(manifest, indent=1))
+        file.writestr(MANIFEST, json.dumps(manifest, indent=1))
         slim = replace(trace, snapshots=())
         file.writestr("trace.json", json.dumps(to_json(slim)))
         for number, key in enumerate(order):
@@ -167,6 +169,11 @@ class SavedCompilation:
     def memory(self) -> MemoryPlan | None:
         return self._trace.memory
 
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """What might have been decided otherwise, with the legal values."""
+        return self._trace.knobs
+
     @cached_property
     def kernels(self) -> dict[str, KernelRecord]:
         return {k.name: k for k in self._trace.kernels}
@@ -205,8 +212,20 @@ def open_trace(path: str | Path) -> SavedCompilation:
     path = Path(path)
     if not path.is_file():
         raise ModelError("no such file", file=str(path), hint="check the path")
+    if not zipfile.is_zipfile(path):
+        raise ModelError(
+            "not a readable trace: traces are zip files, and this is none, or cut off",
+            file=str(path),
+            hint="a model has its own suffix (.onnx); Compilation.save writes traces",
+        )
     try:
         with zipfile.ZipFile(path) as file:
+            if MANIFEST not in file.namelist():
+                raise ModelError(
+                    "a zip file, but not a saved trace: it has no manifest",
+                    file=str(path),
+                    hint="Compilation.save and explorer compile --save write traces",
+                )
             return _read(file, path)
     except _UNREADABLE as error:
         raise ModelError(
@@ -218,7 +237,7 @@ def open_trace(path: str | Path) -> SavedCompilation:
 
 def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
     _check_unpacked_size(file, path)
-    manifest = json.loads(file.read("manifest.json"))
+    manifest = json.loads(file.read(MANIFEST))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError("its manifest is not that of a trace")
     if manifest.get("version") != TRACE_VERSION:

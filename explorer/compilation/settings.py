@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from explorer.compilation.pipelines import Edit, near_name, with_edits
 from explorer.errors import InputError
-from explorer.ir.passes import Pass
+from explorer.ir.passes import Pass, RulePass
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
 from explorer.kernels.schedules import Machine
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import PlanMemory
 from explorer.passes import top_pipeline
-from explorer.passes.layout import AssignLayouts
+from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
-from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
+from explorer.runtime.devices import DeviceRecord, opencl_device
 from explorer.runtime.processor import vector_floats
 from explorer.targets import Target
+
+if TYPE_CHECKING:
+    from explorer.compilation.continuing import HandEdit
 
 Progress = Callable[[str, int, int], None]
 """Called before every pass with its name, its number from 0 and how many there are."""
 
+VECTOR_FLOATS = (4, 8, 16)
+"""float32 per vector that code can be generated for."""
+
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides how a model is compiled. A fork changes some of it."""
+    """All that decides how a model is compiled: equal settings give equal programs.
+
+    A fork changes some of it.
+    """
 
     target: Target
     disable: tuple[str, ...] = ()
     """Names of passes that are left out; required ones cannot be."""
     decisions: Mapping[str, object] = field(default_factory=dict)
-    """Overrides by address, `pass/rule/site`."""
+    """Overrides by address, `pass/rule/site`, or `pass/rule` for a whole rule."""
     fuel: int | None = None
     """At most so many rewrites by optional passes; what lowering needs is always done."""
     dimensions: Mapping[str, int] = field(default_factory=dict)
@@ -42,19 +52,21 @@ class Settings:
     """Most bytes that the arena may take."""
     pipeline: tuple[Pass, ...] | None = None
     """Another list of passes instead of the target's."""
+    edits: tuple[Edit, ...] = ()
+    """Passes inserted and put in another order, as they were one after the other."""
+    edited: HandEdit | None = None
+    """Text of a person's own in the place of what some pass made."""
 
 
 def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
     """The passes for a target, in order."""
     target = settings.target
     lanes = machine_lanes(target, device)
-    preferred = target.layout.channel_block
-    block = lanes if preferred == "vector" else preferred if preferred > 1 else 0
     language = "opencl" if "opencl" in target.languages else "c"
     return (
         *top_pipeline(dict(settings.dimensions)),
         PlaceOnDevice(target.name),
-        AssignLayouts(block),
+        AssignLayouts(channel_block(target, lanes)),
         LowerToKernels(),
         LowerToLoops(),
         ScheduleLoops(Machine(lanes, language)),
@@ -62,20 +74,42 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     )
 
 
+def full_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
+    """The given passes or the target's, edited; disabled ones included."""
+    return with_edits(settings.pipeline or default_pipeline(settings, device), settings.edits)
+
+
 def machine_lanes(target: Target, device: DeviceRecord | None) -> int:
     """Floats in a vector: the target's, or the device's where the target says auto."""
-    if target.vector_floats != "auto":
-        return int(target.vector_floats)
-    if "opencl" in target.languages and device is not None:
-        return max(4, min(16, device.vector_floats))
-    return vector_floats()
+    if target.vector_floats == "auto":
+        if "opencl" in target.languages and device is not None:
+            return max(4, min(16, device.vector_floats))
+        return vector_floats()
+    if target.vector_floats not in VECTOR_FLOATS:
+        raise InputError(
+            f"target {target.name}: vector_floats is {target.vector_floats}",
+            hint="auto or one of " + ", ".join(map(str, VECTOR_FLOATS)),
+        )
+    return int(target.vector_floats)
+
+
+def channel_block(target: Target, lanes: int) -> int:
+    """Channels per block that the target asks for; 0 where it wants plain tensors."""
+    preferred = target.layout.channel_block
+    block = lanes if preferred == "vector" else preferred if preferred > 1 else 0
+    if block not in LEGAL_BLOCKS:
+        raise InputError(
+            f"target {target.name}: layout.channel_block is {preferred}",
+            hint="vector, 1 or one of " + ", ".join(str(b) for b in LEGAL_BLOCKS if b),
+        )
+    return block
 
 
 def device_for(target: Target) -> DeviceRecord | None:
     """The OpenCL device that the program will run on; None for generated C."""
     if "opencl" not in target.languages:
         return None
-    return first_usable(list_devices(), "opencl")
+    return opencl_device()
 
 
 def without_disabled(pipeline: Sequence[Pass], disable: Sequence[str]) -> tuple[Pass, ...]:
@@ -92,16 +126,30 @@ def without_disabled(pipeline: Sequence[Pass], disable: Sequence[str]) -> tuple[
 
 
 def check_decisions(decisions: Mapping[str, object], pipeline: Sequence[Pass]) -> None:
-    names = [p.name for p in pipeline]
-    for address in decisions:
-        parts = address.split("/", 2)
-        if len(parts) != 3 or parts[0] not in names:
+    """InputError for an address of no pass, of a rule that the pass has not, or that is no bool.
+
+    `pipeline` with what is disabled. Sites are known only when the pass has run.
+    """
+    passes = {p.name: p for p in pipeline}
+    for address, value in decisions.items():
+        name, *rest = address.split("/", 2)
+        if not rest or name not in passes:
             raise InputError(
                 f"no decision has the address {address!r}",
-                hint="addresses are pass/rule/operation; " + near_name(parts[0], names),
+                hint="addresses are pass/rule/operation; " + near_name(name, list(passes)),
+            )
+        rules = rule_names(passes[name])
+        if rules and rest[0] not in rules:
+            raise InputError(
+                f"no decision has the address {address!r}: {name} has no rule {rest[0]!r}",
+                hint=near_name(rest[0], rules),
+            )
+        if rules and not isinstance(value, bool):
+            raise InputError(
+                f"{address} cannot be {value!r}: a rule is used, or not", hint="a bool"
             )
 
 
-def near_name(name: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name, names, 1)
-    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(names)}"
+def rule_names(pass_: Pass) -> list[str]:
+    """Names of the rules of a pass; empty for passes that are not made of rules."""
+    return [rule().name for rule in pass_.rules] if isinstance(pass_, RulePass) else []

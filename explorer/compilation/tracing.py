@@ -59,6 +59,8 @@ def make_trace(
         compilation.program if with_code else None,
         accuracy,
         profile,
+        compilation.knobs,
+        compilation.rule_records,
     )
 
 

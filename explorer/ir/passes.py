@@ -48,6 +48,9 @@ from explorer.results import GraphDiff, PassRecord
 
 LEVELS = ("top", "kernels", "loops", "scheduled", "memory")
 
+KNOBS = "knobs"
+"""Name of the artifact in which a pass says what it may decide otherwise: a tuple of Knob."""
+
 
 class Pass(ABC):
     """One step of a compilation. The docstring's first paragraph describes it to people.
@@ -180,6 +183,8 @@ class PassResult:
     """Identities taken after the pass: what a fork continues with."""
     artifacts: Mapping[str, object] = field(default_factory=dict)
     """What the pass made besides the IR: `memory` (MemoryPlan), `kernels` (ScheduledKernel)."""
+    met: frozenset[str] = frozenset()
+    """Overrides that the pass asked for."""
 
     @property
     def changed(self) -> bool:
@@ -246,6 +251,7 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
         recording,
         working.names.copy(),
         dict(rewriter.artifacts),
+        frozenset(options.met),
     )
 
 

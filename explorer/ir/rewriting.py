@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from explorer.errors import PassError
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity, to_attribute
 from explorer.ir.origins import (
     Origin,
@@ -47,6 +48,8 @@ from explorer.ir.origins import (
 from explorer.ir.structure import OperationRecord, functions, operations, record
 from explorer.ir.weights import Weights
 from explorer.results import Delta, RewriteEvent
+
+OVERRIDDEN = "declined by an override"
 
 
 class Declined(Exception):
@@ -219,12 +222,16 @@ class RecordedRewriter:
         op: Operation,
         stem: str | None = None,
         like: Operation | None = None,
+        sources: Sequence[str] | None = None,
     ) -> Operation:
-        """Inserts a new operation; it takes the sources of `like` (default: of the anchor)."""
+        """Inserts a new operation, which comes from `sources`: by default those of `like`.
+
+        Without `like` it has those of the anchor.
+        """
         block = anchor.parent
         assert block is not None
         Rewriter.insert_op(op, InsertPoint.before(anchor))
-        self._adopt(op, stem, sources_of(like or anchor))
+        self._adopt(op, stem, sources_of(like or anchor) if sources is None else sources)
         return op
 
     def replace(
@@ -393,7 +400,27 @@ class RewriteOptions:
     """How a pass's rules are driven: overrides by address, and fuel."""
 
     decisions: Mapping[str, object] = field(default_factory=dict)
+    """By `pass/rule/site`, or by `pass/rule` for all sites at once."""
     fuel: Fuel = field(default_factory=Fuel)
+    met: set[str] = field(default_factory=set, compare=False)
+    """Overrides that something asked for; the others decide nothing."""
+    earlier: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """Artifacts of the same pass in another compilation, of which it may take over what is equal.
+    What comes out is the same without them."""
+
+    def decision(self, address: str) -> object | None:
+        """The override of a site, else of its rule; None where there is none."""
+        if not self.decisions:
+            return None
+        for name in (address, "/".join(address.split("/", 2)[:2])):
+            if name in self.decisions:
+                self.met.add(name)
+                return self.decisions[name]
+        return None
+
+    def is_wanted(self, pass_name: str, rule: Rule, op: Operation) -> bool:
+        """Whether an override asks for a rule at this very operation."""
+        return self.decision(f"{pass_name}/{rule.name}/{identity_of(op)}") is True
 
 
 def apply_rules(
@@ -405,15 +432,17 @@ def apply_rules(
     """Applies the rules to a fixpoint, in program order, and returns the events.
 
     Every operation is visited once; a rewrite puts the operations that it touched back on the
-    list. Raises RuntimeError when the rules do not terminate.
+    list. Rules that an override switches off are used only where another one asks for them. Raises
+    PassError, naming rule and operation, when the rules do not terminate.
     """
     events: list[Rewrite] = []
-    declined: dict[tuple[str, str, str], int] = {}
+    declined: set[tuple[str, str, str]] = set()
     by_type: dict[type, list[Rule]] = {}
+    off = {r for r in rules if options.decision(f"{pass_name}/{r.name}") is False}
     pending = [op for f in functions(rewriter.module) for op in f.body.walk()]
     pending.reverse()
     queued = {id(op) for op in pending}
-    limit = 50 * (len(pending) + 20)
+    ending = _Termination(pass_name, len(pending))
     while pending:
         op = pending.pop()
         queued.discard(id(op))
@@ -425,20 +454,21 @@ def apply_rules(
         for rule in by_type[kind]:
             if options.fuel.is_empty:
                 return events
-            event = _apply(pass_name, rule, op, rewriter, options)
-            if event is None:
+            if rule in off and not options.is_wanted(pass_name, rule, op):
                 continue
+            applied = _apply(pass_name, rule, op, rewriter, options)
+            if applied is None:
+                continue
+            event, made = applied
             if not event.applied:
                 key = (event.rule, event.site, event.reason)
                 if key not in declined:
-                    declined[key] = len(events)
+                    declined.add(key)
                     events.append(event)
                 continue
             events.append(event)
             options.fuel.burn()
-            limit -= 1
-            if limit < 0:
-                raise RuntimeError(f"the rules of {pass_name} do not terminate; last: {rule.name}")
+            ending.note(rule, event.site, op, made)
             for touched in [*rewriter.touched, op]:
                 if touched.parent is not None and id(touched) not in queued:
                     pending.append(touched)
@@ -448,21 +478,53 @@ def apply_rules(
     return events
 
 
+class _Termination:
+    """Notices rules that never come to an end.
+
+    What a rewrite makes, or leaves at its site, descends from that site. A line of descent may be
+    longer than the program (a transpose that moves through all of it), but not many times longer.
+    """
+
+    def __init__(self, pass_name: str, operations: int):
+        self.pass_name = pass_name
+        self.longest = 2 * operations + 200
+        self.most = 50 * (operations + 20)
+        self.rewrites = 0
+        self._ages: dict[Operation, int] = {}
+        """How many rewrites led to an operation, one after the other."""
+
+    def note(self, rule: Rule, site: str, op: Operation, made: Sequence[Operation]) -> None:
+        """Counts one rewrite; PassError where there have been too many."""
+        self.rewrites += 1
+        age = self._ages.get(op, 0) + 1
+        for descendant in (op, *made):
+            self._ages[descendant] = age
+        if age <= self.longest and self.rewrites <= self.most:
+            return
+        raise PassError(
+            f"the rules of {self.pass_name} do not terminate: {self.rewrites} rewrites, the last "
+            f"by {rule.name}",
+            pass_name=self.pass_name,
+            operation=site,
+            hint="a rule must not match what it, or another one of the pass, makes",
+        )
+
+
 def _apply(
     pass_name: str,
     rule: Rule,
     op: Operation,
     rewriter: RecordedRewriter,
     options: RewriteOptions,
-) -> Rewrite | None:
+) -> tuple[Rewrite, Sequence[Operation]] | None:
+    """The event, with the operations that are new; None where the rule does not match."""
     site = identity_of(op)
     address = f"{pass_name}/{rule.name}/{site}"
     begin = time.perf_counter()
     reason = ""
-    override = options.decisions.get(address)
     try:
-        if override is False:
-            raise Declined("declined by an override")
+        if options.decision(address) is False:
+            raise Declined(OVERRIDDEN)
         rule.rewrite(op, rewriter)
     except Declined as declined:
         reason = str(declined)
@@ -471,9 +533,10 @@ def _apply(
     if log.is_empty and not reason:
         return None
     microseconds = (time.perf_counter() - begin) * 1e6
-    return make_event(
+    event = make_event(
         address, rule.name, site, log, reason, rule.source, rule.explanation, microseconds
     )
+    return event, log.added
 
 
 def make_event(

@@ -7,24 +7,29 @@ affine.for nests        schedule-loops     tiled, packed, vectorized; weights pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from explorer.errors import PassError
+from explorer.errors import InputError, PassError
 from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
-from explorer.ir.operation import identity_of
-from explorer.ir.passes import EventLog, Pass
+from explorer.ir.passes import KNOBS, EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.structure import kernel_functions, operations
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import layout_of
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.nest import ScheduleError
-from explorer.kernels.schedules import Machine, schedule_kernel
+from explorer.kernels.schedules import (
+    CHOOSE,
+    PLAIN,
+    Machine,
+    preferred_schedule,
+    schedule_kernel,
+)
 from explorer.kernels.schedules.schedule import Choice, ScheduledKernel
 from explorer.kernels.steps.pack import Pack, blocked_pack, is_identity, packed_shape
 
@@ -72,48 +77,104 @@ class ScheduleLoops(Pass):
         for name, present in kernel_functions(rewriter.module).items():
             users = by_kernel[name]
             packs = activation_packs(present, users[0])
-            choices = overridden_choices(self.name, name, options.decisions)
-            try:
-                kernel = schedule_kernel(present, self.machine, packs, choices)
-            except ScheduleError as error:
-                if choices:
-                    raise PassError(
-                        str(error), pass_name=self.name, operation=identity_of(users[0])
-                    ) from error
-                events.decline("schedule", present, str(error), TILED)
-                kernel = schedule_kernel(present, self.machine, packs, {"schedule": "plain"})
+            choices = overridden_choices(self.name, name, options)
+            kernel = _taken_over(options.earlier, present, packs, choices)
+            if kernel is None:
+                kernel = self._schedule(present, packs, choices, events)
             with events.rewrite("schedule", present, f"schedule {kernel.choices['schedule']}"):
                 scheduled[name] = kernel
                 rewriter.replace_function(present, kernel.function)
                 for launch in users:
                     pack_weights(launch, present, kernel.packs, rewriter)
         rewriter.artifacts[KERNELS] = scheduled
+        rewriter.artifacts[KNOBS] = tuple(
+            replace(knob, address=f"{self.name}/{name}/{knob.address}")
+            for name, kernel in scheduled.items()
+            for knob in kernel.knobs
+        )
         return events.rewrites
+
+    def _schedule(
+        self,
+        kernel: func.FuncOp,
+        packs: Mapping[str, Pack],
+        choices: Mapping[str, Choice],
+        events: EventLog,
+    ) -> ScheduledKernel:
+        """Its own schedule, or the plain one where that does not fit; the events say why.
+
+        Raises InputError for an override that is not legal, naming what is.
+        """
+        try:
+            return schedule_kernel(kernel, self.machine, packs, choices)
+        except ScheduleError as error:
+            preferred = preferred_schedule(kernel, packs)
+            if error.step == CHOOSE or "schedule" in choices:
+                raise self._refused(error, kernel) from error
+            if preferred == PLAIN:
+                raise self._failed(error, kernel) from error
+            events.decline("schedule", kernel, str(error), TILED)
+            refused = {preferred: error.reason}
+        try:
+            return schedule_kernel(kernel, self.machine, packs, choices, refused)
+        except ScheduleError as error:
+            refuse = self._refused if error.step == CHOOSE else self._failed
+            raise refuse(error, kernel) from error
+
+    def _failed(self, error: ScheduleError, kernel: func.FuncOp) -> PassError:
+        return PassError(str(error), pass_name=self.name, operation=kernel.sym_name.data)
+
+    def _refused(self, error: ScheduleError, kernel: func.FuncOp) -> InputError:
+        name = kernel.sym_name.data
+        return InputError(
+            f"kernel {name} cannot be scheduled as asked: {error.reason}",
+            hint=f"decisions of this kernel are addressed {self.name}/{name}/CHOICE",
+        )
+
+
+def _taken_over(
+    earlier: Mapping[str, object],
+    kernel: func.FuncOp,
+    packs: Mapping[str, Pack],
+    choices: Mapping[str, Choice],
+) -> ScheduledKernel | None:
+    """The kernel as the same pass scheduled it before, if it was asked just the same."""
+    kernels = earlier.get(KERNELS, {})
+    assert isinstance(kernels, dict)
+    found = kernels.get(kernel.sym_name.data)
+    if not isinstance(found, ScheduledKernel) or found.is_fallback:
+        return None
+    is_same = (
+        found.given == choices
+        and found.given_packs == packs
+        and found.steps[0].origin.is_structurally_equivalent(kernel)
+    )
+    return replace(found, function=found.function.clone()) if is_same else None
 
 
 def activation_packs(definition: func.FuncOp, launch: LaunchOp) -> dict[str, Pack]:
     """The layouts in which activations come and go, by argument name; plain ones left out."""
     packs: dict[str, Pack] = {}
-    operands = iter(launch.operands)
+    operands, results = iter(launch.operands), iter(launch.results)
     for argument in kernel_arguments(definition):
         if argument.role == "scratch":
             continue
-        value: SSAValue = launch.output if argument.role == "output" else next(operands)
+        value: SSAValue = next(results if argument.role == "output" else operands)
         block = layout_of(value).block
         if block and argument.role != "weight":
             packs[argument.name] = tuple(blocked_pack(block))
     return packs
 
 
-def overridden_choices(
-    pass_name: str, kernel: str, decisions: Mapping[str, object]
-) -> dict[str, Choice]:
+def overridden_choices(pass_name: str, kernel: str, options: RewriteOptions) -> dict[str, Choice]:
+    """Overrides of a kernel's choices, by the choices' names."""
     prefix = f"{pass_name}/{kernel}/"
-    return {
-        address.removeprefix(prefix): value
-        for address, value in decisions.items()
-        if address.startswith(prefix) and isinstance(value, int | str)
-    }
+    found = {a: v for a, v in options.decisions.items() if a.startswith(prefix)}
+    for address, value in found.items():
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise InputError(f"{address} cannot be {value!r}: a number or a word is expected")
+    options.met.update(found)
+    return {a.removeprefix(prefix): v for a, v in found.items() if isinstance(v, int | str)}
 
 
 def pack_weights(

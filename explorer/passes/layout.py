@@ -15,13 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.dialects import func
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
+from explorer.errors import InputError
 from explorer.ir.operation import TopOperation
-from explorer.ir.origins import origin_of, set_origins
-from explorer.ir.passes import EventLog, Pass
-from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
-from explorer.ir.structure import device_of, functions
+from explorer.ir.origins import origin_of, set_origins, sources_of
+from explorer.ir.passes import KNOBS, EventLog, Pass
+from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
 from explorer.ir.top.definitions import lowest
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
@@ -38,6 +39,7 @@ from explorer.ir.types import (
     static_shape,
     with_layout,
 )
+from explorer.results import Knob
 
 CHANNELS = 1
 MANY_CHANNELS = 16
@@ -52,6 +54,12 @@ class AssignLayouts(Pass):
     """Channels are blocked by vectors around convolutions, and padding becomes a halo.
 
     block: channels per block (0 keeps everything plain but for halos).
+
+    Decisions, all of them channels per block (0: plain):
+
+    assign-layouts/block            of everything
+    assign-layouts/block/FUNCTION   of one function
+    assign-layouts/blocked/VALUE    of one value; true and false: its function's block, and plain
     """
 
     block: int
@@ -61,9 +69,13 @@ class AssignLayouts(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
+        knobs: list[Knob] = []
         for function in functions(rewriter.module):
             if device_of(function) != "host":
-                _Assignment(self, function, rewriter, events, options).run()
+                assignment = _Assignment(self, function, rewriter, events, options)
+                assignment.run()
+                knobs += assignment.knobs
+        rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
 
@@ -75,11 +87,13 @@ class _Assignment:
     events: EventLog
     driver: RewriteOptions
     converted: dict[tuple[SSAValue, Layout], SSAValue] = field(default_factory=dict)
+    knobs: list[Knob] = field(default_factory=list)
 
     def run(self) -> None:
+        block = self._function_block()
         for op in list(self.function.body.block.ops):
             if isinstance(op, TopOperation) and not isinstance(op, WeightOp):
-                self._assign_blocks(op)
+                self._assign_blocks(op, block)
         for op in list(self.function.body.block.ops):
             if isinstance(op, TopOperation) and needs_halo(op) != NO_HALO:
                 self._give_halo(op)
@@ -88,19 +102,54 @@ class _Assignment:
                 self._read_plain(op)
                 self._copy_weights(op)
 
-    # -- blocks --------------------------------------------------------------------------------
-    def _assign_blocks(self, op: TopOperation) -> None:
-        layout = Layout(block=self.options.block)
-        reason = why_not_blocked(op, layout)
+    @property
+    def _name(self) -> str:
+        return self.function.sym_name.data
+
+    # -- decisions -----------------------------------------------------------------------------
+    def _function_block(self) -> int:
+        """Channels per block of the function: the target's, or an override."""
+        address = f"{self.options.name}/block/{self._name}"
+        legal = (*LEGAL_BLOCKS, *({self.options.block} - {*LEGAL_BLOCKS}))
+        asked = self.driver.decision(address)
+        block = self.options.block if asked is None else _checked(address, asked, legal)
+        why = "as many channels as a vector of the target holds" if block else PLAIN_TARGET
+        if asked is not None and block != self.options.block:
+            why = f"an override; the target asks for {self.options.block}"
+        self.knobs.append(Knob(address, block, legal, why))
+        return block
+
+    def _value_block(self, op: TopOperation, block: int) -> tuple[int, str]:
+        """Channels per block of an operation's result, and the reason if it is plain."""
         address = self.events.address("blocked", op)
-        if not reason and self.driver.decisions.get(address) is False:
-            reason = "declined by an override"
-        if reason:
-            if isinstance(op, ConvOp | PoolOp):
+        asked = self.driver.decision(address)
+        legal = tuple(b for b in LEGAL_BLOCKS if not b or not why_not_blocked(op, Layout(b)))
+        if block and block not in legal and not why_not_blocked(op, Layout(block)):
+            legal = (*legal, block)
+        if len(legal) == 1:  # whatever is asked for: it stays plain
+            return 0, why_not_blocked(op, Layout(block or LEGAL_BLOCKS[-1]))
+        own = block if block in legal else 0
+        chosen = own
+        if asked is not None and asked is not True:
+            chosen = _checked(address, 0 if asked is False else asked, legal)
+        why = BLOCKED if own else why_not_blocked(op, Layout(block))
+        if chosen != own:
+            why = f"an override; by itself it would be {own}: {why}"
+        self.knobs.append(Knob(address, chosen, legal, why))
+        if chosen:
+            return chosen, ""
+        return 0, OVERRIDDEN if own else why
+
+    # -- blocks --------------------------------------------------------------------------------
+    def _assign_blocks(self, op: TopOperation, block: int) -> None:
+        chosen, reason = self._value_block(op, block)
+        if not chosen:
+            if isinstance(op, ConvOp | PoolOp) or reason == OVERRIDDEN:
                 self.events.decline("blocked", op, reason, BLOCKED)
             if not isinstance(op, ReturnOp):
                 self._read_plain(op)
             return
+        layout = Layout(block=chosen)
         with self.events.rewrite("blocked", op, BLOCKED):
             for index, operand in enumerate(op.operands):
                 if must_share_blocks(op, operand) and layout_of(operand).block != layout.block:
@@ -144,12 +193,26 @@ class _Assignment:
         if key not in self.converted:
             copy = ConvertLayoutOp.make([value], [with_layout(value.type, layout)])
             set_origins(copy, [origin_of(value)])
-            like = value.owner if isinstance(value.owner, TopOperation) else user
-            self.rewriter.insert_before(user, copy, stem="layout", like=like)
+            self.rewriter.insert_before(user, copy, stem="layout", sources=self._sources(value))
             self.converted[key] = copy.output
         return self.converted[key]
 
+    def _sources(self, value: SSAValue) -> tuple[str, ...]:
+        """What a value comes from: its maker's sources, or those of what an argument is given."""
+        if isinstance(value, OpResult):
+            return sources_of(value.op)
+        assert isinstance(value, BlockArgument)
+        for op in self.rewriter.module.walk():
+            if isinstance(op, func.CallOp) and op.callee.string_value() == self._name:
+                given = op.operands[value.index].owner
+                if isinstance(given, TopOperation):
+                    return sources_of(given)
+        return (value_name(value),)
 
+
+LEGAL_BLOCKS = (0, 4, 8, 16)
+"""Channels per block that generated code has vectors for; 0 is plain."""
+PLAIN_TARGET = "the target wants plain tensors"
 BLOCKED = (
     "channels in blocks of one vector: a kernel computes a whole block of output channels with "
     "vector instructions and contiguous loads"
@@ -160,6 +223,16 @@ HALO = (
 )
 PLAIN_REASON = "this operation reads its operand in plain order"
 COPY_REASON = "what is returned or reshaped lies in the arena, and a weight does not"
+
+
+def _checked(address: str, asked: object, legal: tuple[int, ...]) -> int:
+    """An override as a number of channels; InputError where it is not legal."""
+    if isinstance(asked, bool) or not isinstance(asked, int) or asked not in legal:
+        raise InputError(
+            f"{address} cannot be {asked!r}: it is channels per block",
+            hint=f"one of {', '.join(map(str, legal))}; 0 is plain",
+        )
+    return asked
 
 
 def why_not_blocked(op: TopOperation, layout: Layout) -> str:
@@ -230,6 +303,8 @@ def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
 def needs_halo(op: TopOperation) -> Halo:
     """Rows and columns that the operation's window reads around its input."""
     if not isinstance(op, ConvOp | PoolOp) or len(static_shape(op.operands[0])) != 4:
+        return NO_HALO
+    if isinstance(op, PoolOp) and not op.reads_padding:
         return NO_HALO
     top, left, bottom, right = op.get("pads")
     return (top, left, bottom, right)

@@ -5,12 +5,27 @@ compilation can be read without a compiler or a device. `TRACE_VERSION` rises wi
 that an older reader would misunderstand; see `explorer.results.trace`.
 """
 
-from explorer.results.accuracy import AccuracyReport, PassAccuracy, TensorError
+from explorer.results.accuracy import (
+    AccuracyReport,
+    Fault,
+    NearTie,
+    PassAccuracy,
+    TensorDetail,
+    TensorError,
+    WorstElement,
+)
 from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
 from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleStep
-from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
-from explorer.results.passes import Delta, PassRecord, RewriteEvent
+from explorer.results.knobs import Knob, KnobValue
+from explorer.results.memory import (
+    BufferLifetime,
+    MemoryPlan,
+    PlacedBuffer,
+    PlanAttempt,
+    RefusedPlacement,
+)
+from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
 from explorer.results.program import Argument, Launch, Port, Program, WeightSlot
 from explorer.results.source import SourceText
 from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
@@ -21,14 +36,18 @@ __all__ = [
     "Argument",
     "BufferLifetime",
     "Delta",
+    "Fault",
     "Graph",
     "GraphDiff",
     "GraphEdge",
     "GraphNode",
     "KernelRecord",
+    "Knob",
+    "KnobValue",
     "Launch",
     "MemoryPlan",
     "ModelRecord",
+    "NearTie",
     "NodeChange",
     "PassAccuracy",
     "PassRecord",
@@ -38,11 +57,15 @@ __all__ = [
     "Port",
     "ProfileRecord",
     "Program",
+    "RefusedPlacement",
     "RewriteEvent",
+    "RuleRecord",
     "ScheduleStep",
     "SourceText",
+    "TensorDetail",
     "TensorError",
     "TimedEvent",
     "Trace",
     "WeightSlot",
+    "WorstElement",
 ]

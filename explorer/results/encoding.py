@@ -67,10 +67,13 @@ def _fields(kind: type) -> tuple[dict[str, Any], frozenset[str]]:
 def _decode(kind: Any, data: object, path: str) -> object:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        if data is None and type(None) in arguments:
-            return None
-        (inner,) = [a for a in arguments if a is not type(None)]
-        return _decode(inner, data, path)
+        if type(data) in arguments:
+            return data
+        inner = [a for a in arguments if a is not type(None)]
+        if len(inner) > 1:
+            names = ", ".join(a.__name__ for a in inner)
+            raise ValueError(f"{path}: one of {names} expected, not {type(data).__name__}")
+        return _decode(inner[0], data, path)
     if origin is tuple:
         if not isinstance(data, list):
             raise ValueError(f"{path}: a list expected")

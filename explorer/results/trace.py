@@ -8,8 +8,9 @@ from explorer.results.accuracy import AccuracyReport
 from explorer.results.events import ProfileRecord
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.kernels import KernelRecord
+from explorer.results.knobs import Knob
 from explorer.results.memory import MemoryPlan
-from explorer.results.passes import PassRecord
+from explorer.results.passes import PassRecord, RuleRecord
 from explorer.results.program import Program
 from explorer.results.source import SourceText
 
@@ -60,3 +61,7 @@ class Trace:
     program: Program | None
     accuracy: AccuracyReport | None
     profile: ProfileRecord | None
+    knobs: tuple[Knob, ...] = ()
+    """What may be decided otherwise, in the order of the passes, with the values that are legal."""
+    rules: tuple[RuleRecord, ...] = ()
+    """The text of every rule that fired or declined, as far as it is known."""

@@ -94,7 +94,7 @@ def test_what_cannot_be_disabled_is_refused(model, name, message):
     assert str(raised.value).startswith(message)
 
 
-@pytest.mark.parametrize("address", ["fuse-activaton/fuse-unary/relu1", "fuse-activation", ""])
+@pytest.mark.parametrize("address", ["fuse-activaton/fuse-unary/relu1", "fuse-activaton", ""])
 def test_an_address_that_leads_nowhere_is_refused(model, address):
     with pytest.raises(InputError) as raised:
         explorer.compile(model, "cpu", decisions={address: False})

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import StringAttr
 
 import explorer
 from explorer.compilation import Compilation
@@ -16,6 +17,7 @@ from explorer.ir.passes import Pass, RulePass
 from explorer.ir.rewriting import Declined, Rule
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.reduction import ReduceOp
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 
@@ -95,6 +97,46 @@ class MovesUp(Rule):
     def rewrite(self, op, rewriter):
         if op.prev_op is not None and op.prev_op is op.input.owner:
             rewriter.move_before(op, op.input.owner)
+
+
+class Shrinks(Rule):
+    """relu(x)   =>   its sum, which has another shape"""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        total = ReduceOp.make([op.input], kind="sum", axes=(1, 2, 3), keepdims=False)
+        rewriter.replace(op, total)
+
+
+class Behind(Rule):
+    """Changes an operation behind the rewriter's back."""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        op.properties["kind"] = StringAttr("abs")
+
+
+class Smuggles(Rule):
+    """Puts an operation in without the rewriter."""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        if not isinstance(op.input.owner, UnaryOp):
+            op.parent.insert_op_before(op.altered(), op)
+
+
+class Forgets(Rule):
+    """relu(x)   =>   max(x, 0) of unknown origin"""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        if op.kind.data == "relu":
+            new = op.altered(kind="leaky_relu", alpha=0.0)
+            rewriter.replace(op, new, origins=[None])
 
 
 class Quiet(Pass):
@@ -207,19 +249,89 @@ def test_what_cannot_be_inserted_is_refused(compiled, what, options, message):
         (Crash, "crash", "rule crash failed with KeyError: 'no such thing'"),
         (ChangesThenDeclines, "changes-then-declines", "declined after it had changed something"),
         (MovesUp, "moves-up", "which is made later or elsewhere"),
+        (Shrinks, "shrinks", "leaves an invalid operation: "),
+        (Behind, "behind", "relu1 was changed without the rewriter"),
+        (Smuggles, "smuggles", "top.unary has no identity: it was not made through the rewriter"),
+        (Forgets, "forgets", "has lost its origin after rule forgets at relu2"),
     ],
 )
 def test_a_rule_that_breaks_the_program_is_told_the_operation(compiled, rule, name, message):
     with pytest.raises(PassError, match=message) as raised:
         compiled.insert(rule, after="fold-batch-norm")
     assert raised.value.pass_name == name
-    assert raised.value.operation in compiled["fold-batch-norm"].after.operations
+    assert raised.value.operation
     assert f"operation {raised.value.operation}" in str(raised.value)
 
 
-def test_a_rule_without_an_end_is_told_so(compiled):
-    with pytest.raises(PassError, match="the rules of endless do not terminate"):
-        compiled.insert(Endless, after="fold-batch-norm")
+class Grows(Rule):
+    """relu(x)   =>   relu(relu(x)), each of which is a relu again"""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        first = op.altered()
+        rewriter.insert_before(op, first)
+        rewriter.replace(op, op.altered(input=first.output))
+
+
+@pytest.mark.parametrize("rule", [Endless, Grows])
+def test_a_rule_without_an_end_is_told_so(compiled, rule):
+    name = rule.__name__.lower()
+    with pytest.raises(PassError, match=f"the rules of {name} do not terminate") as raised:
+        compiled.insert(rule, after="fold-batch-norm")
+    assert (raised.value.pass_name, bool(raised.value.operation)) == (name, True)
+    count = re.search(r"terminate: (\d+) rewrites", str(raised.value))
+    assert count is not None
+    assert int(count[1]) < 1000
+
+
+def test_a_rule_that_is_not_complete_is_refused(compiled):
+    class Blind(Rule):
+        def rewrite(self, op, rewriter):
+            return
+
+    class Wrong(Blind):
+        matches = ("relu",)
+
+    class Idle(Rule):
+        matches = (UnaryOp,)
+
+    for rule in (Blind, Wrong):
+        with pytest.raises(InputError, match="does not say which operations it looks at"):
+            compiled.insert(rule, after="import")
+    with pytest.raises(InputError, match="rule Idle has no rewrite"):
+        compiled.insert(Idle, after="import")
+
+
+def test_a_person_sees_what_a_rule_of_ten_lines_did(compiled):
+    """Where it fired, where not and why, what it did to the numbers, and where branches part."""
+
+    class SoftenRelu(Rule):
+        """relu(x)   =>   leaky_relu(x, 0.01)      but for the last one"""
+
+        matches = (UnaryOp,)
+
+        def rewrite(self, op, rewriter):
+            if op.kind.data != "relu":
+                return
+            if any(use.operation.name == "top.return" for use in op.output.uses):
+                raise Declined("it is the program's output")
+            rewriter.replace(op, op.altered(kind="leaky_relu", alpha=0.01))
+
+    branch = compiled.insert(SoftenRelu, after="fold-batch-norm")
+    fired, declined = branch["soften-relu"].events
+    assert (fired.applied, fired.site) == (True, "relu1")
+    assert (declined.site, declined.reason) == ("relu2", "it is the program's output")
+    accuracy = branch.accuracy()
+    assert not accuracy.passed
+    fault = accuracy.bisect()
+    assert fault is not None
+    assert (fault.pass_name, fault.address) == ("soften-relu", fired.address)
+    found = compiled.compare(branch)
+    assert found.first_difference == ("soften-relu", "", "true")
+    changed = {change.field: change.after for change in found.graph_diff("legalize").changed}
+    assert changed == {"activation": "leaky_relu", "alpha": "0.01"}
+    branch.close()
 
 
 def test_the_compilation_is_kept_when_a_rule_fails(compiled):
@@ -258,7 +370,9 @@ def test_a_later_pass_that_fails_points_at_the_inserted_one(compiled):
             if op.kind.data == "relu":
                 rewriter.update(op, kind="not")
 
-    with pytest.raises(PassError, match="a pass that follows failed") as raised:
+    with pytest.raises(
+        PassError, match="lower-to-kernels, which follows, failed with TypeError"
+    ) as raised:
         compiled.insert(WithoutMeaning, after="fold-batch-norm")
     assert raised.value.pass_name == "without-meaning"
 

@@ -155,7 +155,7 @@ def test_flipped_bytes_are_refused_or_harmless(file, compiled, tmp_path, seed):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"manifest_json": None}, "There is no item named 'manifest.json'"),
+        ({"manifest_json": None}, "a zip file, but not a saved trace: it has no manifest"),
         ({"manifest_json": b"{}"}, "its manifest is not that of a trace"),
         ({"manifest_json": b"[1]"}, "its manifest is not that of a trace"),
         ({"manifest_json": b"\xff"}, "not a readable trace"),

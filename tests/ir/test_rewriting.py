@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from explorer.errors import PassError
 from explorer.ir.origins import Origin, location_of, origin_of, set_origins, sources_of
 from explorer.ir.passes import PassResult, Working, run_pass
 from explorer.ir.printing import parse
@@ -216,9 +217,48 @@ def test_an_override_declines_by_address():
     ]
 
 
+def test_a_rule_is_switched_off_by_its_own_address():
+    rewriter, events = drive(
+        NEGATIONS, [CancelNegations()], RewriteOptions({"test/cancel-negations": False})
+    )
+    assert events == [] and not rewriter.has_changed
+
+
+def test_the_override_of_a_site_stands_above_that_of_its_rule():
+    options = RewriteOptions({"test/rule": 1, "test/rule/b": 2, "other/rule/c": 3})
+    assert [options.decision(f"test/rule/{site}") for site in "abc"] == [1, 2, 1]
+    assert options.met == {"test/rule", "test/rule/b"}
+
+
 def test_rules_that_do_not_end_are_named():
-    with pytest.raises(RuntimeError, match="rules of test do not terminate; last: grow-forever"):
+    with pytest.raises(PassError, match=r"rules of test do not terminate: .* by grow-forever"):
         drive(NEGATIONS, [GrowForever()])
+
+
+class SinkNegation(Rule):
+    """abs(neg(x))   =>   neg(abs(x))      through as many as there are"""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op: UnaryOp, rewriter: RecordedRewriter) -> None:
+        inner = op.input.owner
+        if op.kind.data != "abs" or not isinstance(inner, UnaryOp) or inner.kind.data != "neg":
+            return
+        absolute = UnaryOp.make([inner.input], kind="abs")
+        rewriter.insert_before(op, absolute)
+        rewriter.replace(op, UnaryOp.make([absolute.output], kind="neg"), absorbs=[inner])
+
+
+def test_a_long_way_through_the_program_has_an_end():
+    kinds = enumerate(["neg"] * 40 + ["abs"] * 40)
+    chain = "".join(
+        f'  %v{i + 1} = top.unary(%v{i}) {{kind = "{kind}"}} : tensor<4xf32>\n' for i, kind in kinds
+    )
+    text = f"func.func @main(%v0: tensor<4xf32>) {{\n{chain}  top.return(%v80)\n}}"
+    rewriter, events = drive(text, [SinkNegation()])
+    assert len([e for e in events if e.applied]) == 40 * 40
+    found = [op.get("kind") for op in operations(rewriter.module) if op.results]
+    assert found == ["abs"] * 40 + ["neg"] * 40
 
 
 class DeclineLate(Rule):

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from explorer.ir.origins import Origin
-from explorer.ir.passes import run_pass
+from explorer.errors import InputError
+from explorer.ir.origins import Origin, sources_of
+from explorer.ir.passes import KNOBS, run_pass
 from explorer.ir.rewriting import RewriteOptions
 from explorer.ir.types import Layout, layout_of
 from explorer.passes.layout import AssignLayouts
@@ -297,3 +298,78 @@ def test_the_hosts_function_stays_as_it_is(block):
     host = assigned.snapshot.text.lines
     end = host.index("  }")
     assert host[:end] == assigned.result.before.text.lines[:end]
+
+
+# -- decisions -------------------------------------------------------------------------------------
+
+TWO = main(conv("a", "x", (3, 24)) + conv("y", "a", (24, 24)))
+
+
+def knobs(assigned: Assigned) -> dict[str, tuple[object, tuple[object, ...]]]:
+    found = assigned.result.artifacts[KNOBS]
+    assert isinstance(found, tuple)
+    return {knob.address: (knob.value, knob.choices) for knob in found}
+
+
+def test_functions_and_values_are_knobs():
+    assert knobs(Assigned(TWO)) == {
+        "assign-layouts/block/main_cpu": (16, (0, 4, 8, 16)),
+        "assign-layouts/blocked/a": (16, (0, 4, 8, 16)),
+        "assign-layouts/blocked/y": (16, (0, 4, 8, 16)),
+    }
+
+
+def test_what_cannot_be_blocked_is_no_knob():
+    text = main(
+        conv("y", "x", (3, 24))
+        + "\n      %z = top.softmax(%y) {axis = 1, logarithm = false} : "
+        + STEM,
+        "%z",
+    )
+    assert "assign-layouts/blocked/z" not in knobs(Assigned(text))
+
+
+@pytest.mark.parametrize("block", [4, 8])
+def test_a_function_gets_blocks_of_its_own(block):
+    assigned = Assigned(TWO, decisions={"assign-layouts/block/main_cpu": block})
+    assert (assigned.layout("a").block, assigned.layout("y").block) == (block, block)
+    both = Assigned(TWO, decisions={"assign-layouts/block": block})
+    assert both.snapshot.text.lines == assigned.snapshot.text.lines
+
+
+@pytest.mark.parametrize(("first", "second"), [(4, 16), (16, 4), (0, 8), (8, 0), (True, False)])
+def test_values_get_blocks_of_their_own(first, second):
+    decisions = {"assign-layouts/blocked/a": first, "assign-layouts/blocked/y": second}
+    assigned = Assigned(TWO, decisions=decisions)
+    blocks = [16 if b is True else 0 if b is False else b for b in (first, second)]
+    assert [assigned.layout("a").block, assigned.layout("y").block] == blocks
+    assert {k: v for k, (v, _) in knobs(assigned).items() if "/blocked/" in k} == dict(
+        zip(decisions, blocks, strict=True)
+    )
+
+
+def test_a_value_may_be_blocked_in_a_plain_function():
+    assigned = Assigned(TWO, 0, {"assign-layouts/blocked/y": 8})
+    assert (assigned.layout("a").block, assigned.layout("y").block) == (0, 8)
+    assert assigned.declined == {"a": "blocking is off"}
+
+
+def test_a_plain_value_was_declined_by_an_override():
+    assigned = Assigned(TWO, decisions={"assign-layouts/blocked/a": 0})
+    assert assigned.declined == {"a": "declined by an override"}
+
+
+@pytest.mark.parametrize("value", [7, 32, -4, "plain", 4.0])
+@pytest.mark.parametrize("address", ["assign-layouts/block/main_cpu", "assign-layouts/blocked/a"])
+def test_blocks_that_are_not_legal_are_refused(address, value):
+    with pytest.raises(InputError, match=f"{address} cannot be .*one of 0, 4, 8, 16"):
+        Assigned(TWO, decisions={address: value})
+
+
+def test_the_copy_of_an_input_comes_from_the_input():
+    assigned = Assigned(main(conv("y", "x", (3, 24))))
+    first, last = (
+        op for op in assigned.snapshot.operations.values() if op.name == "top.convert_layout"
+    )
+    assert sources_of(first) == ("x",)
+    assert sources_of(last) == sources_of(assigned.snapshot.operations["y"])

@@ -1,42 +1,51 @@
-"""Choices: the numbers of a schedule that a caller may override.
+"""Choices: what a schedule decides and a caller may override, with the values that are legal.
 
-    {"pixels": 14, "vectors": 2, "rows": 1, "channel_unroll": 1}
+    Choices("conv_1", {"pixels": 4})
+    choices.number("pixels", 14, range(1, 57), "29 of 32 registers")      -> 4
+    choices.knobs     (Knob("pixels", 4, (1, ..., 56), "an override; by itself 14: 29 of ..."),)
 
-A schedule asks for each of its choices once, with the value it would take by itself; the answers
-are recorded, so that the same kernel can be scheduled again with one of them changed.
+A schedule asks for each of its choices once, with the value it would take by itself, all legal
+ones and its reason. That is the only declaration: overrides are checked against it, and the
+knobs that a person sees are made of it. What is legal may depend on choices made before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 
 from explorer.kernels.nest import ScheduleError
 from explorer.kernels.schedules.schedule import Choice
+from explorer.results import Knob
+
+CHOOSE = "choose"
+"""Name of the step in errors about choices."""
 
 
 class Choices:
-    """Given overrides, and what was decided so far (`made`)."""
+    """Given overrides, and what was decided so far (`made`, `knobs`)."""
 
     def __init__(self, kernel: str, given: Mapping[str, Choice] | None):
         self.kernel = kernel
         self.given = dict(given or {})
         self.made: dict[str, Choice] = {}
+        self.knobs: list[Knob] = []
 
-    def number(self, name: str, default: int, legal: Collection[int]) -> int:
+    def number(self, name: str, default: int, legal: Collection[int], why: str = "") -> int:
         """The value of an integer choice; raises ScheduleError saying what would be legal."""
         value = self.given.get(name, default)
         if isinstance(value, str):
             value = int(value) if value.lstrip("-").isdigit() else -1
-        if value not in legal:
+        if isinstance(value, bool) or value not in legal:
             raise self._refused(name, f"{_listed(legal)} are legal")
-        self.made[name] = value
+        self._decide(name, value, default, sorted(legal), why)
         return value
 
-    def word(self, name: str, default: str, legal: Collection[str]) -> str:
+    def word(self, name: str, default: str, legal: Collection[str], why: str = "") -> str:
         value = str(self.given.get(name, default))
         if value not in legal:
             raise self._refused(name, f"{', '.join(sorted(legal))} are legal")
-        self.made[name] = value
+        self._decide(name, value, default, list(legal), why)
         return value
 
     def finish(self) -> dict[str, Choice]:
@@ -44,13 +53,26 @@ class Choices:
         unknown = [name for name in self.given if name not in self.made]
         if unknown:
             offered = ", ".join(self.made) or "none"
+            near = get_close_matches(unknown[0], self.made, n=1)
             raise ScheduleError(
-                "choose", self.kernel, f"there is no choice {unknown[0]!r}; there are: {offered}"
+                CHOOSE,
+                self.kernel,
+                f"there is no choice {unknown[0]!r}; there are: {offered}"
+                + (f" (did you mean {near[0]!r}?)" if near else ""),
             )
         return self.made
 
+    def _decide(
+        self, name: str, value: Choice, default: Choice, legal: list[Choice], why: str
+    ) -> None:
+        self.made[name] = value
+        if name in self.given and value != default:
+            own = f"by itself it would be {default}"
+            why = f"an override; {own}: {why}" if why else f"an override; {own}"
+        self.knobs.append(Knob(name, value, tuple(legal), why))
+
     def _refused(self, name: str, legal: str) -> ScheduleError:
-        return ScheduleError("choose", self.kernel, f"{name} = {self.given.get(name)}; {legal}")
+        return ScheduleError(CHOOSE, self.kernel, f"{name} = {self.given.get(name)}; {legal}")
 
 
 def divisors(number: int) -> list[int]:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from xdsl.dialects import affine
 
 from explorer.ir.structure import walk_inside
-from explorer.kernels.lowering import innermost_operations
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -35,16 +34,13 @@ from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiles import convolution_tile
-from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiles import Tile, convolution_tile, explain_tile
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import cut, reorder, split
-from explorer.kernels.steps.vectorize import can_vectorize, vectorize
-
-MOST_UNROLLED_UPDATES = 256
-"""Multiply-adds written out in one body; more only makes the program large."""
+from explorer.kernels.steps.vectorize import vectorize
 
 
 @dataclass(frozen=True)
@@ -95,16 +91,9 @@ def schedule_convolution(
     assert operands is not None
     block = block_of(packs[operands.result])
     source_block = block_of(packs.get(operands.source))
-    height, width = _extent(nest, "i"), _extent(nest, "j")
     blocks = _blocks(nest, block)
-    best = convolution_tile(height, width, blocks, machine.registers)
-    vectors = choices.number("vectors", best.vectors, divisors(blocks))
-    pixels = choices.number("pixels", best.pixels, range(1, width + 1))
-    rows_legal = range(1, height + 1) if pixels == width else range(1, 2)
-    rows = choices.number("rows", best.rows if pixels == best.pixels else 1, rows_legal)
-    channel_unroll = 1
-    if source_block:
-        channel_unroll = choices.number("channel_unroll", 1, divisors(source_block))
+    tile, channel_unroll = _choose_tile(nest, machine, choices, blocks, source_block)
+    vectors, pixels, rows = tile.vectors, tile.pixels, tile.rows
 
     lanes = _split_channels(schedule, vectors, block)
     reduction = "c p q"
@@ -119,11 +108,41 @@ def schedule_convolution(
     first = reduction.split()[0]
     for suffix in tails:
         schedule.apply(accumulate, at=first + suffix, buffer=operands.result)
-    _fuse(schedule, operands.result, choices)
+    fuse_around(schedule, operands.result, choices)
     pack_arguments(schedule, packs)
     schedule.pack(operands.weight, _weight_pack(vectors, block, source_block))
     _vectorize_and_mark(schedule, tails, "ip jp j ov" + (" cu" if channel_unroll > 1 else ""))
     finish_statements(schedule, machine)
+
+
+def _choose_tile(
+    nest: LoopNest, machine: Machine, choices: Choices, blocks: int, source_block: int
+) -> tuple[Tile, int]:
+    """The register tile, and how many input channels are taken per step of the reduction.
+
+    The program grows with the updates that a tile writes out: that is what limits it. A tile
+    that needs more registers than there are is legal, and slow.
+    """
+    height, width = _extent(nest, "i"), _extent(nest, "j")
+    best = convolution_tile(height, width, blocks, machine.registers)
+    why = explain_tile(best, machine.registers)
+    most = MOST_UPDATES
+    legal = [d for d in divisors(blocks) if d <= most]
+    vectors = choices.number("vectors", best.vectors, legal, why)
+    most //= vectors
+    fitting = min(best.pixels, most)
+    pixels = choices.number("pixels", fitting, range(1, min(width, most) + 1), why)
+    most //= pixels
+    rows_legal = range(1, min(height, most) + 1) if pixels == width else range(1, 2)
+    fitting = min(best.rows, most) if pixels == best.pixels else 1
+    why_rows = why if pixels == width else "only whole rows are taken together"
+    rows = choices.number("rows", fitting, rows_legal, why_rows)
+    most //= rows
+    unroll_by = 1
+    if source_block:
+        legal = [d for d in divisors(source_block) if d <= most]
+        unroll_by = choices.number("channel_unroll", 1, legal, "more only makes the body longer")
+    return Tile(pixels, vectors, rows), unroll_by
 
 
 def schedule_depthwise(
@@ -137,18 +156,20 @@ def schedule_depthwise(
     width = _extent(nest, "j")
     taps = _extent(nest, "p") * _extent(nest, "q")
     best = convolution_tile(1, width, 1, max(8, machine.registers // 2))
-    pixels = choices.number("pixels", best.pixels, range(1, width + 1))
+    why = explain_tile(best, machine.registers // 2)
+    legal = range(1, min(width, MOST_UPDATES) + 1)
+    pixels = choices.number("pixels", best.pixels, legal, why)
     lanes = _split_channels(schedule, 1, block)
     tails = _tile(schedule, "p q", lanes, pixels, 1)
     for suffix in tails:
         schedule.apply(accumulate, at="p" + suffix, buffer=operands.result)
-    _fuse(schedule, operands.result, choices)
+    fuse_around(schedule, operands.result, choices)
     pack_arguments(schedule, packs)
     rank = len(shape_of(nest.buffer(operands.weight)))
     middle = [(d, 1, None) for d in range(1, rank)]
     schedule.pack(operands.weight, [(0, block, None), *middle, (0, 1, block)])
     _vectorize_and_mark(schedule, tails, "jp j")
-    if taps * pixels <= MOST_UNROLLED_UPDATES:
+    if taps * pixels <= MOST_UPDATES:
         schedule.apply(unroll, loops=" ".join(f"p{s} q{s}" for s in tails))
     finish_statements(schedule, machine)
 
@@ -195,8 +216,8 @@ def _tile(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int
             schedule.apply(cut, loop="j", at=width - pixel_tail)
     row_loops, tile = ["i"], []
     if rows > 1:
-        row_loops, tile = _split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
-    pixel_loops, pixel_tile = _split_or_keep(schedule, "j", width - pixel_tail, pixels, "jt", "jp")
+        row_loops, tile = split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
+    pixel_loops, pixel_tile = split_or_keep(schedule, "j", width - pixel_tail, pixels, "jt", "jp")
     inside = f"{reduction} {' '.join([*tile, *pixel_tile])} {lanes}"
     if row_tail:
         schedule.apply(reorder, order=" ".join(row_loops) + f" {inside}")
@@ -207,37 +228,6 @@ def _tile(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int
     else:
         schedule.apply(reorder, order=" ".join(["n ot", *row_loops, *pixel_loops, inside]))
     return ["", "_tail"] if row_tail or pixel_tail else [""]
-
-
-def _split_or_keep(
-    schedule: Schedule, loop: str, extent: int, factor: int, outer: str, inner: str
-) -> tuple[list[str], list[str]]:
-    """(loops over tiles, loops inside a tile); one tile needs no loop over tiles."""
-    if factor == extent:
-        return [], [loop]
-    if factor == 1:
-        return [loop], []
-    schedule.apply(split, loop=loop, into=f"{outer} {inner}", factors=(factor,))
-    return [outer], [inner]
-
-
-def _fuse(schedule: Schedule, result: str, choices: Choices) -> None:
-    """Bias into the initial tile, residual and activation into the final one."""
-    nest = schedule.nest
-    if nest.statements("init"):
-        schedule.apply(fuse_producer, statement="init", buffer=result)
-    epilogues = nest.statements("epilogue")
-    if not epilogues:
-        return
-    has_vectors = all(can_vectorize(op) for op in innermost_operations(epilogues[0]))
-    fused = choices.word("epilogue", "fused" if has_vectors else "separate", _fusing(has_vectors))
-    if fused == "fused":
-        schedule.apply(fuse_consumer, statement="epilogue", buffer=result)
-
-
-def _fusing(has_vectors: bool) -> tuple[str, ...]:
-    """An epilogue without a vector form would turn the whole tile into scalars."""
-    return ("fused", "separate") if has_vectors else ("separate",)
 
 
 def _weight_pack(vectors: int, block: int, source_block: int) -> Pack:

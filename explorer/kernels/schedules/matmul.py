@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.kernels.lowering import innermost_operations
 from explorer.kernels.nest import (
     LinearForm,
     LoopNest,
@@ -33,13 +32,13 @@ from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiles import matrix_tile
-from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiles import explain_tile, matrix_tile
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, PackDimension, block_of
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import cut, reorder, split
-from explorer.kernels.steps.vectorize import can_vectorize, vectorize
+from explorer.kernels.steps.vectorize import vectorize
 
 
 @dataclass(frozen=True)
@@ -108,10 +107,16 @@ def schedule_matmul(
     lanes = machine.vector_floats
     blocks = columns // lanes
     best = matrix_tile(rows, blocks, machine.registers)
-    tile_rows = choices.number("rows", best.pixels, range(1, rows + 1))
-    vectors = choices.number("vectors", best.vectors, range(1, max(blocks, 1) + 1))
-    unrolls = [d for d in divisors(depth) if d <= 8]
-    depth_unroll = choices.number("reduction_unroll", 1, unrolls)
+    why = explain_tile(best, machine.registers)
+    most = MOST_UPDATES
+    legal = range(1, min(rows, most) + 1)
+    tile_rows = choices.number("rows", best.pixels, legal, why)
+    most //= tile_rows
+    legal = range(1, min(max(blocks, 1), most) + 1)
+    vectors = choices.number("vectors", min(best.vectors, most), legal, why)
+    most //= vectors
+    unrolls = [d for d in divisors(depth) if d <= min(8, most)]
+    depth_unroll = choices.number("reduction_unroll", 1, unrolls, "more only makes the body longer")
     row_parts = row_pieces(rows, tile_rows)
     column_parts = column_pieces(columns, vectors, lanes)
 
@@ -137,7 +142,7 @@ def schedule_matmul(
         if depth_unroll > 1:
             schedule.apply(split, loop="k" + s, into=f"ko{s} ku{s}", factors=(depth_unroll,))
         reduction = f"ko{s} ku{s}" if depth_unroll > 1 else f"k{s}"
-        mt, mp = _split(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
+        mt, mp = split_or_keep(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
         nt, nv, ni = _split_columns(schedule, column, s, bool(batch or mt))
         outer = [*_suffixed(batch, s).split(), *nt, *mt]
         schedule.apply(reorder, order=" ".join([*outer, reduction, *mp, *nv, *ni]))
@@ -145,7 +150,7 @@ def schedule_matmul(
         leading.extend(outer)
         unrolled.extend([*mp, *nv, *([f"ku{s}"] if depth_unroll > 1 else [])])
         vectorized.extend(ni)
-    _fuse(schedule, operands.result, choices)
+    fuse_around(schedule, operands.result, choices)
     if nest.roles[operands.right] == "weight":
         tile_vectors = vectors if blocks else 1
         schedule.pack(operands.right, _weight_pack(nest, operands.right, tile_vectors, lanes))
@@ -156,18 +161,6 @@ def schedule_matmul(
     if leading:
         schedule.apply(parallel, loops=" ".join(leading))
     finish_statements(schedule, machine)
-
-
-def _split(
-    schedule: Schedule, loop: str, extent: int, factor: int, outer: str, inner: str
-) -> tuple[list[str], list[str]]:
-    """(loops over tiles, loops inside a tile); one tile needs no loop over tiles."""
-    if factor == extent:
-        return [], [loop]
-    if factor == 1:
-        return [loop], []
-    schedule.apply(split, loop=loop, into=f"{outer} {inner}", factors=(factor,))
-    return [outer], [inner]
 
 
 def _split_columns(
@@ -207,19 +200,6 @@ def _weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[
     batch = [(d, 1, None) for d in range(rank) if d not in (column, depth)]
     inner = [(column, lanes, vectors), (column, 1, lanes)] if vectors > 1 else [(column, 1, lanes)]
     return [*batch, (column, vectors * lanes, None), (depth, 1, None), *inner]
-
-
-def _fuse(schedule: Schedule, result: str, choices: Choices) -> None:
-    nest = schedule.nest
-    if nest.statements("init"):
-        schedule.apply(fuse_producer, statement="init", buffer=result)
-    epilogues = nest.statements("epilogue")
-    if not epilogues:
-        return
-    has_vectors = all(can_vectorize(op) for op in innermost_operations(epilogues[0]))
-    legal = ("fused", "separate") if has_vectors else ("separate",)
-    if choices.word("epilogue", legal[0], legal) == "fused":
-        schedule.apply(fuse_consumer, statement="epilogue", buffer=result)
 
 
 def _suffixed(names: str, suffix: str) -> str:

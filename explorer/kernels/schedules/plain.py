@@ -62,13 +62,15 @@ LEAST_ROWS = 8
 LEAST_WORK = 2000
 """Operations of a task: claiming one costs about as much as some hundred operations."""
 
+WHY_VECTORS = "innermost contiguous loops, where there are any, run in whole vectors"
+
 
 def schedule_plain(
     schedule: Schedule, machine: Machine, packs: Mapping[str, Pack], choices: Choices
 ) -> None:
     """Any kernel: elementwise, pooling, reductions, copies, explicit nests."""
     pack_arguments(schedule, packs)
-    has_vectors = choices.word("vectorize", "yes", ("yes", "no")) == "yes"
+    has_vectors = choices.word("vectorize", "yes", ("yes", "no"), WHY_VECTORS) == "yes"
     rows = find_row_reduction(schedule.nest) if has_vectors else None
     if rows is not None:
         schedule_rows(schedule, machine, rows)
@@ -89,14 +91,22 @@ def finish_statements(schedule: Schedule, machine: Machine) -> None:
 
 
 def pack_arguments(schedule: Schedule, packs: Mapping[str, Pack]) -> None:
-    """Applies the given layouts; loops that walk through a divided dimension are split for it."""
-    for name, layout in packs.items():
-        if name not in schedule.nest.buffers or is_identity(layout):
+    """Applies the given layouts; loops that walk through a divided dimension are split for it.
+
+    The widest blocks come first: what they are split into can be split again for narrower ones.
+    """
+    present = [item for item in packs.items() if item[0] in schedule.nest.buffers]
+    for name, layout in sorted(present, key=lambda item: -_widest(item[1])):
+        if is_identity(layout):
             continue
         for dimension, divisor, _ in layout:
             if divisor > 1:
                 _split_walkers(schedule, name, dimension, divisor)
         schedule.pack(name, layout)
+
+
+def _widest(layout: Pack) -> int:
+    return max((divisor for _, divisor, _ in layout), default=1)
 
 
 def _split_walkers(schedule: Schedule, buffer: str, dimension: int, divisor: int) -> None:

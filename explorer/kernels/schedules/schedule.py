@@ -26,6 +26,7 @@ from explorer.kernels.nest import (
 )
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.pack import Pack, identity_pack, pack
+from explorer.results import Knob
 
 Choice = int | str
 
@@ -77,6 +78,14 @@ class ScheduledKernel:
     """Layout of every argument, the chosen ones of weights included."""
     choices: dict[str, Choice]
     """What was decided: pass these back with changes to decide otherwise."""
+    knobs: tuple[Knob, ...] = ()
+    """The same with the values that would be legal; an address is the choice's name here."""
+    given: Mapping[str, Choice] = field(default_factory=dict)
+    """Overrides that it was scheduled with."""
+    given_packs: Mapping[str, Pack] = field(default_factory=dict)
+    """Layouts that arguments came with."""
+    is_fallback: bool = False
+    """Whether a schedule of its own kind was refused."""
 
 
 class Schedule:
@@ -87,6 +96,7 @@ class Schedule:
         self.nest = LoopNest(lower_to_loops(function))
         self.packs: dict[str, Pack] = {}
         self.choices: dict[str, Choice] = {}
+        self.knobs: tuple[Knob, ...] = ()
         self._calls: list[Call] = []
 
     def apply(self, function: Callable[..., None], **arguments: Any) -> None:
@@ -128,7 +138,12 @@ class Schedule:
             given = self.packs.get(name, packs.get(name))
             layouts[name] = list(given) if given else identity_pack(rank)
         return ScheduledKernel(
-            self.nest.kernel, self.nest.function, self.steps, layouts, dict(self.choices)
+            self.nest.kernel,
+            self.nest.function,
+            self.steps,
+            layouts,
+            dict(self.choices),
+            self.knobs,
         )
 
 

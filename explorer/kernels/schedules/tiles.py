@@ -47,6 +47,16 @@ def cycles_per_step(points: int, vectors: int) -> float:
     return max(arithmetic, loads, FMA_LATENCY_CYCLES) + WEIGHT_STREAM_CYCLES * vectors
 
 
+def explain_tile(tile: Tile, registers: int) -> str:
+    """Why the tile was chosen: `29 of 32 registers, 12.0 cycles per step for 24 sums`."""
+    sums = tile.rows * tile.pixels * tile.vectors
+    cycles = cycles_per_step(tile.rows * tile.pixels, tile.vectors)
+    return (
+        f"the fewest cycles of the cost model: {cycles:g} per step for {sums} sums, "
+        f"{tile.registers} of {registers} registers"
+    )
+
+
 def convolution_tile(height: int, width: int, blocks: int, registers: int) -> Tile:
     """The tile for an output of height x width pixels and `blocks` vectors of channels.
 

@@ -1,0 +1,376 @@
+"""From what a person asks of a fork to its settings.
+
+    Changes(disable=("fuse-activation/fuse-unary",), layout="plain", planner="no-sharing")
+    changed(settings, changes, scope)      -> Settings
+    describe(old, new)                     -> "without fuse-activation/fuse-unary, ..."
+
+Every knob of a compilation has an address, and `decide` takes a value for any of them:
+
+    PASS                        whether an optional pass runs
+    PASS/RULE, PASS/RULE/SITE   whether a rule is used at all, or at an operation
+    schedule-loops/KERNEL/CHOICE, assign-layouts/blocked/VALUE ...     what passes decide
+    plan-memory/planner, plan-memory/budget_bytes, fuel, dimensions/NAME
+    target, target/FIELD        another target, or another value of one of its fields
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from explorer.compilation.pipelines import IMPORT, Insertion, Order, near_name
+from explorer.compilation.settings import Settings, rule_names
+from explorer.errors import InputError
+from explorer.importers import SourceModel
+from explorer.importers.model import bind_dimensions
+from explorer.ir.passes import Pass
+from explorer.memory.planners import Planner, choose_planner, default_planners
+from explorer.memory.planning import PlanMemory
+from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
+from explorer.targets import Target, load_target
+
+PLANNER = f"{PlanMemory.name}/planner"
+BUDGET = f"{PlanMemory.name}/budget_bytes"
+BLOCK = f"{AssignLayouts.name}/block"
+BLOCKED = f"{AssignLayouts.name}/blocked"
+FUEL = "fuel"
+TARGET = "target"
+DIMENSIONS = "dimensions"
+
+TargetChoice = str | Path | Target | Mapping[str, object]
+"""A name, a file, a target, or fields of the present one by dotted path with other values."""
+
+LayoutChoice = str | int | None
+"""`plain`, `vector` (what the target asks for), or channels per block."""
+
+Layouts = LayoutChoice | Mapping[str, LayoutChoice]
+"""One for everything, or by name of a function or value."""
+
+
+class Keep:
+    """Says that an option stays as it is, where None means something."""
+
+
+KEEP = Keep()
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a fork does otherwise; everything is as it was by default. See `Compilation.fork`."""
+
+    target: TargetChoice | None = None
+    enable: Sequence[str] = ()
+    disable: Sequence[str] = ()
+    order: Sequence[str] = ()
+    pipeline: Sequence[Pass | str] | Keep | None = KEEP
+    decisions: Mapping[str, object] | None = None
+    layout: Layouts | Keep = KEEP
+    planner: Planner | str | None = None
+    budget_bytes: int | Keep | None = KEEP
+    dimensions: Mapping[str, int] | None = None
+    fuel: int | Keep | None = KEEP
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names in changes may refer to: those of the compilation that is forked."""
+
+    model: SourceModel
+    pipeline: tuple[Pass, ...]
+    """With what is disabled, in its order."""
+    functions: Collection[str] = ()
+    """Functions that run on a device."""
+
+
+def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
+    """The settings with the changes; InputError names what is unknown or illegal."""
+    if changes.target is not None:
+        settings = replace(settings, target=chosen_target(settings.target, changes.target))
+    if changes.dimensions is not None:
+        sizes = {**settings.dimensions, **changes.dimensions}
+        settings = replace(settings, dimensions=bind_dimensions(scope.model, sizes))
+    if not isinstance(changes.fuel, Keep):
+        settings = replace(settings, fuel=_count(FUEL, changes.fuel))
+    if not isinstance(changes.budget_bytes, Keep):
+        settings = replace(settings, budget_bytes=_count("budget_bytes", changes.budget_bytes))
+    if changes.planner is not None:
+        settings = replace(settings, planner=chosen_planner(changes.planner))
+    if not isinstance(changes.pipeline, Keep):
+        settings = _with_pipeline(settings, changes.pipeline, scope)
+    if changes.order:
+        edits = (*settings.edits, Order(_names("order", changes.order)))
+        settings = replace(settings, edits=edits)
+    _require_effect(settings, changes)
+    for name in _names("disable", changes.disable):
+        settings = switch(settings, name, False, scope)
+    for name in _names("enable", changes.enable):
+        settings = switch(settings, name, True, scope)
+    if not isinstance(changes.layout, Keep):
+        settings = _with_layout(settings, changes.layout, scope)
+    # A target first: other addresses may name its fields.
+    decisions = sorted((changes.decisions or {}).items(), key=lambda item: item[0] != TARGET)
+    for address, value in decisions:
+        settings = decide(settings, address, value, scope)
+    return settings
+
+
+def _require_effect(settings: Settings, changes: Changes) -> None:
+    """InputError for options that are arguments of passes, where the passes are given."""
+    budget = changes.budget_bytes
+    asked = {
+        "target": changes.target is not None,
+        "dimensions": changes.dimensions is not None,
+        "planner": changes.planner is not None,
+        "budget_bytes": not isinstance(budget, Keep) and budget is not None,
+    }
+    for name, is_asked in asked.items():
+        if is_asked and settings.pipeline is not None:
+            raise _without_effect(name)
+
+
+def _without_effect(name: str) -> InputError:
+    return InputError(
+        f"{name} has no effect on a pipeline of one's own: its passes have it already",
+        hint="pipeline=None goes back to the target's passes",
+    )
+
+
+def decide(settings: Settings, address: str, value: object, scope: Scope) -> Settings:
+    """The settings with another value at an address; None takes an override back."""
+    head, _, rest = address.partition("/")
+    is_argument = head in (TARGET, DIMENSIONS) or address in (PLANNER, BUDGET)
+    if is_argument and settings.pipeline is not None:
+        raise _without_effect(address)
+    if address == TARGET:
+        return replace(settings, target=chosen_target(settings.target, _text(address, value)))
+    if head == TARGET:
+        return replace(settings, target=settings.target.with_(**{rest: value}))
+    if address == FUEL:
+        return replace(settings, fuel=_count(address, value))
+    if head == DIMENSIONS and rest:
+        sizes = {**settings.dimensions, rest: _positive(address, value)}
+        return replace(settings, dimensions=bind_dimensions(scope.model, sizes))
+    if address == PLANNER:
+        name = _text(address, value)
+        if name == planner_name(settings.planner):
+            return settings
+        return replace(settings, planner=chosen_planner(name))
+    if address == BUDGET:
+        return replace(settings, budget_bytes=_count(address, value))
+    if any(address == p.name for p in scope.pipeline):
+        if not isinstance(value, bool):
+            raise InputError(f"{address} cannot be {value!r}: a pass runs, or not", hint="a bool")
+        return switch(settings, address, value, scope)
+    decisions = {a: v for a, v in settings.decisions.items() if a != address}
+    if value is not None:
+        decisions[address] = value
+    return replace(settings, decisions=decisions)
+
+
+def switch(settings: Settings, name: str, is_on: bool, scope: Scope) -> Settings:
+    """Switches a pass, a rule (`pass/rule`, or its name alone) or a site on or off."""
+    passes = [p.name for p in scope.pipeline]
+    if name in passes:
+        kept = tuple(n for n in settings.disable if n != name)
+        return replace(settings, disable=kept if is_on else (*kept, name))
+    address = name
+    rules = {f"{p.name}/{rule}": rule for p in scope.pipeline for rule in rule_names(p)}
+    if "/" not in name:
+        found = [a for a, rule in rules.items() if rule == name]
+        if len(found) > 1:
+            raise InputError(f"several passes have a rule {name!r}", hint=" or ".join(found))
+        if not found:
+            known = [*passes, *dict.fromkeys(rules.values())]
+            raise InputError(f"there is no pass {name!r}", hint=near_name(name, known))
+        address = found[0]
+    decisions = {a: v for a, v in settings.decisions.items() if a != address}
+    if not is_on:
+        decisions[address] = False
+    elif any(address.startswith(f"{a}/") and v is False for a, v in decisions.items()):
+        decisions[address] = True  # its rule is off
+    return replace(settings, decisions=decisions)
+
+
+def chosen_target(present: Target, choice: TargetChoice) -> Target:
+    if isinstance(choice, Target):
+        return choice
+    if isinstance(choice, Mapping):
+        return present.with_(**choice)
+    return present if choice == present.name else load_target(choice)
+
+
+def chosen_planner(choice: Planner | str) -> Planner:
+    return choose_planner(choice, default_planners()) if isinstance(choice, str) else choice
+
+
+def planner_name(planner: Planner) -> str:
+    """The name under which it is chosen; that of its function or class for others."""
+    named = [name for name, known in default_planners().items() if known == planner]
+    return named[0] if named else getattr(planner, "__name__", type(planner).__name__)
+
+
+# -- pipeline and layout ---------------------------------------------------------------------------
+
+
+def _with_pipeline(
+    settings: Settings, pipeline: Sequence[Pass | str] | None, scope: Scope
+) -> Settings:
+    """Passes of one's own, or names of the present ones: those not named are left out."""
+    if pipeline is None:
+        own = settings.pipeline is not None
+        return replace(settings, pipeline=None, edits=(), disable=()) if own else settings
+    names = [p for p in pipeline if isinstance(p, str)]
+    if not names:
+        passes = tuple(p for p in pipeline if isinstance(p, Pass))
+        if len(passes) != len(pipeline) or not passes:
+            raise InputError(
+                "a pipeline is a list of passes, or of names of passes",
+                hint="c.pipeline has the passes, c.names the names",
+            )
+        present = {p.name for p in passes}
+        disabled = tuple(name for name in settings.disable if name in present)
+        return replace(settings, pipeline=passes, edits=(), disable=disabled)
+    if len(names) != len(pipeline):
+        raise InputError("a pipeline is either a list of passes or of names, not of both")
+    wanted = [name for name in names if name != IMPORT]
+    left_out = [p for p in scope.pipeline if p.name not in wanted]
+    missing = [p.name for p in left_out if p.is_required]
+    if missing:
+        raise InputError(
+            f"pass {missing[0]!r} cannot be left out: what follows needs it",
+            hint="name it, too; optional are "
+            + ", ".join(p.name for p in scope.pipeline if not p.is_required),
+        )
+    settings = replace(settings, disable=tuple(p.name for p in left_out))
+    present = [p.name for p in scope.pipeline if p.name in wanted]
+    unknown = [name for name in wanted if name not in present]
+    if unknown or len(wanted) != len(present):
+        moved = wanted  # an error, which the order itself explains
+    else:
+        moved = [new for new, old in zip(wanted, present, strict=True) if new != old]
+    return replace(settings, edits=(*settings.edits, Order(tuple(moved)))) if moved else settings
+
+
+def _with_layout(settings: Settings, layout: Layouts, scope: Scope) -> Settings:
+    if not isinstance(layout, Mapping):
+        kept = {
+            address: value
+            for address, value in settings.decisions.items()
+            if address.rpartition("/")[0] not in (BLOCK, BLOCKED)
+        }
+        settings = replace(settings, decisions=kept)
+        return decide(settings, BLOCK, _channels(layout), scope)
+    for name, choice in layout.items():
+        of_function = name in scope.functions
+        settings = decide(
+            settings, f"{BLOCK if of_function else BLOCKED}/{name}", _channels(choice), scope
+        )
+    return settings
+
+
+def _channels(layout: LayoutChoice) -> int | None:
+    """Channels per block; None for what the target asks for."""
+    words = {"plain": 0, "vector": None}
+    if isinstance(layout, str) and layout in words:
+        return words[layout]
+    if layout is None or (isinstance(layout, int) and not isinstance(layout, bool)):
+        return layout
+    near = f"; {near_name(layout, list(words))}" if isinstance(layout, str) else ""
+    blocks = ", ".join(str(b) for b in LEGAL_BLOCKS if b)
+    raise InputError(
+        f"there is no layout {layout!r}",
+        hint=f"plain, vector or channels per block ({blocks}){near}",
+    )
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InputError(f"{option} is a list of names, not {names!r}", hint=f"[{names!r}]")
+    return tuple(names)
+
+
+def _text(address: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{address} cannot be {value!r}: a name is expected")
+    return value
+
+
+def _count(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"{name} cannot be {value!r}: a number from 0 on, or None for no limit")
+    return value
+
+
+def _positive(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} cannot be {value!r}: a number from 1 on is expected")
+    return value
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def describe(old: Settings, new: Settings) -> str:
+    """What is different in the new settings, for a label; `fork` where nothing is."""
+    parts = [f"without {name}" for name in new.disable if name not in old.disable]
+    parts += [f"with {name}" for name in old.disable if name not in new.disable]
+    for edit in new.edits[len(old.edits) :]:
+        if isinstance(edit, Insertion):
+            parts.append(f"with {edit.pass_.name} after {edit.after}")
+        else:
+            parts.append(f"in the order {', '.join(edit.names)}")
+    parts += [
+        f"without {address}"
+        if value is False and address.count("/") == 1
+        else f"{address} = {json.dumps(value)}"
+        for address, value in new.decisions.items()
+        if old.decisions.get(address) != value
+    ]
+    parts += [f"{a} as before" for a in old.decisions if a not in new.decisions]
+    if new.target != old.target:
+        parts.append(_describe_target(old.target, new.target))
+    if new.budget_bytes != old.budget_bytes:
+        parts.append(_limit("budget", new.budget_bytes, " bytes"))
+    if new.planner != old.planner:
+        parts.append(f"planner {planner_name(new.planner)}")
+    if new.fuel != old.fuel:
+        parts.append(_limit("fuel", new.fuel))
+    parts += [
+        f"{name} = {size}"
+        for name, size in new.dimensions.items()
+        if old.dimensions.get(name) != size
+    ]
+    if new.pipeline != old.pipeline:
+        parts.append("with passes of its own" if new.pipeline else "with the target's passes")
+    return ", ".join(parts) or "fork"
+
+
+def _limit(name: str, value: int | None, unit: str = "") -> str:
+    return f"no {name}" if value is None else f"{name} {value}{unit}"
+
+
+def _describe_target(old: Target, new: Target) -> str:
+    if old.name != new.name:
+        return f"for {new.name}"
+    fields = [
+        f"{name} = {value}"
+        for name, value, other in _fields_of(old, new)
+        if value != other and not isinstance(value, tuple)
+    ]
+    return f"for {new.name} with {', '.join(fields) or 'other fields'}"
+
+
+def _fields_of(old: Target, new: Target) -> list[tuple[str, object, object]]:
+    """(dotted name, new value, old value) of the fields that a knob may have."""
+    read: list[tuple[str, Callable[[Target], object]]] = [
+        ("vector_floats", lambda t: t.vector_floats),
+        ("layout.channel_block", lambda t: t.layout.channel_block),
+    ]
+    return [(name, get(new), get(old)) for name, get in read]

@@ -1,0 +1,123 @@
+"""Every knob of a compilation: what its settings and passes decided, and what else is legal.
+
+    Knob("target", "cpu", ("cpu", "opencl"), "...")
+    Knob("fuse-activation", True, (True, False), "3 rewrites: ...")
+    Knob("fuse-activation/fuse-unary", True, (True, False), "fired 3 times: ...")
+    Knob("schedule-loops/conv_1/pixels", 14, (1, ..., 56), "...")
+    Knob("plan-memory/budget_bytes", None, (), "no limit")
+
+`fork(decisions={knob.address: value})` takes each of them. Single rewrites are no knobs, though
+they have addresses, too: the events of the passes list them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from explorer.compilation.forking import (
+    BUDGET,
+    DIMENSIONS,
+    FUEL,
+    PLANNER,
+    TARGET,
+    planner_name,
+)
+from explorer.compilation.running import Run
+from explorer.compilation.settings import VECTOR_FLOATS, Settings, machine_lanes, rule_names
+from explorer.ir.passes import KNOBS, Pass, PassResult
+from explorer.memory.planners import default_planners
+from explorer.memory.planning import PlanMemory
+from explorer.passes.layout import LEGAL_BLOCKS
+from explorer.results import Knob
+from explorer.targets import list_targets
+
+BOTH = (True, False)
+
+
+def knobs_of(run: Run) -> tuple[Knob, ...]:
+    """All knobs: the settings first, then pass after pass."""
+    results = {result.name: result for result in run.results}
+    found = list(_settings_knobs(run))
+    for pass_ in run.full_pipeline:
+        result = results.get(pass_.name)
+        if not pass_.is_required:
+            found.append(_pass_knob(pass_, result))
+        if result is None:
+            continue
+        if not pass_.is_required:
+            found += _rule_knobs(pass_, result, run.settings)
+        found += _artifact_knobs(result)
+        if isinstance(pass_, PlanMemory) and run.settings.pipeline is None:
+            found += _memory_knobs(run.settings)
+    return tuple(found)
+
+
+def _settings_knobs(run: Run) -> Iterator[Knob]:
+    settings, target = run.settings, run.settings.target
+    if settings.pipeline is None:
+        names = dict.fromkeys([*list_targets(), target.name])
+        yield Knob(TARGET, target.name, tuple(names), target.description)
+        lanes = machine_lanes(target, run.device)
+        yield Knob(
+            f"{TARGET}/vector_floats",
+            target.vector_floats,
+            _including(("auto", *VECTOR_FLOATS), target.vector_floats),
+            f"{lanes} float32 per vector" + (" on the device at hand" * _is_auto(settings)),
+        )
+        blocks = ("vector", 1, *(b for b in LEGAL_BLOCKS if b))
+        yield Knob(
+            f"{TARGET}/layout.channel_block",
+            target.layout.channel_block,
+            _including(blocks, target.layout.channel_block),
+            "channels per block around convolutions; 1: not blocked",
+        )
+    for name, size in settings.dimensions.items():
+        yield Knob(f"{DIMENSIONS}/{name}", size, (), "size of a symbolic dimension of the model")
+    why = "no limit" if settings.fuel is None else f"at most {settings.fuel} optional rewrites"
+    yield Knob(FUEL, settings.fuel, (), why)
+
+
+def _is_auto(settings: Settings) -> bool:
+    return settings.target.vector_floats == "auto"
+
+
+def _pass_knob(pass_: Pass, result: PassResult | None) -> Knob:
+    if result is None:
+        return Knob(pass_.name, False, BOTH, f"disabled: {pass_.description}")
+    count = sum(rewrite.applied for rewrite in result.rewrites)
+    return Knob(pass_.name, True, BOTH, f"{_times(count, 'rewrite')}: {pass_.description}")
+
+
+def _rule_knobs(pass_: Pass, result: PassResult, settings: Settings) -> Iterator[Knob]:
+    for name in rule_names(pass_):
+        address = f"{pass_.name}/{name}"
+        own = [rewrite for rewrite in result.rewrites if rewrite.rule == name]
+        applied = sum(rewrite.applied for rewrite in own)
+        if settings.decisions.get(address) is False:
+            yield Knob(address, False, BOTH, "an override")
+        else:
+            why = f"fired {_times(applied, 'time')}, declined {_times(len(own) - applied, 'time')}"
+            yield Knob(address, True, BOTH, why)
+
+
+def _artifact_knobs(result: PassResult) -> Sequence[Knob]:
+    knobs = result.artifacts.get(KNOBS, ())
+    assert isinstance(knobs, tuple)
+    return knobs
+
+
+def _memory_knobs(settings: Settings) -> Iterator[Knob]:
+    name = planner_name(settings.planner)
+    choices = tuple(dict.fromkeys([*default_planners(), name]))
+    yield Knob(PLANNER, name, choices, "places all activations in one arena")
+    budget = settings.budget_bytes
+    why = "no limit" if budget is None else "the arena may not be larger"
+    yield Knob(BUDGET, budget, (), why)
+
+
+def _including(choices: tuple[str | int, ...], value: str | int) -> tuple[str | int, ...]:
+    return choices if value in choices else (*choices, value)
+
+
+def _times(count: int, unit: str) -> str:
+    return f"{count} {unit}" + ("" if count == 1 else "s")

@@ -1,0 +1,210 @@
+"""Running a pipeline: from the model, or from the results that another compilation shares.
+
+    run(model, settings)                     every pass
+    run(model, other_settings, first)        the passes after the first that would differ
+
+Equal settings give equal programs, so that a fork shares everything up to the first pass that is
+another one, or is decided otherwise, or for which there is other fuel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from explorer.accuracy.execution import execute_compiled
+from explorer.compilation.collection import paused_collection
+from explorer.compilation.inserting import what_happened
+from explorer.compilation.pipelines import Insertion
+from explorer.compilation.settings import (
+    Progress,
+    Settings,
+    check_decisions,
+    device_for,
+    full_pipeline,
+    without_disabled,
+)
+from explorer.errors import ExplorerError, PassError, UnsupportedError
+from explorer.importers import SourceModel, to_top
+from explorer.ir.passes import Pass, PassResult, Working, run_pass
+from explorer.ir.program import Snapshot
+from explorer.ir.rewriting import Fuel, Names, RewriteOptions
+from explorer.ir.weights import Weights
+from explorer.runtime.devices import DeviceRecord
+
+IMPORTED_AT = "imported at"
+"""Artifact of the import: the dimensions without which the model could not be imported."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of settings: the passes that ran, and their results behind the import."""
+
+    settings: Settings
+    device: DeviceRecord | None
+    full_pipeline: tuple[Pass, ...]
+    """With the passes that are disabled."""
+    pipeline: tuple[Pass, ...]
+    results: tuple[PassResult, ...]
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Overrides of passes that ran, but that nothing asked for: they decided nothing."""
+        ran = {p.name for p in self.pipeline}
+        met = {address for result in self.results for address in result.met}
+        made = {r.address: r.applied for result in self.results for r in result.rewrites}
+        return tuple(
+            address
+            for address, value in self.settings.decisions.items()
+            if address.split("/", 1)[0] in ran
+            and address not in met
+            and (address not in made or made[address] is not value)
+        )
+
+
+@paused_collection()
+def run(
+    model: SourceModel,
+    settings: Settings,
+    parent: Run | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Compiles; passes that `parent` has in common with the settings are not run again."""
+    device = device_for(settings.target)
+    full = full_pipeline(settings, device)
+    pipeline = without_disabled(full, settings.disable)
+    check_decisions(settings.decisions, full)
+    results = list(_shared_results(settings, pipeline, parent)) or [import_model(model, settings)]
+    working = Working.at(results[-1].after, results[-1].names)
+    spent = _spent_fuel(results, pipeline)
+    fuel = Fuel(None if settings.fuel is None else max(0, settings.fuel - spent))
+    for number, pass_ in enumerate(pipeline[len(results) - 1 :], len(results) - 1):
+        if progress is not None:
+            progress(pass_.name, number, len(pipeline))
+        options = RewriteOptions(
+            settings.decisions,
+            Fuel() if pass_.is_required else fuel,
+            earlier=_earlier_artifacts(pass_, parent),
+        )
+        results.append(_run_guarded(pass_, working, options, settings))
+    return Run(settings, device, full, pipeline, tuple(results))
+
+
+def _run_guarded(
+    pass_: Pass, working: Working, options: RewriteOptions, settings: Settings
+) -> PassResult:
+    """The pass; what it raises in a pipeline of a person's own is that pipeline's fault."""
+    try:
+        return run_pass(pass_, working, options)
+    except ExplorerError:
+        raise
+    except Exception as error:
+        if not settings.edits and settings.pipeline is None:
+            raise
+        inserted = [e.pass_.name for e in settings.edits if isinstance(e, Insertion)]
+        if inserted:  # it is guarded, so that one of the others failed on what it made
+            raise PassError(
+                what_happened(f"{pass_.name}, which follows,", error),
+                pass_name=inserted[-1],
+                hint="look at what it makes; without it that pass works",
+            ) from error
+        raise PassError(
+            what_happened("the pass", error),
+            pass_name=pass_.name,
+            hint="in the pipeline as it was it works: take the new order back",
+        ) from error
+
+
+def import_model(model: SourceModel, settings: Settings) -> PassResult:
+    """The imported program, as the result of the pass `import`."""
+    note, (module, weights) = _import(model, settings.dimensions)
+    first = Snapshot(module, weights, "top", execute_compiled)
+    return PassResult(
+        "import",
+        f"The model as it is in its {model.format} file, in the operations of this compiler{note}.",
+        first,
+        first,
+        (),
+        0.0,
+        0.0,
+        Names.of(module),
+        {IMPORTED_AT: dict(settings.dimensions)} if note else {},
+    )
+
+
+def _import(
+    model: SourceModel, dimensions: Mapping[str, int]
+) -> tuple[str, tuple[ModuleOp, Weights]]:
+    """The imported program, with symbolic dimensions where the importer can keep them.
+
+    Some models compute ranks and windows from their dimensions: those are imported at the sizes
+    that the compilation binds anyway, and the note says so.
+    """
+    try:
+        return "", to_top(model)
+    except UnsupportedError:
+        if not dimensions:
+            raise
+        sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
+        return f" (imported at {sizes})", to_top(model, dimensions)
+
+
+# -- what is shared --------------------------------------------------------------------------------
+
+
+def _shared_results(
+    settings: Settings, pipeline: Sequence[Pass], parent: Run | None
+) -> tuple[PassResult, ...]:
+    """Results that need not be made again, the import first; none without a parent."""
+    edit = settings.edited
+    if edit is not None:
+        edit.require_kept(pipeline, settings.decisions)
+    if parent is None or parent.settings.edited is not edit:
+        return () if edit is None else edit.results
+    first = parent.results[0]
+    if first.artifacts.get(IMPORTED_AT, settings.dimensions) != settings.dimensions:
+        return ()
+    pinned = 0 if edit is None else len(edit.pipeline)
+    return parent.results[: 1 + max(shared_passes(settings, pipeline, parent), pinned)]
+
+
+def _earlier_artifacts(pass_: Pass, parent: Run | None) -> Mapping[str, object]:
+    """What the very same pass made besides the IR in the parent."""
+    if parent is None:
+        return {}
+    pairs = zip(parent.pipeline, parent.results[1:], strict=True)
+    return next((result.artifacts for other, result in pairs if other == pass_), {})
+
+
+def shared_passes(settings: Settings, pipeline: Sequence[Pass], parent: Run) -> int:
+    """How many passes of the parent the settings have in common, from the first on."""
+    theirs = parent.settings
+    touched = {
+        address.split("/", 1)[0]
+        for address in {*settings.decisions, *theirs.decisions}
+        if settings.decisions.get(address) != theirs.decisions.get(address)
+    }
+    limits = [s.fuel for s in (settings, theirs) if s.fuel is not None]
+    fuel = min(limits) if limits and settings.fuel != theirs.fuel else None
+    spent = 0
+    pairs = zip(parent.pipeline, pipeline, parent.results[1:], strict=False)
+    for number, (mine, other, result) in enumerate(pairs):
+        if mine != other or mine.name in touched:
+            return number
+        if fuel is not None and not mine.is_required:
+            spent += _applied(result)
+            if spent >= fuel:  # it may have come to its end for want of fuel
+                return number
+    return min(len(parent.pipeline), len(pipeline))
+
+
+def _spent_fuel(results: Sequence[PassResult], pipeline: Sequence[Pass]) -> int:
+    """Rewrites that optional passes have done already: a fork goes on with what is left."""
+    done = zip(results[1:], pipeline, strict=False)
+    return sum(_applied(result) for result, pass_ in done if not pass_.is_required)
+
+
+def _applied(result: PassResult) -> int:
+    return sum(rewrite.applied for rewrite in result.rewrites)

@@ -1,0 +1,26 @@
+"""Knobs: decisions that a person may take otherwise, each with the values that are legal for it.
+
+    Knob("schedule-loops/conv_1/pixels", 14, (1, 2, ..., 56), "29 of 32 registers, ...")
+
+`compilation.fork(decisions={knob.address: choice})` compiles with another value. What is legal
+depends on the decisions before it: other values of an earlier knob may allow more, or less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KnobValue = bool | int | str | None
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One decision: its value in this compilation, and what else it may be."""
+
+    address: str
+    """`pass/rule/operation`, `pass/rule`, `pass`, or a part of the settings (`target`)."""
+    value: KnobValue
+    choices: tuple[KnobValue, ...]
+    """All legal values, this one included; empty where any integer goes, or none at all (None)."""
+    why: str
+    """The reason for the value, for people."""

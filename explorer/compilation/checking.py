@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explorer.accuracy.bisection import Fault, Suspect, bisect, first_bad_pass
+from explorer.accuracy.bisection import Suspect, bisect, first_bad_pass
 from explorer.accuracy.comparison import Runner, Subject, Values, compare
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
@@ -19,7 +19,7 @@ from explorer.ir.passes import RulePass, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
 from explorer.ir.top.data import WeightOp
-from explorer.results import AccuracyReport
+from explorer.results import AccuracyReport, Fault
 
 if TYPE_CHECKING:
     from explorer.compilation.compilation import Compilation
@@ -41,7 +41,15 @@ class Accuracy:
         return self.report.passed
 
     def bisect(self) -> Fault | None:
-        """The first pass, rule and operation that is wrong; None when everything is right."""
+        """The first pass, rule and operation that is wrong; None when everything is right.
+
+        What is found becomes a part of the report, so that traces and pages show it.
+        """
+        fault = self._find_fault()
+        self.report = replace(self.report, fault=fault)
+        return fault
+
+    def _find_fault(self) -> Fault | None:
         index = first_bad_pass(self.report)
         if index is None:
             return None
@@ -65,6 +73,7 @@ class Accuracy:
                 self.report.target,
                 self.report.oracle,
                 self.report.tolerance,
+                most_details=0,
             )
             return report.passed
 

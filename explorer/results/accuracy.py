@@ -22,8 +22,86 @@ class TensorError:
     sqnr_db: float
     """Signal to quantization noise ratio; infinity when equal."""
     worst_index: tuple[int, ...] = ()
+    """Position in the source tensor; empty in a scalar, and in padding that the source lacks."""
     worst_value: float = 0.0
     expected_value: float = 0.0
+    detail: int | None = None
+    """Place in `AccuracyReport.details`; None where none was kept."""
+
+
+@dataclass(frozen=True)
+class WorstElement:
+    """One element that is off: `difference = |value - expected|`, infinite where one of both is
+    not a number or infinite and the other isn't."""
+
+    index: tuple[int, ...]
+    """Position in the source tensor; empty as in `TensorError.worst_index`."""
+    value: float
+    expected: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class TensorDetail:
+    """Where a tensor's values and its errors lie. Tensors that are equal, bit by bit, after
+    several passes or in both modes share one."""
+
+    shape: tuple[int, ...]
+    """As it is compared: that of the value, which may be a transpose or a slice of the source."""
+    element_type: str
+    """NumPy's name, e.g. float32."""
+    low: float
+    high: float
+    """Range of the finite elements of both, cut into as many equal bins as there are counts."""
+    expected_counts: tuple[int, ...]
+    value_counts: tuple[int, ...]
+    error_counts: tuple[int, ...]
+    """Elements by `|value - expected| / scale` (the scale of `max_relative`), four bins a decade
+    from 1e-10 to 10; smaller ones are in the first bin, larger and infinite ones in the last."""
+    equal: int
+    """Elements without any difference, which are in no error bin."""
+    expected_special: tuple[int, int, int] = (0, 0, 0)
+    """How many are NaN, infinity and minus infinity."""
+    value_special: tuple[int, int, int] = (0, 0, 0)
+    worst: tuple[WorstElement, ...] = ()
+    """The elements with the largest differences, the largest first."""
+
+
+@dataclass(frozen=True)
+class NearTie:
+    """An index (of argmax, argmin or top-k) that differs where the candidates are equally good."""
+
+    operation: str
+    tensor: str
+    """Name of the index in the source model; empty where it has none."""
+    elements: int
+    """How many of its elements differ."""
+    index: tuple[int, ...]
+    """Position of the first that differs."""
+    found: int
+    expected: int
+    gap: float
+    """Largest difference of the scores that both pick, relative to the largest score."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong first. `rule` is empty where the pass is not made of rewrites."""
+
+    pass_name: str
+    rule: str
+    operation: str
+    tensor: str
+    max_relative: float
+    address: str = ""
+    """The decision that switches the rewrite off."""
+
+    def __str__(self) -> str:
+        rule = f", rule {self.rule}" if self.rule else ""
+        return (
+            f"pass {self.pass_name}{rule}, operation {self.operation}: tensor {self.tensor} is "
+            f"off by {self.max_relative:.2g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -36,6 +114,8 @@ class PassAccuracy:
     tensors: tuple[TensorError, ...]
     ties: tuple[str, ...] = ()
     """Operations whose index output (argmax, top-k) was a near-tie; what follows is isolated."""
+    near_ties: tuple[NearTie, ...] = ()
+    """The same with their elements and scores; an operation may have several."""
 
     @property
     def worst(self) -> TensorError | None:
@@ -52,3 +132,8 @@ class AccuracyReport:
     isolated: tuple[PassAccuracy, ...]
     outputs: tuple[TensorError, ...]
     passed: bool
+    details: tuple[TensorDetail, ...] = ()
+    """Of tensors by `TensorError.detail`, those with the worst errors where there were too many."""
+    details_left_out: int = 0
+    fault: Fault | None = None
+    """What a bisection found, where one was made."""

@@ -35,6 +35,20 @@ class PlanAttempt:
     strategy: str
     peak_bytes: int
     seconds: float
+    is_chosen: bool = False
+    """The plan is this one's; the first of those with the lowest peak."""
+
+
+@dataclass(frozen=True)
+class RefusedPlacement:
+    """A place that was tried for a buffer, and what lay there already."""
+
+    buffer: str
+    offset_bytes: int
+    obstacle: str
+    """The buffer in the way, which lives at the same time."""
+    overlap_bytes: int
+    """How much of both would have been the same bytes."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +66,20 @@ class MemoryPlan:
     """Identity of the launch at every step."""
     total_bytes: int
     """Sum of all buffers: what it would take without sharing."""
+    refusals: tuple[RefusedPlacement, ...] = ()
+    """Places that the chosen strategy refused, by buffer from the largest, as they were tried."""
+    refusals_left_out: int = 0
+    """Buffers, the smallest ones, whose refused places are not recorded."""
 
     @property
     def offsets(self) -> dict[str, int]:
         """Offset in bytes of every buffer by its identity."""
         return {p.buffer.id: p.offset_bytes for p in self.placements}
+
+    @property
+    def chosen_attempt(self) -> int | None:
+        """Index of the attempt that the plan is of; where none says so (an older trace), the first
+        with the plan's peak."""
+        chosen = [i for i, attempt in enumerate(self.attempts) if attempt.is_chosen]
+        as_good = [i for i, a in enumerate(self.attempts) if a.peak_bytes == self.peak_bytes]
+        return next(iter([*chosen, *as_good]), None)

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.source import SourceText
+
+
+@dataclass(frozen=True)
+class RuleRecord:
+    """A rule as it is written, so that a trace can be read without the compiler."""
+
+    name: str
+    text: SourceText
+    """Python."""
+
 
 @dataclass(frozen=True)
 class Delta:

@@ -69,7 +69,7 @@ def build_blocks(graphs: Sequence[Graph]) -> BlockTree:
     """The tree of all snapshots. An operation stays in the block in which it appears first."""
     program = _Scope()
     seen: set[str] = set()
-    first_names = {node.id for node in graphs[0].nodes} if graphs else set()
+    places = _places(graphs[0]) if graphs else {}
     for graph in graphs:
         for node in graph.nodes:
             if node.id in seen:
@@ -81,7 +81,7 @@ def build_blocks(graphs: Sequence[Graph]) -> BlockTree:
             scope.operations.append(node)
     _simplify(program)
     program = _without_only_block(program)
-    _divide(program, first_names)
+    _divide(program, places)
     blocks: list[Block] = []
     of: dict[str, int] = {}
     _number(program, "", ROOT, blocks, of)
@@ -163,15 +163,41 @@ def _without_only_block(program: _Scope) -> _Scope:
     return program
 
 
-def _divide(scope: _Scope, first_names: set[str]) -> None:
+def _places(graph: Graph) -> dict[str, tuple[int, int]]:
+    """The order in which a program is cut: that of the model, but what depends on no input, such
+    as the making of a constant, stands right before its first user.
+
+    A file may begin with all its constants; a block of nothing but those shows no layer.
+    """
+    users: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        users.setdefault(edge.source, []).append(edge.target)
+    own = {node.id: index for index, node in enumerate(graph.nodes)}
+    reached = [node.id for node in graph.nodes if node.family == "input"]
+    depends = set(reached)
+    while reached:
+        following = [user for user in users.get(reached.pop(), ()) if user not in depends]
+        depends.update(following)
+        reached.extend(following)
+    before: dict[str, int] = {}
+    for node in reversed(graph.nodes):
+        if node.id in depends or node.id not in users:
+            before[node.id] = own[node.id]
+        else:
+            before[node.id] = min(before.get(user, own[user]) for user in users[node.id])
+    return {name: (before[name], own[name]) for name in own}
+
+
+def _divide(scope: _Scope, places: Mapping[str, tuple[int, int]]) -> None:
     """Cuts blocks with too many operations side by side."""
     for part in scope.parts.values():
-        _divide(part, first_names)
+        _divide(part, places)
     inside = [node for node in scope.operations if node.family not in _ENDS]
     if len(inside) <= MOST_UNITS:
         return
     # The model's own order shows its structure; what passes added follows its source nodes.
-    original = [node for node in inside if node.id in first_names] or inside
+    original = [node for node in inside if node.id in places] or inside
+    original.sort(key=lambda node: places.get(node.id, (0, 0)))
     groups = _groups(original)
     group_of = {node.id: label for label, nodes in groups for node in nodes}
     of_source = {s: group_of[n.id] for _, nodes in groups for n in nodes for s in n.sources}
@@ -211,7 +237,7 @@ def _runs(nodes: Sequence[GraphNode], offset: int) -> list[tuple[str, Sequence[G
     """Consecutive operations, as many in each run as there are runs at most."""
     size = max(MOST_UNITS // 2, -(-len(nodes) // MOST_UNITS))
     return [
-        (f"operations {offset + start + 1}–{offset + min(start + size, len(nodes))}",
+        (f"ops {offset + start + 1}–{offset + min(start + size, len(nodes))}",
          nodes[start : start + size])
         for start in range(0, len(nodes), size)
     ]  # fmt: skip

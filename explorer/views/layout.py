@@ -33,7 +33,7 @@ __all__ = [
     "layout_union",
 ]
 
-NODE_WIDTH = 128.0
+NODE_WIDTH = 140.0
 NODE_HEIGHT = 36.0
 VERTICAL_GAP = 28.0
 MARGIN = 8.0

@@ -30,34 +30,43 @@ SOURCES = (
     "numbers",
     "host",
     "state",
+    "shared_link",
+    "steady",
     "hover",
     "blocks",
     "data",
     "code",
+    "rule",
     "passes",
     "scene",
     "graph_nodes",
     "minimap",
     "graph",
+    "details",
     "tensors",
     "levels",
+    "links",
     "inspector",
     "fork",
     "plot",
+    "placing",
     "memory",
     "accuracy",
     "timeline",
     "roofline",
     "kernels",
+    "difference",
     "compare",
     "dock",
     "search",
     "topbar",
+    "documents",
     "session",
     "keys",
     "explorer",
 )
 """Files of `js/` in reading order; constants stand before what uses them."""
+STYLES = ("explorer.css", "measures.css")
 SCALE_STEPS = 64
 
 
@@ -70,15 +79,15 @@ def explorer_module() -> str:
 
 
 def _style() -> str:
-    """The variables of both themes, three rules per look, and explorer.css."""
+    """The variables of both themes, three rules per look, and the sheets of `STYLES`."""
     hues = [
         f".explorer .{prefix}-{look.name or 'other'} {{ --fill: var(--explorer-{look.name}-fill);"
         f" --edge: var(--explorer-{look.name}-edge); --ink: var(--explorer-{look.name}-ink); }}"
         for prefix, looks in (("family", FAMILIES), ("mark", DIFFERENCES), ("ink", DIFFERENCES))
         for look in looks
     ]
-    layout = (FOLDER / "explorer.css").read_text(encoding="utf-8")
-    return "\n".join((stylesheet(".explorer"), *hues, layout))
+    layouts = [(FOLDER / name).read_text(encoding="utf-8") for name in STYLES]
+    return "\n".join((stylesheet(".explorer"), *hues, *layouts))
 
 
 def _looks() -> dict[str, object]:

@@ -10,8 +10,10 @@
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
                        "kernel/1"   schedule steps, source, assembly
-                       "memory", "accuracy", "accuracy/sqnr", "tensors/0", "profile", "source",
-                       "decisions", "comparison"
+               "rules"      the Python text of the rules
+               "links"      share of linked lines, by level, for the program and every kernel
+                       "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
+                       "source", "decisions", "knobs", "comparison", "difference"
 
 Everything that a model or a pass named is a string in here, and becomes text on the screen, never
 markup. Chunks are made when asked for; `chunk_messages` cuts them into messages below 1 MB.
@@ -24,8 +26,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from explorer.results import Trace
+from explorer.results import Knob, Trace
 from explorer.views.payload_comparison import comparison_payload, side_of
+from explorer.views.payload_difference import difference_payload
+from explorer.views.payload_links import links_payload
 from explorer.views.payload_measures import (
     METRICS,
     AccuracyTables,
@@ -40,6 +44,7 @@ from explorer.views.payload_passes import (
     makers_payload,
     pass_payload,
     pass_summary,
+    rule_texts_payload,
     rules_payload,
 )
 from explorer.views.payload_snapshots import SnapshotParts
@@ -105,6 +110,9 @@ def trace_payload(
         makers["memory"] = partial(memory_payload, trace.memory)
     settled = frozenset(makers)
     makers["index"] = partial(_index_payload, trace, parts)
+    makers["links"] = partial(links_payload, trace)
+    makers["rules"] = partial(rule_texts_payload, trace)
+    makers["knobs"] = partial(_constant, [_knob(knob) for knob in trace.knobs])
     makers["decisions"] = partial(_constant, [list(pair) for pair in trace.decisions])
     for index, kernel in enumerate(trace.kernels):
         makers[f"kernel/{index}"] = partial(kernel_payload, kernel)
@@ -114,12 +122,16 @@ def trace_payload(
             makers[f"accuracy/{metric}"] = partial(tables.metric, metric)
         for index in range(tables.page_count()):
             makers[f"tensors/{index}"] = partial(tables.page, index)
+        for index in range(tables.details.page_count()):
+            makers[f"details/{index}"] = partial(tables.details.page, index)
     if trace.profile is not None:
         makers["profile"] = partial(profile_payload, trace.profile)
     head = _head(trace, parts, tables, against is not None)
     payload = TracePayload(head, makers, settled)
     if against is not None:
-        makers["comparison"] = partial(_comparison, payload, against)
+        sides = [side_of(p.head, p.chunk) for p in (payload, trace_payload(against))]
+        makers["comparison"] = partial(comparison_payload, sides)
+        makers["difference"] = partial(difference_payload, sides, "")
     return payload
 
 
@@ -201,6 +213,15 @@ def _index_payload(trace: Trace, parts: SnapshotParts) -> Json:
     }  # fmt: skip
 
 
+def _knob(knob: Knob) -> Json:
+    return {
+        "address": knob.address,
+        "value": knob.value,
+        "choices": list(knob.choices),
+        "why": knob.why,
+    }
+
+
 def _constant(value: Json) -> Json:
     return value
 
@@ -245,10 +266,3 @@ def _summary(trace: Trace) -> Json:
         "threads": 0 if profile is None else profile.threads,
         "seconds": number(sum(record.seconds for record in trace.passes)),
     }
-
-
-def _comparison(payload: TracePayload, against: Trace) -> Json:
-    other = trace_payload(against)
-    return comparison_payload(
-        side_of(payload.head, payload.chunk), side_of(other.head, other.chunk)
-    )

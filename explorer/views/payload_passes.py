@@ -79,6 +79,11 @@ def rules_payload(trace: Trace) -> Json:
     return [[name, *about] for name, about in rules.items()]
 
 
+def rule_texts_payload(trace: Trace) -> Json:
+    """Lines by the rule's name, for those whose text the trace holds."""
+    return {rule.name: list(rule.text.lines) for rule in trace.rules}
+
+
 def checks_of_passes(
     report: AccuracyReport | None, tables: AccuracyTables | None
 ) -> dict[int, Json]:

@@ -300,7 +300,17 @@ def test_links_of_other_code_than_what_runs_are_dropped() -> None:
     assert with_lines_if_equal(running, same) == same
     kept = with_lines_if_equal(running, other, "gcc 12")
     assert kept.functions == running.functions
-    assert kept.note.startswith("gcc 12 makes other code when it writes a line table")
+    ((symbol, note),) = kept.function_notes
+    assert symbol == running.functions[0].symbol
+    assert note.startswith(f"gcc 12 makes other code of {symbol} when it writes a line table")
+
+
+def test_a_function_with_other_code_leaves_the_others_their_lines() -> None:
+    running = Disassembly("assembly", (function("f", ("x", ())), function("g", ("y", ()))))
+    table = Disassembly("assembly", (function("f", ("x", (3,))), function("g", ("z", (5,)))))
+    kept = with_lines_if_equal(running, table, "gcc 12")
+    assert kept.functions == (table.functions[0], running.functions[1])
+    assert [symbol for symbol, _ in kept.function_notes] == ["g"]
 
 
 # -- kernels -----------------------------------------------------------------------------------

@@ -1,14 +1,8 @@
-"""Traces, pages and the served app as fixtures.
+"""Invented traces and their offline pages as fixtures.
 
-`synthetic.py`, `generated.py` and `../browsing.py` are loaded by their paths, for xDSL's wheel
-installs a top-level package `tests`.
+`synthetic.py` and `generated.py` are made of what `inventing.py` holds, which lies beside them.
 """
 
-import importlib.util
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,30 +13,17 @@ import pytest
 from explorer.results import Trace
 from explorer.views.page import export_page
 
-FOLDER = Path(__file__).parent
-
-
-def _load(name: str, folder: Path = FOLDER) -> ModuleType:
-    path = folder / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"{name}_views_trace", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up here
-    spec.loader.exec_module(module)
-    return module
-
 
 @pytest.fixture(scope="session")
-def synthetic() -> ModuleType:
+def synthetic(module_of_tests: Callable[[str], ModuleType]) -> ModuleType:
     """The module itself: `make_trace(label, mark, fused)` and `HOSTILE`."""
-    return _load("synthetic")
+    return module_of_tests("views/synthetic.py")
 
 
 @pytest.fixture(scope="session")
-def generated() -> ModuleType:
+def generated(module_of_tests: Callable[[str], ModuleType]) -> ModuleType:
     """Traces of any size: `make_large_trace(operations, scoped)`."""
-    return _load("generated")
+    return module_of_tests("views/generated.py")
 
 
 @pytest.fixture(scope="session")
@@ -61,20 +42,6 @@ def fork(synthetic: ModuleType) -> Trace:
 def hostile_trace(synthetic: ModuleType) -> Trace:
     """The same from a model whose names are markup."""
     return synthetic.make_trace(mark=synthetic.HOSTILE)
-
-
-@pytest.fixture(scope="session")
-def browsing() -> ModuleType:
-    """`chromium()`, `watched(browser)`."""
-    return _load("browsing", FOLDER.parent)
-
-
-@pytest.fixture(scope="module")
-def chromium(browsing: ModuleType) -> Iterator[Any]:
-    if not browsing.CHROMIUM.is_file():
-        pytest.skip(f"no Chromium at {browsing.CHROMIUM}")
-    with browsing.chromium() as browser:
-        yield browser
 
 
 class Explorer:
@@ -135,36 +102,3 @@ def opened(watched: Explorer, page_of: Callable[..., Path]) -> Callable[..., Exp
         return watched
 
     return open_trace
-
-
-@pytest.fixture(scope="module")
-def app_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The app on an invented compiler, offering a good and a hostile model."""
-    models = tmp_path_factory.mktemp("models")
-    for name in ("good.onnx", "hostile.onnx"):
-        (models / name).write_bytes(b"")
-    path = os.pathsep.join((str(FOLDER.parent.parent), str(FOLDER)))
-    process = subprocess.Popen(
-        [sys.executable, str(FOLDER / "served.py"), "a-test-token", str(models)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    found = re.search(r"http://\S+", process.stdout.readline())
-    assert found, "the app did not start"
-    yield found.group()
-    process.terminate()
-    process.wait(10)
-
-
-@pytest.fixture
-def opened_app(watched: Explorer, app_address: str) -> Callable[[], Explorer]:
-    """Opens the app; the first model's passes are shown, later stages may still come."""
-
-    def open_app() -> Explorer:
-        watched.page.goto(app_address)
-        watched.page.wait_for_selector(".node")
-        return watched
-
-    return open_app

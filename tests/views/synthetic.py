@@ -9,26 +9,32 @@ consistent: sizes follow from shapes, offsets never overlap, times add up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from inventing import (
+    Operation,
+    Operations,
+    Step,
+    compared,
+    line,
+    one_after_another,
+    passes,
+    program,
+    size_bytes,
+)
 
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
-    Argument,
     BufferLifetime,
     Delta,
-    Graph,
-    GraphDiff,
-    GraphEdge,
     GraphNode,
     KernelRecord,
-    Launch,
     MemoryPlan,
     ModelRecord,
-    NodeChange,
     PassAccuracy,
-    PassRecord,
     PhaseRecord,
     PlacedBuffer,
     PlanAttempt,
@@ -41,7 +47,6 @@ from explorer.results import (
     TensorError,
     TimedEvent,
     Trace,
-    WeightSlot,
 )
 from explorer.results.trace import Snapshot
 
@@ -49,23 +54,7 @@ HOSTILE = "<script>alert('x')</script>\"&"
 """What a model file may hold as a name."""
 
 
-@dataclass(frozen=True)
-class Operation:
-    """One line of a snapshot."""
-
-    id: str
-    operation: str
-    label: str
-    family: str
-    shape: str
-    inputs: tuple[str, ...]
-    sources: tuple[str, ...]
-    attributes: tuple[tuple[str, str], ...] = ()
-    scope: str = ""
-
-
-Operations = tuple[Operation, ...]
-Step = Callable[[Operations], Operations]
+Change = Callable[[Operations], Operations]
 
 BIG, SMALL = "1x16x16x16 f32", "1x32x8x8 f32"
 
@@ -218,7 +207,7 @@ def _same(operations: Operations) -> Operations:
     return operations
 
 
-_PASSES: tuple[tuple[str, str, str, Step, float], ...] = (
+_PASSES: tuple[tuple[str, str, str, Change, float], ...] = (
     ("import", "Reads the model file.", "top", _same, 0.0121),
     ("infer-shapes", "Gives every value its shape.", "top", _same, 0.0009),
     ("remove-identities", "Drops operations that hand on their input.", "top", _drop_identity,
@@ -286,35 +275,24 @@ def make_trace(label: str = "", mark: str = "", fused: bool = True) -> Trace:
     `fused=False` is a fork in which `fuse-activation` and `fuse-add` are disabled.
     """
     operations = _imported(mark)
-    records: list[PassRecord] = []
-    snapshots: list[Snapshot] = []
-    diffs: list[GraphDiff] = []
-    level_before = ""
-    for name, description, level, step, seconds in _PASSES:
+    steps: list[Step] = []
+    for name, description, level, change, seconds in _PASSES:
         is_disabled = not fused and name in ("fuse-activation", "fuse-add")
-        after = operations if is_disabled else _in_program_order(step(operations))
-        changed = after != operations
-        before_count, after_count = len(operations), len(after)
-        diffs.append(_diff(operations, after))
-        if snapshots and not changed:
-            snapshots.append(snapshots[-1])
-        else:
-            snapshots.append(Snapshot(_text(after), _graph(after)))
-        records.append(
-            PassRecord(
-                name=name,
-                description=description,
-                level=level,
-                seconds=seconds,
-                changed=changed or level != level_before,
-                operations_before=0 if name == "import" else before_count,
-                operations_after=after_count,
-                macs=1_003_840,
-                peak_bytes=65536 if after_count > 15 else 49152,
+        after = operations if is_disabled else _in_program_order(change(operations))
+        steps.append(
+            Step(
+                name,
+                description,
+                level,
+                seconds,
+                after,
                 events=() if is_disabled else _events(name, operations, after),
+                macs=1_003_840,
+                peak_bytes=65536 if len(after) > 15 else 49152,
             )
         )
-        operations, level_before = after, level
+        operations = after
+    records, snapshots, differences = passes(steps)
     kernels = _kernels(operations)
     memory = _memory(operations)
     return Trace(
@@ -338,76 +316,24 @@ def make_trace(label: str = "", mark: str = "", fused: bool = True) -> Trace:
         target="cpu",
         device="Invented CPU with AVX2",
         label=label,
-        passes=tuple(records),
-        snapshots=tuple(snapshots),
-        diffs=tuple(diffs),
+        passes=records,
+        snapshots=snapshots,
+        diffs=differences,
         decisions=() if fused else (("fuse-activation/*/*", "false"), ("fuse-add/*/*", "false")),
         memory=memory,
         kernels=kernels,
         program=_program(operations, kernels, memory),
         accuracy=_accuracy(snapshots, mark),
-        profile=_profile(operations, fused),
+        profile=_profile(operations),
     )
-
-
-def _text(operations: Operations) -> SourceText:
-    return SourceText(
-        "mlir", tuple(_line(o) for o in operations), tuple((o.id,) for o in operations)
-    )
-
-
-def _line(o: Operation) -> str:
-    attributes = ", ".join(f"{name} = {value}" for name, value in o.attributes)
-    operands = ", ".join(f"%{i}" for i in o.inputs)
-    braces = f" {{{attributes}}}" if attributes else ""
-    return f"%{o.id} = {o.operation}({operands}){braces} : {o.shape}"
-
-
-def _graph(operations: Operations) -> Graph:
-    shapes = {o.id: o.shape for o in operations}
-    return Graph(
-        tuple(
-            GraphNode(o.id, o.operation, o.label, o.family, o.shape, o.sources, "cpu",
-                      o.attributes, o.scope)
-            for o in operations
-        ),
-        tuple(GraphEdge(i, o.id, i, shapes[i]) for o in operations for i in o.inputs),
-    )  # fmt: skip
-
-
-def _diff(before: Operations, after: Operations) -> GraphDiff:
-    old, new = {o.id: o for o in before}, {o.id: o for o in after}
-    removed = [name for name in old if name not in new]
-    changes = [
-        NodeChange(name, field, str(first), str(second))
-        for name, now in new.items()
-        if name in old
-        for field, first, second in (
-            ("operation", old[name].operation, now.operation),
-            ("operands", ", ".join(old[name].inputs), ", ".join(now.inputs)),
-            *(
-                (key, dict(old[name].attributes).get(key, "none"), value)
-                for key, value in now.attributes
-            ),
-        )
-        if first != second
-    ]
-    fused = []
-    for name, now in new.items():
-        had = set(old[name].sources) if name in old else set()
-        parents = tuple(r for r in removed if set(old[r].sources) & (set(now.sources) - had))
-        if parents and now.family not in ("input", "output", "weight"):
-            fused.append((name, parents))
-    return GraphDiff(tuple(n for n in new if n not in old), tuple(removed), tuple(changes),
-                     tuple(fused))  # fmt: skip
 
 
 def _events(name: str, before: Operations, after: Operations) -> tuple[RewriteEvent, ...]:
     if name not in _RULES:
         return ()
     rule, explanation, applied, declined = _RULES[name]
-    old = {o.id: _line(o) for o in before}
-    new = {o.id: _line(o) for o in after}
+    old = {o.id: line(o) for o in before}
+    new = {o.id: line(o) for o in after}
     events = []
     for index, (site, absorbed) in enumerate(applied):
         delta = Delta(
@@ -439,13 +365,6 @@ def _launched(operations: Operations) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _size_bytes(shape: str) -> int:
-    size = 4
-    for extent in shape.split()[0].split("x"):
-        size *= int(extent)
-    return size
-
-
 def _memory(operations: Operations) -> MemoryPlan:
     launched = _launched(operations)
     step_of = {o.id: index for index, o in enumerate(launched)}
@@ -458,7 +377,7 @@ def _memory(operations: Operations) -> MemoryPlan:
         steps = [step_of.get(u.id, len(launched) - 1) for u in users if u.id not in aliases]
         first = step_of.get(o.id, 0)
         last = max([*steps, first]) + 1
-        lifetimes.append(BufferLifetime(o.id, (o.id, *aliases), _size_bytes(o.shape), first, last))
+        lifetimes.append(BufferLifetime(o.id, (o.id, *aliases), size_bytes(o.shape), first, last))
     placed: list[PlacedBuffer] = []
     for buffer in sorted(lifetimes, key=lambda b: (-b.size_bytes, b.first)):
         offset = 0
@@ -557,7 +476,7 @@ def _kernels(operations: Operations) -> tuple[KernelRecord, ...]:
         lines = tuple(line.format(name=o.id) for line in _SOURCE)
         source_owners = ((), (), (), main, main, main, main, relu, main, (), (), ())
         macs = {"conv_1": 110592, "conv_2": 589824, "fused_1": 589824, "conv_3": 294912}
-        size = _size_bytes(o.shape)
+        size = size_bytes(o.shape)
         kernels.append(
             KernelRecord(
                 name=o.id,
@@ -577,68 +496,28 @@ def _program(
     operations: Operations, kernels: tuple[KernelRecord, ...], memory: MemoryPlan
 ) -> Program:
     offsets = memory.offsets
-    by_id = {o.id: o for o in operations}
-    launches = tuple(
-        Launch(
-            operation=o.id,
-            kernel=o.id,
-            arguments=(
-                *(
-                    Argument(i, "arena", offsets[i], _size_bytes(by_id[i].shape), "input")
-                    for i in o.inputs
-                    if i in offsets
-                ),
-                Argument(o.id, "arena", offsets[o.id], _size_bytes(o.shape), "output"),
-            ),
-            sources=o.sources,
-        )
-        for o in _launched(operations)
-    )
-    weights: list[WeightSlot] = []
-    end = 0
-    for o in operations:
-        if o.family == "weight":
-            weights.append(WeightSlot(o.id, end, _size_bytes(o.shape)))
-            end += _size_bytes(o.shape)
-    lines = tuple(line for kernel in kernels for line in kernel.source.lines)
-    owners = tuple(owner for kernel in kernels for owner in kernel.source.owners)
-    output = launches[-1].operation
-    return Program(
-        target="cpu",
-        source=SourceText("c", lines, owners),
-        kernels=kernels,
-        launches=launches,
-        inputs=(Port("images", "float32", (1, 3, 16, 16), offsets["images"], 3072),),
-        outputs=(Port("scores", "float32", (1, 10), offsets[output], 40),),
-        taps=(),
-        weights=tuple(weights),
+    launched = _launched(operations)
+    return program(
+        launched,
+        kernels,
+        kernel_of=lambda o: o.id,
+        shapes={o.id: o.shape for o in operations},
+        offsets=offsets,
         arena_bytes=memory.peak_bytes,
-        weights_bytes=end,
+        ports=(
+            Port("images", "float32", (1, 3, 16, 16), offsets["images"], 3072),
+            Port("scores", "float32", (1, 10), offsets[launched[-1].id], 40),
+        ),
+        weights=[o for o in operations if o.family == "weight"],
     )
 
 
-def _accuracy(snapshots: list[Snapshot], mark: str) -> AccuracyReport:
+def _accuracy(snapshots: Sequence[Snapshot], mark: str) -> AccuracyReport:
     """Equal up to folding, within tolerance after blocking layouts."""
     passes = []
     for index, ((name, *_), snapshot) in enumerate(zip(_PASSES, snapshots, strict=True)):
         scale = 0.0 if index < 4 else 3e-7 if index < 8 else 6e-6
-        tensors = tuple(
-            TensorError(
-                tensor=node.sources[-1] + "_out",
-                operation=node.id,
-                max_absolute=2 * scale * (1 + depth),
-                max_relative=scale * (1 + depth),
-                cosine=1.0,
-                sqnr_db=float("inf") if scale == 0 else 132.0 - depth,
-                worst_index=(0, depth % 16, 3, 5),
-                worst_value=1.0 + 2 * scale * (1 + depth),
-                expected_value=1.0,
-            )
-            for depth, node in enumerate(
-                n for n in snapshot.graph.nodes if n.family not in ("input", "weight", "output")
-            )
-        )
-        passes.append(PassAccuracy(name, "accumulated", tensors))
+        passes.append(compared(name, snapshot, partial(_error, scale)))
     isolated = tuple(
         PassAccuracy(
             p.name,
@@ -653,18 +532,30 @@ def _accuracy(snapshots: list[Snapshot], mark: str) -> AccuracyReport:
     return AccuracyReport("cpu", "onnxruntime", 1e-4, tuple(passes), isolated, (last,), True)
 
 
-def _profile(operations: Operations, fused: bool) -> ProfileRecord:
-    launched = _launched(operations)
-    events = []
-    now = 0
-    for o in launched:
-        size = _size_bytes(o.shape)
+def _error(scale: float, depth: int, node: GraphNode) -> TensorError:
+    return TensorError(
+        tensor=node.sources[-1] + "_out",
+        operation=node.id,
+        max_absolute=2 * scale * (1 + depth),
+        max_relative=scale * (1 + depth),
+        cosine=1.0,
+        sqnr_db=float("inf") if scale == 0 else 132.0 - depth,
+        worst_index=(0, depth % 16, 3, 5),
+        worst_value=1.0 + 2 * scale * (1 + depth),
+        expected_value=1.0,
+    )
+
+
+def _profile(operations: Operations) -> ProfileRecord:
+    bars = []
+    for o in _launched(operations):
+        size = size_bytes(o.shape)
         duration = (31_000 if "conv" in o.label else 2_600) + size // 4
         flops = 1_179_648 if "conv" in o.label else size // 4
-        events.append(TimedEvent(o.id, o.id, o.id, "queue", now, now + duration, flops, 2 * size))
-        now += duration + 900
-    milliseconds = round(now / 1e6, 4)
-    return ProfileRecord("Invented CPU with AVX2", 2, 20, milliseconds, tuple(events), 92.0, 21.0)
+        bars.append(TimedEvent(o.id, o.id, o.id, "queue", 0, duration, flops, 2 * size))
+    events = one_after_another(bars, rest_ns=900)
+    milliseconds = round((events[-1].end_ns + 900) / 1e6, 4)
+    return ProfileRecord("Invented CPU with AVX2", 2, 20, milliseconds, events, 92.0, 21.0)
 
 
 def with_fault(trace: Trace, pass_name: str, tensor: str) -> Trace:

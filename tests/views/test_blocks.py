@@ -92,9 +92,20 @@ def test_what_neither_repeats_nor_has_a_scope_is_cut_into_runs():
     graph = chain(*(replace(node(f"n{i}"), shape=f"1x{i} f32") for i in range(200)))
     found = [block.label for block in build_blocks([graph]).blocks]
     assert found == [
-        "", "operations 1–48", "operations 49–96", "operations 97–144", "operations 145–192",
-        "operations 193–200",
+        "", "ops 1–48", "ops 49–96", "ops 97–144", "ops 145–192",
+        "ops 193–200",
     ]  # fmt: skip
+
+
+def test_constants_stand_in_the_block_of_their_first_user():
+    """A file may begin with all of them: 100 constants, then 100 operations that use one each."""
+    constants = [node(f"c{i}") for i in range(100)]
+    path = [replace(node(f"n{i}"), shape=f"1x{i} f32") for i in range(100)]
+    through = chain(node("x", family="input"), *path)
+    edges = tuple(GraphEdge(c.id, n.id, c.id, "") for c, n in zip(constants, path, strict=True))
+    blocks = labels(Graph((through.nodes[0], *constants, *path), (*edges, *through.edges)))
+    assert all(blocks[f"c{i}"] == blocks[f"n{i}"] for i in range(100))
+    assert len(set(blocks.values())) == 6
 
 
 def test_the_level_of_a_block_has_ports_for_the_edges_from_outside():

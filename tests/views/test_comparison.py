@@ -8,8 +8,10 @@ import pytest
 
 from explorer.accuracy.bisection import first_bad_pass, worst_tensor
 from explorer.compilation import Comparison
-from explorer.results import Trace
+from explorer.results import Knob, Trace
 from explorer.views.payload import trace_payload
+from explorer.views.payload_comparison import Side, comparison_payload, side_of
+from explorer.views.payload_difference import difference_payload
 from explorer.views.payload_measures import AccuracyTables
 
 
@@ -18,11 +20,11 @@ def test_totals_passes_and_kernels_stand_side_by_side(trace: Trace, fork: Trace)
     assert comparison["labels"] == ["first", "no fusion"]
     assert comparison["operations"] == [14, 18]
     assert comparison["kernelCounts"] == [7, 11]
-    rows = {name: (left, right) for name, left, right in comparison["passes"]}
+    rows = dict(comparison["passes"])
     left, right = rows["fuse-activation"]
     assert (left["after"], left["rewrites"]) == (14, 3)
     assert (right["after"], right["rewrites"]) == (17, 0)
-    kernels = {name: (left, right) for name, _, left, right in comparison["kernels"]}
+    kernels = {name: sides for name, _, sides in comparison["kernels"]}
     assert kernels["fused_1"][0]["nanoseconds"] == 35096
     assert kernels["fused_1"][1] is None
 
@@ -49,7 +51,7 @@ def test_the_first_differing_decision_is_that_of_the_earliest_pass(
     trace: Trace, left: dict[str, str], right: dict[str, str], expected: list[str] | None
 ):
     ours, theirs = with_decisions(trace, **left), with_decisions(trace, **right)
-    first = trace_payload(ours, against=theirs).chunk("comparison")["first"]
+    first = trace_payload(ours, against=theirs).chunk("comparison")["differences"][0]["first"]
     assert first == expected
     assert Comparison(ours, theirs).first_difference == (first and tuple(first))
 
@@ -57,11 +59,92 @@ def test_the_first_differing_decision_is_that_of_the_earliest_pass(
 def test_choices_of_a_kernel_are_compared(trace: Trace):
     ours, theirs = with_decisions(trace, pixels="8"), with_decisions(trace, pixels="4")
     comparison = trace_payload(ours, against=theirs).chunk("comparison")
-    rows = {
-        name: (left["choices"], right["choices"]) for name, _, left, right in comparison["kernels"]
+    rows = {name: [side["choices"] for side in sides] for name, _, sides in comparison["kernels"]}
+    assert rows["conv_1"] == [["pixels 8"], ["pixels 4"]]
+    assert rows["conv_3"] == [[], []]
+
+
+def sides_of(*traces: Trace) -> list[Side]:
+    payloads = [trace_payload(trace) for trace in traces]
+    return [side_of(payload.head, payload.chunk) for payload in payloads]
+
+
+def test_more_than_two_stand_side_by_side(trace: Trace, fork: Trace):
+    other = with_decisions(trace, pixels="4")
+    comparison = comparison_payload(sides_of(trace, fork, other))
+    assert comparison["operations"] == [14, 18, 14]
+    assert [len(sides) for _, sides in comparison["passes"]] == [3] * len(comparison["passes"])
+    assert comparison["differences"][0]["first"] == ["fuse-activation/*/*", "", "false"]
+    assert comparison["differences"][1]["first"] == ["schedule-loops/conv_1/pixels", "", "4"]
+    sources = {
+        name: [side and side["source"] for side in sides]
+        for name, _, sides in comparison["kernels"]
     }
-    assert rows["conv_1"] == (["pixels 8"], ["pixels 4"])
-    assert rows["conv_3"] == ([], [])
+    assert sources["fused_1"] == [0, None, 0]
+
+
+def test_a_pass_that_is_off_is_the_first_decision_that_differs(trace: Trace):
+    shorter = replace(
+        trace,
+        passes=tuple(p for p in trace.passes if p.name != "fuse-activation"),
+        snapshots=trace.snapshots[1:],
+        diffs=trace.diffs[1:],
+        decisions=(("plan-memory/place/conv_1", "true"),),
+        knobs=(Knob("fuse-activation", False, (True, False), "disabled"),),
+    )
+    full = replace(
+        trace,
+        decisions=(("fuse-activation/relu/relu_1", "true"),),
+        knobs=(Knob("fuse-activation", True, (True, False), "3 rewrites"),),
+    )
+    (difference,) = comparison_payload(sides_of(shorter, full))["differences"]
+    assert difference["first"] == ["fuse-activation", "false", "true"]
+    assert difference["reasons"] == ["disabled", "3 rewrites"]
+
+
+def test_programs_are_compared_after_the_pass_that_is_asked_for(trace: Trace, fork: Trace):
+    sides = sides_of(trace, fork)
+    before = difference_payload(sides, "fold-batch-norm")
+    assert before["passes"] == ["fold-batch-norm", "fold-batch-norm"]
+    assert before["graphs"][0]["counts"] == {"added": 0, "removed": 0, "changed": 0}
+    assert [row[0] for row in before["rows"]] == ["fold"]
+    after = difference_payload(sides, "fuse-activation")
+    (graph,) = after["graphs"]
+    status = dict(zip(graph["ids"], (node[3] for node in graph["nodes"]), strict=True))
+    ours, theirs = (
+        {node.id for node in t.snapshots[index].graph.nodes}
+        for t in (trace, fork)
+        for index in [[p.name for p in t.passes].index("fuse-activation")]
+    )
+    assert {name for name, mark in status.items() if mark == "removed"} == ours - theirs
+    assert {name for name, mark in status.items() if mark == "added"} == theirs - ours
+    assert graph["hidden"] == 0
+    lines = [
+        [line for row in after["rows"] if row[0] == "≠" for line in [row[1 + side]] if line]
+        for side in (0, 1)
+    ]
+    texts = [
+        t.snapshots[[p.name for p in t.passes].index("fuse-activation")].text.lines
+        for t in (trace, fork)
+    ]
+    assert set(lines[0]) >= set(texts[0]) - set(texts[1])
+    assert set(lines[1]) >= set(texts[1]) - set(texts[0])
+
+
+def test_of_large_programs_the_surroundings_of_what_differs_are_drawn(generated: ModuleType):
+    left, right = generated.make_large_trace(2000), generated.make_large_trace(2000)
+    snapshot = right.snapshots[-1]
+    nodes = list(snapshot.graph.nodes)
+    nodes[700] = replace(nodes[700], attributes=(("stride", "9"),))
+    graph = replace(snapshot.graph, nodes=tuple(nodes))
+    right = replace(right, snapshots=(*right.snapshots[:-1], replace(snapshot, graph=graph)))
+    payload = difference_payload(sides_of(left, right), "")
+    (drawn,) = payload["graphs"]
+    assert drawn["counts"]["changed"] == 1
+    assert nodes[700].id in drawn["ids"]
+    assert 2 <= len(drawn["ids"]) <= 12
+    assert drawn["hidden"] == len(nodes) - len(drawn["ids"])
+    assert payload["hiddenRows"] == 0
 
 
 def test_every_metric_has_the_rows_and_columns_of_the_heat_map(trace: Trace):

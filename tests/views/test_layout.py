@@ -127,9 +127,9 @@ def test_nodes_that_live_together_never_overlap_in_a_union(snapshots: list[Graph
 
 def test_a_chain_is_a_straight_line() -> None:
     layout = layout_graph(["x", "conv", "relu"], [("x", "conv"), ("conv", "relu")])
-    assert layout.positions == {"x": (72.0, 26.0), "conv": (72.0, 90.0), "relu": (72.0, 154.0)}
-    assert layout.routes["x", "conv"] == ((72.0, 44.0), (72.0, 72.0))
-    assert (layout.width, layout.height) == (144.0, 180.0)
+    assert layout.positions == {"x": (78.0, 26.0), "conv": (78.0, 90.0), "relu": (78.0, 154.0)}
+    assert layout.routes["x", "conv"] == ((78.0, 44.0), (78.0, 72.0))
+    assert (layout.width, layout.height) == (156.0, 180.0)
 
 
 def test_the_spine_stays_straight_beside_weights_and_a_shortcut() -> None:

@@ -101,6 +101,8 @@ class _Assignment:
                 found = self._pieces_of_twin(kernel, twin)
                 notes.append(f"{phase.function} runs the code of {twin}, which is the same")
             pieces += found
+        about = dict(self.disassembly.function_notes)
+        notes += [about[p.function.symbol] for p in pieces if p.function.symbol in about]
         if not pieces:
             notes = notes or ["the compiler kept no code of this kernel"]
             return KernelAssembly(None, note="; ".join(notes))

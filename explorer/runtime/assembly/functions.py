@@ -46,6 +46,8 @@ class Disassembly:
     functions: tuple[AssemblyFunction, ...] = ()
     note: str = ""
     """Why there is nothing, or what to know about it; empty where nothing is special."""
+    function_notes: tuple[tuple[str, str], ...] = ()
+    """What to know about single functions, by their symbols."""
 
 
 def function_of(symbol: str) -> str:
@@ -58,17 +60,21 @@ def with_lines_if_equal(
 ) -> Disassembly:
     """What runs, with the line table of a second compilation where that made the same code.
 
-    Asking for a line table must not change an instruction. Where it did, the links would be of
-    another program, so what runs is shown without any.
+    Asking for a line table must not change an instruction. Where it did in a function, its links
+    would be of another program, so that one is shown without any.
     """
-    if [f.instructions for f in running.functions] == [
-        f.instructions for f in with_lines.functions
-    ]:
-        return with_lines
-    functions = tuple(without_lines(function) for function in running.functions)
-    reason = f"{maker} makes other code when it writes a line table, so no line is linked"
-    note = "; ".join(part for part in (running.note, reason) if part)
-    return Disassembly(running.language, functions, note)
+    twins = {function.symbol: function for function in with_lines.functions}
+    functions: list[AssemblyFunction] = []
+    notes: list[tuple[str, str]] = []
+    for function in running.functions:
+        twin = twins.get(function.symbol)
+        if twin is not None and twin.instructions == function.instructions:
+            functions.append(twin)
+            continue
+        functions.append(without_lines(function))
+        reason = f"{maker} makes other code of {function.symbol} when it writes a line table"
+        notes.append((function.symbol, f"{reason}, so no line of it is linked"))
+    return replace(running, functions=tuple(functions), function_notes=tuple(notes))
 
 
 def without_lines(function: AssemblyFunction) -> AssemblyFunction:

@@ -6,6 +6,7 @@
 const LINE_PIXELS = 18;
 const LINES_PER_BLOCK = 50;
 const MOST_WHOLE_LINES = 1500;
+const FOLLOW_MILLISECONDS = 80;
 const BLOCKS_AROUND = 2; // made above and below what is in sight
 
 const C_WORDS = "auto|break|case|const|continue|default|do|else|enum|extern|for|goto|if|inline|register|restrict|return|sizeof|static|struct|switch|typedef|union|unsigned|volatile|while|__attribute__|__kernel|__global|__local|__private|__constant|kernel|global";
@@ -16,15 +17,18 @@ const GRAMMARS = {
   assembly: /(?<comment>[#;].*$|\/\/.*)|(?<string>"[^"]*")|(?<name>^[\w.$]+:|\.L\w+)|(?<type>%[a-z]\w*|\b[xyzw]\d+\b|\b[xyz]mm\d+\b)|(?<word>^\s+\.?\w+)|(?<number>\$?-?\b(?:0x[\da-f]+|\d+)\b)/g,
 };
 GRAMMARS.opencl = GRAMMARS.c;
+GRAMMARS.python = /(?<comment>#.*)|(?<string>(?:[rfb]{0,2})(?:""".*?(?:"""|$)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))|(?<word>\b(?:and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|if|import|in|is|lambda|not|or|pass|raise|return|try|while|with|yield|match|case)\b)|(?<type>\b(?:None|True|False|self|int|str|float|bool|tuple|list|dict|set)\b)|(?<name>\b[A-Za-z_]\w*(?=\())|(?<number>\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)/g;
+GRAMMARS.node = /(?<string>"(?:[^"\\]|\\.)*")|(?<word>(?<= = )[A-Za-z]\w*(?=\())|(?<number>(?<=[ [(,])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?=[,\])}]))/g;
 GRAMMARS.ptx = GRAMMARS.assembly;
 
-// entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line)
+// entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line);
+// hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
 function entriesOf(text) {
   return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
 }
 
-// {node, mark(isMarked), hover(isHovered), reveal()}
-function codePane({entries, language, label, hueOf, onhover, onpick}) {
+// {node, mark(isMarked), hover(isHovered), follow(), reveal()}
+function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
   const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
   const digits = String(entries.length).length;
   const inner = element("div", {class: "code-lines"});
@@ -41,11 +45,12 @@ function codePane({entries, language, label, hueOf, onhover, onpick}) {
   node.style.setProperty("--digits", `${digits + 1}ch`);
   let marked = new Set();
   let hovered = new Set();
+  let following = 0;
 
   const makeRow = (index) => {
     const entry = entries[index];
     const hue = hueOf && entry.owners.length ? hueOf(entry.owners) : null;
-    const states = `${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
+    const states = `${lookOf ? ` ${lookOf(entry.owners)}` : ""}${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
     return element("div", {
       class: `line ${entry.kind}${states}`, "data-index": index, "data-number": entry.number ?? index + 1,
       "data-hue": hue, title: entry.title,
@@ -100,7 +105,8 @@ function codePane({entries, language, label, hueOf, onhover, onpick}) {
   });
   // Lines whose owners are wanted get a class, and those that had it lose it.
   const setLines = (before, wanted, className) => {
-    const now = new Set(entries.flatMap((entry, index) => (wanted(entry.owners) ? [index] : [])));
+    const now = new Set();
+    if (wanted) for (let index = 0; index < entries.length; index += 1) if (wanted(entries[index].owners)) now.add(index);
     for (const index of before) if (!now.has(index)) rowAt(index)?.classList.remove(className);
     for (const index of now) rowAt(index)?.classList.add(className);
     return now;
@@ -111,7 +117,21 @@ function codePane({entries, language, label, hueOf, onhover, onpick}) {
       marked = setLines(marked, isMarked, "marked");
       return marked.size;
     },
-    hover(isHovered) { hovered = setLines(hovered, isHovered, "hovered"); },
+    // isHovered: null when nothing is.
+    hover(isHovered) {
+      clearTimeout(following);
+      hovered = setLines(hovered, isHovered, "hovered");
+    },
+    // Scrolls to what is hovered elsewhere, when none of it is in sight; at rest, not in passing.
+    follow() {
+      if (!hovered.size) return;
+      following = setTimeout(() => {
+        const first = node.scrollTop / LINE_PIXELS, last = first + node.clientHeight / LINE_PIXELS - 1;
+        if ([...hovered].some((index) => index >= first && index <= last)) return;
+        node.scrollTop = Math.max(0, Math.min(...hovered) * LINE_PIXELS - node.clientHeight / 3);
+        paint();
+      }, FOLLOW_MILLISECONDS);
+    },
     // Scrolls to the first marked line, or else to the first change.
     reveal() {
       requestAnimationFrame(() => {

@@ -194,8 +194,8 @@ class TraceData {
   memory() {
     return this.once("memory", async () => {
       const raw = await this.chunk("memory");
-      const buffers = raw.buffers.map(([id, values, size, first, last, offset]) =>
-        ({id, values, size, first, last, offset}));
+      const buffers = raw.buffers.map(([id, values, size, first, last, offset, alignment]) =>
+        ({id, values, size, first, last, offset, alignment}));
       const bufferOf = new Map();
       for (const buffer of buffers) for (const value of buffer.values) bufferOf.set(value, buffer);
       return {...raw, buffers, bufferOf};
@@ -254,6 +254,47 @@ class TraceData {
       const raw = await this.chunk("source");
       return new Map(raw.map(([name, operator, text]) => [name, {operator, text}]));
     });
+  }
+
+  // The Python text of a rule; without lines where the trace doesn't hold it.
+  async ruleText(name) {
+    const texts = await this.chunk("rules");
+    const lines = Object.hasOwn(texts, name) ? texts[name] : [];
+    return {language: "python", lines, owners: lines.map(() => [])};
+  }
+
+  // {program, kernels, aims}: coverage by level, of the program and of every kernel
+  links() {
+    return this.once("links", async () => {
+      const raw = await this.chunk("links");
+      const table = (rows) => new Map(rows.map(([level, unit, linkable, linked, missing]) => [level, {unit, linkable, linked, missing}]));
+      return {program: table(raw.program), aims: raw.aims, kernels: new Map(Object.entries(raw.kernels).map(([name, rows]) => [name, table(rows)]))};
+    });
+  }
+
+  // Name of a source node -> operations of a graph that come from it.
+  operationsBySource(graph) {
+    if (!graph.bySource) {
+      graph.bySource = new Map();
+      for (const [id, record] of graph.nodes) {
+        for (const source of record.sources) {
+          if (!graph.bySource.has(source)) graph.bySource.set(source, []);
+          graph.bySource.get(source).push(id);
+        }
+      }
+    }
+    return graph.bySource;
+  }
+
+  // Source nodes of which some operation came in some pass.
+  knownSources() {
+    this.known ??= new Set(this.records.flatMap((record) => record.sources));
+    return this.known;
+  }
+
+  // Launched operations that come from a source node.
+  launchesOf(source) {
+    return [...this.kernelOf.keys()].filter((id) => (this.launchSources.get(id) ?? this.sourcesOf(id)).includes(source));
   }
 
   sourcesOf(operation) {

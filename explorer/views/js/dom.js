@@ -16,10 +16,20 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : String(value));
+    else node.setAttribute(name, value === true ? "" : SPOKEN.has(name) ? spoken(String(value)) : String(value));
   }
   append(node, children);
   return node;
+}
+
+// Hover texts and what is read aloud: names of models may have 10,000 characters, and no hover text
+// is as large as that. The whole name stands in the element itself, or one press away.
+const SPOKEN = new Set(["title", "aria-label", "aria-valuetext"]);
+const MOST_SPOKEN = 600;
+
+function spoken(text) {
+  const shown = text.replace(DIRECTION_MARKS, "\ufffd");
+  return shown.length > MOST_SPOKEN ? `${shown.slice(0, MOST_SPOKEN - 1)}…` : shown;
 }
 
 // Marks that turn the direction of the text around them: a name must not reverse our own words.

@@ -19,44 +19,64 @@ function render({model, el}) {
   let session = null;
   let revision = -1;
   let branch = null;
+  let loading = null; // data of what is shown next
+  let shownModel = ""; // key of the model that `app` shows
+  const left = new Map(); // key of a model -> {state, pass, camera, model} as it was left
+  let notice = ""; // what of a link could not be restored
 
   function start() {
     const head = host.get("head");
     drawBanner();
     if (!head || !head.passes) {
-      app = null;
+      app?.stop();
+      [app, loading, branch] = [null, null, null];
+      revision = host.get("revision") ?? -1;
       replace(stage, waiting());
       return;
     }
     revision = host.get("revision") ?? 0;
-    const isSame = app?.ready && branch === host.get("branch") && branch !== undefined;
+    const isSame = app?.ready && !loading && branch === host.get("branch") && branch !== undefined;
     branch = host.get("branch");
     if (isSame) {
       app.learn(head, revision);
       return;
     }
-    const kept = app?.ready ? {state: {...app.store.get(), rewrite: null}, pass: app.data.head.passes[app.store.get().pass]?.name, camera: app.graph.camera(), model: app.data.head.model.name} : null;
+    const model = session?.model() ?? "";
     const data = new TraceData(host, head, revision);
-    app?.stop();
-    app = createApp({host, data, root, session, theme, announcer, kept});
-    const mine = app;
+    loading = data;
+    // What is shown stays until all is there, and what is done in it until then counts.
     data.load().then(() => {
-      if (app !== mine) return;
-      replace(stage, mine.node);
-      mine.begin();
-    }, (failure) => replace(stage, emptyState("The trace could not be loaded", failure.message, button("try again", "load it again", () => start()))));
+      if (loading !== data) return;
+      loading = null;
+      app?.stop();
+      if (app) left.set(shownModel, {state: {...app.store.get(), rewrite: null}, pass: app.data.head.passes[app.store.get().pass]?.name, camera: app.graph.camera(), model: shownModel});
+      const kept = left.get(model) ?? left.get(shownModel) ?? null;
+      shownModel = model;
+      app = createApp({host, data, root, session, theme, announcer, kept, model, onnotice});
+      replace(stage, app.node);
+      app.begin();
+    }, (failure) => {
+      if (loading === data) replace(stage, emptyState("The trace could not be loaded", failure.message, button("try again", "load it again", () => start())));
+    });
   }
 
   function waiting() {
     if (session?.status() === "working") return element("div", {class: "waiting"}, emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."));
-    if (session?.isKnown()) return element("div", {class: "waiting"}, element("div", {class: "waiting-bar"}, session.controls()), emptyState("No program yet", "Choose a model above, or open a file of your own."));
+    if (session?.isKnown()) return element("div", {class: "waiting"}, emptyState("Nothing is open", "Open a model or a saved trace above, or drop a file on this page."));
     if (host.mode === "app") return element("div", {class: "waiting"}, emptyState("Connecting", "The compiler's side answers in a moment."));
     return emptyState("No trace", "There is nothing to explore yet.");
   }
 
+  // The same element stays where it is: a click on it must not be lost while results arrive.
   function drawBanner() {
-    replace(banner, session?.banner() || null);
+    const node = session?.banner() ?? (notice ? linkNotice(notice, () => onnotice("")) : null);
+    if (banner.firstChild !== node) replace(banner, node);
     banner.hidden = !banner.childElementCount;
+  }
+
+  function onnotice(text) {
+    notice = text;
+    drawBanner();
   }
 
   session = createSession(host, () => {
@@ -64,8 +84,12 @@ function render({model, el}) {
     app?.sessionChanged();
     // The first compilation failed or was cancelled: there is no stage to keep.
     if (!app) replace(stage, waiting());
+  }, root);
+  if (session) root.insertBefore(session.strip, banner);
+  host.receive((message) => {
+    app?.data.receive(message);
+    loading?.receive(message);
   });
-  host.receive((message) => app?.data.receive(message));
   host.on("revision", () => { if (host.get("revision") !== revision) start(); });
   const keyTarget = host.mode === "notebook" ? root : document;
   const onkey = (event) => { if (app?.ready) handleKey(app, event); };
@@ -80,7 +104,7 @@ function render({model, el}) {
 }
 
 // kept: {state, pass, camera, model} of the compilation that was looked at before this one
-function createApp({host, data, root, session, theme, announcer, kept}) {
+function createApp({host, data, root, session, theme, announcer, kept, model, onnotice}) {
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
   const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
@@ -88,7 +112,7 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
   const weight = (pass) => 1000 * pass.fused + pass.removed;
   const eventful = passes.reduce((best, pass, index) => (index > 0 && weight(pass) > weight(passes[best]) ? index : best), 0);
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
-  const isBranch = kept?.model === data.head.model.name;
+  const isBranch = kept?.model === model;
   const initial = kept ? {...kept.state, ...(isBranch ? {} : {selection: null, open: [], blocks: null}), pass: again >= 0 ? again : eventful} : {pass: eventful, ...fromLink};
   const store = createStore(initial);
   const app = {host, data, root, session, store, hover: createHover(), look: createLook(), id: instances += 1, ready: false};
@@ -96,11 +120,26 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
   app.background = element("span", {class: "background", role: "status"});
 
   app.announce = (text) => { announcer.textContent = text; };
+  // What everybody shall see for a moment.
+  let saying = 0;
+  app.say = (text) => {
+    app.announce(text);
+    announcer.classList.add("shown");
+    clearTimeout(saying);
+    saying = setTimeout(() => announcer.classList.remove("shown"), 1600);
+  };
   app.toggleTheme = () => { theme.toggle(); app.repaint(); };
   app.goToPass = (pass) => {
     const next = Math.max(0, Math.min(passes.length - 1, pass));
     store.set({pass: next, rewrite: null});
     app.announce(`${passes[next].name}: ${countText(passes[next].after, "operation")}`);
+  };
+  // Passes that j, k and the slider stop at: all, or those that changed something.
+  app.isStop = (pass) => pass === 0 || passes[pass].changed || !store.get().onlyChanges;
+  app.stepPass = (step) => {
+    let next = store.get().pass + step;
+    while (next >= 0 && next < passes.length && !app.isStop(next)) next += step;
+    if (next >= 0 && next < passes.length) app.goToPass(next);
   };
   app.select = (operation, from) => {
     store.set({selection: operation, rewrite: null});
@@ -108,8 +147,9 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
   };
   app.selectSource = async (name) => {
     const graph = await data.graphOfPass(store.get().pass);
-    const found = [...graph.nodes.values()].find((record) => record.sources.includes(name));
-    if (found) app.select(found.id, "inspector");
+    const found = data.operationsBySource(graph).get(name)?.[0] ?? data.records.find((record) => record.sources.includes(name))?.id;
+    if (found === undefined) app.say(`Nothing of ${clip(name, 60)} came into the program.`);
+    else app.select(found, "inspector");
   };
   app.goToRewrite = (event) => {
     // New weights have no place in the graph; what uses them has.
@@ -122,26 +162,35 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
     const {events} = await data.passDetails(pass);
     const applied = events.filter((event) => event.applied);
     if (!applied.length) {
-      app.announce("this pass rewrote nothing");
+      app.say("This pass rewrote nothing: j and k go to others.");
       return;
     }
     const at = applied.findIndex((event) => event.index === rewrite);
     const next = at < 0 ? (step > 0 ? 0 : applied.length - 1) : (at + step + applied.length) % applied.length;
     app.goToRewrite(applied[next]);
   };
-  // The convolution with most work: what a first visitor follows to its machine code.
-  app.followConvolution = async () => {
+  // The convolution or matrix product with most work: what a first visitor follows to its machine
+  // code. Undefined where there is neither.
+  app.heaviest = () => {
+    const isOne = (name) => data.latest.get(name)?.family === "convolution";
+    const kernels = data.kernels.filter((kernel) => kernel.operations.some(isOne)).sort((a, b) => b.flops - a.flops);
+    return kernels[0]?.operations.find(isOne) ?? [...data.latest.values()].find((record) => record.family === "convolution")?.id;
+  };
+  app.followButton = (attributes = {}) => {
+    const operation = app.heaviest();
+    if (operation === undefined) return null;
+    const isConvolution = /conv/.test(data.latest.get(operation).label + data.sourcesOf(operation).join(" ").toLowerCase());
+    return button(isConvolution ? "Follow a convolution" : "Follow a matrix product", `select ${clip(operation, 60)}, which has the most work, and see what became of it`, () => app.followHeaviest(), attributes);
+  };
+  app.followHeaviest = async () => {
+    const operation = app.heaviest();
     const graph = await data.graphOfPass(store.get().pass);
-    const heaviest = [...data.kernels].sort((a, b) => b.flops - a.flops).find((kernel) => kernel.operations.some((name) => data.latest.get(name)?.family === "convolution"));
-    const operation = heaviest?.operations[0] ?? [...graph.nodes.values()].find((record) => record.family === "convolution")?.id;
-    if (operation === undefined) return;
     const here = data.followInGraph(operation, graph);
     app.select(here.find((id) => graph.nodes.get(id).family === "convolution") ?? here[0] ?? operation, "inspector");
   };
   app.copy = async (text, said = "Copied.") => {
     try {
       await navigator.clipboard.writeText(text);
-      app.announce(said);
     } catch {
       // Pages from a file have no clipboard API: a selected text field does the same.
       const field = element("textarea", {class: "copy-field", "aria-hidden": "true"}, text);
@@ -149,25 +198,30 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
       field.select();
       document.execCommand("copy");
       field.remove();
-      app.announce(said);
     }
-    announcer.classList.add("shown");
-    setTimeout(() => announcer.classList.remove("shown"), 1600);
+    app.say(said);
   };
-  let help = null;
-  app.closeHelp = () => {
-    if (!help) return false;
-    help.remove();
-    help = null;
-    root.focus({preventScroll: true});
+  let dialog = null; // {node, before}
+  app.hasDialog = () => dialog !== null;
+  app.closeDialog = () => {
+    if (!dialog) return false;
+    dialog.node.remove();
+    const {before} = dialog;
+    dialog = null;
+    (before?.isConnected ? before : root).focus({preventScroll: true});
     return true;
   };
-  app.showHelp = () => {
-    if (app.closeHelp()) return;
-    help = helpDialog(() => app.closeHelp());
-    root.append(help);
-    help.querySelector(".dialog").focus();
+  // content(close) -> what stands in it. What had the focus before gets it back.
+  app.openDialog = (label, content, className = "") => {
+    const before = dialog?.before ?? root.querySelector(":focus");
+    dialog?.node.remove();
+    const close = () => app.closeDialog();
+    const box = element("div", {class: `dialog ${className}`, role: "dialog", "aria-modal": "true", "aria-label": label, tabindex: -1, onkeydown: keepFocus}, content(close));
+    dialog = {before, node: element("div", {class: "veil", onclick: (event) => { if (event.target === event.currentTarget) close(); }}, box)};
+    root.append(dialog.node);
+    box.focus();
   };
+  app.showHelp = () => { if (!app.closeDialog()) app.openDialog("help", helpContent); };
   app.repaint = () => {
     app.graph?.redraw();
     app.dock?.repaint();
@@ -213,12 +267,24 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
     app.dock.update();
     app.ready = true;
     if (usesLink) {
-      store.subscribe((state) => { if (!app.stopped) window.history.replaceState(null, "", stateToLink(state)); });
+      store.subscribe((state) => { if (!app.stopped) window.history.replaceState(null, "", stateToLink(state, session?.link())); });
       window.addEventListener("hashchange", followLink);
     }
+    if (usesLink && !kept) noteLink();
+    // Another model or branch is another link, before anything in it is touched.
+    if (session) window.history.replaceState(null, "", stateToLink(store.get(), session.link()));
     if (session) app.sessionChanged();
   };
-  const followLink = () => store.set(stateFromLink(window.location.hash, passes.length));
+  const noteLink = () => linkProblems(window.location.hash, data).then((problems) => {
+    if (app.stopped || !problems.length) return;
+    if (store.get().selection !== null && !isKnown(data, store.get().selection)) store.set({selection: null});
+    onnotice(`It names ${problems.join("; ")}.`);
+  });
+  const followLink = () => {
+    store.set(stateFromLink(window.location.hash, passes.length));
+    session?.follow(window.location.hash);
+    noteLink();
+  };
   app.stop = () => {
     app.stopped = true;
     window.removeEventListener("hashchange", followLink);
@@ -226,10 +292,20 @@ function createApp({host, data, root, session, theme, announcer, kept}) {
   return app;
 }
 
+// The Tab key goes round within a dialog.
+function keepFocus(event) {
+  if (event.key !== "Tab") return;
+  const stops = [...event.currentTarget.querySelectorAll('button, [tabindex="0"], a, input, select')];
+  const index = stops.indexOf(event.target);
+  if (!stops.length || (index >= 0 && index + (event.shiftKey ? -1 : 1) in stops)) return;
+  event.preventDefault();
+  stops[event.shiftKey ? stops.length - 1 : 0].focus();
+}
+
 // A bar between two panes that moves with the pointer and with arrow keys.
 function splitter(frame, variable, direction, label, isHorizontal = false) {
   const bar = element("div", {class: `splitter ${isHorizontal ? "horizontal" : "vertical"}`, role: "separator", tabindex: 0,
-    "aria-label": label, "aria-orientation": isHorizontal ? "horizontal" : "vertical", title: "drag, or arrow keys"});
+    "aria-label": label, "aria-orientation": isHorizontal ? "horizontal" : "vertical", title: "drag, or arrow keys; double click or Enter makes it small and large again"});
   const current = () => {
     const other = direction > 0 ? bar.previousElementSibling : bar.nextElementSibling;
     const box = other.getBoundingClientRect();
@@ -239,6 +315,16 @@ function splitter(frame, variable, direction, label, isHorizontal = false) {
     const room = isHorizontal ? frame.clientHeight * 0.7 : frame.clientWidth * 0.6;
     frame.style.setProperty(variable, `${Math.round(Math.max(isHorizontal ? 88 : 176, Math.min(room, size)))}px`);
   };
+  // As small as it goes, and back to where it was.
+  let grownTo = null;
+  const toggle = () => {
+    const size = current(), least = isHorizontal ? 88 : 176;
+    const isSmall = size <= least + 1;
+    if (isSmall && grownTo === null) frame.style.removeProperty(variable);
+    else resize(isSmall ? grownTo : least);
+    grownTo = isSmall ? null : size;
+  };
+  bar.addEventListener("dblclick", toggle);
   bar.addEventListener("pointerdown", (event) => {
     event.preventDefault();
     const start = isHorizontal ? event.clientY : event.clientX;
@@ -248,6 +334,7 @@ function splitter(frame, variable, direction, label, isHorizontal = false) {
     bar.onpointerup = () => { bar.onpointermove = null; };
   });
   bar.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") toggle();
     const step = {ArrowRight: 16, ArrowDown: 16, ArrowLeft: -16, ArrowUp: -16}[event.key];
     if (!step) return;
     event.preventDefault();

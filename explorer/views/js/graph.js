@@ -127,8 +127,8 @@ function graphPane(app) {
     message.hidden = true;
     tip.hidden = true;
     scene = {...composeScene({data, state, before, after, details, placed, unitOf}), before, after, unitOf};
-    replace(counts, pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)} operations`
-      : `${countText(pass.after, "operation")}, unchanged`);
+    replace(counts, pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)}` : exactText(pass.after), element("span", {class: "long"}, pass.changed ? " operations" : " operations, unchanged"));
+    counts.title = pass.changed ? `${exactText(pass.before)} operations before, ${exactText(pass.after)} after` : `${countText(pass.after, "operation")}, unchanged`;
     title.textContent = pass.name;
     title.title = pass.description;
     legend.replaceChildren(...legendContent(app, scene));
@@ -198,7 +198,7 @@ function graphPane(app) {
     if (item.id === scene.selected) names.push("selected");
     else if (scene.related?.has(item.id)) names.push("related");
     if (scene.event?.has(item.id)) names.push("in-event");
-    if (app.hover.get().operations.has(item.id)) names.push("hovered");
+    if (scene.hovered?.has(item.id)) names.push("hovered");
     return names.filter(Boolean).join(" ");
   }
 
@@ -431,7 +431,13 @@ function graphPane(app) {
     if (candidates.length) app.select(candidates[0], "keys");
   }
 
-  app.hover.subscribe(() => { if (scene) refreshClasses(); });
+  // A closed block stands for what is hovered inside of it.
+  app.hover.subscribe(({operations}) => {
+    if (!scene) return;
+    const unit = (id) => (scene.byId.has(id) ? id : scene.unitOf(scene.after.nodes.get(id) ?? scene.before.nodes.get(id) ?? {id}));
+    scene.hovered = new Set([...operations].map(unit));
+    refreshClasses();
+  });
   store.subscribe((state, changed) => {
     if (["pass", "view", "open", "blocks"].some((name) => changed.has(name))) drawn = update();
     else if (changed.has("selection") || changed.has("rewrite")) updateSelection();
@@ -457,7 +463,10 @@ function graphPane(app) {
   }
 
   return {
-    node, update, fit, toggleBlock, reveal: show, focus: () => svg.focus(), redraw: overview,
+    node, update, fit, toggleBlock, reveal: show,
+    // Identities of the operations before and after this pass; null before the first drawing.
+    operations: () => scene && new Set([...scene.after.nodes.keys(), ...scene.before.nodes.keys()]),
+    focus: () => svg.focus(), redraw: overview,
     camera: () => ({...view}),
     // Where another branch was looked at: the same part of this one.
     lookAt(camera) {

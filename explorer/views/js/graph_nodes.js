@@ -1,6 +1,8 @@
 // The SVG of one operation, block, edge or bracket, and what hovering says about it.
 
-const LABEL_CHARACTERS = 14;
+const LABEL_FONT = "600 11.5px", SHAPE_FONT = "10.5px"; // as in explorer.css
+const MOST_MEASURED = 60;
+const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
 
 function makeNode(app, scene, item) {
   if (item.isGhost) return makeGhost(app, scene, item);
@@ -8,15 +10,15 @@ function makeNode(app, scene, item) {
   const {record, inside} = item;
   const group = shape("g", {
     "data-id": item.id, role: "button",
-    "aria-label": `${inside ? `block ${record.label}` : `${record.id}, ${record.label}`}, ${record.shape}${item.status ? `, ${item.status}` : ""}`,
+    "aria-label": `${inside ? `block ${clip(record.label, TIP_CHARACTERS)}` : `${clip(record.id, TIP_CHARACTERS)}, ${record.label}`}, ${record.shape}${item.status ? `, ${item.status}` : ""}`,
     transform: `translate(${item.x - width / 2} ${item.y - height / 2})`,
   },
   inside ? [shape("rect", {class: "card back", x: 5, y: 5, width, height, rx: 6}), shape("rect", {class: "card back", x: 2.5, y: 2.5, width, height, rx: 6})] : null,
   shape("rect", {class: "card", width, height, rx: 6}),
   shape("path", {class: "stripe", d: `M6 0 H5 A5 5 0 0 0 0 5 V${height - 5} A5 5 0 0 0 5 ${height} H6 Z`}),
   shape("text", {class: "glyph", x: 16, y: height / 2 + 5, "text-anchor": "middle"}, app.look.family(record.family).glyph),
-  shape("text", {class: "label", x: 28, y: 15}, inside ? clipFront(record.label, 12) : clip(record.label, LABEL_CHARACTERS)),
-  shape("text", {class: "shape", x: 28, y: 29}, clip(record.shape || record.id, LABEL_CHARACTERS + 2)));
+  shape("text", {class: "label", x: 28, y: 15}, inside ? fitText(app, record.label, width - 58, LABEL_FONT, clipFront) : fitText(app, record.label, width - 34, LABEL_FONT, clip)),
+  shape("text", {class: "shape", x: 28, y: 29}, fitText(app, record.shape || record.id, width - (inside ? 58 : 34), SHAPE_FONT, clip)));
   if (inside) {
     group.append(shape("g", {class: "expander", "data-open": item.id, role: "button", "aria-label": `open block ${record.label}`},
       shape("rect", {x: width - 24, y: 4, width: 20, height: height - 8, rx: 4}), shape("text", {x: width - 14, y: height / 2 + 5, "text-anchor": "middle"}, "+")));
@@ -35,7 +37,7 @@ function makeGhost(app, scene, item) {
   const [, height] = scene.node;
   const tabHeight = 17, tabWidth = 76;
   return shape("g", {
-    "data-id": item.id, role: "button", "aria-label": `${item.record.id}, ${item.record.label}, removed: its place was taken`,
+    "data-id": item.id, role: "button", "aria-label": `${clip(item.record.id, TIP_CHARACTERS)}, ${item.record.label}, removed: its place was taken`,
     transform: `translate(${item.x - 8 - tabWidth} ${item.y - height / 2 - tabHeight})`,
   },
   shape("path", {class: "card", d: `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${tabWidth - 5} A5 5 0 0 1 ${tabWidth} 5 V${tabHeight} Z`}),
@@ -77,12 +79,12 @@ function tipOfNode(app, item) {
   if (inside) {
     const kinds = [...item.families].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([name, count]) => `${count} ${app.look.family(name).title}`);
     const marks = ["added", "removed", "changed", "fused"].filter((name) => inside[name]);
-    return [element("strong", {}, record.label), element("div", {class: "mono"}, `block, ${record.shape}`), element("div", {}, kinds.join(", ")),
+    return [element("strong", {}, clip(record.label, TIP_CHARACTERS)), element("div", {class: "mono"}, `block, ${record.shape}`), element("div", {}, kinds.join(", ")),
       marks.map((name) => element("div", {class: `ink-${name}`}, `${app.look.difference(name).glyph} ${countText(inside[name], "operation")}: ${app.look.difference(name).title}`)),
       element("div", {class: "quiet-text"}, "click + or press e to open it")];
   }
   return [
-    element("strong", {}, record.id), element("div", {class: "mono"}, `${record.operation}  ${record.shape}`),
+    element("strong", {}, clip(record.id, TIP_CHARACTERS)), element("div", {class: "mono"}, clip(`${record.operation}  ${record.shape}`, TIP_CHARACTERS)),
     record.sources.length ? element("div", {}, "from ", clip(record.sources.join(", "), 90)) : null,
     item.status ? element("div", {class: `ink-${item.status}`}, `${app.look.difference(item.status).glyph} ${app.look.difference(item.status).title}`) : null,
     item.changes.map((change) => element("div", {class: "mono"}, `${change[1]}: ${clip(change[2], 40)} → ${clip(change[3], 40)}`)),
@@ -90,23 +92,40 @@ function tipOfNode(app, item) {
 }
 
 function tipOfEdge(edge) {
-  return [element("strong", {}, edge.value), element("div", {class: "mono"}, edge.type),
-    element("div", {}, `${edge.source} → ${edge.target}`), edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null];
+  return [element("strong", {}, clip(edge.value, TIP_CHARACTERS)), element("div", {class: "mono"}, clip(edge.type, TIP_CHARACTERS)),
+    element("div", {}, `${clip(edge.source, 80)} → ${clip(edge.target, 80)}`), edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null];
 }
 
 function legendContent(app, scene) {
   const marks = new Set(scene.items.map((item) => item.status).filter(Boolean));
+  const devices = [...app.data.devices];
   return [
     element("summary", {}, "legend"),
     element("ul", {},
       [...scene.families].map(([name, count]) => element("li", {},
-        element("span", {class: `swatch family-${safeName(name)}`}, app.look.family(name).glyph), `${app.look.family(name).title} `,
-        element("span", {class: "quiet-text"}, exactText(count)))),
+        element("span", {class: `swatch family-${safeName(name)}`}, app.look.family(name).glyph),
+        element("span", {}, `${app.look.family(name).title} `, element("span", {class: "quiet-text"}, exactText(count))))),
+      devices.length > 1 ? devices.map((name, index) => element("li", {}, element("span", {class: "swatch device", "data-device": index}), element("span", {}, `on ${name}`))) : null,
       [...marks].map((mark) => element("li", {},
         element("span", {class: `swatch mark-${mark}`}, app.look.difference(mark).glyph), app.look.difference(mark).title)),
       scene.brackets.length ? element("li", {}, element("span", {class: "swatch mark-fused"}, "]"), "joins what was taken over with what took it over") : null,
       scene.items.some((item) => item.isGhost) ? element("li", {}, element("span", {class: "swatch mark-removed"}, MINUS), "as a tab on top: its place was taken") : null),
   ];
+}
+
+// As much of a text as there is room for, in pixels; `cut` makes it shorter.
+function fitText(app, text, room, font, cut) {
+  app.rulers ??= new Map();
+  if (!app.rulers.has(font)) {
+    const context = document.createElement("canvas").getContext("2d");
+    context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
+    app.rulers.set(font, context);
+  }
+  const ruler = app.rulers.get(font);
+  const widthOf = (part) => ruler.measureText(part).width;
+  let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
+  while (shown.length > 2 && widthOf(shown) > room) shown = cut(text, Math.min(shown.length - 1, Math.ceil((shown.length * room) / widthOf(shown))));
+  return shown;
 }
 
 // The end of a path says more than its beginning: …block0/conv.

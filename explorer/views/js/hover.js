@@ -1,15 +1,16 @@
-// What the pointer is over, in any pane: operations and statements ("conv_1/main"). Apart from the
-// state, for it changes with every move and belongs into no link.
+// What the pointer is over, in any pane: operations, statements ("conv_1/main") and nodes of the
+// source model. Apart from the state, for it changes with every move and belongs into no link.
 
 function createHover() {
-  let current = {operations: new Set(), tags: new Set()};
+  let current = {operations: new Set(), tags: new Set(), nodes: new Set(), from: null};
   const listeners = [];
-  const key = (operations, tags) => `${[...operations].join("\n")}\t${[...tags].join("\n")}`;
+  const key = (...names) => names.map((list) => [...list].join("\n")).join("\t");
   return {
     get: () => current,
-    set(operations, tags) {
-      if (key(operations, tags) === key(current.operations, current.tags)) return;
-      current = {operations: new Set(operations), tags: new Set(tags)};
+    // `from`: the pane of code that is hovered; the others scroll to what belongs to it.
+    set(operations, tags, {nodes = [], from = null} = {}) {
+      if (key(operations, tags, nodes) === key(current.operations, current.tags, current.nodes)) return;
+      current = {operations: new Set(operations), tags: new Set(tags), nodes: new Set(nodes), from};
       for (const listener of listeners) listener(current);
     },
     subscribe: (listener) => listeners.push(listener),

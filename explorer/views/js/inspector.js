@@ -2,17 +2,20 @@
 // becomes: IR, loops, source, assembly, with its lines marked; and the errors of its tensor.
 
 const TABS = [
-  {id: "operation", label: "operation", title: "what it is and what it is connected with (1)"},
-  {id: "ir", label: "IR", title: "the intermediate representation after this pass (2)"},
-  {id: "loops", label: "loops", title: "the loop nest, step by step (3)"},
-  {id: "c", label: "C", title: "the source that is compiled (4)"},
-  {id: "assembly", label: "asm", title: "what the machine runs (5)"},
-  {id: "tensors", label: "tensors", title: "errors of its tensor after every pass (6)"},
+  {id: "operation", key: "1", label: "operation", title: "what it is and what it is connected with (1)"},
+  {id: "model", key: "0", label: "model", title: "the nodes of the model file (0)"},
+  {id: "ir", key: "2", label: "IR", title: "the intermediate representation after this pass (2)"},
+  {id: "loops", key: "3", label: "loops", title: "the loop nest, step by step (3)"},
+  {id: "c", key: "4", label: "C", title: "the source that is compiled (4)"},
+  {id: "assembly", key: "5", label: "asm", title: "what the machine runs (5)"},
+  {id: "tensors", key: "6", label: "tensors", title: "errors of its tensor after every pass (6)"},
 ];
 const FORK_TAB = {id: "fork", label: "fork", title: "change decisions and compile again (f)"};
 const MOST_LISTED = 200;
+const MOST_CHIPS = 12;
+const MOST_DELTA = 2000; // characters of an operation's text in a rewrite
 // What stands below a tab when the next level is shown beside it.
-const NEXT_LEVEL = {operation: "ir", ir: "loops", loops: "c", c: "assembly", assembly: "c", tensors: "ir", fork: "loops"};
+const NEXT_LEVEL = {operation: "ir", model: "ir", ir: "loops", loops: "c", c: "assembly", assembly: "c", tensors: "ir", fork: "loops"};
 
 function inspectorPane(app) {
   const {data, store} = app;
@@ -42,9 +45,11 @@ function inspectorPane(app) {
       const context = await resolve(state);
       if (!isCurrent()) return;
       const subject = await subjectOf(context);
-      if (isQuiet && state.tab === "fork" && main.contains(document.activeElement)) return;
+      if (isQuiet && state.tab === "fork" && main.contains(main.getRootNode().activeElement)) return;
       const views = [await tabView(state.tab, context)];
-      if (state.beside) views.push(await tabView(NEXT_LEVEL[state.tab], context));
+      // What two levels would say alike of their emptiness is said once.
+      const next = state.beside ? await tabView(NEXT_LEVEL[state.tab], context) : null;
+      if (next && (next.panes || views[0].panes || next.node.textContent !== views[0].node.textContent)) views.push(next);
       if (!isCurrent()) return;
       replace(head, subject);
       const scrolled = panes.map(({pane}) => [pane.node, pane.node.scrollTop]); // moving a node resets it
@@ -96,8 +101,8 @@ function inspectorPane(app) {
       ? element("p", {class: "hint"}, `${state.selection} stands here as ${here.slice(0, 3).join(", ")}${here.length > 3 ? ` and ${here.length - 3} more` : ""}`)
       : context.isGone ? element("p", {class: "hint"}, `${state.selection} is not in the program after this pass`) : null;
     const sourceNodes = await data.sourceNodes();
-    const chips = record.sources.slice(0, 12).map((name) => element("button", {
-      type: "button", class: "chip origin", title: sourceNodes.get(name)?.text || "a node of the model file",
+    const chips = record.sources.slice(0, MOST_CHIPS).map((name) => element("button", {
+      type: "button", class: "chip origin", title: clip(sourceNodes.get(name)?.text || "a node of the model file", 600),
       onclick: () => app.selectSource(name),
     }, clip(name, 36)));
     const makers = await makersOf(record, state.pass);
@@ -109,7 +114,7 @@ function inspectorPane(app) {
       moved,
       element("div", {class: "origin-row"}, element("span", {class: "row-label"}, "from"),
         chips.length ? chips : element("span", {class: "quiet-text"}, "no node of the model: the compiler added it"),
-        record.sources.length > 12 ? element("span", {class: "quiet-text"}, `and ${record.sources.length - 12} more`) : null),
+        record.sources.length > MOST_CHIPS ? element("span", {class: "quiet-text"}, `and ${record.sources.length - MOST_CHIPS} more; all stand under the tab model`) : null),
       element("div", {class: "origin-row"}, element("span", {class: "row-label"}, "made by"),
         makers.length ? makers : element("span", {class: "quiet-text"}, "import")),
     ];
@@ -134,12 +139,12 @@ function inspectorPane(app) {
 
   function nothingSelected() {
     const {head: all} = data;
-    const convolution = [...data.latest.values()].find((record) => record.family === "convolution");
+    const follow = app.followButton({class: "primary"});
     return element("div", {class: "welcome"},
       element("h2", {}, all.model.name),
       element("p", {}, `${[all.model.format, clip(all.model.producer, 60)].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, compiled by ${countText(all.passes.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}.`),
       element("p", {}, "Select an operation in the graph, or press / to search. Its origin, the rules that made it, its loops, its source and its errors appear here."),
-      convolution ? element("div", {class: "actions"}, button("Follow a convolution", "select the heaviest convolution", () => app.followConvolution(), {class: "primary"})) : null);
+      follow ? element("div", {class: "actions"}, follow) : null);
   }
 
   // Only the app can compile again, and what lowering needs cannot be left out.
@@ -147,7 +152,10 @@ function inspectorPane(app) {
 
   function rewriteCard(event) {
     const about = data.rules.get(event.rule);
-    const line = (kind, sign) => (text) => element("div", {class: `delta ${kind}`}, `${sign} ${text}`);
+    const line = (kind, sign) => (text) => element("div", {class: `delta ${kind}`}, `${sign} ${clip(text, MOST_DELTA)}`);
+    const names = (list) => [list.slice(0, MOST_CHIPS).map((id) => element("button", {type: "button", class: "chip mono", title: "select it; hovering shows it in the graph",
+      onclick: () => app.select(id, "inspector"), onmouseenter: () => app.hover.set([id], []), onmouseleave: () => app.hover.set([], [])}, clip(id, 36))),
+    list.length > MOST_CHIPS ? element("span", {class: "quiet-text"}, `and ${list.length - MOST_CHIPS} more`) : null];
     return element("div", {class: `rewrite-card ${event.applied ? "" : "refused"}`},
       element("div", {class: "subject-name"}, element("strong", {}, event.rule),
         element("span", {class: "quiet-text"}, event.applied ? `rewrote ${event.site}` : `declined at ${event.site}`),
@@ -155,21 +163,24 @@ function inspectorPane(app) {
         button("×", "close this rewrite", () => store.set({rewrite: null}), {class: "icon"})),
       event.applied ? null : element("p", {class: "reason-line"}, event.reason),
       element("p", {class: "explanation"}, about?.explanation || ""),
-      element("div", {class: "deltas mono"}, event.removed.map(([, text]) => line("removed", MINUS)(text)),
-        event.changed.flatMap(([, was, now]) => [line("removed", MINUS)(was), line("added", "+")(now)]),
-        event.added.map(([, text]) => line("added", "+")(text))),
-      element("p", {class: "quiet-text mono address"}, `${event.address} · ${about?.source || ""}`));
+      element("div", {class: "origin-row"}, element("span", {class: "row-label"}, "matched"), names(event.matched.length ? event.matched : [event.site]),
+        event.produced.length ? [element("span", {class: "row-label made"}, "made"), names(event.produced)] : null),
+      element("div", {class: "deltas mono"}, event.removed.map(([id, text]) => line("removed", MINUS)(`${id} = ${text}`)),
+        event.added.map(([id, text]) => line("added", "+")(`${id} = ${text}`)),
+        event.changed.flatMap(([id, was, now]) => [line("removed", MINUS)(`${id} = ${was}`), line("added", "+")(`${id} = ${now}`)])),
+      element("p", {class: "quiet-text mono address"}, `${event.address} · `, ruleLink(app, event.rule)));
   }
 
   // ---- tabs
 
   async function tabView(tab, context) {
     if (tab === "ir") return irView(context);
+    if (tab === "model") return modelView(app, context);
     if (tab === "fork") return forkView(app, context);
     if (context.block !== undefined) return blockView(context, tab);
     if (context.state.selection === null) {
       return {node: emptyState("Nothing is selected", "Click an operation in the graph, or press / and type a part of its name.",
-        button("Follow a convolution", "select the heaviest convolution", () => app.followConvolution()))};
+        app.followButton())};
     }
     if (tab === "operation") return operationView(context);
     if (tab === "tensors") return tensorsView(app, context);
@@ -232,7 +243,7 @@ function inspectorPane(app) {
   }
 
   async function irView(context) {
-    const {state, graph, here} = context;
+    const {state, graph, before, here} = context;
     const snapshot = data.head.passes[state.pass].snapshot;
     const previous = data.head.passes[Math.max(0, state.pass - 1)].snapshot;
     const which = state.view === "before" ? previous : snapshot;
@@ -245,23 +256,23 @@ function inspectorPane(app) {
     if (drawnText?.key !== key) {
       drawnText = {key, pane: codePane({
         entries: isDiff ? differenceEntries(await data.text(previous), text) : entriesOf(text), language: text.language, label: "IR",
-        onhover: (owners) => app.hover.set(owners, []),
+        lookOf: (owners) => familyClass(graph.nodes.get(owners[0]) ?? before.nodes.get(owners[0])),
+        onhover: (owners) => app.hover.set(owners, [], {from: drawnText.pane}),
         onpick: (owners) => app.select(owners.find((owner) => graph.nodes.has(owner)) ?? owners[0], "ir"),
       })};
     }
     const {pane} = drawnText;
     const shown = isDiff ? `difference made by ${data.head.passes[state.pass].name}` : `${state.view === "before" ? "before" : "after"} ${data.head.passes[state.pass].name}`;
     return {
-      panes: [{pane, isMarked}],
-      node: element("div", {class: "code-host"}, codeBar(app, `${countText(text.lines.length, "line")}, ${shown}`, text), pane.node),
+      panes: [{pane, isMarked, linked: ({operations}) => (operations.size ? (owners) => owners.some((owner) => operations.has(owner)) : null)}],
+      node: element("div", {class: "code-host"}, codeBar(app, `${countText(text.lines.length, "line")}, ${shown}`, text, data.head.passes[state.pass].level === "top" ? await linkShare(app, "top") : null), pane.node),
     };
   }
 
-  app.hover.subscribe(({operations, tags}) => {
-    const lines = new Set([...tags].filter((tag) => tag.startsWith("@")));
-    for (const {pane, hasLines} of panes) {
-      const wanted = hasLines && lines.size ? lines : tags;
-      pane.hover((owners) => owners.some((owner) => wanted.has(owner) || operations.has(owner)));
+  app.hover.subscribe((hover) => {
+    for (const {pane, linked} of panes) {
+      pane.hover(linked(hover));
+      if (hover.from && hover.from !== pane) pane.follow();
     }
   });
   store.subscribe((state, changed) => {

@@ -1,8 +1,8 @@
 // Keys and the page of help.
 
 const HELP = [
-  ["j  k", "next pass, pass before"], ["J  K", "next rewrite, rewrite before"], ["/", "search"],
-  ["d", "graph: diff, after, before in turn"], ["g", "fit the graph"], ["1 … 6", "tabs: operation, IR, loops, source, assembly, tensors"],
+  ["j  k", "next pass, pass before"], ["u", "leave out passes that changed nothing"], ["J  K", "next rewrite, rewrite before"], ["/", "search"],
+  ["d", "graph: diff, after, before in turn"], ["g", "fit the graph"], ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
   ["e", "open or close the selected block"], ["b", "show the next level below the tab"], ["m  a  t", "memory, accuracy, timeline"], ["r  n  c", "roofline, kernels, comparison"],
   ["f", "change decisions and compile again (app)"],
   ["arrows", "in the graph: follow the edges"], ["+  −", "in the graph: zoom; or Ctrl and wheel"],
@@ -25,9 +25,13 @@ function handleKey(app, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const tag = origin?.tagName;
   if (event.key === "Escape") {
-    if (app.closeHelp()) return;
+    if (app.closeDialog()) return;
     if (app.store.get().rewrite !== null) app.store.set({rewrite: null});
     else if (app.store.get().selection !== null) app.store.set({selection: null});
+    return;
+  }
+  if (app.hasDialog()) {
+    if (event.key === "?") app.closeDialog();
     return;
   }
   const types = origin?.type;
@@ -35,7 +39,7 @@ function handleKey(app, event) {
   const {store} = app;
   const state = store.get();
   const actions = {
-    j: () => app.goToPass(state.pass + 1), k: () => app.goToPass(state.pass - 1),
+    j: () => app.stepPass(1), k: () => app.stepPass(-1), u: () => store.set({onlyChanges: !state.onlyChanges}),
     J: () => app.stepRewrite(1), K: () => app.stepRewrite(-1),
     "/": () => app.root.querySelector(".search")?.focus(),
     d: () => store.set({view: {before: "diff", diff: "after", after: "before"}[state.view]}),
@@ -45,7 +49,7 @@ function handleKey(app, event) {
     "?": () => app.showHelp(),
   };
   if (app.session) actions.f = () => app.openFork();
-  TABS.forEach((tab, index) => { actions[String(index + 1)] = () => store.set({tab: tab.id}); });
+  for (const tab of TABS) actions[tab.key] = () => store.set({tab: tab.id});
   if (!actions[event.key]) return;
   event.preventDefault();
   event.stopPropagation();
@@ -63,12 +67,12 @@ function toggleBlock(app) {
   app.graph.toggleBlock(unit);
 }
 
-function helpDialog(close) {
+function helpContent(close) {
   const rows = (list) => element("dl", {class: "help-list"}, list.map(([key, meaning]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, meaning)]));
-  return element("div", {class: "veil", onclick: (event) => { if (event.target === event.currentTarget) close(); }},
-    element("div", {class: "dialog", role: "dialog", "aria-modal": "true", "aria-label": "help", tabindex: -1},
-      element("div", {class: "subject-name"}, element("h2", {}, "Keys and words"), element("span", {class: "grow"}), button("×", "close (Esc)", close, {class: "icon"})),
-      element("div", {class: "help-columns"}, element("div", {}, element("h3", {}, "Keys"), rows(HELP)),
-        element("div", {}, element("h3", {}, "Words"), element("dl", {class: "help-words"}, WORDS.map(([word, meaning]) => [element("dt", {}, word), element("dd", {}, meaning)])),
-          element("h3", {}, "Marks"), element("p", {}, "Dots of passes: ✓ equal to the source model up to rounding, ≈ within the tolerance, ✗ differs, ○ not compared. In the graph: + added, − removed, • changed, ⊃ took over others.")))));
+  return [
+    element("div", {class: "subject-name"}, element("h2", {}, "Keys and words"), element("span", {class: "grow"}), button("×", "close (Esc)", close, {class: "icon"})),
+    element("div", {class: "help-columns"}, element("div", {}, element("h3", {}, "Keys"), rows(HELP)),
+      element("div", {}, element("h3", {}, "Words"), element("dl", {class: "help-words"}, WORDS.map(([word, meaning]) => [element("dt", {}, word), element("dd", {}, meaning)])),
+        element("h3", {}, "Marks"), element("p", {}, "Dots of passes: ✓ equal to the source model up to rounding, ≈ within the tolerance, ✗ differs, ○ not compared. In the graph: + added, − removed, • changed, ⊃ took over others."))),
+  ];
 }

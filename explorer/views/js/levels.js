@@ -9,8 +9,8 @@ function codeBar(app, title, text, ...more) {
 function kernelLine(app, context, kernel) {
   const shared = kernel.operations.filter((name) => name !== context.launches[0]);
   return element("div", {class: "kernel-line"}, "kernel ", element("strong", {class: "mono"}, kernel.name), ` · ${kernel.kind}`,
-    shared.length ? element("span", {class: "quiet-text", title: shared.join(", ")}, ` · shared with ${shared.length === 1 ? shared[0] : countText(shared.length, "operation")}`) : null,
-    kernel.phases.length ? element("span", {class: "quiet-text", title: kernel.phases.map(([name, tasks]) => `${name}: ${tasks}`).join("\n")}, ` · ${countText(kernel.phases.reduce((sum, [, tasks]) => sum + tasks, 0), "task")}`) : null);
+    shared.length ? element("span", {class: "quiet-text", title: clip(shared.join(", "), 600)}, ` · shared with ${shared.length === 1 ? shared[0] : countText(shared.length, "operation")}`) : null,
+    kernel.phases.length ? element("span", {class: "quiet-text", title: clip(kernel.phases.map(([name, tasks]) => `${name}: ${tasks}`).join("\n"), 600)}, ` · ${countText(kernel.phases.reduce((sum, [, tasks]) => sum + tasks, 0), "task")}`) : null);
 }
 
 // The colour of a statement (init, main, epilogue ...) is the same at every level of a kernel.
@@ -40,17 +40,30 @@ function statementKey(app, hues, kernel) {
     stages.set(stage, [...(stages.get(stage) || []), tag]);
   }
   return element("div", {class: "statements"}, [...stages].map(([stage, tags]) => element("span", {
-    class: "statement", "data-hue": hues.get(tags[0]), title: tags.join("\n"),
+    class: "statement", "data-hue": hues.get(tags[0]), title: clip(tags.join("\n"), 600),
     onmouseenter: () => app.hover.set([], tags), onmouseleave: () => app.hover.set([], []),
   }, stage)));
 }
 
 function statementPane(app, context, kernel, hues, entries, language, label) {
-  return codePane({
+  const pane = codePane({
     entries, language, label,
     hueOf: (owners) => hues.get(owners[0]) ?? null,
-    onhover: (tags) => app.hover.set(tags.length ? context.launches.slice(0, 1) : [], tags),
+    onhover: (tags) => app.hover.set(tags.length ? [...context.launches.slice(0, 1), ...context.here] : [], tags, {from: pane}),
   });
+  return pane;
+}
+
+// What of a kernel's text belongs to what is hovered elsewhere: its statements and lines, or all of
+// it where only the operation or its node is known.
+function linkedStatements(context, hasLines) {
+  const own = new Set([...context.launches.slice(0, 1), ...context.here]);
+  return ({operations, tags}) => {
+    const lines = new Set([...tags].filter((tag) => tag.startsWith("@")));
+    const wanted = hasLines && lines.size ? lines : tags;
+    if (wanted.size) return (owners) => owners.some((owner) => wanted.has(owner));
+    return [...operations].some((operation) => own.has(operation)) ? (owners) => owners.length > 0 : null;
+  };
 }
 
 // Lines of source are tags too ("@12"), so that an instruction leads to the very lines that it
@@ -62,18 +75,23 @@ function linkedEntries(kernel, text) {
   return entries.map((entry, index) => ({...entry, owners: [...entry.owners, ...(lines[index] || []).map((line) => `@${line}`)]}));
 }
 
-function sourceView(app, context, kernel, text, label, note = "") {
+async function sourceView(app, context, kernel, text, label, note = "") {
+  const share = await linkShare(app, text === kernel.assembly ? "assembly" : "source", kernel.name);
   const hues = statementHues(kernel);
   const pane = statementPane(app, context, kernel, hues, linkedEntries(kernel, text), text.language, label);
   return {
-    panes: [{pane, isMarked: () => false, hasLines: kernel.assemblyLines.length > 0}],
+    panes: [{pane, isMarked: () => false, linked: linkedStatements(context, kernel.assemblyLines.length > 0)}],
     node: element("div", {class: "code-host"}, kernelLine(app, context, kernel), statementKey(app, hues, kernel),
       note ? element("p", {class: "cap"}, note) : null,
-      codeBar(app, `${countText(text.lines.length, "line")} of ${label}`, text), pane.node),
+      codeBar(app, `${countText(text.lines.length, "line")} of ${label}`, text, share), pane.node),
   };
 }
 
-function loopsView(app, context, kernel) {
+function argumentsText(step, between) {
+  return clip(step.arguments.map(([name, value]) => `${name} = ${value}`).join(between), 600);
+}
+
+async function loopsView(app, context, kernel) {
   if (!kernel.steps.length && app.session?.isPending("kernels")) return {node: emptyState("Being taken apart", "The schedule's steps are replayed one by one. The kernel's source stands under the next tab already.")};
   if (!kernel.steps.length) return {node: emptyState("No schedule was recorded", "The kernel's source stands under the next tab.")};
   const hues = statementHues(kernel);
@@ -83,7 +101,7 @@ function loopsView(app, context, kernel) {
   const go = (index) => app.store.set({step: Math.max(0, Math.min(last, index))});
   const ladder = element("ol", {class: "ladder", "aria-label": "schedule steps"}, kernel.steps.map((item, index) => element("li", {},
     element("button", {type: "button", class: "rung", "aria-current": index === current ? "step" : null, "data-step": index,
-      title: item.arguments.map(([name, value]) => `${name} = ${value}`).join("\n"), onclick: () => go(index)}, item.name))));
+      title: argumentsText(item, "\n"), onclick: () => go(index)}, item.name))));
   const slider = element("input", {type: "range", min: 0, max: last, step: 1, value: current, "aria-label": "schedule step",
     "aria-valuetext": step.name, oninput: (event) => go(Number(event.target.value))});
   const before = current ? kernel.steps[current - 1].text : null;
@@ -92,12 +110,12 @@ function loopsView(app, context, kernel) {
   requestAnimationFrame(() => ladder.querySelector('[aria-current="step"]')?.scrollIntoView({block: "nearest", inline: "nearest"}));
   const same = before && entries.every((entry) => !entry.kind) ? " · same text as before" : "";
   return {
-    panes: [{pane, isMarked: () => false}],
+    panes: [{pane, isMarked: () => false, linked: linkedStatements(context, false)}],
     node: element("div", {class: "code-host"}, kernelLine(app, context, kernel), ladder,
       element("div", {class: "step-bar"}, button("‹", "step before", () => go(current - 1), {class: "icon"}), slider,
         button("›", "next step", () => go(current + 1), {class: "icon"}),
-        element("span", {class: "mono step-name", title: step.arguments.map(([name, value]) => `${name} = ${value}`).join("\n")}, `${step.name}${step.arguments.length ? ` ${step.arguments.map(([name, value]) => `${name}=${value}`).join(" ")}` : ""}`)),
+        element("span", {class: "mono step-name", title: argumentsText(step, "\n")}, `${step.name} ${argumentsText(step, ", ")}`)),
       statementKey(app, hues, kernel),
-      codeBar(app, `step ${current + 1} of ${kernel.steps.length} · ${countText(step.operations, "operation")}${same}`, step.text), pane.node),
+      codeBar(app, `step ${current + 1} of ${kernel.steps.length} · ${countText(step.operations, "operation")}${same}`, step.text, await linkShare(app, "loops", kernel.name)), pane.node),
   };
 }

@@ -9,38 +9,50 @@ function passesPane(app) {
   const list = element("ol", {class: "passes", "aria-label": "passes"});
   const slider = element("input", {
     type: "range", min: 0, max: data.head.passes.length - 1, step: 1, value: 0,
-    "aria-label": "pass", oninput: () => app.goToPass(Number(slider.value)),
+    "aria-label": "pass", oninput: () => app.goToPass(nearestStop(Number(slider.value))),
   });
   const position = element("span", {class: "quiet-text"});
+  const unchanged = data.head.passes.filter((pass, index) => index > 0 && !pass.changed).length;
+  const filter = button("changes", `leave out the ${countText(unchanged, "pass", "passes")} that changed nothing (u)`, () => store.set({onlyChanges: !store.get().onlyChanges}), {class: "quiet", "aria-label": "only passes that changed something", hidden: !unchanged});
   const node = element("nav", {class: "pane passes-pane", "aria-label": "passes"},
     element("header", {class: "pane-head"}, element("span", {class: "pane-title"}, "Passes"),
-      element("span", {class: "grow"}), position),
+      element("span", {class: "grow"}), position, filter),
     element("div", {class: "scroll"}, list),
     element("footer", {class: "scrub"},
-      button("‹", "pass before (k)", () => app.goToPass(store.get().pass - 1), {class: "icon"}), slider,
-      button("›", "next pass (j)", () => app.goToPass(store.get().pass + 1), {class: "icon"})));
+      button("‹", "pass before (k)", () => app.stepPass(-1), {class: "icon"}), slider,
+      button("›", "next pass (j)", () => app.stepPass(1), {class: "icon"})));
 
   const longest = Math.max(...data.head.passes.map((pass) => decode(pass.seconds)), 1e-9);
   const opened = new Set(); // runs of unchanged passes that were unfolded, by their first index
   let showsDeclined = false;
   let openRules = new Set();
 
+  function nearestStop(pass) {
+    const stops = data.head.passes.map((_, index) => index).filter(app.isStop);
+    return stops.reduce((best, stop) => (Math.abs(stop - pass) < Math.abs(best - pass) ? stop : best));
+  }
+
   function draw() {
-    const {pass: current} = store.get();
+    const {pass: current, onlyChanges} = store.get();
+    filter.setAttribute("aria-pressed", String(onlyChanges));
     slider.value = current;
     slider.setAttribute("aria-valuetext", data.head.passes[current].name);
-    position.textContent = `${current + 1} of ${data.head.passes.length}`;
+    position.textContent = `${current + 1} / ${data.head.passes.length}`;
+    position.title = `pass ${current + 1} of ${data.head.passes.length}`;
     const rows = [];
     const passes = data.head.passes;
     for (let index = 0; index < passes.length; index += 1) {
+      if (onlyChanges && !app.isStop(index) && index !== current) continue;
       let end = index;
       while (end < passes.length && !passes[end].changed && end > 0) end += 1;
-      const run = end - index;
+      if (end - index < 2 || onlyChanges) {
+        rows.push(passRow(index));
+        continue;
+      }
       const holdsCurrent = current >= index && current < end;
-      if (run >= 2 && !opened.has(index) && !holdsCurrent) {
-        rows.push(foldRow(index, end));
-        index = end - 1;
-      } else rows.push(passRow(index));
+      if (!holdsCurrent) rows.push(foldRow(index, end));
+      if (holdsCurrent || opened.has(index)) for (let inner = index; inner < end; inner += 1) rows.push(passRow(inner));
+      index = end - 1;
     }
     const switchedOff = app.session?.switchedOff() || [];
     rows.push(...switchedOff.map((name) => element("li", {class: "pass off"},
@@ -52,9 +64,10 @@ function passesPane(app) {
   function foldRow(first, end) {
     const names = data.head.passes.slice(first, end).map((pass) => pass.name).join(", ");
     return element("li", {class: "fold"}, button(`${end - first} unchanged`, names, () => {
-      opened.add(first);
+      if (!opened.delete(first)) opened.add(first);
       draw();
-    }, {"aria-expanded": "false"}));
+      list.querySelector(`[data-fold="${first}"]`)?.focus();
+    }, {"aria-expanded": String(opened.has(first)), "data-fold": first}));
   }
 
   function passRow(index) {
@@ -117,7 +130,7 @@ function passesPane(app) {
           }},
         element("span", {class: "twist"}, isOpen ? "▾" : "▸"), element("span", {class: "rule-name"}, rule),
         element("span", {class: "times"}, `×${fired.length}`)),
-        isOpen ? [element("p", {class: "explanation"}, about?.explanation || "This rule has no explanation."), sites(fired)] : null);
+        isOpen ? [element("p", {class: "explanation"}, about?.explanation || "This rule has no explanation.", " ", ruleLink(app, rule)), sites(fired)] : null);
     });
   }
 
@@ -151,7 +164,7 @@ function passesPane(app) {
 
   store.subscribe((state, changed) => {
     if (changed.has("pass")) openRules = new Set();
-    if (!changed.has("pass") && !changed.has("rewrite")) return;
+    if (!["pass", "rewrite", "onlyChanges"].some((name) => changed.has(name))) return;
     draw();
     const target = list.querySelector('[data-rewrite][aria-current="true"]') || list.querySelector('[aria-current="step"]');
     target?.scrollIntoView({block: "nearest"});

@@ -31,8 +31,8 @@ function composeScene({data, state, before, after, details, placed, unitOf}) {
   }
   for (const item of units.values()) if (item.inside) finishBlock(item, state, isFirst);
   const items = [...units.values()];
-  markGhosts(items, after, state);
-  const edges = edgesOf({state, before, after, placed, unitOf, units, showsBefore, showsAfter, isFirst});
+  const standIn = markGhosts(items, after, state);
+  const edges = edgesOf({state, before, after, placed, unitOf, units, standIn, showsBefore, showsAfter, isFirst});
   const brackets = state.view === "diff" ? bracketsOf(marks.fused, records, unitOf, units) : [];
   const {boxes = [], node, width, height} = placed;
   return {
@@ -72,16 +72,23 @@ function finishBlock(item, state, isFirst) {
   if (state.view === "diff" && !isFirst) item.status = !after ? "removed" : !before ? "added" : added + removed + changed + fused ? "changed" : "";
 }
 
-// A removed operation whose place another one has taken looks out from behind it.
+// A removed operation whose place another one has taken looks out from behind it. Returns what
+// stands in a unit's place now: itself, or the one that took it.
 function markGhosts(items, after, state) {
-  if (state.view !== "diff") return;
-  const taken = new Set(items.filter((item) => item.inside || after.nodes.has(item.id)).map((item) => `${item.x},${item.y}`));
-  for (const item of items) {
-    item.isGhost = !item.inside && !after.nodes.has(item.id) && taken.has(`${item.x},${item.y}`);
+  const takers = new Map();
+  if (state.view === "diff") {
+    const taken = new Map(items.filter((item) => item.inside || after.nodes.has(item.id)).map((item) => [`${item.x},${item.y}`, item.id]));
+    for (const item of items) {
+      const taker = item.inside || after.nodes.has(item.id) ? undefined : taken.get(`${item.x},${item.y}`);
+      item.isGhost = taker !== undefined;
+      if (item.isGhost) takers.set(item.id, taker);
+    }
   }
+  return (id) => takers.get(id) ?? id;
 }
 
-function edgesOf({state, before, after, placed, unitOf, units, showsBefore, showsAfter, isFirst}) {
+// An edge between the same two places is the same edge, whichever operations stand there.
+function edgesOf({state, before, after, placed, unitOf, units, standIn, showsBefore, showsAfter, isFirst}) {
   const pairs = (graph) => {
     const found = new Map();
     for (const edge of graph.edges) {
@@ -95,18 +102,20 @@ function edgesOf({state, before, after, placed, unitOf, units, showsBefore, show
   };
   const old = showsBefore || state.view === "diff" ? pairs(before) : new Map();
   const now = showsAfter || state.view === "diff" ? pairs(after) : new Map();
+  const kept = new Set([...old.values()].map((edge) => `${standIn(edge.source)}\n${standIn(edge.target)}`));
+  const stays = (edge) => now.has(`${standIn(edge.source)}\n${standIn(edge.target)}`);
   const edges = new Map();
-  const add = (from, other, mark) => {
+  const add = (from, isSame, mark) => {
     for (const [key, edge] of from) {
-      if (edges.has(key) || !units.has(edge.source) || !units.has(edge.target)) continue;
+      if (edges.has(key) || (mark === "removed" && state.view === "diff" && stays(edge)) || !units.has(edge.source) || !units.has(edge.target)) continue;
       const points = placed.route(edge.source, edge.target);
       if (!points) continue;
-      const status = state.view !== "diff" || isFirst || other.has(key) ? "" : mark;
+      const status = state.view !== "diff" || isFirst || isSame(edge) ? "" : mark;
       edges.set(key, {...edge, status, ...edgeShape(points)});
     }
   };
-  if (showsAfter) add(now, old, "added");
-  if (showsBefore) add(old, now, "removed");
+  if (showsAfter) add(now, (edge) => kept.has(edge.key), "added");
+  if (showsBefore) add(old, stays, "removed");
   return edges;
 }
 

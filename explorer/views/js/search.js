@@ -30,7 +30,7 @@ function searchBox(app) {
     replace(list, hits.length ? hits.map((hit, index) => element("li", {
       role: "option", "aria-selected": String(index === active), class: "hit",
       onmousedown: (event) => { event.preventDefault(); take(hit); },
-    }, element("span", {class: "hit-kind"}, hit.kind), element("span", {class: "mono"}, clip(hit.name, 40)), element("span", {class: "quiet-text"}, clip(hit.note, 48))))
+    }, element("span", {class: "hit-kind"}, hit.kind), element("span", {class: "mono"}, clip(hit.name, 40)), element("span", {class: "quiet-text hit-note", title: clip(hit.note, 400)}, clip(hit.note, 120))))
       : element("li", {class: "hit none"}, "nothing found: try a part of a name, a kind or a shape, such as conv 64x56"));
     note.textContent = total > hits.length ? `${hits.length} of ${exactText(total)} shown: type more to narrow them down` : "";
     note.hidden = !note.textContent;
@@ -77,10 +77,13 @@ function findHits(app, query) {
     }
     found.push([points, hit]);
   };
+  // What stands in this pass comes before what stood or will stand in others.
+  const here = app.graph.operations();
   for (const item of searchTexts(data)) {
     const {record, texts} = item;
+    const isHere = !here || here.has(record.id);
     const source = record.sources.find((name) => words.some((word) => name.toLowerCase().includes(word)));
-    add({kind: "operation", name: record.id, note: [record.label, record.shape, source].filter(Boolean).join("  "), go: () => app.select(record.id, "search")}, texts, 0.5);
+    add({kind: "operation", name: record.id, note: [isHere ? "" : "in another pass:", record.label, source, record.shape].filter(Boolean).join("  "), go: () => app.select(record.id, "search")}, texts, isHere ? 1.5 : 0.5);
   }
   data.blocks?.labels.forEach((label, block) => {
     if (block) add({kind: "block", name: label, note: countText(data.blocks.membersOf(`#${block}`).size, "operation"), go: () => app.select(`#${block}`, "search")}, [label.toLowerCase()]);

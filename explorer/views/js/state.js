@@ -5,9 +5,10 @@ const FRESH_STATE = {
   pass: 0, // index in the time line
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
-  tab: "operation", // operation, ir, loops, c, assembly, tensors, fork
+  tab: "operation", // operation, model, ir, loops, c, assembly, tensors, fork
   dock: "memory", // memory, accuracy, timeline, roofline, kernels, compare
   view: "diff", // before, diff, after
+  onlyChanges: false, // whether passes that changed nothing are left out of the time line
   step: null, // schedule step in the tab of loops; null: the last one
   beside: false, // whether the next level down is shown below the tab
   mode: "accumulated", // errors: accumulated, isolated
@@ -17,11 +18,11 @@ const FRESH_STATE = {
   open: [], // blocks that are open
 };
 
-const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
+const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "onlyChanges", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
-  tab: ["operation", "ir", "loops", "c", "assembly", "tensors", "fork"],
+  tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
   dock: ["memory", "accuracy", "timeline", "roofline", "kernels", "compare"],
   view: ["before", "diff", "after"],
   mode: ["accumulated", "isolated"],
@@ -44,8 +45,9 @@ function createStore(initial) {
   };
 }
 
-function stateToLink(state) {
-  const parts = new URLSearchParams();
+// others: what the host adds (links.js)
+function stateToLink(state, others = {}) {
+  const parts = new URLSearchParams(others);
   for (const name of IN_LINK) {
     if (name === "open") {
       if (state.open.length) parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
@@ -66,7 +68,7 @@ function stateFromLink(link, passCount) {
       if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
     } else if (CHOICES_IN_LINK[name]) {
       if (CHOICES_IN_LINK[name].includes(value)) patch[name] = value;
-    } else if (name === "beside" || name === "blocks") patch[name] = value === "true";
+    } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
     else if (name === "open") patch.open = value.split(".").map(Number).filter((block) => Number.isInteger(block) && block > 0).slice(0, MOST_OPEN_IN_LINK);
     else patch[name] = value;
   }

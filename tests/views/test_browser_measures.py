@@ -1,0 +1,301 @@
+"""Errors and memory in a real browser: where a tensor is off, ties, and moving a buffer."""
+
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explorer.accuracy.details import tensor_detail
+from explorer.results import (
+    AccuracyReport,
+    Fault,
+    NearTie,
+    PassAccuracy,
+    RefusedPlacement,
+    TensorDetail,
+    Trace,
+)
+
+pytestmark = pytest.mark.browser
+
+
+def detail(broken: bool) -> TensorDetail:
+    """Of a 1x4x4x4 tensor; when broken, with ten wrong elements and a NaN."""
+    expected = np.linspace(-1, 2, 64, dtype=np.float32).reshape(1, 4, 4, 4)
+    actual = expected.copy()
+    if broken:
+        actual[0, 1, 2] *= 1.5
+        actual[0, 3, :, 0] += np.float32(1e-3)
+        actual[0, 0, 0, 1] = np.nan
+    found = tensor_detail(actual, expected)
+    assert found is not None
+    return found
+
+
+def with_details(trace: Trace) -> Trace:
+    """The same with a detail for every tensor: the broken one where the error is 0.5."""
+    report = trace.accuracy
+    assert report is not None
+
+    def detailed(passes: tuple[PassAccuracy, ...]) -> tuple[PassAccuracy, ...]:
+        return tuple(
+            replace(
+                p,
+                tensors=tuple(replace(t, detail=int(t.max_relative == 0.5)) for t in p.tensors),
+            )
+            for p in passes
+        )
+
+    changed = replace(
+        report,
+        passes=detailed(report.passes),
+        isolated=detailed(report.isolated),
+        details=(detail(False), detail(True)),
+    )
+    return replace(trace, accuracy=changed)
+
+
+@pytest.fixture(scope="module")
+def faulty(trace: Trace, synthetic: ModuleType) -> Trace:
+    return with_details(synthetic.with_fault(trace, "fuse-add", "Relu_7_out"))
+
+
+def accuracy_of(trace: Trace) -> AccuracyReport:
+    assert trace.accuracy is not None
+    return trace.accuracy
+
+
+def test_a_cell_shows_histograms_and_the_worst_elements(opened: Any, faulty: Trace):
+    watched = opened(faulty, link="pass=2&dock=accuracy")
+    page = watched.page
+    page.get_by_role("button", name="Relu_7_out").click()
+    page.wait_for_selector(".heat-side .histogram")
+    side = page.locator(".heat-side")
+    assert "1×4×4×4 float32" in side.inner_text()
+    assert "55 of 64 equal" in side.inner_text()
+    assert "1 NaN, reference none" in side.locator(".specials").inner_text()
+    rows = side.locator(".worst-elements tbody tr")
+    assert rows.count() == 8
+    assert rows.nth(0).inner_text().split("\t") == [
+        "[0, 0, 0, 1]",
+        "-0.952380955",
+        "not a number",
+        "∞",
+    ]
+    assert rows.nth(1).inner_text().startswith("[0, 1, 2, 3]")
+    labels = [figure.get_attribute("aria-label") for figure in side.locator("svg").all()]
+    assert labels[0].endswith("the histograms differ")
+    assert labels[1].endswith("55 of 64 equal")
+    assert watched.is_clean(), watched
+
+
+def test_the_arrow_keys_lead_from_cell_to_cell(opened: Any, faulty: Trace):
+    page = opened(faulty, link="pass=2&dock=accuracy").page
+    page.wait_for_selector(".heat-plot canvas")
+    page.locator(".heat-frame").focus()
+    page.keyboard.press("ArrowDown")
+    page.locator(".detail-pass", has_text="after import").wait_for()
+    first = page.locator(".detail-name").inner_text()
+    page.keyboard.press("ArrowRight")
+    page.locator(".detail-name", has_not_text=first).wait_for()
+    page.keyboard.press("ArrowDown")
+    page.locator(".detail-pass", has_text=f"after {faulty.passes[1].name}").wait_for()
+    page.get_by_title("back to the worst tensors").click()
+    page.locator(".heat-side h3", has_text="worst tensors").wait_for()
+
+
+def test_a_picked_cell_follows_the_passes_and_the_mode(opened: Any, faulty: Trace):
+    page = opened(faulty, link="pass=2&dock=accuracy").page
+    page.get_by_role("button", name="Relu_7_out").click()
+    page.locator(".detail-pass", has_text="after plan-memory, accumulated").wait_for()
+    page.keyboard.press("k")
+    page.locator(".detail-pass", has_text="after schedule-loops").wait_for()
+    page.get_by_role("tab", name="isolated").first.click()
+    page.locator(".detail-pass", has_text="isolated").wait_for()
+    assert page.locator(".detail-name").inner_text() == "Relu_7_out"
+
+
+def test_columns_are_sorted_by_their_worst_error(opened: Any, faulty: Trace):
+    page = opened(faulty, link="pass=8&dock=accuracy").page
+    page.get_by_role("button", name="worst first").click()
+    box = page.locator(".heat-plot").bounding_box()
+    page.mouse.click(box["x"] + 6, box["y"] + 16 * 8 + 8)
+    page.locator(".detail-name", has_text="Relu_7_out").wait_for()
+    assert page.get_by_role("button", name="worst first").get_attribute("aria-pressed") == "true"
+
+
+def test_a_near_tie_is_told_from_an_error(opened: Any, trace: Trace):
+    report = accuracy_of(trace)
+    tie = NearTie("softmax_1", "best", 2, (0, 3), 4, 7, 3e-7)
+    passes = tuple(replace(p, near_ties=(tie,), ties=("softmax_1",)) for p in report.passes)
+    watched = opened(
+        replace(trace, accuracy=replace(report, passes=passes)), link="pass=8&dock=accuracy"
+    )
+    page = watched.page
+    page.get_by_role("button", name="best ≈").click()
+    page.locator(".heat-side", has_text="near-tie of an index").wait_for()
+    words = page.locator(".heat-side").inner_text()
+    assert "2 elements differ" in words
+    assert "[0, 3]" in words
+    assert "3.0e-7" in words
+    assert watched.is_clean(), watched
+
+
+def test_the_tab_of_tensors_shows_them_too(opened: Any, faulty: Trace):
+    page = opened(faulty, link="pass=8&dock=memory&tab=tensors&selection=relu_2").page
+    page.wait_for_selector(".inspector .histogram")
+    assert page.locator(".inspector .histogram").count() == 2
+    assert page.locator(".inspector .worst-elements tbody tr").count() == 8
+
+
+def test_what_a_bisection_found_stands_in_the_page(opened: Any, faulty: Trace):
+    fault = Fault("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", 0.5, "fuse-add/x/y")
+    report = replace(accuracy_of(faulty), fault=fault)
+    page = opened(replace(faulty, accuracy=report), link="pass=2&dock=accuracy").page
+    page.locator(".fault", has_text="guilty: add-into-conv at fused_1").wait_for()
+    assert page.get_by_role("button", name="bisect").count() == 0
+    assert page.get_by_role("button", name="fork without it").count() == 0
+
+
+def test_details_that_were_left_out_are_said(opened: Any, faulty: Trace):
+    report = accuracy_of(faulty)
+    bare = tuple(
+        replace(p, tensors=tuple(replace(t, detail=None) for t in p.tensors)) for p in report.passes
+    )
+    report = replace(report, passes=bare, details_left_out=12)
+    page = opened(replace(faulty, accuracy=report), link="pass=2&dock=accuracy").page
+    page.get_by_role("button", name="Relu_7_out").click()
+    page.locator(".heat-side", has_text="12 with smaller errors are left out").wait_for()
+    assert "[0, 2, 3, 5]" in page.locator(".heat-side").inner_text()
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def center(page: Any, selector: str) -> tuple[float, float]:
+    box = page.locator(selector).bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def overlapping(trace: Trace, name: str, offset: int) -> list[str]:
+    """Buffers that share bytes and steps with a buffer at an offset, in the plan's order."""
+    assert trace.memory is not None
+    (moved,) = [p.buffer for p in trace.memory.placements if p.buffer.id == name]
+    return [
+        p.buffer.id
+        for p in trace.memory.placements
+        if p.buffer.id != name
+        and p.buffer.first < moved.last
+        and moved.first < p.buffer.last
+        and p.offset_bytes < offset + moved.size_bytes
+        and offset < p.offset_bytes + p.buffer.size_bytes
+    ]
+
+
+def test_a_dragged_buffer_shows_what_it_overlaps_and_that_a_page_cannot_plan(
+    opened: Any, trace: Trace
+):
+    watched = opened(trace, link="pass=8&dock=memory&selection=conv_1")
+    page = watched.page
+    x, y = center(page, '.buffer.marked[data-buffer="conv_1"]')
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 12, steps=3)
+    page.wait_for_selector(".ghost")
+    offset = int(page.locator(".ghost").get_attribute("data-offset"))
+    assert offset % 64 == 0
+    names = overlapping(trace, "conv_1", offset)
+    assert "fused_1" in names
+    assert page.locator(".overlap").count() == len(names)
+    words = f"overlaps {', '.join(names)}, to be placed anew"
+    assert page.locator(".ghost-label").inner_text().endswith(words)
+    page.mouse.up()
+    page.locator(".drop-note", has_text="This page has no compiler").wait_for()
+    assert "PinnedPlanner" in page.locator(".drop-note").inner_text()
+    assert page.locator(".ghost").count() == 0
+    assert watched.is_clean(), watched
+
+
+def test_a_buffer_is_moved_with_the_keys(opened: Any, trace: Trace):
+    page = opened(trace, link="pass=8&dock=memory&selection=conv_1").page
+    page.wait_for_selector(".buffer.marked")
+    page.locator(".memory-plot").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Shift+ArrowUp")
+    page.wait_for_selector('.ghost[data-offset="1088"]')
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector('.ghost[data-offset="1024"]')
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".ghost", state="detached")
+    assert page.locator(".subject h2").inner_text() == "conv_1"
+    page.keyboard.press("ArrowRight")
+    page.locator('.buffer.marked:not([data-buffer="conv_1"])').wait_for()
+
+
+def test_a_refused_place_is_drawn_while_it_is_pointed_at(opened: Any, trace: Trace):
+    assert trace.memory is not None
+    refusals = (RefusedPlacement("fused_1", 0, "conv_1", 4096),)
+    plan = replace(trace.memory, refusals=refusals)
+    page = opened(replace(trace, memory=plan), link="pass=8&dock=memory&selection=fused_1").page
+    row = page.locator(".refusals button")
+    assert row.inner_text().split() == ["byte", "0", "conv_1", "4", "KiB"]
+    row.hover()
+    page.wait_for_selector('.ghost.refused[data-offset="0"]')
+    assert "4 KiB of it are conv_1" in page.locator(".ghost-label").inner_text()
+    page.mouse.move(5, 5)
+    page.wait_for_selector(".ghost", state="detached")
+
+
+def test_the_chosen_strategy_is_marked(opened: Any, trace: Trace):
+    page = opened(trace, link="pass=8&dock=memory").page
+    page.wait_for_selector(".attempts li")
+    names = [text.split("\n") for text in page.locator(".attempts li").all_inner_texts()]
+    assert names[0][0] == "✓ by size"
+    assert names[1][:2] == ["by time", "+4 KiB"]
+
+
+# -- time line -------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_bars_are_one_canvas(opened: Any, trace: Trace):
+    profile = trace.profile
+    assert profile is not None
+    events = []
+    now = 0
+    for index in range(10_000):
+        event = profile.events[index % len(profile.events)]
+        time = event.end_ns - event.start_ns
+        events.append(replace(event, start_ns=now, end_ns=now + time))
+        now += time
+    many = replace(trace, profile=replace(profile, events=tuple(events)))
+    watched = opened(many, link="pass=8&dock=timeline&selection=conv_1")
+    page = watched.page
+    page.wait_for_selector(".bar.marked")
+    assert page.locator(".timeline-plot canvas").count() == 1
+    assert 0 < page.locator(".timeline-plot .plot-overlay > *").count() <= 201
+    for _ in range(12):
+        page.get_by_title("longer bars (Ctrl and wheel)").click()
+    page.mouse.click(*center(page, ".timeline-plot"))
+    page.wait_for_selector(".bar.marked")
+    assert page.locator(".bar.marked").first.bounding_box()["width"] > 20
+    assert watched.is_clean(), watched
+
+
+def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace):
+    assert trace.profile is not None
+    first, second = trace.profile.events[:2]
+    page = opened(trace, link="pass=8&dock=timeline").page
+    page.wait_for_selector(".timeline-plot canvas")
+    page.locator(".timeline-plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(f'.bar.marked[data-operation="{first.operation}"]')
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(f'.bar.marked[data-operation="{second.operation}"]')
+    before = page.locator(".bar.marked").bounding_box()["width"]
+    page.keyboard.press("+")
+    page.wait_for_function(
+        "least => document.querySelector('.bar.marked').getBoundingClientRect().width > least",
+        arg=1.5 * before,
+    )

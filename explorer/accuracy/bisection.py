@@ -14,30 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from explorer.results import AccuracyReport, PassAccuracy, TensorError
+from explorer.results import AccuracyReport, Fault, PassAccuracy, TensorError
 
 Probe = Callable[[int], bool]
 """Is the program right when the pass may do at most so many rewrites?"""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong first. `rule` is empty where the pass is not made of rewrites."""
-
-    pass_name: str
-    rule: str
-    operation: str
-    tensor: str
-    max_relative: float
-    address: str = ""
-    """The decision that switches the rewrite off."""
-
-    def __str__(self) -> str:
-        rule = f", rule {self.rule}" if self.rule else ""
-        return (
-            f"pass {self.pass_name}{rule}, operation {self.operation}: tensor {self.tensor} is "
-            f"off by {self.max_relative:.2g}"
-        )
 
 
 @dataclass(frozen=True)

@@ -11,22 +11,20 @@ with all their values read, and with values replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from explorer.accuracy.measuring import MOST_DETAILS, Measurements
 from explorer.accuracy.metrics import tensor_error
+from explorer.accuracy.ties import SEARCHES, Tie, Values, after_ties, near_ties
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import Origin
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import value_name
 from explorer.results import AccuracyReport, PassAccuracy, TensorError
 
-Values = Mapping[str, np.ndarray]
 Runner = Callable[[Values, Values], Values]
-TIE = 1e-5
-"""Two candidates of an argmax that are this close, relative to the largest, are a tie."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +50,38 @@ def compare(
     tolerance: float,
     with_isolated: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
+    most_details: int = MOST_DETAILS,
 ) -> AccuracyReport:
     """Runs every subject and compares each value that has an origin.
 
     `reference`: tensors of the source model by name. `outputs`: (name of the source's output,
-    name of the value in the last subject). Passed means: something was compared after every pass,
-    all of it within the tolerance in both modes, and every output of the source was compared.
+    name of the value in the last subject). `most_details`: histograms and worst elements are kept
+    of so many tensors, those with the largest errors. Passed means: something was compared after
+    every pass, all of it within the tolerance in both modes, and every output of the source was
+    compared.
     """
     accumulated: list[PassAccuracy] = []
     isolated: list[PassAccuracy] = []
     final: Values = {}
     searches: dict[str, TopOperation] = {}
+    measurements = Measurements(reference, most_details)
+
+    def measured(subject: Subject, mode: str, values: Values, ties: Sequence[Tie]) -> PassAccuracy:
+        errors = _errors(values, expected, subject, measurements)
+        records = tuple(tie.record for tie in ties)
+        operations = tuple(dict.fromkeys(record.operation for record in records))
+        return PassAccuracy(subject.name, mode, errors, operations, records)
+
     for number, subject in enumerate(subjects):
         if progress is not None:
             progress(subject.name, number, len(subjects))
         if subject.is_same_as_before and accumulated:
-            accumulated.append(_renamed(accumulated[-1], subject.name))
+            accumulated.append(replace(accumulated[-1], name=subject.name))
             if with_isolated:
-                isolated.append(_renamed(isolated[-1], subject.name))
+                isolated.append(replace(isolated[-1], name=subject.name))
             continue
         snapshot = subject.snapshot
-        searches.update({k: op for k, op in snapshot.operations.items() if op.name == "top.arg"})
+        searches.update({k: op for k, op in snapshot.operations.items() if op.name in SEARCHES})
         expected = expected_values(snapshot, reference)
         values = subject.run(inputs, {})
         ties = near_ties(snapshot, values, expected, searches)
@@ -80,20 +89,25 @@ def compare(
         if with_isolated:
             apart = subject.run(inputs, expected)
             tied = near_ties(snapshot, apart, expected, searches)
-            untied = {name: array for name, array in apart.items() if name not in tied}
-            isolated.append(
-                PassAccuracy(subject.name, "isolated", _errors(untied, expected, subject), tied)
-            )
-        final = _after_ties(snapshot, values, apart, ties)
-        accumulated.append(
-            PassAccuracy(subject.name, "accumulated", _errors(final, expected, subject), ties)
-        )
+            names = {tie.value for tie in tied}
+            untied = {name: array for name, array in apart.items() if name not in names}
+            isolated.append(measured(subject, "isolated", untied, tied))
+        final = after_ties(snapshot, values, apart, ties)
+        accumulated.append(measured(subject, "accumulated", final, ties))
     compared_outputs = tuple(
         _output_error(name, value, final, reference) for name, value in outputs
     )
     passed = _is_within(accumulated, isolated, compared_outputs, tolerance, len(outputs))
     return AccuracyReport(
-        target, oracle, tolerance, tuple(accumulated), tuple(isolated), compared_outputs, passed
+        target,
+        oracle,
+        tolerance,
+        tuple(measurements.settled(accuracy) for accuracy in accumulated),
+        tuple(measurements.settled(accuracy) for accuracy in isolated),
+        compared_outputs,
+        passed,
+        measurements.details,
+        measurements.left_out,
     )
 
 
@@ -111,11 +125,13 @@ def _apply(origin: Origin, source: np.ndarray) -> np.ndarray:
     return np.asarray(origin.apply(source), order="C")
 
 
-def _errors(values: Values, expected: Values, subject: Subject) -> tuple[TensorError, ...]:
+def _errors(
+    values: Values, expected: Values, subject: Subject, measurements: Measurements
+) -> tuple[TensorError, ...]:
     """Errors in program order. A value that the subject does not show (fused away) is left out."""
     origins = subject.snapshot.origins
     return tuple(
-        tensor_error(origins[name].tensor, name.split(".")[0], values[name], expected[name])
+        measurements.error(name.split(".")[0], values[name], expected[name], origins[name])
         for name in expected
         if name in values
     )
@@ -140,76 +156,3 @@ def _is_within(
         return False
     tensors = [t for p in everything for t in p.tensors]
     return all(t.max_relative <= tolerance for t in (*tensors, *outputs))
-
-
-def _renamed(accuracy: PassAccuracy, name: str) -> PassAccuracy:
-    return PassAccuracy(name, accuracy.mode, accuracy.tensors, accuracy.ties)
-
-
-# -- ties of indices -------------------------------------------------------------------------------
-
-
-def near_ties(
-    snapshot: Snapshot,
-    values: Values,
-    expected: Values,
-    searches: Mapping[str, TopOperation] | None = None,
-) -> tuple[str, ...]:
-    """Operations whose index (argmax, argmin) differs where the candidates are equally good.
-
-    `searches`: the `top.arg` operations of earlier snapshots by identity, for launches that were
-    made of them; by default the snapshot's own.
-    """
-    known = snapshot.operations if searches is None else searches
-    ties = []
-    for identity, op in snapshot.operations.items():
-        search = known.get(identity)
-        if search is None or search.name != "top.arg":
-            continue
-        found, wanted = values.get(identity), expected.get(identity)
-        scores = expected.get(value_name(op.operands[0]))
-        if found is None or wanted is None or scores is None or np.array_equal(found, wanted):
-            continue
-        if _are_equally_good(found, wanted, scores, search.get("axis"), search.get("keepdims")):
-            ties.append(identity)
-    return tuple(ties)
-
-
-def _are_equally_good(
-    found: np.ndarray, wanted: np.ndarray, scores: np.ndarray, axis: int, keepdims: bool
-) -> bool:
-    """Do both indices pick scores that are the same up to rounding? No, if one picks nothing."""
-    if found.shape != wanted.shape or not np.all((found >= 0) & (found < scores.shape[axis])):
-        return False
-    picked = [
-        np.take_along_axis(scores, i if keepdims else np.expand_dims(i, axis), axis)
-        for i in (found, wanted)
-    ]
-    scale = max(float(np.max(np.abs(scores))), 1e-6)
-    return float(np.max(np.abs(picked[0] - picked[1]))) / scale <= TIE
-
-
-def _after_ties(
-    snapshot: Snapshot, values: Values, isolated: Values, ties: Sequence[str]
-) -> Values:
-    """Values (and outputs) that depend on a tied index are taken from the isolated run, or left
-    out where there was none; the index itself is left out.
-    """
-    if not ties:
-        return values
-    tainted = set(ties)
-    for identity, op in snapshot.operations.items():
-        if any(value_name(o).split(".")[0] in tainted for o in op.operands):
-            tainted.add(identity)
-    origins = snapshot.origins
-    tensors = {origins[name].tensor for name in origins if name.split(".")[0] in tainted}
-    chosen: dict[str, np.ndarray] = {}
-    for name, array in values.items():
-        is_output = name.startswith("output:") and name.removeprefix("output:") in tensors
-        if name in ties:
-            continue
-        if not is_output and name.split(".")[0] not in tainted:
-            chosen[name] = array
-        elif name in isolated:
-            chosen[name] = isolated[name]
-    return chosen

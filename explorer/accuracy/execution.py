@@ -143,9 +143,9 @@ class TappedProgram:
         if self._fed is None or not _are_same(replaced, self._replaced):
             self._replaced = dict(replaced)
             fed = {
-                key: replace_interior(physical, replaced[key[0]], self._taps[key])
+                key: replace_interior(physical, replaced[name], self._taps[key])
                 for key, physical in self._plain[1].items()
-                if key[0] in replaced
+                if (name := tapped_value(self._taps[key])) in replaced
             }
             self._fed = self.executable.run_with_taps(inputs, fed)
         return self._named(inputs, self._fed)
@@ -157,9 +157,14 @@ class TappedProgram:
         values = dict(inputs)
         for key, physical in taps.items():
             tap = self._taps[key]
-            values[tap.operation] = unpack_tap(physical, tap.logical_shape, tap.block, tap.halo)
+            values[tapped_value(tap)] = unpack_tap(physical, tap.logical_shape, tap.block, tap.halo)
         values.update({f"output:{name}": array for name, array in outputs.items()})
         return values
+
+
+def tapped_value(tap: Tap) -> str:
+    """The name of the value that a tap reads: the operation's, with a number from the second on."""
+    return f"{tap.operation}.{tap.result}" if tap.result else tap.operation
 
 
 def _are_same(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:

@@ -54,7 +54,8 @@ def tensor_error(
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    norms = float(np.sqrt(_dot(a, a)) * np.sqrt(_dot(b, b)))
+    with np.errstate(invalid="ignore"):  # infinity times zero: not finite, as below
+        norms = float(np.sqrt(_dot(a, a)) * np.sqrt(_dot(b, b)))
     if norms == 0.0 or not np.isfinite(norms):
         return 1.0 if np.array_equal(a, b) else 0.0
     return float(_dot(a, b) / norms)

@@ -10,6 +10,7 @@ same inputs always give the same numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,6 +18,7 @@ import onnx
 from explorer.errors import InputError, ModelError
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
 from explorer.importers.onnx.reading import OnnxContent
+from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
 
 TENSORS_PER_RUN = 256
 """Tensors of a model that are held at once; a larger model runs several times."""
@@ -24,6 +26,21 @@ TENSORS_PER_RUN = 256
 NEWEST_FORMAT = 10
 """The file format's version (`ir_version`) that every onnxruntime from 1.18 on reads. Newer ones
 only add element types, which onnxruntime refuses by themselves where it has none of them."""
+
+WIDENED = " (widened)"
+UNREADABLE = {
+    "tensor(bfloat16)": "bfloat16",
+    "tensor(float8e4m3fn)": "float8_e4m3fn",
+    "tensor(float8e4m3fnuz)": "float8_e4m3fnuz",
+    "tensor(float8e5m2)": "float8_e5m2",
+    "tensor(float8e5m2fnuz)": "float8_e5m2fnuz",
+    "tensor(float4e2m1)": "float4_e2m1fn",
+    "tensor(int4)": "int4",
+    "tensor(uint4)": "uint4",
+    "tensor(int2)": "int2",
+    "tensor(uint2)": "uint2",
+}
+"""Types of onnxruntime that it does not give to NumPy, and their names here."""
 
 
 def reference(
@@ -62,9 +79,14 @@ def iterate_reference(
     outputs = {output.name for output in content.proto.graph.output}
     for begin in range(0, len(to_run), tensors_per_run):
         chunk = to_run[begin : begin + tensors_per_run]
-        session = _session(model, [name for name in chunk if name not in outputs])
+        exposed = [name for name in chunk if name not in outputs]
+        session = _session(model, exposed)
+        narrow = _narrow_outputs(session)
+        if narrow.keys() & set(chunk):
+            session = _session(model, exposed, [name for name in chunk if name in narrow])
         try:
-            arrays = session.run(chunk, dict(inputs))
+            asked = [name + WIDENED if name in narrow else name for name in chunk]
+            arrays = session.run(asked, dict(inputs))
         except _runtime_errors() as error:
             raise ModelError(
                 f"the oracle (onnxruntime) cannot run the model: {_first_line(error)}",
@@ -73,7 +95,7 @@ def iterate_reference(
             ) from error
         for name, array in zip(chunk, arrays, strict=True):
             if isinstance(array, np.ndarray):
-                yield name, array
+                yield name, array.astype(narrow.get(name, array.dtype), copy=False)
 
 
 def computed_tensors(model: SourceModel) -> list[str]:
@@ -99,7 +121,7 @@ def random_inputs(
     for value in model.inputs:
         shape = with_sizes(value.shape or (), sizes)
         numbers = [size for size in shape if isinstance(size, int)]
-        dtype = np.dtype(value.element_type)
+        dtype = numpy_dtype(ELEMENT_TYPES[value.element_type])
         inputs[value.name] = _draw(generator, value.name, dtype, numbers, limits)
     return inputs
 
@@ -111,7 +133,7 @@ def _draw(
     shape: Sequence[int],
     limits: Mapping[str, int],
 ) -> np.ndarray:
-    if dtype.kind == "f":
+    if is_float_dtype(dtype):
         return generator.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
         return generator.integers(0, 2, shape).astype(dtype)
@@ -139,8 +161,23 @@ def _index_limits(model: SourceModel) -> dict[str, int]:
     return limits
 
 
-def _session(model: SourceModel, exposed: Sequence[str]):
+def _narrow_outputs(session: Any) -> dict[str, np.dtype]:
+    """Outputs of types that onnxruntime has, but for which it makes no arrays.
+
+    Any: onnxruntime has no types.
+    """
+    return {
+        output.name: numpy_dtype(ELEMENT_TYPES[UNREADABLE[output.type]])
+        for output in session.get_outputs()
+        if output.type in UNREADABLE
+    }
+
+
+def _session(model: SourceModel, exposed: Sequence[str], narrow: Sequence[str] = ()):
     """An onnxruntime session in which the exposed tensors are outputs too.
+
+    The narrow ones are outputs in float32 (which holds them exactly), with `WIDENED` behind their
+    names.
 
     They are appended to the serialized model: by protobuf's rules that merges both messages, so
     that no copy of the model is made and no type needs to be known. A format that is newer than
@@ -149,7 +186,14 @@ def _session(model: SourceModel, exposed: Sequence[str]):
     import onnxruntime
 
     content = _content(model)
-    graph = onnx.GraphProto(output=[onnx.ValueInfoProto(name=name) for name in exposed])
+    casts = [
+        onnx.helper.make_node("Cast", [name], [name + WIDENED], to=onnx.TensorProto.FLOAT)
+        for name in narrow
+    ]
+    names = [*exposed, *(name + WIDENED for name in narrow)]
+    graph = onnx.GraphProto(
+        node=casts, output=[onnx.ValueInfoProto(name=name) for name in names if name not in narrow]
+    )
     newest = min(content.proto.ir_version, NEWEST_FORMAT)
     addition = onnx.ModelProto(graph=graph, ir_version=newest)
     options = onnxruntime.SessionOptions()

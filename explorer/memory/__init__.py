@@ -13,6 +13,7 @@ from explorer.memory.budget import refuse
 from explorer.memory.greedy import STRATEGIES, Strategy
 from explorer.memory.instances import read_instance
 from explorer.memory.liveness import lifetimes
+from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.planners import (
     GreedyPlanner,
     NoSharingPlanner,
@@ -30,6 +31,7 @@ __all__ = [
     "Planner",
     "GreedyPlanner",
     "NoSharingPlanner",
+    "PinnedPlanner",
     "Strategy",
     "STRATEGIES",
     "default_planners",

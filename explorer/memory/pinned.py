@@ -26,7 +26,8 @@ from explorer.memory.greedy import (
     rows,
     sort_keys,
 )
-from explorer.memory.planners import make_plan, name_steps, peak_of
+from explorer.memory.planners import lowest_peak, make_plan, name_steps, peak_of
+from explorer.memory.refusals import ranks_of, refused_placements
 from explorer.memory.verify import verify_buffers
 from explorer.results.memory import BufferLifetime, MemoryPlan, PlanAttempt
 
@@ -61,8 +62,10 @@ class PinnedPlanner:
             name = f"around {len(fixed)} pinned: {strategy.name}"
             attempts.append(PlanAttempt(name, peak, time.perf_counter() - start))
             plans.append(offsets)
-        best = min(range(len(plans)), key=lambda index: attempts[index].peak_bytes)
-        return make_plan(buffers, plans[best], names, live, attempts)
+        best = lowest_peak(attempts)
+        ranks = ranks_of(columns, keys, self.strategies[best], plans[best], list(fixed))
+        refusals = refused_placements(buffers, plans[best], ranks, self.strategies[best].fit)
+        return make_plan(buffers, plans[best], names, live, attempts, best, refusals)
 
 
 def check_pins(pins: Sequence[tuple[str, int]], buffers: Sequence[BufferLifetime]) -> None:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Protocol
 
 from explorer.errors import InputError
 from explorer.memory.bounds import count_steps, live_bytes
 from explorer.memory.greedy import STRATEGIES, Columns, Strategy, place, sort_keys
+from explorer.memory.refusals import NO_REFUSALS, Refusals, ranks_of, refused_placements
 from explorer.memory.verify import verify_buffers
 from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
 
@@ -56,18 +57,19 @@ class GreedyPlanner:
         keys = sort_keys(columns, live)
 
         attempts: list[PlanAttempt] = []
-        best_offsets: list[int] = []
-        best_peak: int | None = None
+        plans: list[list[int]] = []
         for strategy in self.strategies:
             start = time.perf_counter()
             offsets = place(columns, keys, strategy)
             peak = peak_of(buffers, offsets)
             attempts.append(PlanAttempt(strategy.name, peak, time.perf_counter() - start))
-            if best_peak is None or peak < best_peak:
-                best_peak, best_offsets = peak, offsets
+            plans.append(offsets)
             if peak == bound or len(attempts) * len(buffers) >= self.most_placements:
                 break
-        return make_plan(buffers, best_offsets, names, live, attempts)
+        best = lowest_peak(attempts)
+        ranks = ranks_of(columns, keys, self.strategies[best], plans[best])
+        refusals = refused_placements(buffers, plans[best], ranks, self.strategies[best].fit)
+        return make_plan(buffers, plans[best], names, live, attempts, best, refusals)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class NoSharingPlanner:
             offsets.append(offset)
             end = offset + buffer.size_bytes
         attempt = PlanAttempt("no sharing", peak_of(buffers, offsets), time.perf_counter() - start)
-        return make_plan(buffers, offsets, names, live_bytes(buffers, len(names)), [attempt])
+        return make_plan(buffers, offsets, names, live_bytes(buffers, len(names)), [attempt], 0)
 
 
 def default_planners() -> dict[str, Planner]:
@@ -115,6 +117,11 @@ def name_steps(buffers: Sequence[BufferLifetime], steps: Sequence[str]) -> tuple
     return tuple(steps)
 
 
+def lowest_peak(attempts: Sequence[PlanAttempt]) -> int:
+    """Index of the attempt with the lowest peak, of equal ones the first."""
+    return min(range(len(attempts)), key=lambda index: attempts[index].peak_bytes)
+
+
 def peak_of(buffers: Sequence[BufferLifetime], offsets: Sequence[int]) -> int:
     ends = (o + buffer.size_bytes for buffer, o in zip(buffers, offsets, strict=True))
     return max(ends, default=0)
@@ -126,8 +133,13 @@ def make_plan(
     steps: tuple[str, ...],
     live: tuple[int, ...],
     attempts: Sequence[PlanAttempt],
+    chosen: int,
+    refusals: Refusals = NO_REFUSALS,
 ) -> MemoryPlan:
-    """The record of a finished placement; it is optimal if its peak equals the live bound."""
+    """The record of a finished placement; it is optimal if its peak equals the live bound.
+
+    `chosen`: the attempt that the offsets are of.
+    """
     peak = peak_of(buffers, offsets)
     bound = max(live, default=0)
     placements = zip(buffers, offsets, strict=True)
@@ -136,8 +148,12 @@ def make_plan(
         peak_bytes=peak,
         bound_bytes=bound,
         optimal=peak == bound,
-        attempts=tuple(attempts),
+        attempts=tuple(
+            replace(attempt, is_chosen=index == chosen) for index, attempt in enumerate(attempts)
+        ),
         live_bytes=live,
         steps=steps,
         total_bytes=sum(buffer.size_bytes for buffer in buffers),
+        refusals=refusals.placements,
+        refusals_left_out=refusals.left_out,
     )

@@ -58,9 +58,10 @@ class PlanMemory(Pass):
             offsets = value_offsets(plan)
             for op in function.body.block.ops:
                 if isinstance(op, LaunchOp):
-                    offset = offsets[identity_of(op)]
-                    with events.rewrite("place", op, f"lies at byte {offset} of the arena"):
-                        rewriter.update(op, offset=offset)
+                    first, *others = (offsets[value_name(r)] for r in op.results)
+                    places = ", ".join(map(str, (first, *others)))
+                    with events.rewrite("place", op, f"lies at byte {places} of the arena"):
+                        rewriter.update(op, offset=first, other_offsets=others or None)
             rewriter.artifacts[MEMORY] = plan
         return events.rewrites
 
@@ -85,12 +86,12 @@ def plan_function(
         sizes[value_name(argument)] = buffer_bytes(argument)
     for op in block.ops:
         if isinstance(op, LaunchOp):
-            sizes[value_name(op.output)] = buffer_bytes(op.output)
+            sizes.update({value_name(r): buffer_bytes(r) for r in op.results})
             uses.append(
                 Use(
                     identity_of(op),
                     tuple(value_name(o) for o in activations(op.operands)),
-                    (value_name(op.output),),
+                    tuple(value_name(r) for r in op.results),
                     scratch_bytes=tuple(scratch_sizes(kernels[op.kernel.data])),
                 )
             )
@@ -123,9 +124,12 @@ def plan_as_written(
     buffers) is placed anew around the launches. InputError where addresses cannot be kept.
     """
     launches = [op for op in function.body.block.ops if isinstance(op, LaunchOp)]
-    written = {identity_of(op): op.get("offset") for op in launches}
+    written = {
+        value_name(r): o for op in launches for r, o in zip(op.results, op.offsets, strict=True)
+    }
     planned = value_offsets(plan)
-    if tuple(written) == plan.steps and all(planned[n] == o for n, o in written.items()):
+    same_steps = tuple(identity_of(op) for op in launches) == plan.steps
+    if same_steps and all(planned.get(n) == o for n, o in written.items()):
         return plan
     pins = tuple((name, offset) for name, offset in written.items() if offset is not None)
     again = plan_function(function, kernels, PinnedPlanner(pins), alignment_bytes)

@@ -11,10 +11,13 @@ counts, since whatever else runs on the machine only slows it down.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from explorer.results.events import ProfileRecord
 from explorer.results.kernels import KernelRecord, PhaseRecord
 from explorer.results.program import Argument, Launch, Program
 from explorer.results.source import SourceText
-from explorer.runtime.devices import DeviceRecord
+from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.profiles import Peaks
@@ -72,6 +75,15 @@ class PeakMeter:
             measure = measure_processor if device.kind == "cpu" else measure_opencl
             self._peaks[key] = measure(device, threads)
         return self._peaks[key]
+
+
+def with_peaks_of(device: DeviceRecord | None, profile: ProfileRecord) -> ProfileRecord:
+    """The profile with the measured peaks of its device; None stands for the processor."""
+    chosen = device or first_usable(list_devices(), "cpu")
+    peaks = PeakMeter().peaks(chosen, profile.threads)
+    return replace(
+        profile, peak_gflops=peaks.gflops, peak_gbytes_per_second=peaks.gbytes_per_second
+    )
 
 
 def measure_processor(device: DeviceRecord, threads: int) -> Peaks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from explorer.results import (
     AccuracyReport,
@@ -18,6 +19,7 @@ from explorer.results import (
     ProfileRecord,
     TensorError,
 )
+from explorer.views.payload_details import DetailPages
 from explorer.views.payload_text import Json, LineTable
 
 TENSORS_PER_PAGE = 50
@@ -44,16 +46,28 @@ def rounded(value: float) -> float | str:
 
 
 def memory_payload(plan: MemoryPlan) -> Json:
+    """Buffers, what was tried, and refused places, which name buffers by their place here."""
+    places = {p.buffer.id: index for index, p in enumerate(plan.placements)}
+    chosen = plan.chosen_attempt
     return {
         "buffers": [
             [p.buffer.id, list(p.buffer.values), p.buffer.size_bytes, p.buffer.first,
-             p.buffer.last, p.offset_bytes]
+             p.buffer.last, p.offset_bytes, p.buffer.alignment_bytes]
             for p in plan.placements
         ],
         "peak": plan.peak_bytes,
         "bound": plan.bound_bytes,
         "optimal": plan.optimal,
-        "attempts": [[a.strategy, a.peak_bytes, number(a.seconds)] for a in plan.attempts],
+        "attempts": [
+            [a.strategy, a.peak_bytes, number(a.seconds), index == chosen]
+            for index, a in enumerate(plan.attempts)
+        ],
+        "refusals": [
+            [places[r.buffer], r.offset_bytes, places[r.obstacle], r.overlap_bytes]
+            for r in plan.refusals
+            if r.buffer in places and r.obstacle in places
+        ],
+        "refusalsLeftOut": plan.refusals_left_out,
         "live": list(plan.live_bytes),
         "steps": list(plan.steps),
         "total": plan.total_bytes,
@@ -120,6 +134,8 @@ class AccuracyTables:
         names: dict[str, None] = {}
         for measured in (*report.passes, *report.isolated):
             names.update(dict.fromkeys(error.tensor for error in measured.tensors))
+            # An index that is tied is compared with nothing, and still has a column.
+            names.update(dict.fromkeys(tie.tensor for tie in measured.near_ties if tie.tensor))
         return AccuracyTables(report, tuple(pass_names), tuple(names))
 
     def page_count(self) -> int:
@@ -137,6 +153,26 @@ class AccuracyTables:
             "isolated": self._rows(self.report.isolated),
             "outputs": [_error_row(error) for error in self.report.outputs],
             "fault": self.first_fault(),
+            "guilty": self._guilty(),
+            "detailPages": self.details.page_count(),
+            "detailsLeftOut": self.details.left_out,
+        }
+
+    @cached_property
+    def details(self) -> DetailPages:
+        """Histograms and worst elements, in the order of the columns."""
+        return DetailPages(self.report, self.tensors)
+
+    def _guilty(self) -> Json | None:
+        """What a bisection found, in the form that the app's has."""
+        fault = self.report.fault
+        if fault is None:
+            return None
+        return {
+            "pass": fault.pass_name,
+            "rule": fault.rule,
+            "operation": fault.operation,
+            "address": fault.address,
         }
 
     def metric(self, name: str) -> Json:
@@ -211,10 +247,10 @@ class AccuracyTables:
         """Per tensor the operations that make it: [first row, operation] wherever it changes."""
         makers: dict[str, list[list[Json]]] = {name: [] for name in self.tensors}
         for row, measured in enumerate(self.report.passes):
-            for error in measured.tensors:
-                noted = makers[error.tensor]
-                if not noted or noted[-1][1] != error.operation:
-                    noted.append([row, error.operation])
+            for made in (*measured.tensors, *(tie for tie in measured.near_ties if tie.tensor)):
+                noted = makers[made.tensor]
+                if not noted or noted[-1][1] != made.operation:
+                    noted.append([row, made.operation])
         return list(makers.values())
 
     def _rows(self, measured: Sequence[PassAccuracy]) -> Json:
@@ -223,7 +259,18 @@ class AccuracyTables:
                 "pass": place,
                 "name": accuracy.name,
                 "values": self._values(accuracy, lambda error: error.max_relative),
-                "ties": list(accuracy.ties),
+                "ties": [
+                    [
+                        tie.operation,
+                        tie.tensor,
+                        tie.elements,
+                        list(tie.index),
+                        tie.found,
+                        tie.expected,
+                        rounded(tie.gap),
+                    ]
+                    for tie in accuracy.near_ties
+                ],
             }
             for place, accuracy in zip(self.places(measured), measured, strict=True)
         ]

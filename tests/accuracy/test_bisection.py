@@ -121,6 +121,35 @@ def test_the_address_of_a_fault_switches_it_off(right):
     assert repaired.accuracy().passed
 
 
+class ReluToAbs(Rule):
+    """relu(x) -> abs(x), wrongly."""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op: UnaryOp, rewriter: RecordedRewriter) -> None:
+        if op.kind.data == "relu":
+            rewriter.update(op, kind="abs")
+
+
+def test_an_inserted_rule_that_is_wrong_is_found_and_stays_in_the_report(right):
+    compilation = right.insert(ReluToAbs, after="fold-batch-norm")
+    accuracy = compilation.accuracy()
+    assert accuracy.report.fault is None
+    fault = accuracy.bisect()
+    assert fault is not None
+    assert (fault.pass_name, fault.rule, fault.operation) == ("relu-to-abs", "relu-to-abs", "relu1")
+    assert accuracy.report.fault == fault
+    saved = compilation.trace(with_code=False).accuracy
+    assert saved is not None
+    assert saved.fault == fault
+    wrong = accuracy.report.passes[-1].worst
+    assert wrong is not None
+    assert wrong.detail is not None
+    first = accuracy.report.details[wrong.detail].worst[0]
+    assert (first.index, first.value) == (wrong.worst_index, wrong.worst_value)
+    assert first.difference == wrong.max_absolute > 0
+
+
 # -- swapped axes ----------------------------------------------------------------------------------
 
 

@@ -1,8 +1,11 @@
 // The arena over time: one box per buffer, from its first to its last step and over its bytes; the
 // line of bytes that are live; the fullest step and what lives there; and how the peak compares
-// with the least that is possible. In the app a buffer can be pinned to an address.
+// with the least that is possible. A buffer can be dragged to another address (placing.js).
 
 const MOST_AT_PEAK = 40;
+const CHARACTER_PIXELS = 6;
+const FEWEST_CHARACTERS = 6;
+const DRAG_PIXELS = 4;
 
 async function memoryView(app) {
   const {data} = app;
@@ -11,24 +14,34 @@ async function memoryView(app) {
   }
   const memory = await data.memory();
   const steps = Math.max(memory.steps.length, 1);
-  const peakStep = memory.live.indexOf(Math.max(...memory.live, 0));
-  const plot = canvasPlot(`${memory.buffers.length} buffers over ${steps} steps; the largest at the fullest step are listed beside it`, "memory-plot");
+  const peakStep = memory.live.indexOf(memory.live.reduce((most, bytes) => Math.max(most, bytes), 0));
+  const plot = canvasPlot(`${memory.buffers.length} buffers over ${steps} steps; the largest at the fullest step are listed beside it. Arrow keys: left and right choose a buffer, up and down move it, Enter plans again`, "memory-plot");
+  plot.node.tabIndex = 0;
   const tip = tipElement();
   const side = element("aside", {class: "memory-side scroll"});
   const host = element("div", {class: "memory"}, plot.node, side, tip);
   const margin = {left: 64, right: 8, top: 12, bottom: 20};
-  const x = (step) => margin.left + ((plot.size()[0] - margin.left - margin.right) * step) / steps;
-  const y = (offset) => plot.size()[1] - margin.bottom - ((plot.size()[1] - margin.top - margin.bottom) * offset) / Math.max(memory.peak, 1);
-  const rectangle = (buffer) => {
-    const left = x(buffer.first), top = y(buffer.offset + buffer.size);
-    return [left, top, Math.max(1, x(buffer.last) - left - 1), Math.max(1, y(buffer.offset) - top - 1)];
+  // The size as it was painted last: asking the page for it once per buffer takes its time.
+  let [width, height] = [0, 0];
+  const across = () => Math.max(1, width - margin.left - margin.right), upward = () => Math.max(1, height - margin.top - margin.bottom);
+  const x = (step) => margin.left + (across() * step) / steps;
+  const y = (offset) => height - margin.bottom - (upward() * offset) / Math.max(memory.peak, 1);
+  const rectangle = (buffer, offset = buffer.offset) => {
+    const left = x(buffer.first), top = y(offset + buffer.size);
+    return [left, top, Math.max(1, x(buffer.last) - left - 1), Math.max(1, y(offset) - top - 1)];
   };
+  const bytesPerPixel = () => Math.max(memory.peak, 1) / upward();
+  const placing = createPlacing(app, memory, plot, {rectangle, bytesPerPixel}, () => mark());
+  const byTime = [...memory.buffers].sort((a, b) => a.first - b.first || a.offset - b.offset);
   let hoveredBuffer = null;
+  let chosen = null; // {buffer, selection}: what was picked here, which may be no operation
+  let drag = null; // {buffer, y, isFar}
+  let note = ""; // why a buffer that was dropped stays where it was
 
   function paint() {
+    [width, height] = plot.size();
     const context = plot.begin();
     if (!context) return;
-    const [width, height] = plot.size();
     const right = width - margin.right;
     context.font = "10.5px system-ui, sans-serif";
     for (const tick of niceBytes(memory.peak)) {
@@ -38,6 +51,12 @@ async function memoryView(app) {
       context.fillText(tick === 0 ? "0" : bytesText(tick), margin.left - 6, y(tick));
     }
     context.textAlign = "left";
+    if (peakStep >= 0) {
+      context.globalAlpha = 0.12;
+      context.fillStyle = plot.colour("removed-edge");
+      context.fillRect(x(peakStep), margin.top, x(peakStep + 1) - x(peakStep), height - margin.top - margin.bottom);
+      context.globalAlpha = 1;
+    }
     for (const buffer of memory.buffers) {
       const [left, top, boxWidth, boxHeight] = rectangle(buffer);
       const family = familyOf(data, buffer.values[0]);
@@ -48,15 +67,21 @@ async function memoryView(app) {
       context.globalAlpha = 1;
       context.strokeStyle = plot.colour(`${family}-edge`) || plot.colour("line");
       if (!isNarrow) context.strokeRect(left + 0.5, top + 0.5, boxWidth - 1, boxHeight - 1);
-      if (boxHeight > 13 && boxWidth > 34) {
+      const label = boxHeight > 13 ? labelOf(buffer.values[0], boxWidth - 8) : "";
+      if (label) {
         context.fillStyle = plot.colour("text");
-        context.fillText(canvasText(clip(buffer.values[0], Math.floor((boxWidth - 8) / 6.4))), left + 5, top + Math.min(boxHeight / 2, 9));
+        context.fillText(label, left + 5, top + Math.min(boxHeight / 2, 9));
       }
     }
     context.globalAlpha = 0.75;
     line(context, memory.live.flatMap((bytes, step) => [[x(step), y(bytes)], [x(step + 1), y(bytes)]]), plot.colour("text"), 1.5);
     context.globalAlpha = 1;
     line(context, [[margin.left, y(memory.bound)], [right, y(memory.bound)]], plot.colour("removed-edge"), 1.5, [6, 3]);
+    context.fillStyle = plot.colour("quiet");
+    context.textAlign = "right";
+    if (memory.bound < 0.9 * memory.peak) context.fillText("least possible", right - 4, y(memory.bound) - 7);
+    if (memory.bound < memory.peak) line(context, [[margin.left, y(memory.peak)], [right, y(memory.peak)]], plot.colour("text"), 1);
+    context.textAlign = "left";
     if (peakStep >= 0) {
       context.fillStyle = plot.colour("removed-edge");
       const middle = (x(peakStep) + x(peakStep + 1)) / 2;
@@ -70,39 +95,56 @@ async function memoryView(app) {
     const every = Math.max(1, Math.ceil(steps / Math.max(1, Math.floor((width - margin.left) / 72))));
     memory.steps.forEach((name, step) => {
       if (step % every) return;
-      const room = Math.max(3, Math.floor(((x(1) - x(0)) * every) / 6.4) - 1);
-      context.fillText(canvasText(clip(name, room)), x(step) + 2, height - 9);
+      context.fillText(labelOf(name, (x(1) - x(0)) * every - 8) || String(step), x(step) + 2, height - 9);
     });
     mark();
   }
 
   // The selected and hovered buffers and the step of the selection, as elements above the canvas.
   function mark() {
-    if (!plot.size()[0]) return;
-    const marked = selectedLaunches(app);
+    if (!width) return;
+    const marked = launchesOf(app);
     const {operations} = app.hover.get();
     const boxes = [];
     const step = memory.steps.findIndex((name) => marked.has(name));
-    if (step >= 0) boxes.push(placed(element("div", {class: "step-cursor"}), x(step), margin.top, Math.max(1, x(step + 1) - x(step)), plot.size()[1] - margin.top - margin.bottom));
+    if (step >= 0) boxes.push(placed(element("div", {class: "step-cursor"}), x(step), margin.top, Math.max(1, x(step + 1) - x(step)), upward()));
     for (const buffer of memory.buffers) {
-      const isMarked = buffer.values.some((value) => marked.has(value));
+      const isMarked = isChosen(buffer) || buffer.values.some((value) => marked.has(value));
       const isHovered = buffer === hoveredBuffer || buffer.values.some((value) => operations.has(value));
       if ((!isMarked && !isHovered) || boxes.length > 200) continue;
       boxes.push(placed(element("div", {class: `buffer ${isMarked ? "marked" : "hovered"}`, "data-buffer": buffer.id}), ...rectangle(buffer)));
     }
-    replace(plot.overlay, boxes);
+    const pinned = new Set(app.session ? app.session.settings().pins.map(([id]) => id) : []);
+    if (pinned.size) {
+      for (const buffer of memory.buffers) {
+        if (pinned.has(buffer.id)) boxes.push(placed(element("div", {class: "pinned-mark", title: "pinned"}, "⚲"), rectangle(buffer)[0], rectangle(buffer)[1], 14, 14));
+      }
+    }
+    replace(plot.overlay, boxes, placing.boxes());
   }
 
+  // What lies under the pointer, or within a pixel of it.
   function bufferAt(event) {
     const box = plot.canvas.getBoundingClientRect();
-    const px = event.clientX - box.left, py = event.clientY - box.top;
-    return memory.buffers.find((buffer) => {
-      const [left, top, width, height] = rectangle(buffer);
-      return px >= left - 1 && px <= left + width + 1 && py >= top - 1 && py <= top + height + 1;
-    }) ?? null;
+    const perStep = across() / steps, perPixel = bytesPerPixel();
+    const step = (event.clientX - box.left - margin.left) / perStep, byte = (height - margin.bottom - (event.clientY - box.top)) * perPixel;
+    const nearSteps = 1 / perStep;
+    return memory.buffers.find((buffer) => step >= buffer.first - nearSteps && step <= buffer.last + nearSteps
+      && byte >= buffer.offset - perPixel && byte <= buffer.offset + buffer.size + perPixel) ?? null;
   }
 
+  plot.node.addEventListener("pointerdown", (event) => {
+    const buffer = event.button === 0 ? bufferAt(event) : null;
+    drag = buffer && {buffer, y: event.clientY, isFar: false};
+  });
   plot.node.addEventListener("pointermove", (event) => {
+    if (drag && (drag.isFar || Math.abs(event.clientY - drag.y) > DRAG_PIXELS)) {
+      if (!drag.isFar) plot.node.setPointerCapture(event.pointerId);
+      drag.isFar = true;
+      tip.hidden = true;
+      placing.drag(drag.buffer, drag.y - event.clientY);
+      return;
+    }
     const buffer = bufferAt(event);
     if (buffer !== hoveredBuffer) {
       hoveredBuffer = buffer;
@@ -117,19 +159,76 @@ async function memoryView(app) {
     moveTip(tip, host, event, true);
   });
   plot.node.addEventListener("pointerleave", () => { hoveredBuffer = null; tip.hidden = true; app.hover.set([], []); mark(); });
-  plot.node.addEventListener("click", (event) => {
-    const buffer = bufferAt(event);
-    if (buffer) app.select(buffer.values[0], "dock");
+  plot.node.addEventListener("pointerup", (event) => {
+    const dropped = drag;
+    drag = null;
+    if (dropped?.isFar) {
+      const buffer = bufferAt(event);
+      finish(dropped.buffer);
+      hoveredBuffer = buffer;
+    } else if (dropped) choose(dropped.buffer);
   });
+  plot.node.addEventListener("pointercancel", () => { drag = null; placing.cancel(); });
+  plot.node.addEventListener("keydown", (event) => {
+    const current = selectedBuffer();
+    const far = event.shiftKey ? 16 : 1;
+    const actions = {
+      ArrowLeft: () => step(-1), ArrowRight: () => step(1),
+      ArrowUp: () => current && placing.nudge(current, far), ArrowDown: () => current && placing.nudge(current, -far),
+      Enter: () => placing.isShown() && finish(current),
+      Escape: () => { drag = null; placing.cancel(); },
+    };
+    const isMine = event.key === "Escape" || event.key === "Enter" ? placing.isShown() : actions[event.key];
+    if (!isMine || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    actions[event.key]();
+  });
+
+  // The buffer that is born before or after the selected one.
+  function step(by) {
+    const at = byTime.indexOf(selectedBuffer());
+    const next = byTime[at < 0 ? (by > 0 ? 0 : byTime.length - 1) : at + by];
+    placing.cancel();
+    if (next) choose(next);
+  }
+
+  // Inputs and outputs lie in memory under the name of their copy on the device, which is no
+  // operation: what they are a copy of is selected, and the buffer itself is marked.
+  function choose(buffer) {
+    const names = buffer.values.flatMap((value) => [value, value.replace(/\.[^.]*$/, "")]);
+    const selection = names.find((name) => data.latest.has(name)) ?? app.store.get().selection;
+    chosen = {buffer, selection};
+    if (selection === app.store.get().selection) refresh();
+    else app.select(selection, "dock");
+  }
+
+  function isChosen(buffer) {
+    return chosen?.buffer === buffer && chosen.selection === app.store.get().selection;
+  }
+
+  function finish(buffer) {
+    note = placing.drop();
+    if (note) {
+      app.announce(note);
+      choose(buffer);
+    }
+    drawSide();
+  }
+
+  function selectedBuffer() {
+    if (chosen && isChosen(chosen.buffer)) return chosen.buffer;
+    const marked = launchesOf(app);
+    return memory.buffers.find((item) => item.values.some((value) => marked.has(value)));
+  }
   const lifeText = (buffer) => `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} to ${memory.steps[buffer.last - 1] ?? ""}`;
 
   function drawSide() {
-    const marked = selectedLaunches(app);
-    const buffer = memory.buffers.find((item) => item.values.some((value) => marked.has(value)));
+    const buffer = selectedBuffer();
     const saved = memory.total ? 1 - memory.peak / memory.total : 0;
-    const attempts = [...memory.attempts].sort((a, b) => a[1] - b[1]);
     const living = memory.buffers.filter((item) => item.first <= peakStep && peakStep < item.last).sort((a, b) => b.size - a.size);
-    replace(side, app.session && buffer ? pinForm(app, memory, buffer) : null,
+    replace(side, note ? element("p", {class: "drop-note", role: "status"}, note) : null,
+      buffer ? [canFork(app) ? pinForm(app, memory, buffer) : bufferFacts(buffer), refusalList(memory, buffer, placing)] : null,
       element("dl", {class: "facts"},
         element("dt", {}, "peak"), element("dd", {title: exactText(memory.peak)}, bytesText(memory.peak)),
         element("dt", {}, element("span", {class: "line-key dashed"}), "least possible"), element("dd", {title: exactText(memory.bound)}, bytesText(memory.bound), element("span", {class: "quiet-text"}, memory.optimal ? ", reached" : `, ${bytesText(memory.peak - memory.bound)} above`)),
@@ -138,23 +237,50 @@ async function memoryView(app) {
         element("dt", {}, "buffers"), element("dd", {}, exactText(memory.buffers.length))),
       living.length ? [element("h3", {}, element("span", {class: "ink-removed"}, "▼ "), `fullest step: ${clip(memory.steps[peakStep] ?? String(peakStep), 40)}`),
         element("ul", {class: "plain at-peak"}, living.slice(0, MOST_AT_PEAK).map((item) => element("li", {},
-          element("button", {type: "button", class: `worst${item === buffer ? " marked" : ""}`, title: lifeText(item), onclick: () => app.select(item.values[0], "dock")},
+          element("button", {type: "button", class: `worst${item === buffer ? " marked" : ""}`, title: lifeText(item), onclick: () => choose(item)},
             element("span", {class: "worst-name"}, item.values[0]), element("span", {class: "mono"}, bytesText(item.size)))))),
         living.length > MOST_AT_PEAK ? element("p", {class: "cap"}, `${living.length - MOST_AT_PEAK} smaller ones are not listed`) : null] : null,
-      attempts.length ? element("details", {}, element("summary", {}, countText(attempts.length, "strategy was tried", "strategies were tried")),
-        element("ul", {class: "plain"}, attempts.map(([name, peak, seconds]) => element("li", {title: secondsText(decode(seconds))}, name, " ", element("span", {class: "quiet-text"}, bytesText(peak)))))) : null);
+      attemptList(memory),
+      buffer ? null : element("p", {class: "quiet-text"}, "Choose a buffer to see the places that were refused for it; drag it to try another one."));
   }
-  return {node: host, refresh() { mark(); drawSide(); }, resized: paint, hovered: () => { if (!hoveredBuffer) mark(); }};
+  const bufferFacts = (buffer) => element("div", {class: "buffer-facts"}, element("div", {class: "subject-name"}, element("strong", {class: "mono"}, clip(buffer.values[0], 24)), element("span", {class: "quiet-text"}, bytesText(buffer.size))),
+    element("div", {}, `at byte ${exactText(buffer.offset)}, aligned to ${buffer.alignment}`), element("div", {class: "quiet-text"}, lifeText(buffer)));
+  let selected = app.store.get().selection;
+  const refresh = () => {
+    if (app.store.get().selection !== selected) {
+      selected = app.store.get().selection;
+      note = "";
+      placing.cancel();
+    }
+    mark();
+    drawSide();
+  };
+  return {node: host, refresh, resized: paint, hovered: () => { if (!hoveredBuffer) mark(); }};
 }
 
-// Where the selected buffer lies, and a fork in which it lies elsewhere.
-function pinForm(app, memory, buffer) {
-  const field = element("input", {type: "number", class: "knob", min: 0, step: 64, value: buffer.offset, "aria-label": `address of ${buffer.id} in bytes`});
-  const pin = () => app.session.fork({...app.session.settings(), pins: [...app.session.settings().pins.filter(([id]) => id !== buffer.id), [buffer.id, Number(field.value)]]});
-  const isPinned = app.session.settings().pins.some(([id]) => id === buffer.id);
-  return element("form", {class: "pin", onsubmit: (event) => { event.preventDefault(); pin(); }},
-    element("div", {class: "subject-name"}, element("strong", {class: "mono"}, clip(buffer.values[0], 24)), element("span", {class: "quiet-text"}, `${bytesText(buffer.size)}${isPinned ? ", pinned" : ""}`)),
-    element("label", {class: "pin-row"}, "at byte ", field, element("button", {type: "submit", class: "quiet", title: "plan the memory again with this buffer at this address, as a fork"}, "pin")));
+// The strategies in the order in which they were tried, with the peak of each; the chosen one wins.
+function attemptList(memory) {
+  const {attempts} = memory;
+  if (!attempts.length) return null;
+  const most = attempts.reduce((peak, attempt) => Math.max(peak, attempt[1]), 1);
+  const winner = attempts.find((attempt) => attempt[3]);
+  return [element("h3", {}, countText(attempts.length, "strategy was tried", "strategies were tried")),
+    element("ol", {class: "plain attempts"}, attempts.map((attempt) => {
+      const [name, peak, seconds] = attempt;
+      const bar = element("span", {class: "attempt-bar"});
+      bar.style.width = `${(100 * peak) / most}%`;
+      return element("li", {class: attempt === winner ? "chosen" : "", title: `${exactText(peak)} bytes, found in ${secondsText(decode(seconds))}`},
+        element("span", {class: "attempt-name"}, attempt === winner ? "✓ " : "", name), element("span", {class: "mono"}, attempt === winner || peak === memory.peak ? bytesText(peak) : `+${bytesText(peak - memory.peak)}`),
+        element("span", {class: "attempt-track"}, bar));
+    })),
+    memory.optimal && attempts.length ? element("p", {class: "quiet-text"}, "The last one reached the least possible, so that no other was tried.") : null];
+}
+
+// A name where it can be read: whole, or at least half of it; else nothing.
+function labelOf(name, pixels) {
+  const characters = Math.floor(pixels / CHARACTER_PIXELS);
+  const isReadable = name.length <= characters || (characters >= FEWEST_CHARACTERS && 2 * characters > name.length);
+  return isReadable ? canvasText(clip(name, characters)) : "";
 }
 
 function line(context, points, colour, width, dashes = []) {

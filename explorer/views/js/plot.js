@@ -17,11 +17,14 @@ function canvasPlot(label, className) {
       const context = width && height ? canvas.getContext("2d") : null;
       if (!context) return null;
       const ratio = window.devicePixelRatio || 1;
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-      context.scale(ratio, ratio);
+      const pixels = [Math.round(width * ratio), Math.round(height * ratio)];
+      if (canvas.width !== pixels[0] || canvas.height !== pixels[1]) {
+        [canvas.width, canvas.height] = pixels; // makes a new picture, which takes its time
+        canvas.style.width = `${width}px`;
+        canvas.style.height = `${height}px`;
+      }
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.clearRect(0, 0, width, height);
       context.textBaseline = "middle";
       style = getComputedStyle(node);
       colours = new Map();

@@ -37,7 +37,7 @@ async function rooflineView(app) {
       element("span", {class: "worst-name"}, entry.kernel), element("span", {class: "mono"}, peak ? percentText(speed(entry) / roof(entry)) : `${speed(entry).toFixed(1)}`)))));
   host.append(picture, element("aside", {class: "heat-side scroll"}, element("h3", {}, peak ? "longest kernels, share of their roof" : "longest kernels, GFLOP/s"), list,
     notes.map((note) => element("p", {class: "cap"}, note)),
-    peak ? null : element("p", {class: "cap"}, "The peaks of this device were not measured: c.profile fills in times only, explorer serve measures the peaks too.")), tip);
+    peak ? null : element("p", {class: "cap"}, "The peaks of this device were not measured: c.profile(with_peaks=True) does it, explorer serve by itself.")), tip);
   const marks = new Map();
 
   function roof(entry) {
@@ -98,7 +98,7 @@ async function rooflineView(app) {
   }
 
   function refresh() {
-    const marked = selectedLaunches(app);
+    const marked = launchesOf(app);
     for (const [circle, entry] of marks.values()) circle.classList.toggle("marked", entry.operations.some((operation) => marked.has(operation)));
     for (const item of list.querySelectorAll("button")) item.classList.toggle("marked", marks.get(item.dataset.kernel)?.[0].classList.contains("marked") ?? false);
   }

@@ -44,8 +44,19 @@ async function tensorsView(app, context) {
   modes.classList.add("segmented");
   return {node: element("div", {class: "scroll padded"},
     element("div", {class: "tensor-head"}, element("strong", {class: "mono"}, name), element("span", {class: "grow"}), modes),
-    rows.length ? [errorCurve(app, rows, accuracy.tolerance, context.state.pass), table, section("Worst element after this pass", worstElement(rows.find((row) => row.pass === context.state.pass) ?? rows[rows.length - 1]))]
+    rows.length ? [await detailOf(app, accuracy, columns[0], mode, context.state.pass), errorCurve(app, rows, accuracy.tolerance, context.state.pass), table]
       : emptyState("Not measured in this mode", "Choose the other mode above."))};
+}
+
+// Histograms and worst elements after this pass, or after the last one that has the tensor.
+async function detailOf(app, accuracy, column, mode, pass) {
+  const rows = accuracy[mode];
+  const filled = rows.map((row, index) => [row, index]).filter(([row]) => row.values[column] !== null);
+  if (!filled.length) return null;
+  const [row, index] = filled.find(([item]) => item.pass === pass) ?? filled[filled.length - 1];
+  const detail = await tensorDetail(app, accuracy, column, mode, index);
+  if (!detail) return element("p", {class: "quiet-text"}, noDetail(accuracy));
+  return section(`After ${row.name}, ${shapeText(detail)}`, detailParts(app, detail, accuracy.tolerance));
 }
 
 const MODE_TITLES = {

@@ -11,6 +11,7 @@ const AXIS_PIXELS = 20;
 const LANE_LABEL_PIXELS = 84;
 const SHORTEST_LABEL = 40;
 const MOST_SHARES = 300;
+const MOST_MARKED = 200;
 
 async function timelineView(app) {
   const {data, store} = app;
@@ -20,10 +21,17 @@ async function timelineView(app) {
   const views = tabRow(BAR_VIEWS, bars, (next) => store.set({bars: next}), "bars");
   views.classList.add("segmented");
   const flops = profile.events.reduce((sum, event) => sum + event.flops, 0);
-  const facts = [`${secondsText(profile.milliseconds / 1e3)} per inference`, countText(profile.threads, "thread"), countText(profile.events.length, "launch", "launches"),
+  const facts = [`${secondsText(profile.milliseconds / 1e3)} per inference`, countText(profile.threads, "thread"), launchesText(profile.events),
     `median of ${profile.repeats}`, flops ? `${(flops / (profile.milliseconds * 1e6)).toFixed(1)} GFLOP/s${profile.peakGflops ? ` of ${profile.peakGflops.toFixed(0)}` : ""}` : ""].filter(Boolean);
   const view = bars === "time" ? timeBars(app, profile) : shareBars(app, profile, bars);
   return {...view, aside: element("span", {class: "aside-row"}, element("span", {class: "quiet-text aside-note", title: `${profile.device}\n${facts.join(" · ")}`}, facts.join(" · ")), view.aside || null, views)};
+}
+
+// Copies to and from a device are events too, but no kernel runs in them.
+function launchesText(events) {
+  const launches = events.filter((event) => event.kernel).length;
+  const transfers = events.length - launches;
+  return `${countText(launches, "launch", "launches")}${transfers ? ` and ${countText(transfers, "transfer")}` : ""}`;
 }
 
 function notMeasured(app) {
@@ -35,17 +43,28 @@ function timeBars(app, profile) {
   const {data} = app;
   const lanes = [...new Set(profile.events.map((event) => event.lane))]
     .map((name) => ({name, events: profile.events.filter((event) => event.lane === name).sort((a, b) => a.start - b.start)}));
-  const end = Math.max(1, ...profile.events.map((event) => event.end));
+  const end = profile.events.reduce((latest, event) => Math.max(latest, event.end), 1);
   let from = 0, to = end;
-  const plot = canvasPlot(`${profile.events.length} launches in ${countText(lanes.length, "lane")}; the same times stand in the tab of kernels`, "timeline-plot");
+  const plot = canvasPlot(`${launchesText(profile.events)} in ${countText(lanes.length, "lane")}; the same times stand in the tab of kernels. Arrow keys: left and right choose a bar; plus and minus zoom, 0 shows all`, "timeline-plot");
+  plot.node.tabIndex = 0;
   const tip = tipElement();
   const names = element("div", {class: "lane-names"}, lanes.map((lane) => element("span", {class: "lane-name", title: lane.name}, lane.name)));
   plot.node.style.height = `${AXIS_PIXELS + TRACK_PIXELS * lanes.length + 4}px`;
   const host = element("div", {class: "timeline"}, element("div", {class: "timeline-scroll scroll"}, names, plot.node), tip);
   let hovered = null;
   const width = () => Math.max(1, plot.size()[0] - 16);
-  const x = (time) => ((time - from) / (to - from)) * width();
   const timeAt = (event) => from + ((event.clientX - plot.canvas.getBoundingClientRect().left) / width()) * (to - from);
+  // From a time to pixels, as the window is now: asking the page for its size is not for every bar.
+  const scale = () => {
+    const limit = width(), perTime = limit / (to - from);
+    return {limit, x: (time) => (time - from) * perTime};
+  };
+  const laneOf = new Map(lanes.map((lane, index) => [lane.name, index]));
+  const eventsOf = new Map(); // identity of an operation -> its events
+  for (const event of profile.events) {
+    if (!eventsOf.has(event.operation)) eventsOf.set(event.operation, []);
+    eventsOf.get(event.operation).push(event);
+  }
   // The first event of a lane that ends after a time.
   const firstAfter = (events, time) => {
     let low = 0, high = events.length;
@@ -61,6 +80,7 @@ function timeBars(app, profile) {
     const context = plot.begin();
     if (!context) return;
     const [, height] = plot.size();
+    const {limit, x} = scale();
     context.font = "10.5px system-ui, sans-serif";
     for (const tick of niceTicks(to, 6, from)) {
       context.fillStyle = plot.colour("border");
@@ -69,24 +89,34 @@ function timeBars(app, profile) {
       context.fillText(tick === 0 ? "0" : secondsText(tick / 1e9), x(tick) + 4, AXIS_PIXELS / 2);
     }
     context.font = "11px system-ui, sans-serif";
+    const families = new Map(); // operation -> [fill, edge]
     lanes.forEach((lane, index) => {
       const top = AXIS_PIXELS + index * TRACK_PIXELS;
       context.fillStyle = plot.colour("raised");
-      context.fillRect(0, top, width(), TRACK_PIXELS - 4);
+      context.fillRect(0, top, limit, TRACK_PIXELS - 4);
       let painted = -1; // how far to the right bars narrower than a pixel were painted
       for (let position = firstAfter(lane.events, from); position < lane.events.length; position += 1) {
         const event = lane.events[position];
         if (event.start > to) break;
-        const left = Math.max(0, x(event.start)), right = Math.min(width(), x(event.end));
+        const left = Math.max(0, x(event.start)), right = Math.min(limit, x(event.end));
         if (right < painted + 0.5) continue;
         const bar = Math.max(0.6, right - left);
-        const family = familyOf(data, event.operation);
-        context.fillStyle = plot.colour(`${family}-${bar < 3 ? "edge" : "fill"}`) || plot.colour("line");
-        context.fillRect(left, top + 2, bar, TRACK_PIXELS - 8);
+        if (!families.has(event.operation)) {
+          const family = familyOf(data, event.operation);
+          families.set(event.operation, [plot.colour(`${family}-fill`) || plot.colour("line"), plot.colour(`${family}-edge`) || plot.colour("line")]);
+        }
+        const [fill, edge] = families.get(event.operation);
         painted = right;
-        if (bar < 3) continue;
-        context.strokeStyle = plot.colour(`${family}-edge`) || plot.colour("line");
-        context.strokeRect(left + 0.5, top + 2.5, bar - 1, TRACK_PIXELS - 9);
+        if (bar < 3) {
+          context.fillStyle = edge;
+          context.fillRect(left, top + 2, bar, TRACK_PIXELS - 8);
+          continue;
+        }
+        // An edge as a box behind the fill: strokes take several times as long.
+        context.fillStyle = edge;
+        context.fillRect(left, top + 2, bar, TRACK_PIXELS - 8);
+        context.fillStyle = fill;
+        context.fillRect(left + 1, top + 3, bar - 2, TRACK_PIXELS - 10);
         if (bar < SHORTEST_LABEL) continue;
         context.fillStyle = plot.colour("text");
         context.fillText(canvasText(clip(event.name, Math.floor((bar - 8) / 6))), left + 5, top + TRACK_PIXELS / 2 - 1);
@@ -97,19 +127,19 @@ function timeBars(app, profile) {
 
   // Bars of the selection and the one under the pointer, as elements above the canvas.
   function mark() {
-    const marked = selectedLaunches(app);
-    const overOperations = app.hover.get().operations;
+    const marked = launchesOf(app);
+    const over = app.hover.get().operations;
+    const {limit, x} = scale();
     const boxes = [];
-    lanes.forEach((lane, index) => {
-      for (const event of lane.events) {
-        const isMarked = marked.has(event.operation);
-        const isHovered = event === hovered || overOperations.has(event.operation);
-        if ((!isMarked && !isHovered) || event.end < from || event.start > to || boxes.length > 200) continue;
-        const left = Math.max(0, x(event.start)), right = Math.min(width(), x(event.end));
-        boxes.push(placed(element("div", {class: `bar ${isMarked ? "marked" : "hovered"}`, "data-operation": event.operation}, right - left >= SHORTEST_LABEL ? event.name : ""),
-          left, AXIS_PIXELS + index * TRACK_PIXELS + 2, Math.max(2, right - left), TRACK_PIXELS - 8));
-      }
-    });
+    const add = (event, isMarked) => {
+      if (event.end < from || event.start > to || boxes.length > MOST_MARKED) return;
+      const left = Math.max(0, x(event.start)), right = Math.min(limit, x(event.end));
+      boxes.push(placed(element("div", {class: `bar ${isMarked ? "marked" : "hovered"}`, "data-operation": event.operation}, right - left >= SHORTEST_LABEL ? event.name : ""),
+        left, AXIS_PIXELS + laneOf.get(event.lane) * TRACK_PIXELS + 2, Math.max(2, right - left), TRACK_PIXELS - 8));
+    };
+    for (const operation of marked) for (const event of eventsOf.get(operation) ?? []) add(event, true);
+    for (const operation of over) if (!marked.has(operation)) for (const event of eventsOf.get(operation) ?? []) add(event, false);
+    if (hovered && !marked.has(hovered.operation) && !over.has(hovered.operation)) add(hovered, false);
     replace(plot.overlay, boxes);
   }
 
@@ -177,14 +207,40 @@ function timeBars(app, profile) {
     if (event.shiftKey) move(from + ((event.deltaY || event.deltaX) / width()) * (to - from));
     else zoom(Math.exp(event.deltaY * 0.01), timeAt(event));
   }, {passive: false});
+  const inTime = [...profile.events].sort((a, b) => a.start - b.start).filter((event) => event.operation);
+  plot.node.addEventListener("keydown", (event) => {
+    const step = (by) => {
+      const marked = launchesOf(app);
+      const at = inTime.findIndex((item) => marked.has(item.operation));
+      const next = inTime[at < 0 ? (by > 0 ? 0 : inTime.length - 1) : at + by];
+      if (next) app.select(next.operation, "dock");
+    };
+    const action = {ArrowLeft: () => step(-1), ArrowRight: () => step(1), "+": () => zoom(0.5, middleOfSelected()), "-": () => zoom(2, middleOfSelected()), 0: () => move(0, end)}[event.key];
+    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action();
+  });
+  const firstSelected = () => [...launchesOf(app)].map((operation) => eventsOf.get(operation)?.[0]).find(Boolean);
+  const middleOfSelected = () => {
+    const event = firstSelected();
+    return event ? (event.start + event.end) / 2 : (from + to) / 2;
+  };
   // A selection from elsewhere comes into sight.
   const reveal = () => {
-    const marked = selectedLaunches(app);
-    const event = profile.events.find((item) => marked.has(item.operation));
+    const event = firstSelected();
     if (event && (event.end < from || event.start > to)) move(event.start - (to - from) / 2);
   };
   const zooms = element("span", {class: "aside-row"}, button("−", "shorter bars", () => zoom(2), {class: "icon"}), button("+", "longer bars (Ctrl and wheel)", () => zoom(0.5), {class: "icon"}), button("all", "the whole time", () => move(0, end), {class: "quiet"}));
   return {node: host, aside: zooms, refresh() { reveal(); mark(); }, resized: paint, hovered: () => { if (!hovered) mark(); }};
+}
+
+// The launches of the selection, found once: following it through a large model takes its time.
+function launchesOf(app) {
+  const {selection} = app.store.get();
+  const {launched} = app;
+  if (launched?.selection !== selection || launched.revision !== app.data.revision) app.launched = {selection, revision: app.data.revision, launches: selectedLaunches(app)};
+  return app.launched.launches;
 }
 
 // One row per kernel, or per set of source nodes: nodes that were fused into one kernel share its
@@ -228,7 +284,7 @@ function shareBars(app, profile, by) {
   return {
     node: host,
     refresh() {
-      const marked = selectedLaunches(app);
+      const marked = launchesOf(app);
       for (const [row, group] of rows) row.classList.toggle("marked", group.events.some((event) => marked.has(event.operation)));
       host.querySelector(".marked")?.scrollIntoView({block: "nearest"});
     },

@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from explorer.results.accuracy import AccuracyReport, PassAccuracy, TensorError
-from explorer.views.numbers import format_decibels, format_error
+from explorer.results.accuracy import AccuracyReport, Fault, PassAccuracy, TensorError
+from explorer.views.numbers import format_count, format_decibels, format_error
 from explorer.views.static import svg
+from explorer.views.static.details import detail_html, detail_text
 from explorer.views.static.markup import (
     badge,
     card,
@@ -55,9 +56,10 @@ def accuracy_text(report: AccuracyReport) -> str:
     if layers:
         lines.append(source)
         lines += columns([(t.operation, t.tensor, *_measures(t)) for t in layers], _HEADER, "llrrr")
-    ties = [tie for p in report.passes[-1:] for tie in p.ties]
-    if ties:
-        lines.append(f"  near-ties of an index at {', '.join(plain(t) for t in ties)}")
+    if report.fault is not None:
+        lines.append(f"  bisected: {_fault_words(report.fault)}")
+    lines += detail_text(report)
+    lines += [f"  {words}" for words in _tie_words(report)]
     return "\n".join(lines)
 
 
@@ -65,6 +67,8 @@ def accuracy_html(report: AccuracyReport) -> str:
     """A card with the map and the table of the worst layers."""
     look, words = _verdict(report)
     body = paragraph(badge(look, words))
+    if report.fault is not None:
+        body += paragraph(escape(f"Bisected: {_fault_words(report.fault)}"))
     if report.passes and any(p.tensors for p in report.passes):
         drawing, width, left_out = accuracy_svg(report)
         body += picture(drawing, width, f"errors by pass and layer: {words}")
@@ -88,8 +92,9 @@ def accuracy_html(report: AccuracyReport) -> str:
             for t in layers
         ]
         body += table(rows, (*_HEADER, "worst element"), "llrrrl")
-    for tie in (tie for p in report.passes[-1:] for tie in p.ties):
-        body += note(f"{tie}: a near-tie of an index; what follows is compared in isolation.")
+    body += detail_html(report)
+    for words in _tie_words(report):
+        body += note(words)
     return card("Accuracy", body, subtitle=f"against {report.oracle} on {report.target}")
 
 
@@ -193,6 +198,32 @@ def _scale(tolerance: float, y: float) -> str:
                  font_size=10)
     )  # fmt: skip
     return "".join(parts)
+
+
+def _fault_words(fault: Fault) -> str:
+    """What a bisection found, and the decision that leaves the rewrite out."""
+    switch = f"; left out by decisions={{{fault.address!r}: False}}" if fault.address else ""
+    return plain(f"{fault}{switch}")
+
+
+def _tie_words(report: AccuracyReport) -> list[str]:
+    """A line per near-tie after the last pass; older reports name only the operation."""
+    if not report.passes:
+        return []
+    last = report.passes[-1]
+    known = {tie.operation for tie in last.near_ties}
+    words = [
+        f"{plain(tie.operation)}: a near-tie of an index; {format_count(tie.elements, 'element')} "
+        f"of {plain(tie.tensor)}, first {tie.found} instead of {tie.expected} at "
+        f"[{', '.join(map(str, tie.index))}], scores {format_error(tie.gap)} apart; what follows "
+        "is compared in isolation."
+        for tie in last.near_ties
+    ]
+    return words + [
+        f"{plain(name)}: a near-tie of an index; what follows is compared in isolation."
+        for name in last.ties
+        if name not in known
+    ]
 
 
 def _position(error: float) -> float:

@@ -10,10 +10,10 @@ Every box is a buffer: as wide as it lives, as high as it is large.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from explorer.results.graph import Graph
-from explorer.results.memory import MemoryPlan, PlacedBuffer
+from explorer.results.memory import MemoryPlan, PlacedBuffer, RefusedPlacement
 from explorer.views.numbers import format_bytes, format_count, format_percent, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static import svg
@@ -55,7 +55,14 @@ def memory_text(plan: MemoryPlan) -> str:
         hidden = len(plan.live_bytes) - len(shown)
         lines.append(f"  and {hidden} steps with fewer live bytes: plan.live_bytes")
     lines.append("  largest: " + ", ".join(_named(p) for p in _largest(plan)))
-    return "\n".join(lines)
+    chosen = plan.chosen_attempt
+    if chosen is not None:
+        count = format_count(len(plan.attempts), "strategy", "strategies")
+        lines.append(f"  {count} tried; chosen: {plain(plan.attempts[chosen].strategy)}")
+    if plan.refusals:
+        lines += text_form.columns(_refusal_rows(plan), _REFUSAL_HEADER, "lrlr")
+        lines.append(_more_refusals(plan, lambda words: f"  {words}"))
+    return "\n".join(line for line in lines if line)
 
 
 def memory_html(plan: MemoryPlan, families: Mapping[str, str] | None = None) -> str:
@@ -86,13 +93,24 @@ def memory_html(plan: MemoryPlan, families: Mapping[str, str] | None = None) -> 
         align="lrrn",
     )
     body += section("Strategies tried")
+    chosen = plan.chosen_attempt
     body += table(
         [
-            [escape(a.strategy), escape(format_bytes(a.peak_bytes)), format_seconds(a.seconds)]
-            for a in plan.attempts
+            [
+                "✓" if index == chosen else "",
+                escape(a.strategy),
+                escape(format_bytes(a.peak_bytes)),
+                format_seconds(a.seconds),
+            ]
+            for index, a in enumerate(plan.attempts)
         ],
-        align="lrr",
+        align="nlrr",
     )
+    if plan.refusals:
+        body += section("Refused places")
+        rows = [[escape(cell) for cell in row] for row in _refusal_rows(plan)]
+        body += table(rows, _REFUSAL_HEADER, "lrlr")
+        body += _more_refusals(plan, note)
     return card("Memory", body, subtitle=_summary(plan))
 
 
@@ -127,9 +145,8 @@ def memory_svg(plan: MemoryPlan, families: Mapping[str, str]) -> str:
             )
         )
         if height >= 14:
-            label = svg.fit(f"{look.glyph} {owner}", width - 10, 11)
-            # A label that lost more than half of the name says nothing.
-            if len(label) * 2 > len(owner):
+            label = _label(look.glyph, owner, width - 10)
+            if label:
                 parts.append(
                     svg.text(x + 5, y + height / 2 + 4, label, fill=LIGHT.text, font_size=11)
                 )
@@ -141,6 +158,16 @@ def memory_svg(plan: MemoryPlan, families: Mapping[str, str]) -> str:
             _level("bound", plan.bound_bytes, floor - plan.bound_bytes * scale, dashes="5 4")
         )
     return svg.document(WIDTH, HEIGHT, "".join(parts))
+
+
+def _label(glyph: str, name: str, width: float) -> str:
+    """Glyph and name where they fit, else the name; nothing where most of it would be lost."""
+    whole = f"{glyph} {name}"
+    if svg.fit(whole, width, 11) == plain(whole):
+        return whole
+    label = svg.fit(name, width, 11)
+    is_readable = label == plain(name) or (len(label) >= 6 and 2 * len(label) > len(name))
+    return label if is_readable else ""
 
 
 def families_of(graph: Graph) -> dict[str, str]:
@@ -206,6 +233,25 @@ def _largest(plan: MemoryPlan) -> Sequence[PlacedBuffer]:
 def _lifetime(placed: PlacedBuffer) -> str:
     first, last = placed.buffer.first, placed.buffer.last - 1
     return f"step {first}" if first == last else f"steps {first} to {last}"
+
+
+_REFUSAL_HEADER = ("refused", "at byte", "in the way", "overlap")
+
+
+def _refusal_rows(plan: MemoryPlan) -> list[tuple[str, str, str, str]]:
+    """The first refused place of each of the largest buffers."""
+    first: dict[str, RefusedPlacement] = {}
+    for refused in plan.refusals:
+        first.setdefault(refused.buffer, refused)
+    return [
+        (plain(r.buffer), f"{r.offset_bytes:,}", plain(r.obstacle), format_bytes(r.overlap_bytes))
+        for r in [*first.values()][:LARGEST]
+    ]
+
+
+def _more_refusals(plan: MemoryPlan, form: Callable[[str], str]) -> str:
+    hidden = len(plan.refusals) - len(_refusal_rows(plan))
+    return form(f"and {hidden} more refused places: plan.refusals") if hidden else ""
 
 
 def _named(placed: PlacedBuffer) -> str:

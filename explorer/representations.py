@@ -110,8 +110,8 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
         lambda r: static.pass_html(_pass_trace(r), 1),
     ),
     Comparison: (
-        lambda c: static.comparison_text(c.left, c.right),
-        lambda c: static.comparison_html(c.left, c.right),
+        lambda c: static.comparison_text(*c.branches),
+        lambda c: static.comparison_html(*c.branches),
     ),
     Accuracy: (
         lambda a: static.accuracy_text(a.report),

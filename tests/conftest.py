@@ -1,7 +1,12 @@
 """What every test may ask for: the folders of models, and whether golden files are rewritten."""
 
+import importlib.util
 import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -38,6 +43,40 @@ def models_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no folder of models at {folder}: name one with EXPLORER_MODELS")
     return folder
+
+
+def load_module(path: Path) -> ModuleType:
+    """A module of the tests by its path: xDSL's wheel installs a top-level package `tests`."""
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_of_tests", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up here
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for what it imports from beside itself
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def module_of_tests() -> Callable[[str], ModuleType]:
+    """Loads a file beside the tests by its path below `tests`: `"views/synthetic.py"`."""
+    return lambda path: load_module(REPOSITORY / "tests" / path)
+
+
+@pytest.fixture(scope="session")
+def browsing() -> ModuleType:
+    """`browsing.py`: `chromium()`, `watched(browser)`."""
+    return load_module(REPOSITORY / "tests" / "browsing.py")
+
+
+@pytest.fixture(scope="module")
+def chromium(browsing: ModuleType) -> Iterator[Any]:
+    """A browser without a window."""
+    if not browsing.CHROMIUM.is_file():
+        pytest.skip(f"no Chromium at {browsing.CHROMIUM}")
+    with browsing.chromium() as browser:
+        yield browser
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

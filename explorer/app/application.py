@@ -1,7 +1,6 @@
-"""The Panel application: one page that hosts the explorer's module, served on this machine only.
+"""The Panel application: one page that hosts the explorer's module, and the server around it.
 
-    serve([Path("sample_models/digits_cnn.onnx")], target="cpu")
-        -> http://127.0.0.1:5006/<token>
+    run_server(address, port, token, new_page)      until it is interrupted
 
 The token is the page's path: whoever doesn't know it gets 404, for the page and for its
 websocket. The websocket takes connections from the page's own origin only, so that another site
@@ -10,29 +9,27 @@ in the same browser cannot talk to it. Nothing is fetched from the network.
 
 from __future__ import annotations
 
-import re
-import secrets
-import socket
-import tempfile
+import signal
+import threading
 import webbrowser
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import panel as pn
+from bokeh.document import Document
 from panel.custom import JSComponent
 from panel.io.server import get_server
 
-from explorer.app.branches import ResultStore
-from explorer.app.compiler import ModelCompiler
-from explorer.app.session import Compiler
-from explorer.app.uploads import Uploads
-from explorer.app.workbench import Shown, Workbench
+from explorer.app.shown import Shown
+from explorer.app.workbench import Workbench
 from explorer.views.module import explorer_module
 from explorer.views.payload import chunk_messages
 
-TARGETS = ("cpu", "opencl")
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PAGE_GONE_MILLISECONDS = 5000
+"""How long after its connection ended a page, its worker and its uploads are kept."""
+COMPARISONS = ("compare/", "difference/")
+"""Chunks that are made of several branches."""
 PAGE_STYLE = "html, body { margin: 0; height: 100%; overflow: hidden; }"
 
 
@@ -44,14 +41,15 @@ class ExplorerPage(JSComponent):
     def __init__(self, **params: Any) -> None:  # Any: Panel's own parameters
         super().__init__(**params)
         self.workbench: Workbench | None = None
+        self.page: Document | None = None
         self._shown_revision = -1
 
     def show_state(self, shown: Shown) -> None:
         """Sends a state; the trace's head only when it is another one."""
         values: dict[str, Any] = {"session": shown.session()}
-        if shown.branch is not None and shown.revision != self._shown_revision:
+        if shown.revision != self._shown_revision:
             values |= {
-                "head": shown.branch.trace.head,
+                "head": shown.branch.trace.head if shown.branch else None,
                 "branch": shown.current,
                 "revision": shown.revision,
             }
@@ -63,6 +61,7 @@ class ExplorerPage(JSComponent):
             return
         if data.get("kind") == "hello":
             self._shown_revision = -1
+            self.workbench.begin(data.get("link"))
             self.show_state(self.workbench.shown)
         elif data.get("kind") == "need":
             self._answer(data)
@@ -77,132 +76,106 @@ class ExplorerPage(JSComponent):
         if message.get("revision") != shown.revision:
             return
         for key in map(str, keys):
-            text = self._text_of(shown, key)
-            if text is None:
-                missing = {"kind": "missing", "key": key, "revision": shown.revision}
-                self._send_msg({**missing, "reason": f"the trace has no {key}"})
-                continue
-            for part in chunk_messages(key, text, shown.revision):
-                self._send_msg(part)
+            if key.startswith(COMPARISONS):
+                self._compare(key, shown.revision)
+            else:
+                self._send_chunk(key, shown.branch.trace.chunks.get(key), shown.revision)
 
-    def _text_of(self, shown: Shown, key: str) -> str | None:
-        """A chunk of the branch that is shown; `compare/2/...` compares it with branch 2."""
-        kind, _, rest = key.partition("/")
-        if kind == "compare" and self.workbench is not None:
-            return self.workbench.comparison(rest.split("/")[0])
-        return shown.branch.trace.chunks.get(key) if shown.branch else None
+    def _compare(self, key: str, revision: int) -> None:
+        """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,
+        `difference/2.5/fuse-add/...` says how their programs differ after a pass.
+
+        Large programs take a while: in a thread, so that other pages are answered meanwhile.
+        """
+        document, workbench = self.page, self.workbench
+        kind, others, place, *_ = [*key.split("/"), "", ""]
+
+        def work() -> None:
+            assert workbench is not None
+            try:
+                text = workbench.comparison(
+                    others.split("."), place if kind == "difference" else None
+                )
+            except (KeyError, ValueError) as error:  # a branch that lacks what is compared
+                text, reason = None, f"there is nothing to compare: {error}"
+            else:
+                reason = "the branches are not there any more"
+            answer = partial(self._send_chunk, key, text, revision, reason)
+            assert document is not None
+            document.add_next_tick_callback(answer)
+
+        threading.Thread(target=work, name="explorer-comparison", daemon=True).start()
+
+    def _send_chunk(self, key: str, text: str | None, revision: int, reason: str = "") -> None:
+        if text is None:
+            missing = {"kind": "missing", "key": key, "revision": revision}
+            self._send_msg({**missing, "reason": reason or f"the trace has no {key}"})
+            return
+        for part in chunk_messages(key, text, revision):
+            self._send_msg(part)
 
 
-def serve(
-    model_paths: Sequence[Path | str],
-    target: str = "cpu",
-    port: int = 0,
-    address: str = "127.0.0.1",
-    open_browser: bool = True,
-    token: str | None = None,
-    targets: Sequence[str] = TARGETS,
-    make_compiler: Callable[[], Compiler] = ModelCompiler,
+def run_server(
+    address: str,
+    port: int,
+    token: str,
+    new_workbench: Callable[[Callable[[Shown], None]], Workbench],
+    end_page: Callable[[Workbench], None],
+    open_browser: bool,
 ) -> None:
-    """Serves the explorer until it is interrupted.
-
-    `model_paths` are offered, the first one is compiled at once; a folder offers the models in
-    it. `port` 0 takes a free one. `token` is for tests; a random one by default. `make_compiler`
-    is called in every page's worker, so that it must be importable by name.
-
-    Raises:
-        ValueError: for no model, an address of another machine, or a token with odd characters.
-    """
-    if address not in LOOPBACK:
-        raise ValueError(
-            f"the explorer is served on this machine only, not on {address!r}: "
-            f"expected one of {', '.join(LOOPBACK)}; from elsewhere use an SSH tunnel"
-        )
-    if target not in targets:
-        raise ValueError(f"unknown target {target!r}: expected one of {', '.join(targets)}")
-    secret = secrets.token_urlsafe(24) if token is None else token
-    if not re.fullmatch(r"[\w-]+", secret):
-        raise ValueError("a token is made of letters, digits, '-' and '_'")
-    models = offered_models(model_paths)
-    chosen_port = port or _free_port(address)
+    """Serves one page per visit, each with a workbench of its own, until SIGINT or SIGTERM."""
     host = f"[{address}]" if ":" in address else address
-    results = ResultStore()
-    with tempfile.TemporaryDirectory(prefix="explorer-uploads-") as folder:
+    url = f"http://{host}:{port}/{token}"
 
-        def page() -> pn.viewable.Viewable:
-            return _page(models, tuple(targets), target, make_compiler, results, Path(folder))
+    def page() -> pn.viewable.Viewable:
+        return _page(new_workbench, end_page)
 
-        url = f"http://{host}:{chosen_port}/{secret}"
-        server = get_server(
-            {secret: page},
-            port=chosen_port,
-            address=address,
-            websocket_origin=[f"{host}:{chosen_port}"],
-            show=False,
-            start=False,
-            title="Compiler Explorer",
-            use_index=False,
-            redirect_root=False,
-        )
-        server.start()
-        print(f"The explorer is at {url}", flush=True)
-        if open_browser:
-            server.io_loop.add_callback(webbrowser.open, url)
-        try:
-            server.io_loop.start()
-        except KeyboardInterrupt:
-            print("The explorer has ended.")
-        finally:
-            server.stop()
+    server = get_server(
+        {token: page},
+        port=port,
+        address=address,
+        websocket_origin=[f"{host}:{port}"],
+        show=False,
+        start=False,
+        title="Compiler Explorer",
+        use_index=False,
+        redirect_root=False,
+        unused_session_lifetime_milliseconds=PAGE_GONE_MILLISECONDS,
+        check_unused_sessions_milliseconds=PAGE_GONE_MILLISECONDS // 5,
+    )
+    server.start()
+    loop = server.io_loop
 
+    def stop(_number: int, _frame: object) -> None:
+        loop.add_callback_from_signal(loop.stop)
 
-def offered_models(paths: Sequence[Path | str]) -> list[Path]:
-    """The files, and the models in the folders, each once.
-
-    Raises:
-        ValueError: when one isn't there, or none is left.
-    """
-    models: dict[Path, None] = {}
-    for path in map(Path, paths):
-        if path.is_dir():
-            models.update(dict.fromkeys(sorted(path.glob("*.onnx"))))
-        elif path.is_file():
-            models[path] = None
-        else:
-            raise ValueError(f"no model file at {path}: give the path of an .onnx file")
-    if not models:
-        raise ValueError("no model to show: give the path of an .onnx file or of a folder of them")
-    return list(models)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    print(f"The explorer is at {url}", flush=True)
+    if open_browser:
+        loop.add_callback(webbrowser.open, url)
+    try:
+        loop.start()
+    finally:
+        server.stop()
+    print("The explorer has ended.")
 
 
 def _page(
-    models: Sequence[Path],
-    targets: Sequence[str],
-    target: str,
-    make_compiler: Callable[[], Compiler],
-    results: ResultStore,
-    uploads_folder: Path,
+    new_workbench: Callable[[Callable[[Shown], None]], Workbench],
+    end_page: Callable[[Workbench], None],
 ) -> pn.viewable.Viewable:
-    """A new page with a workbench of its own."""
     document = pn.state.curdoc
     assert document is not None
     view = ExplorerPage(sizing_mode="stretch_both", margin=0)
-    folder = Path(tempfile.mkdtemp(dir=uploads_folder))
 
-    def publish(shown: Shown) -> None:
+    def publish(_shown: Shown) -> None:
         # From the listener's thread into the document's own loop; late ones are dropped when a
         # newer state is there already.
         document.add_next_tick_callback(lambda: view.show_state(workbench.shown))
 
-    workbench = Workbench(models, targets, target, make_compiler, results, Uploads(folder), publish)
-    view.workbench = workbench
-    pn.state.on_session_destroyed(lambda _context: workbench.stop())
-    workbench.start()
+    workbench = new_workbench(publish)
+    view.workbench, view.page = workbench, document
+    pn.state.on_session_destroyed(lambda _context: end_page(workbench))
     pn.config.raw_css = [PAGE_STYLE]
     return pn.Column(view, sizing_mode="stretch_both", margin=0)
-
-
-def _free_port(address: str) -> int:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])

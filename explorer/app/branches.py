@@ -1,4 +1,4 @@
-"""The branches of one page: compilations of one model, each named by what was decided otherwise.
+"""The branches of one page: compilations, each named by what was decided otherwise.
 
 Branch("1", Request("net.onnx", "cpu"))                             "first"
 Branch("2", Request("net.onnx", "cpu", ("fuse-activation",)))       "without fuse-activation"
@@ -7,43 +7,64 @@ Branch("2", Request("net.onnx", "cpu", ("fuse-activation",)))       "without fus
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from explorer.app.session import Bisection, DrawnTrace, Request, missing_stages, sorted_pairs
-from explorer.views.payload_comparison import comparison_payload, side_of
+from explorer.app.session import Bisection, DrawnTrace, Request, missing_stages
+from explorer.views.payload_comparison import Side, comparison_payload, side_of
+from explorer.views.payload_difference import difference_payload
 
 KEPT_RESULTS = 12
 MOST_BRANCHES = 12
-"""Of one page; the oldest but the first goes when there are more."""
-MOST_DECISIONS = 500
-MOST_TEXT = 400
-"""Characters of an address or a word that a page may send."""
+"""Of one model; the oldest but the first goes when there are more."""
+MOST_COMPARED = 4
+"""Branches side by side."""
 
 
 class ResultStore:
-    """The last few finished compilations, shared by all pages: going back to one costs nothing."""
+    """The last few compilations of what all pages may open: going back to one costs nothing.
+
+    Holds what is known so far, and forgets a result when its file has changed. What a page
+    uploaded does not belong here.
+    """
 
     def __init__(self, capacity: int = KEPT_RESULTS) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._results: OrderedDict[Request, DrawnTrace] = OrderedDict()
+        self._results: OrderedDict[tuple[Request, _Stamp], DrawnTrace] = OrderedDict()
 
     def get(self, request: Request) -> DrawnTrace | None:
+        key = (request, _stamp(request.path))
         with self._lock:
-            if request in self._results:
-                self._results.move_to_end(request)
-            return self._results.get(request)
+            if key in self._results:
+                self._results.move_to_end(key)
+            return self._results.get(key)
 
     def put(self, request: Request, result: DrawnTrace) -> None:
+        key = (request, _stamp(request.path))
         with self._lock:
-            self._results[request] = result
-            self._results.move_to_end(request)
+            before = self._results.get(key)
+            if before is not None and len(before.stages) > len(result.stages):
+                return
+            self._results[key] = result
+            self._results.move_to_end(key)
             while len(self._results) > self._capacity:
                 self._results.popitem(last=False)
+
+
+_Stamp = tuple[int, int]
+
+
+def _stamp(path: str) -> _Stamp:
+    """When a file was changed, in nanoseconds, and its bytes; (0, 0) where it is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
 
 
 @dataclass(frozen=True)
@@ -59,80 +80,28 @@ class Branch:
     @property
     def pending(self) -> list[str]:
         """Stages that are still to come."""
-        return missing_stages((*self.trace.stages, *self.failed))
+        return missing_stages(self.request, (*self.trace.stages, *self.failed))
 
     def label(self, first_target: str) -> str:
+        """What tells it from the other branches of its model."""
+        if self.request.is_trace:
+            return self.trace.head["label"] or "as saved"
         parts = [self.request.label]
         if self.request.target != first_target:
             parts.append(f"for {self.request.target}")
         return ", ".join(part for part in parts if part) or "first"
 
 
-def settings_of(request: Request) -> dict[str, Any]:
-    """The decisions of a request as fork.js reads and sends them."""
-    return {
-        "target": request.target,
-        "disable": list(request.disable),
-        "decisions": request.values,
-        "budget": request.budget_bytes,
-        "pins": [list(pin) for pin in request.pins],
-    }
+def compared(branches: Sequence[DrawnTrace], labels: Sequence[str]) -> str:
+    """The comparison of branches with the first of them, as the chunk's JSON text."""
+    sides = [_side(trace) for trace in branches]
+    return json.dumps({**comparison_payload(sides), "labels": list(labels)})
 
 
-def request_of(
-    settings: object, path: str, targets: Sequence[str], passes: set[str]
-) -> Request | None:
-    """The request of a page's settings; None for what no page of ours would send."""
-    if not isinstance(settings, Mapping):
-        return None
-    target, disable = settings.get("target"), settings.get("disable")
-    decisions, budget = settings.get("decisions"), settings.get("budget")
-    pins = settings.get("pins")
-    if target not in targets or not isinstance(disable, list) or not isinstance(pins, list):
-        return None
-    if not _are_decisions(decisions) or not (budget is None or _is_size(budget)):
-        return None
-    if len(pins) > MOST_DECISIONS or not all(_is_pin(pin) for pin in pins):
-        return None
-    return Request(
-        path,
-        str(target),
-        tuple(dict.fromkeys(name for name in disable if name in passes)),
-        sorted_pairs(decisions),  # pyright: ignore[reportArgumentType]  (checked above)
-        budget,
-        tuple(sorted((name, offset) for name, offset in pins)),
-    )
+def difference(branches: Sequence[DrawnTrace], place: str) -> str:
+    """How the programs differ after a pass (or at the end, for ""), as the chunk's JSON text."""
+    return json.dumps(difference_payload([_side(trace) for trace in branches], place))
 
 
-def _are_decisions(value: object) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and len(value) <= MOST_DECISIONS
-        and all(
-            len(address) <= MOST_TEXT
-            and isinstance(choice, bool | int | str)
-            and len(str(choice)) <= MOST_TEXT
-            for address, choice in value.items()
-        )
-    )
-
-
-def _is_pin(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and isinstance(value[0], str)
-        and len(value[0]) <= MOST_TEXT
-        and _is_size(value[1])
-    )
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
-
-
-def compared(left: DrawnTrace, right: DrawnTrace, labels: tuple[str, str]) -> str:
-    """The comparison of two branches as the chunk's JSON text."""
-    sides = [side_of(trace.head, lambda key, t=trace: json.loads(t.chunks[key]))
-             for trace in (left, right)]  # fmt: skip
-    return json.dumps({**comparison_payload(*sides), "labels": list(labels)})
+def _side(trace: DrawnTrace) -> Side:
+    return side_of(trace.head, lambda key: json.loads(trace.chunks[key]))

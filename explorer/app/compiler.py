@@ -3,37 +3,44 @@
 compiler = ModelCompiler()
 compiler.stage(Request("digits_cnn.onnx", "cpu"), "passes", progress)      all passes run
 compiler.stage(Request(..., decisions=(("schedule-loops/conv_1/pixels", "4"),)), "passes", ...)
-    only the passes from schedule-loops on run
+    only the passes from schedule-loops on run: the rest is shared with the first
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from explorer.app.forks import changes, differing_passes, is_parent
 from explorer.app.session import Bisection, Progress, Request
 from explorer.results import ProfileRecord, Trace
 
 if TYPE_CHECKING:
     from explorer.compilation import Accuracy, Compilation
-    from explorer.memory.planners import Planner
     from explorer.runtime.profiles import Peaks
     from explorer.runtime.roofline import PeakMeter
 
 
 class ModelCompiler:
-    """One per worker. Heavy imports happen here, in the worker, while the page is up already."""
+    """One per worker. Heavy imports happen here, in the worker, before it is asked for anything."""
 
     def __init__(self) -> None:
+        import_module("explorer.compilation")
         self._compilations: dict[Request, Compilation] = {}
         self._accuracies: dict[Request, Accuracy] = {}
         self._profiles: dict[Request, ProfileRecord] = {}
         self._meter: PeakMeter | None = None
 
     def stage(self, request: Request, name: str, progress: Progress) -> Trace:
-        compilation = self._compiled(request, progress)
+        from explorer.compilation.collection import paused_collection
+
+        if request.is_trace:
+            return self._opened(request, progress)
         if name == "passes":
-            return compilation.trace(with_code=False)
+            with paused_collection():
+                return self._compiled(request, progress).trace(with_code=False)
+        compilation = self._compiled(request, progress)
         if name == "program":
             bare = compilation.trace(with_code=False)
             program = compilation.program
@@ -47,6 +54,8 @@ class ModelCompiler:
         return replace(compilation.trace(), profile=self._profiles.get(request))
 
     def optional(self, request: Request) -> tuple[str, ...]:
+        if request.is_trace:
+            return ()
         return tuple(p.name for p in self._compilations[request].pipeline if not p.is_required)
 
     def bisect(self, request: Request) -> Bisection | None:
@@ -62,65 +71,43 @@ class ModelCompiler:
         for kept in (self._compilations, self._accuracies, self._profiles):
             kept.pop(request, None)
 
+    def _opened(self, request: Request, progress: Progress) -> Trace:
+        """A saved compilation; nothing of it is run, and it is not kept here."""
+        from explorer.compilation import open_trace
+
+        progress("reading the trace", 0, 1)
+        return open_trace(request.path).trace()
+
     def _compiled(self, request: Request, progress: Progress) -> Compilation:
         """Compiled now, or kept; a fork of the kept compilation with most passes in common."""
         if request in self._compilations:
             return self._compilations[request]
-        parent = self._parent(request)
-        if parent is None:
-            self._compilations[request] = self._first(request, progress)
-            return self._compilations[request]
-        base, compilation = parent
-        planner = {"planner": _planner(request)} if request.pins != base.pins else {}
-        self._compilations[request] = compilation.fork(
-            target=request.target if request.target != base.target else None,
-            disable=[name for name in request.disable if name not in base.disable],
-            decisions=request.values,
-            label=request.label,
-            progress=progress,
-            budget_bytes=request.budget_bytes,
-            **planner,
+        if request.base not in self._compilations:
+            self._compilations[request.base] = self._first(request.base, progress)
+            if request == request.base:
+                return self._compilations[request]
+        parent = max(
+            (kept for kept in self._compilations if is_parent(kept, request)),
+            key=lambda kept: self._shared(kept, request),
+        )
+        self._compilations[request] = self._compilations[parent].fork(
+            label=request.label, progress=progress, **changes(parent, request)
         )
         return self._compilations[request]
 
-    def _parent(self, request: Request) -> tuple[Request, Compilation] | None:
-        """A kept compilation of the model of which nothing must be taken back.
-
-        Forks add to what was decided, so that every decision of the parent must stand in the
-        request too; among those the one with most of it.
-        """
-        candidates = [
-            kept
-            for kept in self._compilations
-            if kept.path == request.path
-            and set(kept.disable) <= set(request.disable)
-            and {address for address, _ in kept.decisions}
-            <= {address for address, _ in request.decisions}
+    def _shared(self, kept: Request, request: Request) -> int:
+        """How many passes of a kept compilation the request has in common, at least."""
+        pipeline = [p.name for p in self._compilations[kept].pipeline]
+        places = [
+            pipeline.index(name) if name in pipeline else 0
+            for name in differing_passes(kept, request)
         ]
-        if not candidates:
-            return None
-
-        def in_common(kept: Request) -> tuple[bool, int, int]:
-            same = len(set(kept.decisions) & set(request.decisions))
-            return (kept.target == request.target, len(kept.disable), same)
-
-        best = max(candidates, key=in_common)
-        return best, self._compilations[best]
+        return min(places, default=len(pipeline))
 
     def _first(self, request: Request, progress: Progress) -> Compilation:
         import explorer as ex
 
-        compilation = ex.compile(
-            ex.load(request.path),
-            target=request.target,
-            disable=request.disable,
-            decisions=request.values,
-            budget_bytes=request.budget_bytes,
-            planner=_planner(request),
-            progress=progress,
-        )
-        compilation.label = request.label
-        return compilation
+        return ex.compile(ex.load(request.path), target=request.target, progress=progress)
 
     def _measured(self, compilation: Compilation, progress: Progress) -> ProfileRecord:
         """Times of all launches, and what the device can do at best."""
@@ -142,10 +129,3 @@ class ModelCompiler:
             self._meter = PeakMeter()
         device = compilation.device or first_usable(list_devices(), "cpu")
         return self._meter.peaks(device, threads)
-
-
-def _planner(request: Request) -> Planner:
-    from explorer.memory.pinned import PinnedPlanner
-    from explorer.memory.planners import GreedyPlanner
-
-    return PinnedPlanner(request.pins) if request.pins else GreedyPlanner()

@@ -4,6 +4,8 @@ process = CompilerProcess(ModelCompiler, report)
 process.compile(1, Request("digits_cnn.onnx", "cpu"))
     ->  report(1, Progressed(...)) ... report(1, DrawnTrace(...)) after every stage
         or report(1, Failure(...))
+process.cancel(1)
+    ->  report(1, Stopped())               the worker goes on with what else it was asked for
 """
 
 from __future__ import annotations
@@ -14,34 +16,45 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from explorer.app.session import (
+    STAGES,
     Bisection,
     Compiler,
+    Died,
     DrawnTrace,
     Failure,
     Progressed,
     Request,
+    Stopped,
+    where_of,
 )
 from explorer.app.worker import work
 
+NOBODY = 0
+"""The key of what nobody waits for."""
 TERMINATION_SECONDS = 2.0
 """How long a worker may take to end before it is killed."""
 
-Report = Progressed | DrawnTrace | Failure | Bisection | None
+Report = Progressed | DrawnTrace | Failure | Bisection | Stopped | Died | None
 """None: a bisection found nothing wrong."""
 
 
 class CompilerProcess:
-    """One worker. `report(key, report)` is called from another thread."""
+    """One worker. `report(key, report)` is called from another thread.
+
+    It may be started before anybody has a use for it: nothing is reported before `adopt`.
+    """
 
     def __init__(
-        self, make_compiler: Callable[[], Compiler], report: Callable[[int, Report], None]
+        self,
+        make_compiler: Callable[[], Compiler],
+        report: Callable[[int, Report], None] | None = None,
     ) -> None:
         context = multiprocessing.get_context("spawn")  # fork would copy the server's threads
         self._connection, theirs = context.Pipe()
         self._report = report
+        self._prepared: set[Request] = set()
         self._is_ended = threading.Event()
         self._requests: dict[int, Request] = {}
         """What is not finished yet."""
@@ -58,9 +71,27 @@ class CompilerProcess:
     def is_alive(self) -> bool:
         return not self._is_ended.is_set() and self._process.is_alive()
 
+    def adopt(self, report: Callable[[int, Report], None]) -> None:
+        """From now on this is told."""
+        self._report = report
+
     def compile(self, key: int, request: Request) -> None:
         self._requests[key] = request
+        self._prepared.add(request)
         self._send("compile", key, request)
+
+    def prepare(self, request: Request) -> None:
+        """Compiles in the background what forks are expected of; nothing is reported."""
+        if request not in self._prepared:
+            self._prepared.add(request)
+            self._send("prepare", NOBODY, request)
+
+    def cancel(self, key: int, request: Request) -> None:
+        """Gives a compilation up; `Stopped` is reported when the worker has heard it."""
+        self._requests.pop(key, None)
+        self._drawn.pop(key, None)
+        self._prepared.discard(request)
+        self._send("cancel", key, request)
 
     def bisect(self, key: int, request: Request) -> None:
         self._requests[key] = request
@@ -69,6 +100,7 @@ class CompilerProcess:
     def forget(self, key: int, request: Request) -> None:
         self._drawn.pop(key, None)
         self._requests.pop(key, None)
+        self._prepared.discard(request)
         self._send("forget", key, request)
 
     def end(self) -> None:
@@ -110,28 +142,34 @@ class CompilerProcess:
                 self._tell(key, self._drawn[key])
             elif kind == "failed":
                 chunks.pop(key, None)
+                # What still needed the failed passes is not on its way any more.
+                if values[0] == STAGES[0]:
+                    self._requests.pop(key, None)
                 self._tell(key, Failure(**values[1]))
             elif kind == "finished":
                 self._requests.pop(key, None)
+            elif kind == "cancelled":
+                self._tell(key, Stopped())
             elif kind == "bisected":
                 self._tell(key, None if values[0] is None else Bisection(**values[0]))
         connection.close()
         self._process.join(TERMINATION_SECONDS)
         if not self._is_ended.is_set():
             self._is_ended.set()
-            for key in list(self._requests):
-                self._tell(key, self._death(self._requests[key]))
+            requests = dict(self._requests)
+            self._tell(NOBODY, Died({key: self._death(r) for key, r in requests.items()}))
 
     def _tell(self, key: int, report: Report) -> None:
-        if self._is_ended.is_set() and not isinstance(report, Failure):
+        if self._is_ended.is_set() and not isinstance(report, Died):
             return
-        self._report(key, report)
+        if self._report is not None:
+            self._report(key, report)
 
     def _death(self, request: Request) -> Failure:
         code = self._process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
         return Failure(
             what=f"the compiler's process ended without an answer ({how})",
-            where=f"compiling {Path(request.path).name} for {request.target}",
+            where=where_of(request),
             advice="Try again; if it happens again, choose another target or a smaller model.",
         )

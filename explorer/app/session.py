@@ -26,6 +26,17 @@ STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly")
 
 passes: the program after every pass. program: kernels with their source. kernels: the steps of
 their schedules. Then errors, times, and the machine's instructions."""
+URGENT = STAGES[:2]
+"""Stages that a person waits for: later ones of other compilations hold still meanwhile."""
+TRACE_SUFFIX = ".nnx"
+MODEL_SUFFIX = ".onnx"
+
+
+class Cancelled(BaseException):
+    """Raised in `progress` where nobody waits for the result any more.
+
+    No `Exception`, so that no handler of a compiler's fault takes it for one.
+    """
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,18 @@ class Request:
     """Most bytes that the arena may take."""
     pins: tuple[tuple[str, int], ...] = ()
     """(buffer, offset in bytes), sorted."""
+    order: tuple[str, ...] = ()
+    """Names of passes that change places, in the order in which they run; others stay."""
+
+    @property
+    def is_trace(self) -> bool:
+        """Whether this is a saved compilation, which is opened and not compiled."""
+        return Path(self.path).suffix.lower() == TRACE_SUFFIX
+
+    @property
+    def base(self) -> Request:
+        """The same model and target with nothing decided otherwise."""
+        return Request(self.path, self.target)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -55,9 +78,12 @@ class Request:
         for address, value in self.values.items():
             pass_name, *rest = address.split("/")
             if value is False:
-                parts.append(f"without {pass_name} at {rest[-1]}")
+                place = f" at {rest[1]}" if len(rest) > 1 else ""
+                parts.append(f"without {rest[0]}{place}" if rest else f"without {pass_name}")
             else:
                 parts.append(f"{' '.join(rest)} = {value}")
+        if self.order:
+            parts.append("passes reordered")
         if self.budget_bytes is not None:
             parts.append(f"at most {self.budget_bytes} bytes")
         parts += [f"{name} at byte {offset}" for name, offset in self.pins]
@@ -73,6 +99,7 @@ class Request:
             tuple((address, value) for address, value in data["decisions"]),
             data["budget_bytes"],
             tuple((name, offset) for name, offset in data["pins"]),
+            tuple(data["order"]),
         )
 
 
@@ -117,9 +144,8 @@ class DrawnTrace:
     stages: tuple[str, ...] = ()
     """What is there already."""
 
-    @property
-    def is_complete(self) -> bool:
-        return self.stages == STAGES
+    def is_complete(self, request: Request) -> bool:
+        return not missing_stages(request, self.stages)
 
 
 @dataclass(frozen=True)
@@ -143,6 +169,18 @@ class Progressed:
     stage: str = field(default="passes", compare=False)
 
 
+@dataclass(frozen=True)
+class Died:
+    """The worker's process is no more; what it was asked for and had not finished, by key."""
+
+    failures: Mapping[int, Failure]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The worker has given up what it was told to cancel."""
+
+
 _DOING = {
     "accuracy": "comparing",
     "profile": "measuring",
@@ -154,11 +192,14 @@ _DOING = {
 def failure_of(error: Exception, request: Request, stage: str = "passes") -> Failure:
     """What failed, where, and the way out."""
     doing = _DOING.get(stage, "compiling")
-    where = f"{Path(request.path).name} for {request.target}"
+    where = where_of(request)
     if isinstance(error, ExplorerError):
         places = "; ".join(error.places()) or where
         advice = f"Try: {error.hint}" if error.hint else "Choose another target or model."
         return Failure(error.message, places, advice, stage)
+    if isinstance(error, MemoryError):
+        what = "there is not enough memory for this model"
+        return Failure(what, where, f"Close other models.\n{way_out(request, stage)}", stage)
     lines = [line for line in str(error).splitlines() if line.strip()]
     what = lines[0] if lines else type(error).__name__
     details = "\n".join(lines[1:6])
@@ -167,7 +208,14 @@ def failure_of(error: Exception, request: Request, stage: str = "passes") -> Fai
     return Failure(what, where, f"{details}\n{advice}" if details else advice, stage)
 
 
+def where_of(request: Request) -> str:
+    name = Path(request.path).name
+    return name if request.is_trace else f"{name} for {request.target}"
+
+
 def way_out(request: Request, stage: str) -> str:
+    if request.is_trace:
+        return "Save the trace again with this version; what was shown before stays usable."
     if stage != "passes":
         return "Everything that was shown before stays usable."
     if request.disable:
@@ -182,5 +230,10 @@ def sorted_pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((address, json.dumps(value)) for address, value in sorted(values.items()))
 
 
-def missing_stages(stages: Sequence[str]) -> list[str]:
-    return [name for name in STAGES if name not in stages]
+def stages_of(request: Request) -> tuple[str, ...]:
+    """A saved trace is opened as it is: nothing is measured or made of it."""
+    return STAGES[:1] if request.is_trace else STAGES
+
+
+def missing_stages(request: Request, stages: Sequence[str]) -> list[str]:
+    return [name for name in stages_of(request) if name not in stages]

@@ -1,24 +1,59 @@
-"""Model files that a page sends in pieces: counted, bounded, and written under names of ours.
+"""Files that a page sends in pieces: counted, bounded, and written under names of ours.
 
 {"name": "../../net.onnx", "part": 0, "parts": 2, "bytes": "CAcS..."}
-    ->  <temporary folder>/upload_1.onnx, shown as "net.onnx"
+    ->  <folder of the page>/upload_1.onnx, shown as "net.onnx"
+
+The folder goes with its page; see `upload_folder.py` for what an app that died left behind.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+import shutil
+import threading
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-UPLOAD_LIMIT_BYTES = 512 * 1024 * 1024
+from explorer.app.offers import SUFFIXES
+
+UPLOAD_LIMIT_BYTES = 512 * 2**20
+"""Of one file."""
+PAGE_LIMIT_BYTES = 2**30
+"""Of all files that one page holds."""
+TOTAL_LIMIT_BYTES = 4 * 2**30
+"""Of all files of all pages."""
+FREE_BYTES = 256 * 2**20
+"""What must be left on the disk."""
 PIECE_LIMIT_BYTES = 512 * 1024
-SUFFIXES = (".onnx",)
+MOST_LABEL = 120
+MIB = 2**20
 
 
 class UploadRefused(ValueError):
     """A file that cannot be taken, with the reason and what to do instead."""
+
+
+class Quota:
+    """Bytes that are taken, by all pages together; safe to use from several threads."""
+
+    def __init__(self, limit_bytes: int = TOTAL_LIMIT_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    def take(self, size_bytes: int) -> bool:
+        """Whether there was room."""
+        with self._lock:
+            if self._taken + size_bytes > self.limit_bytes:
+                return False
+            self._taken += size_bytes
+            return True
+
+    def give_back(self, size_bytes: int) -> None:
+        with self._lock:
+            self._taken -= size_bytes
 
 
 @dataclass
@@ -35,11 +70,26 @@ class Upload:
 class Uploads:
     """Files of one page; at most one is on its way at a time."""
 
-    def __init__(self, folder: Path, limit_bytes: int = UPLOAD_LIMIT_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        quota: Quota | None = None,
+        limit_bytes: int = UPLOAD_LIMIT_BYTES,
+        page_limit_bytes: int = PAGE_LIMIT_BYTES,
+    ) -> None:
         self._folder = folder
+        self._quota = quota or Quota()
         self._limit_bytes = limit_bytes
+        self._page_limit_bytes = page_limit_bytes
         self._count = 0
         self._current: Upload | None = None
+        self._kept: dict[Path, int] = {}
+        """Bytes of what arrived whole."""
+
+    @property
+    def current(self) -> Upload | None:
+        """The file on its way, as far as it has arrived."""
+        return None if self._current is None else replace(self._current)
 
     def receive(self, message: dict[str, Any]) -> Upload | None:
         """Takes one piece; the upload when it was the last one.
@@ -49,45 +99,91 @@ class Uploads:
         """
         part, parts = message.get("part"), message.get("parts")
         if not isinstance(part, int) or not isinstance(parts, int) or not 0 <= part < parts:
+            self._give_up()
             raise UploadRefused("the upload was cut into pieces that don't fit together: try again")
         if part == 0:
             self._begin(str(message.get("name", "")), parts)
         current = self._current
         if current is None or part != current.received or parts != current.parts:
-            self._current = None
+            self._give_up()
             raise UploadRefused("a piece of the upload is missing: try again")
-        data = _decode(message.get("bytes"))
-        current.size_bytes += len(data)
-        if current.size_bytes > self._limit_bytes:
-            self._current = None
-            current.path.unlink(missing_ok=True)
-            raise UploadRefused(too_large(current.label, self._limit_bytes))
-        with current.path.open("ab") as file:
-            file.write(data)
+        try:
+            self._append(current, _decode(message.get("bytes")))
+        except UploadRefused:
+            self._give_up()
+            raise
         current.received += 1
         if current.received < current.parts:
             return None
         self._current = None
+        self._kept[current.path] = current.size_bytes
         return current
 
+    def remove(self, path: Path) -> None:
+        """Deletes a file that arrived whole; what is none of them stays."""
+        size_bytes = self._kept.pop(path, None)
+        if size_bytes is not None:
+            self._quota.give_back(size_bytes)
+            path.unlink(missing_ok=True)
+
+    def remove_all(self) -> None:
+        """Deletes the folder with all files: the page is gone."""
+        self._give_up()
+        for path in list(self._kept):
+            self.remove(path)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _append(self, current: Upload, data: bytes) -> None:
+        label = current.label
+        if current.size_bytes + len(data) > self._limit_bytes:
+            raise UploadRefused(too_large(label, self._limit_bytes))
+        if sum(self._kept.values()) + current.size_bytes + len(data) > self._page_limit_bytes:
+            raise UploadRefused(
+                f"{label!r} does not fit: the files of one page may take "
+                f"{self._page_limit_bytes // MIB} MiB; close one that you opened before"
+            )
+        if not self._quota.take(len(data)):
+            raise UploadRefused(
+                f"{label!r} does not fit: the files of all pages may take "
+                f"{self._quota.limit_bytes // MIB} MiB; close some, or start the explorer with "
+                "the file's path"
+            )
+        current.size_bytes += len(data)
+        try:
+            if shutil.disk_usage(self._folder).free < FREE_BYTES + len(data):
+                raise UploadRefused(f"{label!r} does not fit: the disk is nearly full")
+            with current.path.open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise UploadRefused(f"{label!r} could not be written: {error.strerror}") from error
+
     def _begin(self, name: str, parts: int) -> None:
+        self._give_up()
         file_name = PurePosixPath(name.replace("\\", "/")).name
-        label = file_name[:120] or "model"
+        label = file_name[:MOST_LABEL] or "model"
         suffix = PurePosixPath(file_name).suffix.lower()  # of the whole name, however long
         if suffix not in SUFFIXES:
             raise UploadRefused(
-                f"{label!r} is no model file that can be read here: expected {', '.join(SUFFIXES)}"
+                f"{label!r} is nothing that can be read here: expected a model or a saved "
+                f"trace, {' or '.join(SUFFIXES)}"
             )
         self._count += 1
         path = self._folder / f"upload_{self._count}{suffix}"
         path.write_bytes(b"")
         self._current = Upload(label, path, parts)
 
+    def _give_up(self) -> None:
+        """What is on its way does not arrive."""
+        current, self._current = self._current, None
+        if current is not None:
+            self._quota.give_back(current.size_bytes)
+            current.path.unlink(missing_ok=True)
+
 
 def too_large(label: str, limit_bytes: int) -> str:
     return (
-        f"{label!r} is larger than {limit_bytes // 2**20} MiB, the most that a page may send: "
-        "start the explorer with its path instead"
+        f"{label[:MOST_LABEL]!r} is larger than {limit_bytes // MIB} MiB, the most that a page may "
+        "send: start the explorer with its path instead"
     )
 
 
@@ -96,5 +192,5 @@ def _decode(text: object) -> bytes:
         raise UploadRefused("a piece of the upload is too large: try again")
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except (binascii.Error, ValueError):
         raise UploadRefused("a piece of the upload is damaged: try again") from None

@@ -11,119 +11,41 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from explorer.app.branches import (
     MOST_BRANCHES,
+    MOST_COMPARED,
     Branch,
     ResultStore,
     compared,
-    request_of,
-    settings_of,
+    difference,
 )
+from explorer.app.decisions import request_of
+from explorer.app.links import followed
+from explorer.app.offers import Choice
 from explorer.app.process import CompilerProcess, Report
 from explorer.app.session import (
+    STAGES,
     Bisection,
-    Compiler,
+    Died,
     DrawnTrace,
     Failure,
     Progressed,
     Request,
+    Stopped,
 )
+from explorer.app.shown import Shown
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, UploadRefused, Uploads, too_large
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A model that the page offers."""
-
-    key: str
-    label: str
-    path: str
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What the page shows: `session` drives the controls, the branch everything else."""
-
-    models: tuple[Choice, ...]
-    targets: tuple[str, ...]
-    wanted: Request
-    """What was asked for last: it may still run, or have failed."""
-    branches: tuple[Branch, ...] = ()
-    """Of one model."""
-    current: str = ""
-    """Key of the branch that is looked at."""
-    status: str = "idle"
-    """idle, working or failed."""
-    progress: Progressed | None = None
-    """Of what is waited for, or else of what is made in the background."""
-    error: Failure | None = None
-    revision: int = 0
-    """Rises whenever the branch that is looked at is another one, or more is known of it."""
-    optional: frozenset[str] = field(default=frozenset())
-    """All passes that may be switched off, of all branches."""
-
-    @property
-    def branch(self) -> Branch | None:
-        return next((branch for branch in self.branches if branch.key == self.current), None)
-
-    @property
-    def model(self) -> str:
-        path = self.branch.request.path if self.branch else self.wanted.path
-        return next(choice.key for choice in self.models if choice.path == path)
-
-    @property
-    def first_target(self) -> str:
-        return self.branches[0].request.target if self.branches else self.wanted.target
-
-    def session(self) -> dict[str, Any]:
-        """As session.js reads it."""
-        branch, progress, error = self.branch, self.progress, self.error
-        shown = branch.request if branch else self.wanted
-        return {
-            "models": [{"key": m.key, "label": m.label} for m in self.models],
-            "targets": list(self.targets),
-            "model": self.model,
-            "optional": list(branch.trace.optional) if branch else [],
-            "settings": settings_of(shown),
-            "wanted": settings_of(self.wanted),
-            "status": self.status,
-            "progress": None
-            if progress is None
-            else {
-                "stage": progress.stage,
-                "name": progress.name,
-                "index": progress.index,
-                "total": progress.total,
-            },
-            "error": None
-            if error is None
-            else {"what": error.what, "where": error.where, "advice": error.advice},
-            "branches": [
-                {
-                    "key": b.key,
-                    "label": b.label(self.first_target),
-                    "stages": len(b.trace.stages),
-                    "verdict": b.trace.head["summary"]["verdict"],
-                }
-                for b in self.branches
-            ],
-            "branch": self.current,
-            "pending": branch.pending if branch else [],
-            "bisection": None
-            if branch is None or branch.bisection is None
-            else {
-                "pass": branch.bisection.pass_name,
-                "rule": branch.bisection.rule,
-                "operation": branch.bisection.operation,
-                "address": branch.bisection.address,
-            },
-            "isBisecting": branch is not None and branch.is_bisecting,
-            "uploadLimit": UPLOAD_LIMIT_BYTES,
-        }
+MOST_OPEN = 8
+"""Models and traces that are open at once."""
+CANCEL_SECONDS = 2.0
+"""How long a worker may take to give up what is cancelled, before it is ended."""
+MOST_NAME = 120
+STAYS = "What was shown before stays usable."
 
 
 class Workbench:
@@ -131,36 +53,64 @@ class Workbench:
 
     def __init__(
         self,
-        models: Sequence[Path],
+        choices: Sequence[Choice],
         targets: Sequence[str],
         target: str,
-        make_compiler: Callable[[], Compiler],
+        take_worker: Callable[[], CompilerProcess],
         results: ResultStore,
         uploads: Uploads,
         publish: Callable[[Shown], None],
     ) -> None:
-        choices = tuple(Choice(str(i), path.name, str(path)) for i, path in enumerate(models))
         if not choices:
             raise ValueError("the explorer needs at least one model to offer")
-        self.shown = Shown(choices, tuple(targets), Request(choices[0].path, target))
-        self._make_compiler = make_compiler
+        self.shown = Shown(tuple(choices), tuple(targets), first_request(choices[0], target))
+        self._target = target
+        self._take_worker = take_worker
         self._results = results
         self._uploads = uploads
         self._publish = publish
         self._process: CompilerProcess | None = None
         self._asked: dict[int, Request] = {}
         self._count = 0
+        self._after_base: Request | None = None
+        """A link's fork, which is asked for when what it forks from is there."""
+        self._last: dict[str, str] = {}
+        """Of every model, by path, the branch that was looked at last."""
+        self._timers: dict[int, threading.Timer] = {}
+        """Of what is cancelled, until the worker has heard it."""
+        self._has_begun = False
         self._lock = threading.RLock()
 
-    def start(self) -> None:
-        """Compiles the first model."""
-        self._compile(self.shown.wanted)
+    def begin(self, link: object = None) -> None:
+        """Opens what a link says, or the first model. A page that says hello again begins nothing.
+
+        link: {"model": label, "settings": decisions}, both as the page found them in its address
+        """
+        with self._lock:
+            if self._has_begun:
+                return
+            self._has_begun = True
+            self._follow(link)
+
+    def _follow(self, link: object) -> None:
+        with self._lock:
+            request, notice = followed(link, self.shown, self._target_now)
+            self.shown = replace(self.shown, notice=notice)
+            has_base = any(b.request == request.base for b in self.shown.branches)
+            if request != request.base and not has_base:
+                self._after_base = request
+                self._compile(request.base)
+            else:
+                self._compile(request)
 
     def stop(self) -> None:
         """Ends the worker; the page is gone."""
         with self._lock:
             process, self._process = self._process, None
             self._asked.clear()
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
         if process is not None:
             process.end()
 
@@ -169,93 +119,223 @@ class Workbench:
         if not isinstance(message, dict):
             return
         kind = message.get("kind")
-        if kind == "compile":
-            self._choose(str(message.get("model")))
+        if kind == "open":
+            self._open(str(message.get("model")))
+        elif kind == "close":
+            self._close(str(message.get("model")))
         elif kind == "fork":
             self._fork(message.get("settings"))
         elif kind == "show":
             self._look_at(str(message.get("branch")))
         elif kind == "forget":
             self._forget(str(message.get("branch")))
+        elif kind == "link":
+            self._follow(message.get("link"))
+        elif kind == "unreadable":
+            name = str(message.get("name", ""))[:MOST_NAME]
+            self._refuse(f"the browser could not read {name!r}: is it a folder, or was it moved?")
         elif kind == "bisect":
             self._bisect()
         elif kind == "retry":
-            self._compile(self.shown.wanted)
+            self._retry()
         elif kind == "cancel":
             self._cancel()
         elif kind == "dismiss":
-            self._show(replace(self.shown, status="idle", error=None))
+            self._show(replace(self.shown, status="idle", error=None, notice=""))
         elif kind == "upload":
             self._upload(message)
         elif kind == "refused":
             self._refuse(too_large(str(message.get("name", "")), UPLOAD_LIMIT_BYTES))
 
-    def comparison(self, key: str) -> str | None:
-        """The comparison of the branch that is looked at with another one, as JSON text."""
+    def comparison(self, keys: Sequence[str], place: str | None = None) -> str | None:
+        """The branch that is looked at beside others, as JSON text; None where there is no such.
+
+        With a pass's name as the place, how their programs differ after it ("" for the end).
+        """
         shown = self.shown
-        other = next((branch for branch in shown.branches if branch.key == key), None)
-        if shown.branch is None or other is None:
+        branches = [shown.branch, *(shown.named(key) for key in dict.fromkeys(keys))]
+        if not 2 <= len(branches) <= MOST_COMPARED or None in branches:
             return None
-        labels = (shown.branch.label(shown.first_target), other.label(shown.first_target))
-        return compared(shown.branch.trace, other.trace, labels)
+        present = [branch for branch in branches if branch is not None]
+        traces = [branch.trace for branch in present]
+        if place is not None:
+            return difference(traces, place)
+        return compared(traces, [shown.full_label(branch) for branch in present])
 
     # -- what the page asks for --------------------------------------------------------------
 
-    def _choose(self, model: str) -> None:
-        choice = next((choice for choice in self.shown.models if choice.key == model), None)
-        if choice is not None:
-            self._compile(Request(choice.path, self._target))
+    def _open(self, key: str) -> None:
+        """Looks at a model or trace as it was left; opens it if it isn't open yet."""
+        with self._lock:
+            choice = next((choice for choice in self.shown.choices if choice.key == key), None)
+            if choice is None:
+                return
+            branches = self.shown.of_path(choice.path)
+            if branches:
+                last = self._last.get(choice.path, branches[0].key)
+                self._look_at(last if self.shown.named(last) else branches[0].key)
+                return
+            if self._is_room_for(choice):
+                self._compile(first_request(choice, self._target_now))
+
+    def _is_room_for(self, choice: Choice) -> bool:
+        if len({branch.request.path for branch in self.shown.branches}) < MOST_OPEN:
+            return True
+        self._refuse(
+            f"{choice.label!r} is not opened: {MOST_OPEN} are open, which is the most; close one",
+            what="too many models are open",
+        )
+        return False
+
+    def _close(self, key: str) -> None:
+        """Drops a model with its branches; an upload with its file."""
+        with self._lock:
+            shown = self.shown
+            choice = next((choice for choice in shown.choices if choice.key == key), None)
+            if choice is None:
+                return
+            if shown.status == "working" and shown.wanted.path == choice.path:
+                self._cancel()
+            for branch in self.shown.of_path(choice.path):
+                self._drop(branch)
+            self._last.pop(choice.path, None)
+            left = tuple(b for b in self.shown.branches if b.request.path != choice.path)
+            shown = replace(self.shown, branches=left)
+            if choice.is_upload:
+                shown = replace(shown, choices=tuple(c for c in shown.choices if c != choice))
+                self._uploads.remove(Path(choice.path))
+            if shown.branch is None:
+                shown = replace(
+                    shown,
+                    current=left[-1].key if left else "",
+                    wanted=left[-1].request
+                    if left
+                    else first_request(shown.choices[0], self._target)
+                    if shown.choices
+                    else shown.wanted,
+                    revision=shown.revision + 1,
+                )
+            self._show(shown)
 
     def _fork(self, settings: object) -> None:
-        branch = self.shown.branch
-        path = branch.request.path if branch else self.shown.wanted.path
-        request = request_of(settings, path, self.shown.targets, set(self.shown.optional))
-        if request is not None:
-            self._compile(request)
+        shown = self.shown
+        path = shown.branch.request.path if shown.branch else shown.wanted.path
+        request = request_of(settings, path, shown.targets)
+        if request is None:
+            return
+        if request.is_trace:
+            self._refuse(
+                "A saved trace holds what a compilation was, not its model: open the model's file "
+                "and change its decisions there.",
+                what="a saved trace cannot be compiled again",
+            )
+            return
+        self._compile(request)
 
     def _look_at(self, key: str) -> None:
         with self._lock:
             shown = self.shown
-            found = next((branch for branch in shown.branches if branch.key == key), None)
+            found = shown.named(key)
             if found is None or key == shown.current:
                 return
+            self._last[found.request.path] = key
+            status = "idle" if shown.status == "failed" else shown.status
+            error = None if shown.status == "failed" else shown.error
+            wanted = shown.wanted if shown.status == "working" else found.request
             self._show(
-                replace(shown, current=key, wanted=found.request, revision=shown.revision + 1)
+                replace(
+                    shown,
+                    current=key,
+                    wanted=wanted,
+                    status=status,
+                    error=error,
+                    revision=shown.revision + 1,
+                )
             )
+            self._prepare(found.request)
 
     def _forget(self, key: str) -> None:
         """Drops a branch, but not the one that is looked at."""
         with self._lock:
-            kept = tuple(
-                b for b in self.shown.branches if b.key != key or key == self.shown.current
-            )
-            for branch in self.shown.branches:
-                if branch not in kept:
-                    self._asked.pop(int(branch.key), None)
-                    if self._process is not None:
-                        self._process.forget(int(branch.key), branch.request)
+            branch = self.shown.named(key)
+            if branch is None or key == self.shown.current:
+                return
+            self._drop(branch)
+            kept = tuple(b for b in self.shown.branches if b.key != key)
             self._show(replace(self.shown, branches=kept))
+
+    def _drop(self, branch: Branch) -> None:
+        self._asked.pop(int(branch.key), None)
+        if self._process is not None:
+            self._process.forget(int(branch.key), branch.request)
 
     def _bisect(self) -> None:
         with self._lock:
             branch = self.shown.branch
-            if branch is None or branch.is_bisecting:
+            if branch is None or branch.is_bisecting or branch.request.is_trace:
                 return
             self._update(replace(branch, is_bisecting=True))
+            self._asked[int(branch.key)] = branch.request
             self._running().bisect(int(branch.key), branch.request)
 
-    def _cancel(self) -> None:
-        """Ends the worker. What the branch that is looked at still lacks is made by a new one."""
-        self.stop()
+    def _retry(self) -> None:
+        """Once more what failed: the compilation, or the stages of it that are missing."""
         with self._lock:
             branch = self.shown.branch
-            if branch is not None:
-                branch = replace(branch, is_bisecting=False)
-                self._update(branch)
-                if branch.pending:
-                    self._ask(int(branch.key), branch.request)
-            wanted = branch.request if branch else self.shown.wanted
-            self._show(replace(self.shown, status="idle", progress=None, wanted=wanted))
+            if branch is None or not branch.failed or self.shown.wanted != branch.request:
+                self._compile(self.shown.wanted)
+                return
+            self._update(replace(branch, failed=()))
+            self._show(replace(self.shown, status="idle", error=None))
+            self._ask(int(branch.key), branch.request)
+
+    def _cancel(self) -> None:
+        """Gives up what is waited for; everything that is there already stays.
+
+        The worker is told, and goes on with the rest. One that doesn't hear within two seconds
+        is ended, and another one makes what is still missing.
+        """
+        with self._lock:
+            shown = self.shown
+            self._after_base = None
+            key = next((k for k, r in self._asked.items() if r == shown.wanted), None)
+            if shown.status == "working" and key is not None and shown.named(str(key)) is None:
+                request = self._asked.pop(key)
+                if self._process is not None and self._process.is_alive:
+                    timer = threading.Timer(CANCEL_SECONDS, self._start_afresh, [self._process])
+                    timer.daemon = True
+                    self._timers[key] = timer
+                    self._process.cancel(key, request)
+                    timer.start()
+            wanted = shown.branch.request if shown.branch else shown.wanted
+            self._show(replace(shown, status="idle", progress=None, wanted=wanted))
+
+    def _start_afresh(self, deaf: CompilerProcess) -> None:
+        """Another worker in place of one that does not answer."""
+        with self._lock:
+            if self._process is not deaf:
+                return
+            self._process = None
+            self._timers.clear()
+            self._take_over()
+        deaf.end()
+
+    def _take_over(self) -> None:
+        """A new worker makes what branches still lack, and what forks of them need."""
+        current = self.shown.branch
+        others = [b for b in self.shown.branches if b is not current]
+        for branch in [*others, *([current] if current else [])]:
+            if branch.is_bisecting:
+                self._update(replace(branch, is_bisecting=False))
+            if branch.pending:
+                self._ask(int(branch.key), branch.request)
+        if current is not None:
+            self._prepare(current.request)
+
+    def _prepare(self, request: Request) -> None:
+        """Sees to it that forks of a branch begin from what is compiled already."""
+        if not request.is_trace:
+            self._running().prepare(request)
 
     def _upload(self, message: dict[str, Any]) -> None:
         try:
@@ -264,39 +344,61 @@ class Workbench:
             self._refuse(str(refused))
             return
         if upload is None:
+            self._show(replace(self.shown, upload=self._uploads.current))
             return
-        choice = Choice(f"upload {upload.path.stem}", upload.label, str(upload.path))
         with self._lock:
-            self.shown = replace(self.shown, models=(*self.shown.models, choice))
-        self._compile(Request(choice.path, self._target))
+            self.shown = replace(self.shown, upload=None)
+            labels = [choice.label for choice in self.shown.choices]
+            label, number = upload.label, 1
+            while label in labels:
+                number += 1
+                label = f"{upload.label} ({number})"
+            choice = Choice(f"upload {upload.path.stem}", label, str(upload.path), is_upload=True)
+            if not self._is_room_for(choice):
+                self._uploads.remove(upload.path)
+                return
+            self.shown = replace(self.shown, choices=(*self.shown.choices, choice))
+            self._compile(first_request(choice, self._target_now))
 
     @property
-    def _target(self) -> str:
+    def _target_now(self) -> str:
+        """The target that was looked at or asked for last; a trace has none."""
         branch = self.shown.branch
-        return branch.request.target if branch else self.shown.wanted.target
+        return (branch.request.target if branch else self.shown.wanted.target) or self._target
 
-    def _refuse(self, reason: str) -> None:
-        error = Failure("the file was not taken", reason, "What was shown before stays usable.")
-        self._show(replace(self.shown, status="failed", error=error))
+    def _refuse(self, reason: str, what: str = "the file was not taken") -> None:
+        error = Failure(what, reason, STAYS)
+        count = self.shown.refusals + 1
+        shown = replace(self.shown, status="failed", error=error, upload=None, refusals=count)
+        self._show(shown)
 
     # -- the worker --------------------------------------------------------------------------
 
     def _compile(self, request: Request) -> None:
         with self._lock:
-            self.shown = replace(self.shown, wanted=request)
             known = next((b for b in self.shown.branches if b.request == request), None)
+            self.shown = replace(self.shown, wanted=request)
             if known is not None:
                 self._look_at(known.key)
                 self._show(replace(self.shown, status="idle", progress=None, error=None))
                 return
             self._count += 1
-            kept = self._results.get(request)
+            kept = None if self._is_private(request) else self._results.get(request)
             if kept is not None:
                 self._asked[self._count] = request
                 self._drawn(self._count, request, kept)
+                if kept.is_complete(request):
+                    del self._asked[self._count]
+                    self._prepare(request)
+                else:
+                    self._ask(self._count, request)
                 return
             self._show(replace(self.shown, status="working", progress=None, error=None))
             self._ask(self._count, request)
+
+    def _is_private(self, request: Request) -> bool:
+        choice = self.shown.choice(request.path)
+        return choice is None or choice.is_upload
 
     def _ask(self, key: int, request: Request) -> None:
         self._asked[key] = request
@@ -304,11 +406,20 @@ class Workbench:
 
     def _running(self) -> CompilerProcess:
         if self._process is None or not self._process.is_alive:
-            self._process = CompilerProcess(self._make_compiler, self._reported)
+            self._process = self._take_worker()
+            self._process.adopt(self._reported)
         return self._process
 
     def _reported(self, key: int, report: Report) -> None:
         with self._lock:
+            if isinstance(report, Stopped):
+                timer = self._timers.pop(key, None)
+                if timer is not None:
+                    timer.cancel()
+                return
+            if isinstance(report, Died):
+                self._died(report)
+                return
             request = self._asked.get(key)
             if request is None:
                 return  # forgotten, or asked of a worker that was ended
@@ -319,58 +430,107 @@ class Workbench:
             elif isinstance(report, DrawnTrace):
                 self._drawn(key, request, report)
             elif isinstance(report, Failure):
-                self._failed(key, request, report)
+                self._failed(key, request, self._as_named(report, request))
             else:
                 self._bisected(key, report)
 
     def _drawn(self, key: int, request: Request, trace: DrawnTrace) -> None:
         """More is known of a compilation: a new branch, or a further stage of one."""
         shown = self.shown
-        if trace.is_complete:
+        if self._is_private(request):
+            trace = self._with_given_name(trace, request)
+        else:
             self._results.put(request, trace)
-        known = next((b for b in shown.branches if b.key == str(key)), None)
+        known = shown.named(str(key))
         if known is not None:
             # A worker that took over from one that was ended begins with what is there already.
             if not set(trace.stages) <= set(known.trace.stages):
                 self._update(replace(known, trace=trace), is_news=True)
             return
-        others = tuple(b for b in shown.branches if b.request.path == request.path)
+        others = shown.of_path(request.path)
         if len(others) >= MOST_BRANCHES:
             oldest = next(b for b in others[1:] if b.key != shown.current)
             self._forget(oldest.key)
-            others = tuple(b for b in others if b is not oldest)
-        for branch in shown.branches:
-            if branch.request.path != request.path and self._process is not None:
-                self._asked.pop(int(branch.key), None)
-                self._process.forget(int(branch.key), branch.request)
+            shown = self.shown
+        branches = (*shown.branches, Branch(str(key), request, trace))
+        shown = replace(shown, branches=branches)
+        following, self._after_base = self._after_base, None
+        if following is not None and following.base == request:
+            self.shown = shown
+            self._compile(following)
+            return
         is_wanted = request == shown.wanted
-        shown = replace(
-            shown,
-            branches=(*others, Branch(str(key), request, trace)),
-            optional=shown.optional | set(trace.optional),
-        )
-        if is_wanted or not others:
+        if is_wanted or shown.branch is None:
+            self._last[request.path] = str(key)
             shown = replace(shown, current=str(key), revision=shown.revision + 1)
         if is_wanted:
             shown = replace(shown, status="idle", progress=None, error=None)
         self._show(shown)
 
+    def _with_given_name(self, trace: DrawnTrace, request: Request) -> DrawnTrace:
+        """Under the name that the person's file has, not the one under which it lies here."""
+        choice = self.shown.choice(request.path)
+        if choice is None or request.is_trace:
+            return trace
+        model = {**trace.head["model"], "name": Path(choice.label).stem}
+        return replace(trace, head={**trace.head, "model": model})
+
+    def _as_named(self, failure: Failure, request: Request) -> Failure:
+        """The failure with the person's name of the file in place of the path that it has here."""
+        choice = self.shown.choice(request.path)
+        if choice is None:
+            return failure
+        texts = {
+            name: getattr(failure, name)
+            .replace(request.path, choice.label)
+            .replace(Path(request.path).name, Path(choice.label).name)
+            for name in ("what", "where", "advice")
+        }
+        return replace(failure, **texts)
+
     def _failed(self, key: int, request: Request, failure: Failure) -> None:
-        branch = next((b for b in self.shown.branches if b.key == str(key)), None)
+        branch = self.shown.named(str(key))
         if branch is None:
-            self._asked.pop(key, None)
-            if request == self.shown.wanted:
-                self._show(replace(self.shown, status="failed", progress=None, error=failure))
+            self._refused(key, request, failure)
             return
-        # A worker that died makes none of what was still to come.
-        is_dead = self._process is None or not self._process.is_alive
-        lost = branch.pending if is_dead else [failure.stage]
-        self._update(replace(branch, failed=(*branch.failed, *lost), is_bisecting=False))
+        failed = (*branch.failed, *([failure.stage] if failure.stage in STAGES else []))
+        self._update(replace(branch, failed=failed, is_bisecting=False))
         if str(key) == self.shown.current:
             self._show(replace(self.shown, status="failed", progress=None, error=failure))
 
+    def _refused(self, key: int, request: Request, failure: Failure) -> None:
+        """There will be no such branch."""
+        self._asked.pop(key, None)
+        self._after_base = None
+        if request != self.shown.wanted:
+            return
+        shown = self.shown
+        if shown.branch is None and shown.branches:
+            # What a link forks from is there, and nothing is looked at yet.
+            first = shown.branches[-1]
+            shown = replace(shown, current=first.key, revision=shown.revision + 1)
+        self._show(replace(shown, status="failed", progress=None, error=failure))
+
+    def _died(self, report: Died) -> None:
+        """What the worker was at is lost: it may be what it died of. The branches stay."""
+        for key, failure in report.failures.items():
+            request = self._asked.get(key)
+            if request is None:
+                continue
+            failure = self._as_named(failure, request)
+            branch = self.shown.named(str(key))
+            if branch is None:
+                self._refused(key, request, failure)
+                continue
+            failed = (*branch.failed, *branch.pending)
+            self._update(replace(branch, failed=failed, is_bisecting=False))
+            if str(key) == self.shown.current:
+                self._show(replace(self.shown, status="failed", progress=None, error=failure))
+        if self.shown.branch is not None:
+            self._take_over()
+
     def _bisected(self, key: int, found: Bisection | None) -> None:
-        branch = next((b for b in self.shown.branches if b.key == str(key)), None)
+        branch = self.shown.named(str(key))
         if branch is not None:
             self._update(replace(branch, bisection=found, is_bisecting=False))
 
@@ -387,3 +547,8 @@ class Workbench:
         with self._lock:
             self.shown = shown
             self._publish(shown)
+
+
+def first_request(choice: Choice, target: str) -> Request:
+    """A model as it is compiled by default, or a trace as it was saved."""
+    return Request(choice.path, "" if choice.kind == "trace" else target)

@@ -1,27 +1,40 @@
 """The worker's side: one process that compiles for one page, stage by stage.
 
-    page: compile 1        worker: passes 1, program 1, kernels 1, accuracy 1 ...
+    page: compile 1     worker: passes 1, program 1; then in the background kernels 1, errors 1 ...
+    page: compile 2     worker: passes 2, program 2 at once; the background holds still meanwhile
 
-Passes come first: when another compilation is asked for while errors are compared, its passes are
-run in between, and the page shows them within a second. The worker sends JSON and nothing that is
-unpickled: whatever a model did to it, the app gets data.
+Passes come first, whatever else is going on: a change is seen within a second. The worker sends
+JSON and nothing that is unpickled: whatever a model did to it, the app gets data.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from explorer.app.session import STAGES, Compiler, Request, failure_of
+from explorer.app.background import Background
+from explorer.app.session import (
+    URGENT,
+    Cancelled,
+    Compiler,
+    Request,
+    failure_of,
+    stages_of,
+)
+from explorer.results import Trace
 from explorer.views.payload import encode, trace_payload
 from explorer.views.payload_snapshots import SnapshotParts
 
-URGENT = STAGES[:2]
-"""Stages that another compilation's later ones wait for."""
+BISECT = "bisect"
+MEASURED = "profile"
+"""The stage whose results depend on what else the machine does."""
+MOST_MEASUREMENTS = 3
 
 
 @dataclass
@@ -30,10 +43,17 @@ class Task:
 
     key: int
     request: Request
-    waiting: list[str] = field(default_factory=lambda: list(STAGES))
+    waiting: list[str]
     parts: SnapshotParts | None = None
     sent: dict[str, int] = field(default_factory=dict)
     """Hashes of the chunks that the page has."""
+    is_silent: bool = False
+    """Nothing is sent: it is compiled so that forks of it are quick."""
+    is_cancelled: bool = False
+
+    @property
+    def is_urgent(self) -> bool:
+        return bool(self.waiting) and self.waiting[0] in URGENT
 
 
 class Worker:
@@ -41,23 +61,25 @@ class Worker:
 
     def __init__(self, connection: Connection, compiler: Compiler) -> None:
         self._connection = connection
+        self._sending = threading.Lock()
         self._compiler = compiler
-        self._tasks: list[Task] = []
+        self._urgent: list[Task] = []
         """The last one goes first: it is what the person asked for last."""
-        self._bisections: list[Task] = []
-        self._is_between = False
-        """Whether another compilation's stage waits while this one runs."""
+        self._background: Background[Task] = Background(self._advance)
 
     def run(self) -> None:
+        self._background.start()
         while True:
-            self._receive(is_blocking=not self._tasks and not self._bisections)
-            urgent = [task for task in self._tasks if task.waiting[0] in URGENT]
-            if urgent:
-                self._advance(urgent[-1])
-            elif self._bisections:
-                self._bisect(self._bisections.pop())
-            elif self._tasks:
-                self._advance(self._tasks[-1])
+            self._receive(is_blocking=not self._urgent)
+            if not self._urgent:
+                continue
+            task = self._urgent[-1]
+            with self._background.held_still():
+                self._advance(task)
+            if not task.is_urgent and task in self._urgent:
+                self._urgent.remove(task)
+                if task.waiting:
+                    self._background.add(task)
 
     def _receive(self, is_blocking: bool) -> None:
         """Takes all messages that are there; waits for one first if `is_blocking`."""
@@ -66,18 +88,38 @@ class Worker:
             kind, key, data = json.loads(self._connection.recv_bytes())
             request = Request.of_json(data)
             if kind == "compile":
-                self._tasks.append(Task(key, request))
-            elif kind == "bisect":
-                self._bisections.append(Task(key, request))
+                self._urgent.append(Task(key, request, list(stages_of(request))))
+            elif kind == "prepare":
+                # Behind what is waited for.
+                self._urgent.insert(0, Task(key, request, list(URGENT[:1]), is_silent=True))
+            elif kind == BISECT:
+                self._background.add(Task(key, request, [BISECT]))
+            elif kind == "cancel":
+                self._drop(key, request, "cancelled")
             elif kind == "forget":
-                self._tasks = [task for task in self._tasks if task.key != key]
+                self._drop(key, request, "forgotten")
                 self._compiler.forget(request)
+
+    def _drop(self, key: int, request: Request, answer: str) -> None:
+        """Gives up what is asked for under a key; what runs ends at its next step."""
+        for task in (*self._urgent, *self._background.tasks()):
+            if task.key == key or (task.is_silent and task.request == request):
+                task.is_cancelled = True
+        self._urgent = [task for task in self._urgent if not task.is_cancelled]
+        self._background.drop(lambda task: task.is_cancelled)
+        self._send(answer, key)
 
     def _advance(self, task: Task) -> None:
         """Runs the next stage of a compilation and sends what it made."""
         stage = task.waiting.pop(0)
         try:
-            trace = self._compiler.stage(task.request, stage, self._progress(task, stage))
+            if stage == BISECT:
+                found = self._compiler.bisect(task.request)
+                self._send("bisected", task.key, None if found is None else asdict(found))
+                return
+            trace = self._made(task, stage)
+            if task.is_silent:
+                return
             if task.parts is None:
                 task.parts = SnapshotParts.of(trace)
             payload = trace_payload(trace, parts=task.parts)
@@ -90,50 +132,59 @@ class Worker:
                     task.sent[key] = hash(text)
                     self._send("chunk", task.key, key, text)
             self._send("stage", task.key, stage)
+        except Cancelled:
+            task.waiting.clear()
+            return
+        except (BrokenPipeError, ConnectionResetError):
+            task.waiting.clear()  # the page is gone, and the app ends this process
         except Exception as error:  # whatever a model file provokes is shown to the person
+            if task.is_silent:
+                return  # it is said when somebody asks for it
             self._send("failed", task.key, stage, asdict(failure_of(error, task.request, stage)))
-            if stage == STAGES[0]:
+            if stage == URGENT[0]:
                 task.waiting.clear()
-        if not task.waiting and task in self._tasks:
-            self._tasks.remove(task)
+        if not task.waiting and stage != BISECT:
             self._send("finished", task.key)
 
-    def _bisect(self, task: Task) -> None:
-        try:
-            found = self._compiler.bisect(task.request)
-            self._send("bisected", task.key, None if found is None else asdict(found))
-        except Exception as error:  # as above
-            self._send(
-                "failed", task.key, "bisect", asdict(failure_of(error, task.request, "bisect"))
-            )
+    def _made(self, task: Task, stage: str) -> Trace:
+        """The trace after a stage. Times taken while something was compiled are taken again."""
+        progress = self._progress(task, stage)
+        for _ in range(MOST_MEASUREMENTS - 1):
+            holds = self._background.holds
+            trace = self._compiler.stage(task.request, stage, progress)
+            if stage != MEASURED or holds == self._background.holds:
+                return trace
+        return self._compiler.stage(task.request, stage, progress)
 
     def _progress(self, task: Task, stage: str) -> Callable[[str, int, int], None]:
+        is_urgent = stage in URGENT
+
         def progress(name: str, index: int, total: int) -> None:
-            self._send("progress", task.key, stage, name, index, total)
-            if stage not in URGENT and not self._is_between:
-                self._let_others_through()
+            if is_urgent:
+                self._receive(is_blocking=False)
+            else:
+                self._background.wait_while_held()
+            if task.is_cancelled:
+                raise Cancelled
+            # What is prepared may have been asked for in the meantime.
+            waiting = [t.key for t in self._urgent if t.request == task.request and not t.is_silent]
+            for key in waiting if task.is_silent else [task.key]:
+                self._send("progress", key, stage, name, index, total)
 
         return progress
 
-    def _let_others_through(self) -> None:
-        """Runs the urgent stages of what was asked for in the meantime."""
-        self._receive(is_blocking=False)
-        self._is_between = True
-        try:
-            for task in reversed(list(self._tasks)):
-                while task.waiting and task.waiting[0] in URGENT and task in self._tasks:
-                    self._advance(task)
-        finally:
-            self._is_between = False
-
     def _send(self, *message: Any) -> None:  # Any: what JSON holds
-        self._connection.send_bytes(json.dumps(message).encode())
+        with self._sending:
+            self._connection.send_bytes(json.dumps(message).encode())
 
 
 def work(connection: Connection, make_compiler: Callable[[], Compiler]) -> None:
     """The worker's process, until the app closes the connection or ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the app, which ends its workers
     try:
-        Worker(connection, make_compiler()).run()
+        compiler = make_compiler()
+        gc.collect()
+        gc.freeze()  # modules stay: no collection need walk over them again
+        Worker(connection, compiler).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="MODEL",
-        help=f"files or folders of them (default: {SAMPLES})",
+        help=f"models (.onnx), saved traces (.nnx) or folders of them (default: {SAMPLES})",
     )
     options.add_target(parser)
     parser.add_argument(
@@ -29,17 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     models = arguments.models or sample_folder()
-    from explorer.app.application import serve  # takes seconds: it brings Panel
+    from explorer.app.serving import TARGETS, serve  # brings the compiler's records
+    from explorer.targets import load_target
 
-    try:
-        serve(
-            models,
-            target=arguments.target,
-            port=arguments.port,
-            open_browser=not arguments.no_browser,
-        )
-    except ValueError as error:
-        raise InputError(str(error), hint="explorer serve --help") from error
+    load_target(arguments.target)  # says what is wrong with its name or file
+    serve(
+        models,
+        target=arguments.target,
+        targets=tuple(dict.fromkeys((*TARGETS, arguments.target))),
+        port=arguments.port,
+        open_browser=not arguments.no_browser,
+    )
     return 0
 
 

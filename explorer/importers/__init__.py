@@ -8,6 +8,7 @@ Both choose the importer by the file's format. Nothing in a file is executed.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,6 +35,12 @@ _HINTS = {
     "caffe": "convert it to ONNX",
     "pytorch": "export it with torch.onnx.export",
     "keras": "convert it to ONNX (tf2onnx)",
+    "trace": "explorer.open reads it, and the explorer does under a name that ends with .nnx",
+    "zip": "unpack it and give the model in it",
+}
+_NO_MODELS = {
+    "trace": "a saved trace (.nnx) of this program, not a model",
+    "zip": "a zip file, not a model",
 }
 
 
@@ -45,6 +52,8 @@ def load(path: str | Path) -> SourceModel:
     if not path.is_file():
         raise ModelError("no such file", file=str(path), hint="check the path")
     found = _format_of(path)
+    if found in _NO_MODELS:
+        raise ModelError(_NO_MODELS[found], file=str(path), hint=_HINTS[found])
     if found == "onnx":
         from explorer.importers import onnx
 
@@ -77,8 +86,26 @@ def _format_of(path: Path) -> str:
         return "keras"
     suffix = path.suffix.lower()
     if head.startswith(b"PK\x03\x04"):
-        return "keras" if suffix == ".keras" else "pytorch"
+        return _format_of_zip(path)
     return _SUFFIXES.get(suffix, "onnx")
+
+
+def _format_of_zip(path: Path) -> str:
+    """Of the formats that are zip files; their members' names tell them apart."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            names = {name.rsplit("/", 1)[-1] for name in file.namelist()}
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        return _SUFFIXES.get(path.suffix.lower(), "zip")
+    if {"manifest.json", "trace.json"} <= names:
+        return "trace"
+    if "model.weights.h5" in names or "config.json" in names:
+        return "keras"
+    return "pytorch" if names & {"data.pkl", "constants.pkl"} or _is_exported(names) else "zip"
+
+
+def _is_exported(names: set[str]) -> bool:
+    return any(name.startswith("serialized_exported_program") for name in names)
 
 
 __all__ = ["SourceModel", "SourceNode", "SourceValue", "load", "to_top"]

@@ -118,13 +118,17 @@ def format_percent(fraction: float) -> str:
 
 
 def format_ratio(before: float, after: float) -> str:
-    """How many times smaller or larger: `2.1× less`, `1.3× more`, `=`."""
+    """How much smaller or larger: `3% less`, `40% more`, from twice on `2.1× less`; `=`, `≈`."""
     if before == after:
         return "="
     if before <= 0 or after <= 0:
         return f"{_short(before)} → {_short(after)}"
+    word = "less" if after < before else "more"
     factor = max(before, after) / min(before, after)
-    return f"{_short(factor)}× {'less' if after < before else 'more'}"
+    if factor >= 2:
+        return f"{_short(factor)}× {word}"
+    percent = round(100 * abs(after - before) / before)
+    return f"{percent}% {word}" if percent else "≈"
 
 
 def _short(number: float, digits: int = 3) -> str:

@@ -1,10 +1,11 @@
-"""Two compilations side by side: their passes, kernels and totals, and where they part.
+"""Compilations side by side: their passes, kernels and totals, and where each parts from the first.
 
-    comparison_payload(side_of(trace_payload(trace)), side_of(trace_payload(fork)))
-        -> {"labels": ["", "without fuse-activation"], "first": ["fuse-activation/...", ...], ...}
+    comparison_payload([side_of(head, chunk), side_of(head, chunk), ...])
+        -> {"labels": ["", "without fuse-activation"], "differences": [{"first": [...]}], ...}
 
-Works on what the explorer gets and not on traces, so that branches which were drawn earlier can
-be compared when only their drawings are kept.
+The first side is A; every other one is compared with it. Works on what the explorer gets and not
+on traces, so that branches which were drawn earlier can be compared when only their drawings are
+kept.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from explorer.views.payload_text import Json
+from explorer.views.partings import differing_decisions
+from explorer.views.payload_text import Json, expanded_lines
 
 MOST_DECISIONS = 100
 """Most decisions that are listed; of the rest the number is given."""
@@ -21,66 +24,73 @@ MOST_DECISIONS = 100
 
 @dataclass(frozen=True)
 class Side:
-    """What a comparison needs of one compilation."""
+    """One compilation: its head, and what gives its chunks."""
 
     head: Json
-    kernels: Json
-    decisions: Sequence[tuple[str, str]]
-    """(address, value as JSON) in the order in which they were made."""
-    profile: Json | None
+    chunk: Callable[[str], Json]
+
+    @cached_property
+    def kernels(self) -> Json:
+        return self.chunk("index")["kernels"]
+
+    @cached_property
+    def decisions(self) -> dict[str, str]:
+        """Values as JSON by address: knobs (passes that are off included), then single rewrites."""
+        knobs = {knob["address"]: json.dumps(knob["value"]) for knob in self.chunk("knobs")}
+        return {**knobs, **dict(self.chunk("decisions"))}
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Why a decision was taken, by its address, where that is known."""
+        return {knob["address"]: knob["why"] for knob in self.chunk("knobs") if knob["why"]}
+
+    @cached_property
+    def profile(self) -> Json | None:
+        return self.chunk("profile") if self.head["has"]["profile"] else None
+
+    def source_of(self, kernel: int) -> tuple[str, ...]:
+        """Lines of a kernel's source."""
+        raw = self.chunk(f"kernel/{kernel}")
+        return tuple(expanded_lines(raw["source"], {0: raw["page"]}))
 
 
 def side_of(head: Json, chunk: Callable[[str], Json]) -> Side:
     """From a payload's head and what gives its chunks."""
-    return Side(
-        head=head,
-        kernels=chunk("index")["kernels"],
-        decisions=[(address, value) for address, value in chunk("decisions")],
-        profile=chunk("profile") if head["has"]["profile"] else None,
-    )
+    return Side(head, chunk)
 
 
-def comparison_payload(left: Side, right: Side) -> Json:
-    differing = differing_decisions(left, right)
+def comparison_payload(sides: Sequence[Side]) -> Json:
+    """Lists hold one entry per side, `differences` one per side after the first."""
     return {
-        "labels": [left.head["label"] or "first", right.head["label"] or "first"],
-        "targets": [left.head["target"], right.head["target"]],
-        "summaries": [left.head["summary"], right.head["summary"]],
-        "operations": [side.head["passes"][-1]["after"] for side in (left, right)],
-        "kernelCounts": [len(left.kernels), len(right.kernels)],
-        "first": differing[0] if differing else None,
-        "decisions": differing[:MOST_DECISIONS],
-        "differing": len(differing),
-        "passes": _passes(left, right),
-        "kernels": _kernels(left, right),
+        "labels": [side.head["label"] or "first" for side in sides],
+        "models": [side.head["model"]["name"] for side in sides],
+        "targets": [side.head["target"] for side in sides],
+        "summaries": [side.head["summary"] for side in sides],
+        "operations": [side.head["passes"][-1]["after"] for side in sides],
+        "kernelCounts": [len(side.kernels) for side in sides],
+        "differences": [_difference(sides[0], side) for side in sides[1:]],
+        "passes": _passes(sides),
+        "kernels": _kernels(sides),
     }
 
 
-def differing_decisions(left: Side, right: Side) -> list[list[str]]:
-    """[address, value on the left, value on the right] in the order of the passes.
-
-    A value is "" where it was not decided. The same order as `Comparison.first_difference`.
-    """
-    ours, theirs = dict(left.decisions), dict(right.decisions)
-    order: dict[str, int] = {}
-    for name in [p["name"] for side in (left, right) for p in side.head["passes"]]:
-        order.setdefault(name, len(order))
-    addresses = sorted(
-        dict.fromkeys([*ours, *theirs]), key=lambda a: order.get(a.split("/")[0], len(order))
-    )
-    return [
-        [address, ours.get(address, ""), theirs.get(address, "")]
-        for address in addresses
-        if ours.get(address) != theirs.get(address)
-    ]
+def _difference(left: Side, right: Side) -> Json:
+    names = [[record["name"] for record in side.head["passes"]] for side in (left, right)]
+    differing = differing_decisions(left.decisions, right.decisions, *names)
+    first = differing[0] if differing else None
+    return {
+        "first": None if first is None else list(first),
+        "reasons": [side.reasons.get(first[0], "") for side in (left, right)] if first else [],
+        "decisions": [list(row) for row in differing[:MOST_DECISIONS]],
+        "differing": len(differing),
+    }
 
 
-def _passes(left: Side, right: Side) -> Json:
-    """Rows of [name, numbers on the left or None, numbers on the right or None]."""
-    ours = {p["name"]: p for p in left.head["passes"]}
-    theirs = {p["name"]: p for p in right.head["passes"]}
-    names = [*ours, *(name for name in theirs if name not in ours)]
-    return [[name, _pass(ours.get(name)), _pass(theirs.get(name))] for name in names]
+def _passes(sides: Sequence[Side]) -> Json:
+    """Rows of [name, [numbers or None per side]]; passes of any side, in the first one's order."""
+    tables = [{p["name"]: p for p in side.head["passes"]} for side in sides]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return [[name, [_pass(table.get(name)) for table in tables]] for name in names]
 
 
 def _pass(record: Mapping[str, Json] | None) -> Json:
@@ -88,16 +98,30 @@ def _pass(record: Mapping[str, Json] | None) -> Json:
     return None if record is None else {key: record[key] for key in keys}
 
 
-def _kernels(left: Side, right: Side) -> Json:
-    """Rows of [name, kind, figures on the left or None, figures on the right or None]."""
-    ours, theirs = (
-        {kernel["name"]: _kernel(kernel, side) for kernel in side.kernels} for side in (left, right)
-    )
-    kinds = {k["name"]: k["kind"] for side in (left, right) for k in side.kernels}
-    return [[name, kinds[name], ours.get(name), theirs.get(name)] for name in kinds]
+def _kernels(sides: Sequence[Side]) -> Json:
+    """Rows of [name, kind, [figures or None per side]].
+
+    Figures' "source" is a number: equal numbers in one row are equal source texts.
+    """
+    tables = [{k["name"]: (number, k) for number, k in enumerate(s.kernels)} for s in sides]
+    kinds = {name: k["kind"] for table in reversed(tables) for name, (_, k) in table.items()}
+    names = dict.fromkeys(name for table in tables for name in table)
+    rows = []
+    for name in names:
+        sources: dict[tuple[str, ...], int] = {}
+        figures = []
+        for side, table in zip(sides, tables, strict=True):
+            if name not in table:
+                figures.append(None)
+                continue
+            number, kernel = table[name]
+            source = sources.setdefault(side.source_of(number), len(sources))
+            figures.append({**_kernel(kernel, side), "source": source})
+        rows.append([name, kinds[name], figures])
+    return rows
 
 
-def _kernel(kernel: Mapping[str, Json], side: Side) -> Json:
+def _kernel(kernel: Mapping[str, Json], side: Side) -> dict[str, Json]:
     spent = None
     if side.profile is not None:
         events = [e for e in side.profile["events"] if e[2] == kernel["name"]]
@@ -105,7 +129,7 @@ def _kernel(kernel: Mapping[str, Json], side: Side) -> Json:
     prefix = f"schedule-loops/{kernel['name']}/"
     choices = [
         f"{address.removeprefix(prefix)} {json.loads(value)}"
-        for address, value in side.decisions
+        for address, value in side.decisions.items()
         if address.startswith(prefix)
     ]
     return {"flops": kernel["flops"], "nanoseconds": spent, "choices": choices}

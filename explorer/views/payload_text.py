@@ -9,6 +9,7 @@ thirty passes take little more than one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,3 +60,12 @@ class LineTable:
         self._characters += len(line) + sum(map(len, owners)) + 8
         self._place_of[line, owners] = place
         return place
+
+
+def expanded_lines(raw: Json, pages: Mapping[int, Json]) -> list[str]:
+    """The lines of a text that `LineTable.add` took apart; `pages` by number, as `page` gives."""
+    return [
+        line
+        for page, start, count in raw["runs"]
+        for line in pages[page]["lines"][start : start + count]
+    ]

@@ -5,30 +5,42 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from runpy import run_path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-browsing = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "browsing.py")))
+import explorer as ex
+from explorer.results import Trace
+
+FOLDER = Path(__file__).parent
+REPOSITORY = FOLDER.parents[1]
 
 COMPILE_SECONDS = 90
 
 
-@pytest.fixture(scope="module")
-def app_address(sample_models: Path) -> Iterator[str]:
-    """`explorer serve` with one model."""
+@pytest.fixture(scope="session")
+def synthetic(module_of_tests: Callable[[str], ModuleType]) -> ModuleType:
+    """`make_trace(label, mark, fused)` and `HOSTILE`."""
+    return module_of_tests("views/synthetic.py")
+
+
+@pytest.fixture(scope="session")
+def trace(synthetic: ModuleType) -> Trace:
+    """A compilation of a small residual network by twelve passes."""
+    return synthetic.make_trace()
+
+
+@contextmanager
+def served(*command: str) -> Iterator[tuple[str, subprocess.Popen]]:
+    """The app's address and process, once it answers; ended as a person ends it."""
+    path = os.pathsep.join(map(str, (REPOSITORY, FOLDER, REPOSITORY / "tests" / "views")))
     process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "explorer", "serve", "--no-browser"),
-            str(sample_models / "digits_cnn.onnx"),
-        ],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        [sys.executable, *command],
+        env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -36,30 +48,106 @@ def app_address(sample_models: Path) -> Iterator[str]:
     try:
         found = re.search(r"http://\S+", process.stdout.readline())
         assert found, "the app did not start"
-        yield found.group()
+        yield found.group(), process
     finally:
         process.terminate()
         process.wait(30)
 
 
+@pytest.fixture(scope="session")
+def saved_trace(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compilation as a file, compared with its source."""
+    compilation = ex.compile(sample_models / "digits_mlp.onnx")
+    compilation.accuracy()
+    return compilation.save(tmp_path_factory.mktemp("traces") / "mlp run.nnx")
+
+
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    if not browsing.CHROMIUM.is_file():
-        pytest.skip(f"no Chromium at {browsing.CHROMIUM}")
-    with browsing.chromium() as browser:
-        yield browser
+def app_address(sample_models: Path, saved_trace: Path) -> Iterator[str]:
+    """`explorer serve` with two models and a trace."""
+    files = (sample_models / "digits_cnn.onnx", sample_models / "digits_mlp.onnx", saved_trace)
+    with served("-m", "explorer", "serve", "--no-browser", *map(str, files)) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def invented_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The app on an invented compiler, offering a good and a hostile model."""
+    models = tmp_path_factory.mktemp("models")
+    for name in ("good.onnx", "hostile.onnx"):
+        (models / name).write_bytes(b"")
+    with served(str(FOLDER / "served.py"), "a-test-token", str(models)) as (address, _):
+        yield address
+
+
+class Visit:
+    """A page with the app in it, and what went wrong there (`browsing.Watched`)."""
+
+    def __init__(self, seen: Any) -> None:
+        self.page = seen.page
+        self.names = seen.names
+        self.is_clean = seen.is_clean
+        self._seen = seen
+
+    def __repr__(self) -> str:
+        return repr(self._seen)
+
+    def current_pass(self) -> str:
+        return self.page.locator('.pass-row[aria-current="step"] .pass-name').inner_text()
+
+    def shown_model(self) -> str:
+        return self.page.locator(".document.current .document-label").inner_text()
+
+    def open_models(self) -> list[str]:
+        return self.names(".document-label")
+
+    def open_offered(self, label: str) -> None:
+        """Another model of the list; waits until it is looked at."""
+        self.page.get_by_label("open a model or a saved trace").select_option(label=label)
+        name = label.removesuffix(" (trace)")
+        self.page.locator(".document.current .document-label", has_text=name).wait_for()
+        self.page.wait_for_selector(".node")
+
+    def branch(self) -> str:
+        return self.page.locator(".branch-select option:checked").inner_text()
+
+    def wait_for_branch(self, label: str) -> None:
+        chosen = self.page.locator(".branch-select option:checked", has_text=label)
+        chosen.wait_for(state="attached")
+
+    def wait_until_done(self) -> None:
+        """Until nothing is made in the background any more."""
+        self.page.locator(".background:empty").wait_for(state="attached", timeout=120_000)
 
 
 @pytest.fixture
-def visit(chromium: Browser, app_address: str) -> Iterator[Callable[[], Any]]:
+def visit(
+    browsing: ModuleType, chromium: Browser, app_address: str
+) -> Iterator[Callable[..., Visit]]:
     """Opens the app as another person would: a browser context of its own, with the first model
-    compiled. Gives a `browsing.Watched`."""
+    compiled. `link` is what stands behind `#` in the address."""
     with ExitStack() as visits:
 
-        def opened() -> Any:
-            seen = visits.enter_context(browsing.watched(chromium, timeout_seconds=30))
-            seen.page.goto(app_address)
+        def opened(link: str = "") -> Visit:
+            seen = visits.enter_context(browsing.watched(chromium, timeout_seconds=60))
+            seen.page.goto(f"{app_address}#{link}" if link else app_address)
             seen.page.wait_for_selector(".node", timeout=1000 * COMPILE_SECONDS)
-            return seen
+            return Visit(seen)
+
+        yield opened
+
+
+@pytest.fixture
+def opened_app(
+    browsing: ModuleType, chromium: Browser, invented_address: str
+) -> Iterator[Callable[[], Visit]]:
+    """Opens the app on the invented compiler; the first model's passes are shown."""
+    with ExitStack() as visits:
+
+        def opened() -> Visit:
+            seen = visits.enter_context(browsing.watched(chromium, timeout_seconds=30))
+            seen.page.goto(invented_address)
+            seen.page.wait_for_selector(".node")
+            return Visit(seen)
 
         yield opened

@@ -10,41 +10,46 @@ import pytest
 
 from explorer.app.branches import ResultStore
 from explorer.app.compiler import ModelCompiler
+from explorer.app.offers import choices_of
+from explorer.app.process import CompilerProcess
+from explorer.app.shown import Shown
 from explorer.app.uploads import Uploads
-from explorer.app.workbench import Shown, Workbench
+from explorer.app.workbench import Workbench
 
 
 def offered(seen: Any) -> list[str]:
-    """What the page lets one choose."""
-    options = seen.page.get_by_label("model", exact=True).locator("option")
+    """What the page lets one open besides what is open."""
+    options = seen.page.get_by_label("open a model or a saved trace").locator("option")
     return options.all_inner_texts()
 
 
 @pytest.mark.browser
 @pytest.mark.slow
 def test_an_uploaded_model_is_seen_by_nobody_else(
-    visit: Callable[[], Any], sample_models: Path, tmp_path: Path
+    visit: Callable[..., Any], sample_models: Path, tmp_path: Path
 ):
     mine, other = visit(), visit()
     file = tmp_path / "private net.onnx"
-    shutil.copy(sample_models / "digits_resnet.onnx", file)
+    shutil.copy(sample_models / "digits_mlp.onnx", file)
     mine.page.get_by_label("model file").set_input_files(str(file))
-    mine.page.get_by_label("model", exact=True).locator(
-        "option:checked", has_text="private net.onnx"
-    ).wait_for(state="attached", timeout=90_000)
-    mine.page.wait_for_selector(".node", timeout=90_000)
-    later = visit()
-    assert offered(mine) == ["digits_cnn.onnx", "private net.onnx", "open a file …"]
+    mine.page.locator(".document.current", has_text="private net.onnx").wait_for()
+    mine.page.locator(".welcome h2", has_text="private net").wait_for()
+    later = visit(link="model=private+net.onnx&pass=3")
+    assert mine.open_models() == ["digits_cnn.onnx", "private net.onnx"]
     for seen in (other, later):
-        assert offered(seen) == ["digits_cnn.onnx", "open a file …"]
-        assert "private net" not in seen.page.locator(".explorer").inner_text()
-        assert seen.page.get_by_role("alert").count() == 0
+        assert offered(seen) == ["+ open", "digits_mlp.onnx", "mlp run.nnx (trace)", "a file …"]
+        assert seen.open_models() == ["digits_cnn.onnx"]
+        assert "private net" not in seen.page.locator(".panes").inner_text()
         assert seen.is_clean(), seen
+    assert other.page.get_by_role("alert").count() == 0
+    notice = later.page.get_by_role("alert").inner_text()
+    assert "'private net.onnx', which is not offered here" in notice
+    assert "files of one page are not reachable from another" in notice
 
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_a_refusal_is_told_to_the_person_who_provoked_it(visit: Callable[[], Any], tmp_path: Path):
+def test_a_refusal_is_told_to_the_person_who_provoked_it(visit: Callable[..., Any], tmp_path: Path):
     mine, other = visit(), visit()
     file = tmp_path / "notes.txt"
     file.write_text("no model")
@@ -64,7 +69,13 @@ def workbenches(sample_models: Path, tmp_path: Path):
         told: list[Shown] = []
         models = [sample_models / "digits_cnn.onnx"]
         workbench = Workbench(
-            models, ("cpu",), "cpu", ModelCompiler, results, Uploads(folder), told.append
+            choices_of(models),
+            ("cpu",),
+            "cpu",
+            lambda: CompilerProcess(ModelCompiler),
+            results,
+            Uploads(folder),
+            told.append,
         )
         pages.append((workbench, told))
     yield pages
@@ -77,14 +88,16 @@ def test_the_name_of_an_upload_opens_nothing_elsewhere(workbenches: Any):
     data = base64.b64encode(b"a model").decode()
     mine.handle({"kind": "upload", "name": "n.onnx", "part": 0, "parts": 1, "bytes": data})
     mine.stop()
-    key = mine.shown.models[-1].key
-    path = mine.shown.models[-1].path
-    assert key != mine.shown.models[0].key
-    other.handle({"kind": "compile", "model": key})
-    other.handle({"kind": "compile", "model": path})
+    key, path = mine.shown.choices[-1].key, mine.shown.choices[-1].path
+    assert key != mine.shown.choices[0].key
+    other.handle({"kind": "open", "model": key})
+    other.handle({"kind": "open", "model": path})
+    other.handle({"kind": "close", "model": key})
     other.handle({"kind": "show", "branch": "1"})
+    assert other.comparison(["1"]) is None
     assert told == []
-    assert [choice.label for choice in other.shown.models] == ["digits_cnn.onnx"]
+    assert Path(path).is_file()
+    assert [choice.label for choice in other.shown.choices] == ["digits_cnn.onnx"]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +107,10 @@ def test_the_name_of_an_upload_opens_nothing_elsewhere(workbenches: Any):
         [],
         "compile",
         {},
-        {"kind": "compile"},
-        {"kind": "compile", "model": ["0"]},
+        {"kind": "open"},
+        {"kind": "open", "model": ["0"]},
+        {"kind": "open", "model": "/etc/passwd"},
+        {"kind": "close", "model": "7"},
         {"kind": "fork", "settings": {"target": "../cpu", "disable": [], "pins": []}},
         {"kind": "fork", "settings": {"target": "cpu", "disable": "fuse", "pins": []}},
         {"kind": "fork", "settings": 7},

@@ -95,6 +95,12 @@ def test_functions_that_nobody_calls_may_not_need_themselves_either(tmp_path: Pa
         load(path)
 
 
+def test_more_functions_than_onnx_allows_are_refused(tmp_path: Path):
+    functions = {f"f{i}": [helper.make_node("Relu", ["x"], ["y"])] for i in range(10_001)}
+    with pytest.raises(ModelError, match=r"cannot be written out: Model contains 10001 local"):
+        load(saved(tmp_path, [call("f1", "x", "y")], functions))
+
+
 def test_functions_nested_too_deep_are_refused(tmp_path: Path):
     nested = {f"f{i}": [call(f"f{i + 1}", "x", "y")] for i in range(5000)}
     nested["f5000"] = chain(1)

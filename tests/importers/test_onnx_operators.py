@@ -75,6 +75,12 @@ UNARY = [
     *[Case(o, 13, {"x": X}) for o in ANY_NUMBER],
     *[Case(o, 13, {"x": positive(2, 3)}) for o in ("Log", "Sqrt", "Reciprocal")],
     *[Case(o, 7, {"x": X}) for o in ("Sin", "Cos", "Softplus", "Elu", "Selu", "LeakyRelu")],
+    *[Case(o, 9, {"x": X}) for o in ("Sinh", "Cosh", "Atan", "Asinh", "Tan")],
+    *[Case(o, 9, {"x": np.tanh(X)}) for o in ("Asin", "Acos", "Atanh")],
+    Case("Acosh", 9, {"x": positive(2, 3) + 1}),
+    Case("BitwiseNot", 18, {"x": integers(3, 4, dtype=np.uint8)}),
+    Case("IsInf", 10, {"x": np.float32([0, -np.inf, np.inf, np.nan])}),
+    Case("IsInf", 10, {"x": np.float32([0, -np.inf, np.inf])}, {"detect_negative": 0}),
     Case("Sign", 13, {"x": np.float32([-2, 0, 3])}),
     Case("Round", 11, {"x": np.float32([-2.5, -1.5, 0.5, 1.5, 2.4])}),
     Case("HardSigmoid", 6, {"x": X}, {"alpha": 0.3, "beta": 0.4}),
@@ -116,6 +122,15 @@ BINARY = [
     Case("Mod", 13, {"a": vector(-7, 7, -7, 7), "b": vector(3, -3, -3, 3)}),
     Case("Mod", 13, {"a": vector(-7, 7, -7, 7), "b": vector(3, -3, -3, 3)}, {"fmod": 1}),
     Case("Mod", 13, {"a": X, "b": positive(5)}, {"fmod": 1}),
+    *[
+        Case(o, 18, {"a": integers(3, 4, high=99), "b": integers(4, high=99)})
+        for o in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+    ],
+    *[
+        Case("BitShift", 11, {"a": A, "b": B}, {"direction": direction})
+        for A, B in [(np.arange(9, dtype=np.uint32) * 77, np.arange(9, dtype=np.uint32))]
+        for direction in ("LEFT", "RIGHT")
+    ],
     Case("PRelu", 16, {"a": X, "SLOPE": positive(3, 1, 1)}),
     *[
         Case(o, 13, {"a": X, "b": floats(5, seed=1), "c": floats(4, 5, seed=2)})
@@ -197,6 +212,22 @@ POOLS = [
     ],
     Case("MaxPool", 12, {"x": IMAGE}, {"kernel_shape": [2, 2], "dilations": [2, 3]}),
     Case("MaxPool", 8, {"x": floats(1, 2, 9)}, {"kernel_shape": [3]}),
+    *[
+        Case(
+            "MaxPool",
+            12,
+            {"x": IMAGE},
+            {"kernel_shape": [3, 2], "pads": [1, 1, 1, 0], "storage_order": order},
+            results=2,
+        )
+        for order in (0, 1)
+    ],
+    Case("MaxPool", 12, {"x": floats(1, 2, 9)}, {"kernel_shape": [3]}, results=2, label="1d"),
+    *[
+        Case("LpPool", 18, {"x": IMAGE}, {"kernel_shape": [2, 3], "p": p, "pads": [0, 1, 0, 1]})
+        for p in (1, 2, 3)
+    ],
+    *[Case("GlobalLpPool", 2, {"x": IMAGE}, {"p": p}) for p in (1, 2, 3)],
     Case("AveragePool", 19, {"x": IMAGE}, {**POOL, "count_include_pad": 1, "pads": [1, 1, 1, 1]}),
     Case(
         "AveragePool",
@@ -228,6 +259,10 @@ NORMALIZATIONS = [
     Case("InstanceNormalization", 6, {"x": IMAGE, "S": PER_CHANNEL[0], "B": PER_CHANNEL[1]}),
     Case("LayerNormalization", 17, {"x": X, "S": floats(5), "B": floats(5, seed=1)}),
     Case("LayerNormalization", 17, {"x": X, "S": floats(4, 5)}, {"axis": 2, "epsilon": 1e-2}),
+    Case("LayerNormalization", 17, {"x": X, "S": floats(4, 5)}, {"axis": 2}, results=3),
+    *[Case("LpNormalization", 1, {"x": X}, {"axis": 2, "p": p}) for p in (1, 2)],
+    Case("Hardmax", 13, {"x": X}, {"axis": 1}),
+    Case("Hardmax", 11, {"x": X}, {"axis": 2}),
     Case(
         "GroupNormalization",
         21,
@@ -242,6 +277,7 @@ NORMALIZATIONS = [
     Case("LogSoftmax", 13, {"x": X}, {"axis": 1}),
     Case("Dropout", 7, {"x": X}),
     Case("Dropout", 13, {"x": X, "RATIO": number(0.5)}),
+    Case("Dropout", 13, {"x": X, "RATIO": number(0.5)}, results=2, label="mask"),
     Case("MeanVarianceNormalization", 13, {"x": X}),
 ]
 

@@ -125,3 +125,37 @@ def test_constant_weights_become_random_ones_scaled_by_fan_in() -> None:
     same = randomize_constant_weights(light, 0)
     assert proto.SerializeToString() == same.SerializeToString()
     assert len(light.graph.node) == 4
+
+
+@pytest.mark.parametrize("name", ["INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E5M2", "BFLOAT16"])
+def test_tensors_that_onnxruntime_does_not_give_to_numpy_are_read_widened(
+    name: str, make_model: Callable
+) -> None:
+    kind = onnx.TensorProto.DataType.Value(name)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["narrow"], to=kind),
+        helper.make_node("Cast", ["narrow"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    x = np.array([0, 1, 2, 3], np.float32)
+    model = make_model(nodes, {"x": x}, {}, 21)
+    model.ir_version = 10
+    found = reference(from_proto(model), {"x": x})
+    assert found["narrow"].dtype == onnx.helper.tensor_dtype_to_np_dtype(kind)
+    np.testing.assert_array_equal(found["narrow"].astype(np.float32), x)
+    np.testing.assert_array_equal(found["y"], x)
+
+
+@pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8E5M2", "INT4"])
+def test_random_inputs_of_narrow_types(name: str) -> None:
+    kind = onnx.TensorProto.DataType.Value(name)
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.FLOAT)],
+        "one",
+        [helper.make_tensor_value_info("x", kind, [64])],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    x = random_inputs(from_proto(model), 0)["x"]
+    assert x.dtype == onnx.helper.tensor_dtype_to_np_dtype(kind)
+    if name != "INT4":
+        assert (x.astype(np.float32) < 0).any()

@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects import math
+from xdsl.dialects import func, math
 from xdsl.dialects.builtin import IndexType, ModuleOp, f32, f64, i1, i8, i32, i64
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Block
 from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import VerifyException
@@ -159,8 +160,17 @@ def test_arithmetic_is_chosen_by_the_element_type():
     assert recorded(i8, lambda x: x.maximum(x)) == ["arith.maxsi"]
     assert recorded(f32, lambda x: x.unary(math.ExpOp)) == ["math.exp"]
     assert recorded(IndexType(), lambda x: x * 2) == ["arith.constant", "arith.muli"]
-    with pytest.raises(TypeError, match=r"arith.remsi is not defined for f32"):
-        recorded(f32, lambda x: x.remainder(x))
+    assert recorded(f32, lambda x: x.remainder(x)) == ["loop.remf"]
+    with pytest.raises(TypeError, match=r"arith.andi is not defined for f32"):
+        recorded(f32, lambda x: x.logical_and(x))
+
+
+def test_arithmetic_of_types_for_storage_is_that_of_their_arithmetic_type():
+    bf16, i4 = ELEMENT_TYPES["bfloat16"], ELEMENT_TYPES["int4"]
+    assert recorded(bf16, lambda x: x + 1) == ["arith.extf", "arith.constant", "arith.addf"]
+    assert recorded(bf16, lambda x: x.unary(math.ExpOp)) == ["arith.extf", "math.exp"]
+    assert recorded(i4, lambda x: x.negate()) == ["arith.constant", "arith.extsi", "arith.subi"]
+    assert recorded(bf16, lambda x: x.compare("eq", x).select(x, x))[-1] == "arith.select"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +188,15 @@ def test_arithmetic_is_chosen_by_the_element_type():
         (i64, IndexType(), ["arith.index_cast"]),
         (i32, i1, ["arith.constant", "arith.cmpi"]),
         (IndexType(), f32, ["arith.index_cast", "arith.sitofp"]),
+        (ELEMENT_TYPES["bfloat16"], ELEMENT_TYPES["float16"], ["arith.extf", "arith.truncf"]),
+        (i8, ELEMENT_TYPES["bfloat16"], ["arith.sitofp", "arith.truncf"]),
+        (f64, ELEMENT_TYPES["float8_e5m2"], ["arith.truncf", "arith.truncf"]),
+        (
+            ELEMENT_TYPES["float16"],
+            ELEMENT_TYPES["int4"],
+            ["arith.extf", "arith.fptosi", "arith.trunci"],
+        ),
+        (ELEMENT_TYPES["uint4"], i64, ["arith.extui", "arith.extui"]),
     ],
 )
 def test_conversions_follow_the_rules_of_c(source, target, expected):
@@ -196,3 +215,37 @@ def test_a_nest_needs_a_loop_and_an_argument_one_of_four_roles():
         k.nest({}, lambda s: None)
     with pytest.raises(AssertionError, match="temporary"):
         k.argument("t", (1,), f32, "temporary")
+
+
+def narrow_kernel(reads_result: bool) -> func.FuncOp:
+    """y = x * 2 in f16, or y = sum of x."""
+    f16 = ELEMENT_TYPES["float16"]
+    k = KernelBuilder("k")
+    x, y = k.argument("x", (4,), f16, "input"), k.argument("y", (4,), f16, "output")
+    (i,) = k.dimensions(i=4)
+    if reads_result:
+        k.generic("init", [], (y, (i,)), lambda s: s.constant(0.0))
+        k.generic("main", [(x, (i,))], (y, (i,)), lambda s, a, y: y + a, accumulates=True)
+    else:
+        k.generic("plain", [(x, (i,))], (y, (i,)), lambda s, a: a * 2)
+    return k.finish("plain")
+
+
+def test_a_narrow_result_that_is_only_written_is_rounded_where_it_is_stored():
+    kernel = narrow_kernel(reads_result=False)
+    kernel.verify()
+    assert [str(n.data) for n in kernel.attributes["kernel.names"].data] == ["x", "y"]  # pyright: ignore
+    (statement,) = [op for op in kernel.body.block.ops if isinstance(op, GenericOp)]
+    names = [op.name for op in statement.body.block.ops]
+    assert names == ["arith.extf", "arith.constant", "arith.mulf", "arith.truncf", "linalg.yield"]
+
+
+def test_a_narrow_result_that_is_read_again_is_held_wide_until_the_end():
+    kernel = narrow_kernel(reads_result=True)
+    kernel.verify()
+    names = [str(n.data) for n in kernel.attributes["kernel.names"].data]  # pyright: ignore
+    assert names == ["x", "y", "y_wide"]
+    statements = [op for op in kernel.body.block.ops if isinstance(op, GenericOp)]
+    assert [op.outputs[0].name_hint for op in statements] == ["y_wide", "y_wide", "y"]
+    last = [op.name for op in statements[-1].body.block.ops]
+    assert last == ["arith.truncf", "linalg.yield"]

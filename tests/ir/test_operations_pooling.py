@@ -110,7 +110,22 @@ def test_pool_keeps_symbolic_dimensions(infer):
 def test_pool_names_what_does_not_fit(infer):
     with pytest.raises(ValueError, match="a window of 7 does not fit into 5"):
         infer(PoolOp, [(1, 3, 5, 5)], kind="max", **attributes([7, 7]))
-    with pytest.raises(ValueError, match="unknown kind 'median'; known: max, average"):
+    with pytest.raises(ValueError, match="unknown kind 'median'; known: max, max_position, average"):
         infer(PoolOp, [(1, 3, 5, 5)], kind="median", **attributes([2, 2]))
     with pytest.raises(ValueError, match="one number and pads two for each"):
         infer(PoolOp, [(1, 3, 5, 5)], kind="max", **attributes([2]))
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 1, 1]])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_the_position_of_a_maximum_is_that_of_an_element(
+    pads, dtype, values, build, check, onnx_outputs
+):
+    x = values(2, 3, 5, 6, dtype=dtype)
+    x[0, 0] = np.array(-3, dtype)
+    op = build(PoolOp, [x], kind="max_position", **attributes([3, 3], strides=[2, 1], pads=pads))
+    expected = onnx_outputs(
+        "MaxPool", [x], outputs=2, kernel_shape=[3, 3], strides=[2, 1], pads=pads
+    )[1]
+    planes = np.arange(6).reshape(2, 3, 1, 1) * 30
+    check(op, [x], [expected - planes])

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from explorer.ir.top.reduction import (
-    REDUCTIONS,
-    ArgOp,
-    CumulativeSumOp,
-    ReduceOp,
-    TopKOp,
-)
-from explorer.ir.types import Layout
+from explorer.ir.top.cumulative import CumulativeOp
+from explorer.ir.top.reduction import REDUCTIONS, ArgOp, ReduceOp, TopKOp
+from explorer.ir.types import ELEMENT_TYPES, Layout, numpy_dtype
 
 ONNX_NAMES = {
     "sum": "ReduceSum",
@@ -150,21 +145,35 @@ def test_arg_over_blocked_channels(values, build, check):
 @pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((3, 4), 1), ((3, 4, 2), 0)])
 def test_cumulative_sum(shape, axis, reverse, exclusive, values, build, check, onnx_outputs):
     x = values(*shape)
-    op = build(CumulativeSumOp, [x], axis=axis, exclusive=exclusive, reverse=reverse)
+    op = build(CumulativeOp, [x], kind="sum", axis=axis, exclusive=exclusive, reverse=reverse)
     expected = onnx_outputs(
         "CumSum", [x, np.array(axis)], exclusive=int(exclusive), reverse=int(reverse)
     )
     check(op, [x], expected)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_cumulative_product(reverse, exclusive, dtype, values, build, check):
+    x = values(3, 4, dtype=dtype)
+    op = build(CumulativeOp, [x], kind="prod", axis=1, exclusive=exclusive, reverse=reverse)
+    ordered = x[:, ::-1] if reverse else x
+    expected = np.cumprod(ordered, axis=1, dtype=dtype)
+    if exclusive:
+        expected = np.concatenate([np.ones((3, 1), dtype), expected[:, :-1]], axis=1)
+    check(op, [x], [expected[:, ::-1] if reverse else expected])
+
+
 def test_cumulative_sum_inside_halos(values, build, check):
     x = values(1, 6, 3, 4)
     layout = Layout(4, (1, 1, 1, 1))
     op = build(
-        CumulativeSumOp,
+        CumulativeOp,
         [x],
         layouts=[layout],
         result_layout=layout,
+        kind="sum",
         axis=1,
         exclusive=False,
         reverse=False,
@@ -195,3 +204,22 @@ def test_top_k_of_more_than_there_are_is_refused(infer):
     with pytest.raises(ValueError, match="the best 5 of 4 elements: 0 to 4 expected"):
         infer(TopKOp, [(3, 4)], k=5, axis=1, largest=True)
     assert infer(TopKOp, [("batch", 10)], k=5, axis=1, largest=True) == [("batch", 5)] * 2
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("max", -np.inf), ("min", np.inf), ("prod", 1)])
+def test_a_reduction_of_nothing_is_its_neutral_number(kind, expected, build, check):
+    x = np.zeros((2, 0, 3), np.float32)
+    op = build(ReduceOp, [x], kind=kind, axes=[1], keepdims=False)
+    check(op, [x], [np.full((2, 3), expected, np.float32)])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_are_summed_in_single_precision(dtype, build, compiled):
+    """4096 + 1 is 4096 in both: summed in them, the ones would be lost one by one."""
+    kind = numpy_dtype(ELEMENT_TYPES[dtype])
+    x = np.ones((2, 4097), kind)
+    x[:, 0] = 4096
+    op = build(ReduceOp, [x], kind="sum", axes=[1], keepdims=False)
+    expected = np.full(2, 8192, kind)
+    np.testing.assert_array_equal(op.evaluate(x)[0], expected)
+    np.testing.assert_array_equal(compiled.run(op, [x])[0], expected)

@@ -72,3 +72,17 @@ def test_nothing_is_merged_across_a_region(check):
     }
     """
     assert not check(EliminateCommonSubexpressions(), text).result.changed
+
+
+def test_a_sum_of_swapped_operands_is_the_same_sum_and_a_difference_is_not(check):
+    def text(kind):
+        return f"""
+        func.func @main(%x: tensor<4xf32>, %z: tensor<4xf32>) {{
+          %a = top.binary(%x, %z) {{kind = "{kind}"}} : tensor<4xf32>
+          %b = top.binary(%z, %x) {{kind = "{kind}"}} : tensor<4xf32>
+          top.return(%a, %b)
+        }}
+        """
+
+    assert check(EliminateCommonSubexpressions(), text("add")).lines[-1] == "top.return(%a, %a)"
+    assert not check(EliminateCommonSubexpressions(), text("sub")).fired

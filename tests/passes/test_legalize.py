@@ -158,3 +158,22 @@ def test_a_batch_norm_that_is_left_over_becomes_a_product_and_a_sum(check):
         "top.binary(%x, %w1) {kind",
         "top.binary(%mul1, %w2) {kind",
     ]
+
+
+def test_a_range_of_known_length_is_counted_in_steps(check):
+    checked = check(
+        Legalize(),
+        """
+        func.func @main(%s: tensor<i64>, %l: tensor<i64>, %d: tensor<i64>) {
+          %y = top.range(%s, %l, %d) : tensor<3xi64>
+          top.return(%y)
+        }
+        """,
+        inputs={"s": np.array(5), "l": np.array(-1), "d": np.array(-2)},
+    )
+    assert checked.lines == [
+        '%mul1 = top.binary(%w1, %d) {kind = "mul"} : tensor<3xi64>',
+        '%add1 = top.binary(%mul1, %s) {kind = "add"} : tensor<3xi64>',
+        "top.return(%add1)",
+    ]
+    assert checked.weight("w1").tolist() == [0, 1, 2]

@@ -25,7 +25,11 @@ def test_every_value_with_an_origin_stays_the_source_models(check_pipeline, samp
     assert last.operation_count < first.operation_count
     assert last.macs == first.macs
     computed = {i for i, op in last.operations.items() if op.results and op.name != "top.weight"}
-    assert computed <= set(last.origins)
+    # A number that moves ahead of a product makes other values of its operand's matmul, reshape
+    # and transpose than the source model has.
+    rewrites = [r for result in results for r in result.rewrites if r.applied]
+    scaled = sum(r.rule == "scale-operand" for r in rewrites)
+    assert len(computed - set(last.origins)) == 3 * scaled
 
 
 @pytest.mark.parametrize("batch", [1, 3])

@@ -84,3 +84,26 @@ def test_an_input_may_be_an_output_twice():
     values = result.after.run(inputs)
     np.testing.assert_array_equal(values["receive1"], inputs["x"])
     np.testing.assert_array_equal(values["receive2"], inputs["x"])
+
+
+def test_an_output_that_is_an_input_is_copied():
+    result = placed(
+        """
+        func.func @main(%x : tensor<4xf32>) -> (tensor<2x2xf32>, tensor<4xf32>) {
+          %v = top.reshape(%x) {shape = [2, 2]} : tensor<2x2xf32>
+          top.return(%v, %x)
+        }
+        """
+    )
+    device = [f for f in functions(result.after.program) if device_of(f) == "cpu"][0]
+    assert [op.name for op in device.body.block.ops] == [
+        "top.reshape",
+        "top.convert_layout",
+        "top.convert_layout",
+        "top.return",
+    ]
+    inputs = programs.random_inputs(result.before)
+    after = result.after.run(inputs)
+    np.testing.assert_array_equal(after["receive1"], inputs["x"].reshape(2, 2))
+    np.testing.assert_array_equal(after["receive2"], inputs["x"])
+    assert result.after.origins["copy1"] == Origin("v")

@@ -19,6 +19,8 @@ function dockPane(app) {
   const makers = {memory: memoryView, accuracy: accuracyView, timeline: timelineView, roofline: rooflineView, kernels: kernelsView, compare: compareView};
   let current = null; // {node, aside, refresh(), resized(), hovered()}
   let turn = 0;
+  const showBody = steady(body), showAside = steady(aside);
+  let shownDock = "";
 
   async function update() {
     const mine = turn += 1;
@@ -29,10 +31,16 @@ function dockPane(app) {
       const made = await makers[known](app);
       if (mine !== turn) return;
       current = made;
-      replace(aside, made.aside || null);
-      replace(body, made.node);
-      current.refresh?.();
-      current.resized?.();
+      // Another tab begins at its top; more of the same one leaves everything where it is.
+      const isFresh = shownDock !== known;
+      shownDock = known;
+      const after = () => {
+        made.refresh?.();
+        made.resized?.();
+      };
+      if (isFresh || aside.firstChild !== (made.aside ?? null)) showAside(made.aside || null, {isFresh});
+      if (isFresh || body.firstChild !== made.node) showBody(made.node, {isFresh, after});
+      else after();
     } catch (failure) {
       if (mine === turn) replace(body, emptyState("This could not be loaded", failure.message, button("try again", "load it again", () => update())));
     }

@@ -46,6 +46,6 @@ function adaptPanel(model) {
     send: (message) => model.send_msg(message),
     receive: (listener) => { forward = listener; },
     chunk: null,
-    ready: () => model.send_msg({kind: "hello"}),
+    ready: () => model.send_msg({kind: "hello", link: sessionLink(window.location.hash)}),
   };
 }

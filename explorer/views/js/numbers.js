@@ -78,11 +78,13 @@ function percentText(fraction) {
   return Number.isFinite(fraction) ? `${short(Number((100 * fraction).toPrecision(2)))} %` : notFinite(fraction);
 }
 
-// How many times smaller or larger: 2.1× less, 1.3× more, ≈, =.
+// How much smaller or larger: 3% less, 40% more, from twice on 2.1× less; ≈, =.
 function ratioText(before, after) {
   if (before === after) return "=";
   if (!(before > 0) || !(after > 0)) return "–";
+  const word = after < before ? "less" : "more";
   const factor = Math.max(before, after) / Math.min(before, after);
-  if (factor < 1.05) return "≈";
-  return `${factor < 10 ? Number(factor.toPrecision(2)) : short(factor)}× ${after < before ? "less" : "more"}`;
+  if (factor >= 2) return `${factor < 10 ? Number(factor.toPrecision(2)) : short(factor)}× ${word}`;
+  const percent = Math.round((100 * Math.abs(after - before)) / before);
+  return percent ? `${percent}% ${word}` : "≈";
 }

@@ -1,31 +1,40 @@
-// What only the served app has: choosing and uploading models, branches, switching passes off, and
-// the progress of the compilation, which runs on the other side.
+// What only the served app has: several models and traces, branches, switching passes off, and the
+// progress of the compilation, which runs on the other side.
 //
-// session = {models: [{key, label}], targets, optional, model,
-//            settings: {target, disable, decisions: {address: value}, budget, pins: [[buffer, at]]},
-//            wanted: settings of the last compilation that was asked for,
+// session = {models: [{key, label, kind: "model" | "trace", isUpload, isOpen}], model, isTrace,
+//            targets, optional,
+//            settings: {target, disable, decisions: {address: value}, budget, pins: [[buffer, at]],
+//                       order: [passes that change places]},
+//            wanted: settings of the last compilation that was asked for, with its model,
 //            status: "idle" | "working" | "failed", progress: {stage, name, index, total} | null,
-//            error: {what, where, advice} | null, branches: [{key, label, stages, verdict}], branch,
-//            pending: stages to come, bisection: {pass, rule, operation, address} | null,
-//            isBisecting, uploadLimit}
+//            error: {what, where, advice} | null, notice: what of a link could not be restored,
+//            branches: [{key, model, label, fullLabel, stages, verdict, settings}], branch,
+//            pending: stages to come,
+//            bisection: {pass, rule, operation, address} | null, isBisecting,
+//            upload: {name, received, parts} | null, refusals: number, uploadLimit, mostCompared}
 
-const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: []};
-const NO_SESSION = {models: [], targets: [], optional: [], settings: NO_SETTINGS, wanted: NO_SETTINGS, status: "idle", branches: [], branch: "", pending: [], bisection: null};
-const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
+const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: [], order: []};
+const NO_SESSION = {models: [], model: "", isTrace: false, targets: [], optional: [], settings: NO_SETTINGS, wanted: NO_SETTINGS, status: "idle", notice: "", branches: [], branch: "", pending: [], bisection: null, upload: null, refusals: 0, mostCompared: 2};
 const STAGE_WORDS = {passes: "", program: "printing kernels", kernels: "taking schedules apart", accuracy: "comparing", profile: "measuring", assembly: "disassembling"};
+const READ_ONLY = "This is a saved trace: it shows what a compilation was, and runs nothing. To change a decision, open the model's own file (.onnx): drop it on the page, or start the explorer with it.";
 
-function createSession(host, onchange) {
+function createSession(host, onchange, root) {
   if (host.mode !== "app") return null;
   const now = () => host.get("session") || NO_SESSION;
   let live = []; // controls on the screen, as functions that set them to what is shown
-  let against = null; // key of the branch that is compared with
+  let against = []; // keys of the branches that are compared with
   // The branch from which something was asked for that the other side has not heard of yet: what
   // it says of other things in the meantime must not turn the controls back.
   let askedFrom = null;
+  const strip = documentStrip(host, now);
+  acceptDrops(root, strip.openFiles);
+  const bar = statusBar(host);
   host.on("session", () => {
-    const {status, branch} = now();
+    const {status, branch, branches} = now();
     if (askedFrom !== null && (status !== "idle" || branch !== askedFrom)) askedFrom = null;
     if (status !== "working" && askedFrom === null) for (const set of live) set();
+    against = against.filter((key) => branches.some((other) => other.key === key) && key !== branch);
+    strip.update();
     onchange();
   });
   const fork = (settings) => {
@@ -34,73 +43,38 @@ function createSession(host, onchange) {
   };
   // While a compilation runs, a further change starts from what was asked for last.
   const base = () => (now().status === "working" ? now().wanted : now().settings);
+  const siblings = () => now().branches.filter((branch) => branch.model === now().model);
 
-  // Model, target and branch; `live` controls follow what is shown.
+  // Target and branch; `live` controls follow what is shown.
   function controls() {
-    const {models, targets, model, settings} = now();
-    const file = element("input", {type: "file", class: "file", accept: ".onnx", "aria-label": "model file", onchange: () => { if (file.files[0]) upload(file.files[0]); }});
-    const modelSelect = element("select", {class: "model-select", "aria-label": "model", title: "model", onchange: (event) => {
-      if (event.target.value === "") {
-        event.target.value = now().model;
-        file.click();
-      } else {
-        askedFrom = now().branch;
-        host.send({kind: "compile", model: event.target.value});
-      }
-    }}, models.map(({key, label}) => element("option", {value: key, selected: key === model}, clip(label, 40))), element("option", {value: ""}, "open a file …"));
-    const targetSelect = element("select", {class: "target-select", "aria-label": "target", title: "target", onchange: (event) => fork({...base(), target: event.target.value})},
+    const {targets, settings, isTrace} = now();
+    const targetSelect = element("select", {class: "target-select", "aria-label": "target", title: isTrace ? "a saved trace has the target that it was compiled for" : "target", onchange: (event) => fork({...base(), target: event.target.value})},
       targets.map((name) => element("option", {value: name, selected: name === settings.target}, name)));
+    const head = host.get("head");
+    const readOnly = isTrace ? element("span", {class: "chip read-only", title: READ_ONLY, tabindex: 0}, `saved trace, read-only`) : null;
+    const target = isTrace ? element("span", {class: "target", title: head?.device}, head?.target ?? "") : targetSelect;
     const branchSelect = element("select", {class: "branch-select", "aria-label": "branch", title: "branches: compilations of this model with other decisions", onchange: (event) => {
       askedFrom = now().branch;
       host.send({kind: "show", branch: event.target.value});
     }});
     const drop = button("×", "drop the branches but this one and the first", () => {
-      for (const branch of now().branches.slice(1)) if (branch.key !== now().branch) host.send({kind: "forget", branch: branch.key});
+      for (const branch of siblings().slice(1)) if (branch.key !== now().branch) host.send({kind: "forget", branch: branch.key});
     }, {class: "icon drop-branches", "aria-label": "drop the other branches"});
     const drawBranches = () => {
-      const {branches, branch} = now();
+      const {branch} = now();
+      const branches = siblings();
       branchSelect.hidden = branches.length < 2;
       drop.hidden = branches.length < 3;
-      replace(branchSelect, branches.map(({key, label}, index) => element("option", {value: key, selected: key === branch, title: label}, `${index + 1}  ${clip(label, 44)}`)));
+      const seen = JSON.stringify(branches.map(({key, label}) => [key, label]));
+      if (branchSelect.dataset.seen !== seen) {
+        branchSelect.dataset.seen = seen;
+        replace(branchSelect, branches.map(({key, label}, index) => element("option", {value: key, title: clip(label, 300)}, `${index + 1}  ${clip(label, 44)}`)));
+      }
       branchSelect.value = branch;
     };
     drawBranches();
-    live = [() => { modelSelect.value = now().model; }, () => { targetSelect.value = now().settings.target; }, drawBranches];
-    return [modelSelect, targetSelect, branchSelect, drop, file];
-  }
-
-  async function upload(file) {
-    const limit = now().uploadLimit;
-    if (file.size > limit) {
-      host.send({kind: "refused", name: file.name, size: file.size});
-      return;
-    }
-    const parts = Math.max(1, Math.ceil(file.size / UPLOAD_PIECE));
-    for (let part = 0; part < parts; part += 1) {
-      const bytes = new Uint8Array(await file.slice(part * UPLOAD_PIECE, (part + 1) * UPLOAD_PIECE).arrayBuffer());
-      let text = "";
-      for (let start = 0; start < bytes.length; start += 8192) text += String.fromCharCode(...bytes.subarray(start, start + 8192));
-      host.send({kind: "upload", name: file.name, size: file.size, part, parts, bytes: btoa(text)});
-    }
-  }
-
-  // A line over the screen while something is waited for, or when it failed; null when all is well.
-  function banner() {
-    const {status, progress, error} = now();
-    if (status === "working") {
-      const share = progress && progress.total ? progress.index / progress.total : 0;
-      const bar = element("progress", {max: 1, value: share, "aria-label": "progress of the compilation"});
-      return element("div", {class: "banner working", role: "status"}, element("span", {class: "spin", "aria-hidden": "true"}),
-        element("span", {class: "banner-text"}, progress ? `${progress.name}` : "starting"), bar,
-        element("span", {class: "quiet-text"}, progress && progress.total ? `${progress.index} of ${progress.total}` : ""),
-        button("cancel", "stop this compilation and keep what is shown", () => host.send({kind: "cancel"}), {class: "primary"}));
-    }
-    if (status === "failed" && error) {
-      return element("div", {class: "banner failed", role: "alert"}, element("span", {class: "dot wrong"}, "✗"),
-        element("div", {class: "banner-words"}, element("strong", {}, error.what), element("span", {class: "quiet-text"}, error.where), element("span", {}, error.advice)),
-        element("span", {class: "grow"}), button("try again", "compile once more", () => host.send({kind: "retry"}), {}), button("dismiss", "keep what is shown", () => host.send({kind: "dismiss"}), {}));
-    }
-    return null;
+    live = [() => { targetSelect.value = now().settings.target; }, drawBranches];
+    return [target, readOnly, branchSelect, drop];
   }
 
   // What is made in the background, in a few words; "" when everything is there.
@@ -125,10 +99,23 @@ function createSession(host, onchange) {
     return box;
   }
 
+  // What a link says of this side: the model, and its decisions where they aren't the default.
+  function link() {
+    const {settings, isTrace} = now();
+    const {label} = modelOf(now().model) ?? {label: ""};
+    if (isTrace) return {model: label};
+    const isPlain = JSON.stringify({...settings, target: ""}) === JSON.stringify(NO_SETTINGS);
+    return isPlain ? {model: label, target: settings.target} : {model: label, fork: JSON.stringify(settings)};
+  }
+
+  const modelOf = (key) => now().models.find((model) => model.key === key);
   return {
-    controls, banner, background, passSwitch, fork,
+    strip: strip.node, controls, background, passSwitch, fork,
+    banner: () => bar.show(now()),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
+    model: () => now().model,
+    isTrace: () => now().isTrace,
     isOptional: (name) => now().optional.includes(name),
     optional: () => now().optional,
     switchedOff: () => now().settings.disable,
@@ -137,13 +124,63 @@ function createSession(host, onchange) {
     branches: () => now().branches,
     branch: () => now().branch,
     isPending: (stage) => now().pending.includes(stage),
+    mostCompared: () => now().mostCompared,
     against: () => against,
-    compareWith(key) {
-      against = key;
+    compareWith(keys) {
+      against = keys;
       onchange();
     },
     bisection: () => now().bisection,
     isBisecting: () => now().isBisecting,
     bisect: () => host.send({kind: "bisect"}),
+    link,
+    // Another link in the same page.
+    follow(hash) {
+      const wanted = sessionLink(hash);
+      if (wanted && !sameLink(wanted, sessionLink(new URLSearchParams(link()).toString()))) host.send({kind: "link", link: wanted});
+    },
+  };
+}
+
+// A line over the screen while something is waited for, when it failed, or when a link could not be
+// restored; it stays the same element while its words change, so that a click on it is not lost.
+function statusBar(host) {
+  const bar = element("progress", {max: 1, value: 0, "aria-label": "progress of the compilation"});
+  const words = element("span", {class: "banner-text"}), counts = element("span", {class: "quiet-text"});
+  const working = element("div", {class: "banner working", role: "status"}, element("span", {class: "spin", "aria-hidden": "true"}), words, bar, counts,
+    button("cancel", "stop this compilation and keep what is shown", () => host.send({kind: "cancel"}), {class: "primary"}));
+  let failed = null, seen = "";
+
+  function failure(error) {
+    if (seen !== JSON.stringify(error)) {
+      seen = JSON.stringify(error);
+      failed = element("div", {class: "banner failed", role: "alert"}, element("span", {class: "dot wrong"}, "✗"),
+        element("div", {class: "banner-words"}, element("strong", {}, error.what), element("span", {class: "quiet-text"}, error.where), element("span", {}, error.advice)),
+        element("span", {class: "grow"}), button("try again", "compile once more", () => host.send({kind: "retry"}), {}), button("dismiss", "keep what is shown", () => host.send({kind: "dismiss"}), {}));
+    }
+    return failed;
+  }
+
+  function notice(text) {
+    if (seen !== text) {
+      seen = text;
+      failed = linkNotice(text, () => host.send({kind: "dismiss"}));
+    }
+    return failed;
+  }
+
+  return {
+    show({status, progress, error, notice: text}) {
+      if (status === "working") {
+        bar.value = progress && progress.total ? progress.index / progress.total : 0;
+        setText(words, progress ? clip(progress.name, 80) : "starting");
+        setText(counts, progress && progress.total ? `${progress.index} of ${progress.total}` : "");
+        return working;
+      }
+      if (status === "failed" && error) return failure(error);
+      if (text) return notice(text);
+      seen = "";
+      return null;
+    },
   };
 }

@@ -10,7 +10,7 @@ function topBar(app) {
   const node = element("header", {class: "topbar"},
     isApp ? app.session.controls() : [element("strong", {class: "model-name", title: head.model.name}, head.model.name), element("span", {class: "target", title: head.device}, head.target)],
     head.label && !isApp ? element("span", {class: "chip", title: head.label}, clip(head.label, 40)) : null,
-    isApp ? button("fork +", "change a decision and compile again (f)", () => app.openFork(), {class: "quiet fork-button"}) : null,
+    isApp && !app.session.isTrace() ? button("fork +", "change a decision and compile again (f)", () => app.openFork(), {class: "quiet fork-button"}) : null,
     totals, isApp ? app.background : null,
     element("span", {class: "grow"}),
     searchBox(app),

@@ -1,8 +1,8 @@
-"""Two compilations side by side: what they reach, and the passes in which they part.
+"""Compilations side by side: what they reach, and the passes in which they part.
 
 tiny_resnet -> cpu          first    no fusion
-  operations                   14           17   1.2× more
-  latency                  122 µs       150 µs   1.2× more
+  operations                   14           17   21% more
+  latency                  122 µs       150 µs   23% more
   passes
   = fold-batch-norm        17 ops       17 ops
   ≠ fuse-activation        14 ops       17 ops
@@ -10,9 +10,8 @@ tiny_resnet -> cpu          first    no fusion
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from explorer.results.passes import PassRecord
 from explorer.results.trace import Trace
@@ -26,6 +25,7 @@ from explorer.views.numbers import (
     format_ratio,
     format_seconds,
 )
+from explorer.views.partings import differing_decisions, merged, values_of
 from explorer.views.static.markup import (
     badge,
     card,
@@ -52,85 +52,69 @@ class _Side:
 
 
 @dataclass(frozen=True)
-class _PassPair:
-    """The same pass in both; None where one compilation has no such pass."""
+class _PassRow:
+    """The same pass in all of them; None where a compilation has no such pass."""
 
-    left: _Side | None
-    right: _Side | None
-
-    @property
-    def name(self) -> str:
-        side = self.left or self.right
-        return side.record.name if side else ""
+    name: str
+    sides: tuple[_Side | None, ...]
 
     @property
     def differs(self) -> bool:
-        if self.left is None or self.right is None:
-            return True
-        first, second = self.left.record, self.right.record
-        return (
-            first.operations_after != second.operations_after
-            or first.rules != second.rules
-            or first.peak_bytes != second.peak_bytes
-        )
+        return any(_figures(side) != _figures(self.sides[0]) for side in self.sides)
 
 
-def comparison_text(left: Trace, right: Trace) -> str:
-    """Numbers and passes of two compilations side by side."""
-    first, second = _names(left, right)
-    metrics = columns(_metrics(left, right), ("", first, second, ""), "lrrl")
+def _figures(side: _Side | None) -> tuple[object, ...] | None:
+    if side is None:
+        return None
+    return side.record.operations_after, side.record.rules, side.record.peak_bytes
+
+
+def comparison_text(*traces: Trace) -> str:
+    """Numbers and passes of two or more compilations side by side."""
+    names = _names(traces)
+    metrics = columns(_metrics(traces), _metric_titles(names), "l" + "rl" * len(names))
     rows = [
-        (
-            "≠" if pair.differs else "=",
-            pair.name,
-            _pass_cell(pair.left),
-            _pass_cell(pair.right),
-        )
-        for pair in _pair_passes(left, right)
+        ("≠" if row.differs else "=", row.name, *map(_pass_cell, row.sides))
+        for row in _pass_rows(traces)
     ]
-    lines = [_title(left, right), *metrics, *columns(rows, ("", "pass", first, second), "llrr")]
-    decisions = _decisions(left, right)
+    passes = columns(rows, ("", "pass", *names), "ll" + "r" * len(names))
+    lines = [_title(traces), *metrics, *passes]
+    decisions = _decisions(traces)
     lines += [
-        f"  decided otherwise: {plain(address)}: {plain(a)} / {plain(b)}"
-        for address, a, b in decisions[:LISTED_DECISIONS]
+        f"  decided otherwise: {plain(address)}: {' / '.join(map(plain, values))}"
+        for address, *values in decisions[:LISTED_DECISIONS]
     ]
     if len(decisions) > LISTED_DECISIONS:
         lines.append(f"  and {len(decisions) - LISTED_DECISIONS} more: trace.decisions")
     return "\n".join(lines)
 
 
-def comparison_html(left: Trace, right: Trace) -> str:
+def comparison_html(*traces: Trace) -> str:
     """A card of the same."""
-    first, second = _names(left, right)
+    names = _names(traces)
     body = table(
-        [[escape(cell) for cell in row] for row in _metrics(left, right)],
-        ("", first, second, ""),
-        "nrrn",
+        [[escape(cell) for cell in row] for row in _metrics(traces)],
+        _metric_titles(names),
+        "nr" + "rn" * (len(names) - 1),
     )
     body += section("Passes")
     rows: list[list[str]] = []
     same: list[int] = []
-    for index, pair in enumerate(_pair_passes(left, right)):
-        if not pair.differs:
+    for index, row in enumerate(_pass_rows(traces)):
+        if not row.differs:
             same.append(index)
-        rows.append(
-            [
-                badge(_DIFFERS) if pair.differs else quiet("="),
-                escape(pair.name),
-                *(_pass_html(side) for side in (pair.left, pair.right)),
-            ]
-        )
-    body += table(rows, ("", "pass", first, second), "nlrr", same)
-    decisions = _decisions(left, right)
+        sign = badge(_DIFFERS) if row.differs else quiet("=")
+        rows.append([sign, escape(row.name), *map(_pass_html, row.sides)])
+    body += table(rows, ("", "pass", *names), "nl" + "r" * len(names), same)
+    decisions = _decisions(traces)
     if decisions:
-        body += section("Decided otherwise")
+        body += section("Decided otherwise, the first decision first")
         body += table(
-            [[code(address), code(a), code(b)] for address, a, b in decisions[:LISTED_DECISIONS]],
-            ("address", first, second),
+            [list(map(code, row)) for row in decisions[:LISTED_DECISIONS]], ("address", *names)
         )
         if len(decisions) > LISTED_DECISIONS:
             body += note(f"and {len(decisions) - LISTED_DECISIONS} more: trace.decisions")
-    return card(_title(left, right), body)
+    return card(_title(traces), body)
 
 
 _DIFFERS = Look(
@@ -138,64 +122,62 @@ _DIFFERS = Look(
 )
 
 
-def _title(left: Trace, right: Trace) -> str:
-    models = dict.fromkeys(plain(trace.model.name) for trace in (left, right))
-    targets = dict.fromkeys(plain(trace.target) for trace in (left, right))
+def _title(traces: Sequence[Trace]) -> str:
+    models = dict.fromkeys(plain(trace.model.name) for trace in traces)
+    targets = dict.fromkeys(plain(trace.target) for trace in traces)
     return f"{' / '.join(models)} → {' / '.join(targets)}"
 
 
-def _names(left: Trace, right: Trace) -> tuple[str, str]:
-    """What tells the two apart: the forks' labels, else the targets, else their order."""
-    labels = (plain(left.label or "first"), plain(right.label or "second"))
-    if left.label == right.label:
-        return ("left", "right") if left.target == right.target else (left.target, right.target)
-    return labels
+def _names(traces: Sequence[Trace]) -> list[str]:
+    """What tells them apart: the forks' labels, else the targets, else their order."""
+    labels = [plain(trace.label) for trace in traces]
+    if len(set(labels)) == len(labels):
+        ordinals = ("first", "second", "third", "fourth")
+        return [
+            label or (ordinals[number] if number < len(ordinals) else f"number {number + 1}")
+            for number, label in enumerate(labels)
+        ]
+    targets = [trace.target for trace in traces]
+    if len(set(targets)) == len(targets):
+        return targets
+    if len(traces) == 2:
+        return ["left", "right"]
+    return [f"{number}  {label}".strip() for number, label in enumerate(labels, 1)]
 
 
-def _metrics(left: Trace, right: Trace) -> list[tuple[str, str, str, str]]:
-    rows: list[tuple[str, str, str, str]] = []
+def _metric_titles(names: Sequence[str]) -> tuple[str, ...]:
+    """Of every compilation but the first the change stands behind its number."""
+    return ("", names[0], *(title for name in names[1:] for title in (name, "")))
 
-    def add(
-        name: str, first: float | None, second: float | None, show: Callable[[float], str]
-    ) -> None:
-        if first is None and second is None:
+
+def _metrics(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+
+    def add(name: str, values: Sequence[float | None], show: Callable[[float], str]) -> None:
+        if all(value is None for value in values):
             return
-        cells = [MISSING if value is None else show(value) for value in (first, second)]
-        ratio = "" if first is None or second is None else format_ratio(first, second)
-        rows.append((name, cells[0], cells[1], ratio))
+        cells = [MISSING if value is None else show(value) for value in values]
+        first = values[0]
+        changes = [
+            "" if first is None or value is None else format_ratio(first, value)
+            for value in values[1:]
+        ]
+        pairs = zip(cells[1:], changes, strict=True)
+        rows.append((name, cells[0], *(cell for pair in pairs for cell in pair)))
 
-    def last(trace: Trace) -> PassRecord | None:
-        return trace.passes[-1] if trace.passes else None
-
-    a, b = last(left), last(right)
-    add(
-        "operations",
-        a and a.operations_after,
-        b and b.operations_after,
-        lambda v: format_exact(int(v)),
-    )
-    add("multiply-accumulates", a and a.macs, b and b.macs, format_amount)
-    add("kernels", len(left.kernels), len(right.kernels), lambda v: format_exact(int(v)))
-    add(
-        "peak memory",
-        left.memory and left.memory.peak_bytes,
-        right.memory and right.memory.peak_bytes,
-        format_bytes,
-    )
-    add(
-        "weights",
-        left.program and left.program.weights_bytes,
-        right.program and right.program.weights_bytes,
-        format_bytes,
-    )
-    add(
-        "latency",
-        left.profile and left.profile.milliseconds,
-        right.profile and right.profile.milliseconds,
-        format_milliseconds,
-    )
-    add("worst relative error", worst_error(left), worst_error(right), format_error)
-    add("compile time", _seconds(left), _seconds(right), format_seconds)
+    last = [trace.passes[-1] if trace.passes else None for trace in traces]
+    memories = [trace.memory for trace in traces]
+    programs = [trace.program for trace in traces]
+    profiles = [trace.profile for trace in traces]
+    exact = lambda value: format_exact(int(value))  # noqa: E731  (a name for the calls below)
+    add("operations", [record and record.operations_after for record in last], exact)
+    add("multiply-accumulates", [record and record.macs for record in last], format_amount)
+    add("kernels", [len(trace.kernels) for trace in traces], exact)
+    add("peak memory", [memory and memory.peak_bytes for memory in memories], format_bytes)
+    add("weights", [program and program.weights_bytes for program in programs], format_bytes)
+    add("latency", [p and p.milliseconds for p in profiles], format_milliseconds)
+    add("worst relative error", [worst_error(trace) for trace in traces], format_error)
+    add("compile time", [_seconds(trace) for trace in traces], format_seconds)
     return rows
 
 
@@ -203,27 +185,21 @@ def _seconds(trace: Trace) -> float:
     return sum(record.seconds for record in trace.passes)
 
 
-def _pair_passes(left: Trace, right: Trace) -> list[_PassPair]:
-    """Passes of both in order, equal names side by side (longest common subsequence)."""
-    first, second = _sides(left), _sides(right)
-    names = ([side.record.name for side in first], [side.record.name for side in second])
-    pairs: list[_PassPair] = []
-    matcher = SequenceMatcher(None, *names, autojunk=False)
-    for tag, a, a_end, b, b_end in matcher.get_opcodes():
-        if tag == "equal":
-            pairs += [_PassPair(x, y) for x, y in zip(first[a:a_end], second[b:b_end], strict=True)]
-        else:
-            pairs += [_PassPair(side, None) for side in first[a:a_end]]
-            pairs += [_PassPair(None, side) for side in second[b:b_end]]
-    return pairs
+def _pass_rows(traces: Sequence[Trace]) -> list[_PassRow]:
+    """Passes of all in order, equal names side by side."""
+    tables = [_sides(trace) for trace in traces]
+    names: list[str] = []
+    for table_ in tables:
+        names = merged(names, list(table_))
+    return [_PassRow(name, tuple(table_.get(name) for table_ in tables)) for name in names]
 
 
-def _sides(trace: Trace) -> list[_Side]:
+def _sides(trace: Trace) -> dict[str, _Side]:
     tolerance = trace.accuracy.tolerance if trace.accuracy else 0.0
-    return [
-        _Side(record, verdict_of(accuracy, tolerance))
+    return {
+        record.name: _Side(record, verdict_of(accuracy, tolerance))
         for record, accuracy in zip(trace.passes, accuracy_by_pass(trace), strict=True)
-    ]
+    }
 
 
 def _pass_cell(side: _Side | None) -> str:
@@ -239,11 +215,13 @@ def _pass_html(side: _Side | None) -> str:
     return f"{escape(format_count(side.record.operations_after))} {badge(side.verdict)}"
 
 
-def _decisions(left: Trace, right: Trace) -> list[tuple[str, str, str]]:
-    """(address, left value, right value) of overrides that are not the same in both."""
-    first, second = dict(left.decisions), dict(right.decisions)
-    return [
-        (address, first.get(address, MISSING), second.get(address, MISSING))
-        for address in dict.fromkeys((*first, *second))
-        if first.get(address) != second.get(address)
-    ]
+def _decisions(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
+    """(address, value of each) of decisions that are not the same in all, the first one first."""
+    values = [values_of(trace) for trace in traces]
+    passes = [[record.name for record in trace.passes] for trace in traces]
+    addresses = dict.fromkeys(
+        address
+        for other, names in zip(values[1:], passes[1:], strict=True)
+        for address, *_ in differing_decisions(values[0], other, passes[0], names)
+    )
+    return [(address, *(own.get(address, MISSING) for own in values)) for address in addresses]

@@ -1,0 +1,117 @@
+"""The app on an invented compiler, as a process of its own: `python served.py <token> <models>`.
+
+Its targets: `broken` fails, `slow` never ends its passes but says so, `deaf` doesn't even do that,
+`dying` ends the process, `lost` loses its device when times are measured, `patient` never ends the
+comparison, and on `faulty` a tensor is wrong after fuse-add.
+"""
+
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import synthetic
+
+from explorer.app.session import Bisection, Progress, Request
+from explorer.errors import DeviceError
+from explorer.results import Knob, Trace
+
+OPTIONAL = ("remove-identities", "fuse-activation", "fuse-add")
+TARGETS = ("cpu", "broken", "slow", "deaf", "dying", "lost", "patient", "faulty")
+PIXELS = (2, 4, 8)
+
+
+class InventedCompiler:
+    """The synthetic trace of a model that is named by its file, stage by stage."""
+
+    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+        for index, step in enumerate(("import", "fold", "fuse")):
+            progress(step, index, 3)
+        if request.target == "broken":
+            raise ValueError("no device was found\nexpected a driver\ntry the target cpu")
+        if request.target == "dying":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if request.target == "lost" and name == "profile":
+            raise DeviceError("the device does not answer", device="gpu 0", hint="plug it in")
+        while request.target == "slow":
+            time.sleep(0.05)
+            progress("fold", 1, 3)
+        while request.target == "deaf":
+            time.sleep(0.05)
+        while request.target == "patient" and name == "accuracy":
+            time.sleep(0.05)
+            progress("comparing", 1, 3)
+        return self._until(request, name)
+
+    def optional(self, request: Request) -> tuple[str, ...]:
+        return tuple(name for name in OPTIONAL if name not in request.disable)
+
+    def bisect(self, request: Request) -> Bisection | None:
+        address = "fuse-add/add-into-conv/fused_1"
+        return Bisection("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", address)
+
+    def forget(self, request: Request) -> None:
+        pass
+
+    def _until(self, request: Request, name: str) -> Trace:
+        """The whole trace, less what later stages make."""
+        mark = synthetic.HOSTILE if "hostile" in Path(request.path).name else ""
+        trace = synthetic.make_trace(
+            label=request.label, mark=mark, fused="fuse-activation" not in request.disable
+        )
+        trace = replace(
+            trace,
+            target=request.target,
+            decisions=decisions_of(trace, request),
+            knobs=knobs_of(trace, request),
+        )
+        if request.target == "faulty":
+            trace = synthetic.with_fault(trace, "fuse-add", "Relu_7_out")
+        if name == "passes":
+            return replace(trace, kernels=(), program=None, accuracy=None, profile=None)
+        if name == "program":
+            kernels = tuple(replace(kernel, steps=()) for kernel in trace.kernels)
+            return replace(trace, kernels=kernels, accuracy=None, profile=None)
+        if name == "kernels":
+            return replace(trace, accuracy=None, profile=None)
+        return replace(trace, profile=None) if name == "accuracy" else trace
+
+
+def decisions_of(trace: Trace, request: Request) -> tuple[tuple[str, str], ...]:
+    """The schedule's choices, with what the request wants otherwise."""
+    made = dict(trace.decisions) | {
+        f"schedule-loops/{kernel.name}/pixels": "8" for kernel in trace.kernels
+    }
+    return tuple((made | dict(request.decisions)).items())
+
+
+def knobs_of(trace: Trace, request: Request) -> tuple[Knob, ...]:
+    """Switches of passes and of one rule, and the schedule's choices."""
+    wanted = request.values
+    names = [*(request.order or OPTIONAL)]
+    rule = "fuse-add/add-into-conv"
+    return (
+        *(Knob(name, name not in request.disable, (True, False), "a pass") for name in names),
+        Knob(rule, wanted.get(rule, True), (True, False), "fired 3 times"),
+        *(
+            Knob(address, wanted.get(address, 8), PIXELS, "as many as fit")
+            for address in (f"schedule-loops/{k.name}/pixels" for k in trace.kernels)
+        ),
+    )
+
+
+if __name__ == "__main__":
+    # A worker imports the compiler by name: it must not be called `__main__`.
+    from served import InventedCompiler as Compiler
+
+    from explorer.app.serving import serve
+
+    serve(
+        sys.argv[2:],
+        token=sys.argv[1],
+        open_browser=False,
+        targets=TARGETS,
+        make_compiler=Compiler,
+    )

@@ -1,0 +1,332 @@
+"""The served app in a real browser, on an invented compiler: models, branches, failures, safety."""
+
+import http.client
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_app_compiles_and_shows_a_model(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    assert watched.current_pass() == "fold-batch-norm"
+    page.locator('.node[data-id="conv_1"]').click()
+    page.keyboard.press("4")
+    page.wait_for_selector(".inspector .line")
+    page.keyboard.press("j")
+    assert watched.current_pass() == "fuse-activation"
+    page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
+    assert watched.is_clean(), watched
+
+
+def test_a_pass_is_switched_off_and_on_again(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.get_by_role("checkbox", name="run fuse-activation").uncheck()
+    page.wait_for_selector(".pass.off")
+    assert watched.names(".pass.off .pass-name") == ["fuse-activation"]
+    page.get_by_role("checkbox", name="run fuse-activation").last.check()
+    page.wait_for_selector(".pass.off", state="detached")
+    assert watched.is_clean(), watched
+
+
+def test_a_failure_says_what_where_and_the_way_out(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.get_by_label("target", exact=True).select_option("broken")
+    banner = page.get_by_role("alert")
+    banner.wait_for()
+    text = banner.inner_text()
+    assert "no device was found" in text
+    assert "while compiling good.onnx for broken" in text
+    assert "try the target cpu" in text
+    assert page.get_by_label("target", exact=True).input_value() == "cpu"
+    page.keyboard.press("j")
+    assert watched.current_pass() == "fuse-activation"
+    banner.get_by_role("button", name="dismiss").click()
+    banner.wait_for(state="detached")
+
+
+@pytest.mark.parametrize("target", ["slow", "deaf"])
+def test_a_compilation_is_cancelled_and_the_rest_stays(opened_app: Any, target: str):
+    watched = opened_app()
+    page = watched.page
+    watched.wait_until_done()
+    page.get_by_role("checkbox", name="run fuse-add").uncheck()
+    watched.wait_for_branch("without fuse-add")
+    page.get_by_label("target", exact=True).select_option(target)
+    page.get_by_role("button", name="cancel").click()
+    page.get_by_role("button", name="cancel").wait_for(state="detached")
+    assert page.get_by_label("target", exact=True).input_value() == "cpu"
+    assert page.locator(".branch-select option").count() == 2
+    # What is asked for next is compiled, also where the worker had to be ended.
+    page.get_by_role("checkbox", name="run remove-identities").uncheck()
+    watched.wait_for_branch("without fuse-add, without remove-identities")
+    watched.wait_until_done()
+    assert watched.is_clean(), watched
+
+
+def test_a_worker_that_dies_costs_only_what_it_was_at(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.get_by_label("target", exact=True).select_option("dying")
+    banner = page.get_by_role("alert")
+    banner.wait_for()
+    assert "the compiler's process ended without an answer (signal 9)" in banner.inner_text()
+    assert "good.onnx for dying" in banner.inner_text()
+    banner.get_by_role("button", name="dismiss").click()
+    assert page.locator(".node").count() > 3
+    page.get_by_role("checkbox", name="run fuse-add").uncheck()
+    watched.wait_for_branch("without fuse-add")
+    assert watched.is_clean(), watched
+
+
+def test_a_device_that_is_lost_leaves_everything_else(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.get_by_label("target", exact=True).select_option("lost")
+    banner = page.get_by_role("alert")
+    banner.wait_for()
+    assert "the device does not answer" in banner.inner_text()
+    assert "device gpu 0" in banner.inner_text()
+    assert "Try: plug it in" in banner.inner_text()
+    assert watched.branch().endswith("for lost")
+    banner.get_by_role("button", name="try again").click()
+    banner.wait_for()
+    banner.get_by_role("button", name="dismiss").click()
+    page.keyboard.press("a")
+    page.wait_for_selector(".heat-plot")
+    assert watched.is_clean(), watched
+
+
+def test_a_model_file_is_uploaded(opened_app: Any, tmp_path: Path):
+    watched = opened_app()
+    page = watched.page
+    file = tmp_path / "net of mine.onnx"
+    file.write_bytes(bytes(2_600_000))  # more pieces than are sent ahead
+    page.get_by_label("model file").set_input_files(str(file))
+    page.locator(".document.current", has_text="net of mine.onnx").wait_for()
+    page.wait_for_selector(".node")
+    assert watched.open_models() == ["good.onnx", "net of mine.onnx"]
+    assert watched.is_clean(), watched
+
+
+def test_a_file_is_dropped_on_the_page(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    drop = """kind => {
+      const find = (root) => { for (const e of root.querySelectorAll('*')) {
+        if (e.matches('.explorer')) return e;
+        const found = e.shadowRoot && find(e.shadowRoot); if (found) return found; } return null; };
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(1000)], 'dropped.onnx'));
+      find(document).dispatchEvent(
+        new DragEvent(kind, {dataTransfer: data, bubbles: true, composed: true, cancelable: true}));
+    }"""
+    page.evaluate(drop, "dragenter")
+    page.locator(".drop-veil", has_text="Drop a model").wait_for()
+    page.evaluate(drop, "drop")
+    page.locator(".document.current", has_text="dropped.onnx").wait_for()
+    page.locator(".drop-veil").wait_for(state="hidden")
+    assert watched.is_clean(), watched
+
+
+def test_a_file_of_another_kind_is_refused(opened_app: Any, tmp_path: Path):
+    watched = opened_app()
+    page = watched.page
+    file = tmp_path / "model.pickle"
+    file.write_bytes(b"cos\nsystem\n.")
+    page.get_by_label("model file").set_input_files(str(file))
+    page.get_by_role("alert").wait_for()
+    assert (
+        "'model.pickle' is nothing that can be read here" in page.get_by_role("alert").inner_text()
+    )
+    assert watched.is_clean(), watched
+
+
+def test_a_hostile_model_stays_text_in_the_app(opened_app: Any):
+    watched = opened_app()
+    watched.open_offered("hostile.onnx")
+    watched.page.locator(".welcome h2", has_text="<script>alert('x')</script>").wait_for()
+    assert watched.is_clean(), watched
+
+
+@pytest.mark.parametrize("path", ["", "wrong-token", "wrong-token/ws"])
+def test_without_the_token_there_is_no_page(invented_address: str, path: str):
+    root = invented_address.rsplit("/", 1)[0]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{root}/{path}", timeout=10)
+
+
+def test_the_websocket_refuses_other_origins(invented_address: str):
+    # By http.client, for urllib closes every connection and so cannot upgrade one.
+    place = urllib.parse.urlsplit(invented_address)
+    connection = http.client.HTTPConnection(place.netloc, timeout=10)
+    headers = {
+        "Origin": "http://evil.example",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    connection.request("GET", f"{place.path}/ws", headers=headers)
+    assert connection.getresponse().status == 403
+
+
+def test_passes_are_shown_while_errors_are_still_compared(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.get_by_label("target", exact=True).select_option("patient")
+    watched.wait_for_branch("for patient")
+    page.locator(".background", has_text="comparing 1 of 3").wait_for()
+    assert "not compared" in page.locator(".verdict").inner_text()
+    page.keyboard.press("a")
+    page.locator(".dock-body .empty", has_text="Being compared").wait_for()
+    # What is asked for in the meantime does not wait for the comparison.
+    page.get_by_role("checkbox", name="run fuse-activation").uncheck()
+    watched.wait_for_branch("without fuse-activation, for patient")
+    assert page.locator(".pass.off .pass-name").inner_text() == "fuse-activation"
+    assert watched.is_clean(), watched
+
+
+def test_errors_and_times_are_added_when_they_arrive(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.locator('.node[data-id="conv_1"]').click()
+    page.keyboard.press("t")
+    page.get_by_label("target", exact=True).select_option("faulty")
+    watched.wait_for_branch("for faulty")
+    page.locator(".verdict", has_text="differs from source").wait_for()
+    page.wait_for_selector(".timeline-plot canvas")
+    page.wait_for_selector('.node.selected[data-id="conv_1"]')
+    page.locator(".background:empty").wait_for(state="attached")
+    assert watched.branch() == "2  for faulty"
+    page.get_by_label("branch", exact=True).select_option(index=0)
+    page.locator(".target-select option:checked", has_text="cpu").wait_for(state="attached")
+    assert watched.branch() == "1  first"
+    assert watched.is_clean(), watched
+
+
+def test_a_changed_choice_becomes_a_branch_that_can_be_compared(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.locator('.node[data-id="conv_1"]').click()
+    page.get_by_role("button", name="fork +").click()
+    knob = page.get_by_label("pixels of conv_1")
+    knob.wait_for()
+    assert knob.locator("option").all_inner_texts() == ["2", "4", "8"]
+    knob.select_option(label="4")
+    watched.wait_for_branch("conv_1 pixels = 4")
+    page.locator(".knob-row.changed", has_text="pixels").wait_for()
+    # The dock stays what it is while results arrive: no click is lost.
+    page.get_by_role("tab", name="compare", exact=True).click()
+    page.wait_for_selector(".first-difference")
+    assert page.locator(".first-difference").inner_text() == "schedule-loops/conv_1/pixels"
+    assert "A 4" in page.locator(".partings").inner_text()
+    assert "B 8" in page.locator(".partings").inner_text()
+    assert "as many as fit" in page.locator(".partings").inner_text()
+    page.get_by_label("branch", exact=True).select_option(index=0)
+    watched.wait_for_branch("first")
+    assert watched.is_clean(), watched
+
+
+def test_several_changes_are_collected_into_one_branch(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.locator('.node[data-id="conv_1"]').click()
+    page.get_by_role("button", name="fork +").click()
+    page.get_by_role("checkbox", name="compile every change at once").uncheck()
+    page.get_by_label("pixels of conv_1").select_option(label="2")
+    page.get_by_role("checkbox", name="pass fuse-add in the fork").uncheck()
+    changes = page.locator(".fork-change")
+    assert changes.all_inner_texts()[0].startswith("without fuse-add")
+    assert changes.all_inner_texts()[1].startswith("schedule-loops/conv_1/pixels = 2")
+    page.get_by_role("button", name="take back: without fuse-add").click()
+    page.get_by_role("button", name="compile this fork").click()
+    watched.wait_for_branch("conv_1 pixels = 2")
+    assert watched.branch() == "2  conv_1 pixels = 2"
+    assert watched.is_clean(), watched
+
+
+def test_a_rule_is_switched_off_and_passes_change_places(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.keyboard.press("f")
+    page.locator(".fork-passes summary", has_text="1 rule").click()
+    page.get_by_role("checkbox", name="rule fuse-add/add-into-conv").uncheck()
+    watched.wait_for_branch("without add-into-conv")
+    page.get_by_role("button", name="run fuse-add earlier").click()
+    watched.wait_for_branch("passes reordered")
+    page.locator(".fork-passes li").first.wait_for()
+    names = page.locator(".fork-passes .fork-pass").all_inner_texts()
+    assert [name.split("\n")[0] for name in names] == [
+        "remove-identities", "fuse-add", "fuse-activation",
+    ]  # fmt: skip
+    assert watched.is_clean(), watched
+
+
+def test_the_dock_keeps_its_place_while_results_arrive(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.keyboard.press("n")
+    page.get_by_role("checkbox", name="run fuse-add").uncheck()
+    page.locator(".pass.off").wait_for()
+    page.locator(".dock-body th button", has_text="kernel").click()
+    order = page.locator('.dock-body th[aria-sort="ascending"]')
+    order.wait_for()
+    watched.wait_until_done()
+    assert order.inner_text().startswith("kernel")
+    assert watched.is_clean(), watched
+
+
+def test_what_is_done_while_a_branch_is_loaded_counts(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.get_by_role("checkbox", name="run fuse-add").uncheck()
+    page.get_by_role("tab", name="roofline", exact=True).click()
+    page.locator(".pass.off").wait_for()
+    selected = page.locator('.dock [role=tab][aria-selected="true"]')
+    assert selected.inner_text() == "roofline"
+    assert watched.is_clean(), watched
+
+
+def test_the_guilty_rewrite_is_found_and_left_out(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.get_by_label("target", exact=True).select_option("faulty")
+    page.locator(".verdict", has_text="differs from source").wait_for()
+    page.keyboard.press("a")
+    page.get_by_role("button", name="bisect").click()
+    page.locator(".fault", has_text="guilty: add-into-conv at fused_1").wait_for()
+    page.get_by_role("button", name="fork without it").click()
+    watched.wait_for_branch("without add-into-conv at fused_1")
+
+
+def test_a_buffer_is_pinned_and_the_memory_planned_again(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    page.locator('.node[data-id="conv_1"]').click()
+    page.get_by_role("spinbutton", name="address of conv_1 in bytes").fill("32768")
+    page.get_by_role("button", name="pin", exact=True).click()
+    watched.wait_for_branch("conv_1 at byte 32768")
+    page.locator(".pin", has_text="pinned").wait_for()
+    assert page.locator(".pin").inner_text().split("\n")[0].startswith("conv_1")
+
+
+def test_branches_are_dropped(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    for name in ("fuse-add", "remove-identities"):
+        page.get_by_role("checkbox", name=f"run {name}").uncheck()
+        watched.wait_for_branch(name)
+    assert page.locator(".branch-select option").count() == 3
+    page.get_by_role("button", name="drop the other branches").click()
+    page.locator(".branch-select option").nth(2).wait_for(state="detached")
+    assert "remove-identities" in watched.branch()
+    assert watched.is_clean(), watched

@@ -1,0 +1,199 @@
+"""Several models and traces in the served app, compiled for real: switching, comparing, linking."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def select(seen: Any, operation: str) -> None:
+    seen.page.locator(f'.node[data-id="{operation}"]').click()
+    seen.page.wait_for_selector(f'.node.selected[data-id="{operation}"]')
+
+
+def compare(seen: Any, view: str) -> None:
+    seen.page.locator(".dock").get_by_role("tab", name="compare", exact=True).click()
+    seen.page.locator(".dock").get_by_role("tab", name=view, exact=True).click()
+
+
+def without_fusion(seen: Any) -> None:
+    seen.page.get_by_role("checkbox", name="run fuse-activation").first.uncheck()
+    seen.wait_for_branch("without fuse-activation")
+
+
+def test_every_model_is_shown_as_it_was_left(visit: Callable[..., Any]):
+    seen = visit()
+    page = seen.page
+    page.keyboard.press("j")
+    place = seen.current_pass()
+    first = page.locator(".node").first.get_attribute("data-id")
+    select(seen, first)
+    seen.open_offered("digits_mlp.onnx")
+    assert page.locator(".node.selected").count() == 0
+    page.keyboard.press("k")
+    other = seen.current_pass()
+    page.get_by_role("tab", name="digits_cnn.onnx").click()
+    page.wait_for_selector(f'.node.selected[data-id="{first}"]')
+    assert seen.current_pass() == place
+    page.get_by_role("tab", name="digits_cnn.onnx").press("ArrowRight")
+    page.locator(".document.current", has_text="digits_mlp.onnx").wait_for()
+    page.locator(".pass-row[aria-current] .pass-name", has_text=other).wait_for()
+    page.get_by_role("button", name="close digits_mlp.onnx").click()
+    page.locator(".document", has_text="digits_mlp").wait_for(state="detached")
+    assert seen.open_models() == ["digits_cnn.onnx"]
+    page.get_by_role("button", name="close digits_cnn.onnx").click()
+    page.locator(".empty", has_text="Nothing is open").wait_for()
+    seen.open_offered("digits_mlp.onnx")
+    assert seen.is_clean(), seen
+
+
+def test_a_trace_opens_without_compiling_and_is_read_only(
+    visit: Callable[..., Any], saved_trace: Path, tmp_path: Path
+):
+    seen = visit()
+    page = seen.page
+    seen.open_offered("mlp run.nnx (trace)")
+    page.locator(".read-only", has_text="saved trace, read-only").wait_for()
+    page.locator(".verdict", has_text="equal to source").wait_for()
+    assert page.locator(".background").inner_text() == ""
+    assert page.locator(".pass-line input").count() == 0
+    assert page.get_by_role("button", name="fork +").count() == 0
+    page.keyboard.press("f")
+    page.locator(".inspector .empty", has_text="open the model's own file").wait_for()
+    mine = tmp_path / "mine.nnx"
+    shutil.copy(saved_trace, mine)
+    page.get_by_label("model file").set_input_files(str(mine))
+    page.locator(".document.current", has_text="mine.nnx").wait_for()
+    page.wait_for_selector(".node")
+    assert seen.names(".document .note")[1:] == ["trace", "trace"]
+    assert seen.is_clean(), seen
+
+
+def test_two_branches_are_compared_in_every_respect(visit: Callable[..., Any]):
+    seen = visit()
+    page = seen.page
+    seen.wait_until_done()
+    without_fusion(seen)
+    seen.wait_until_done()
+    compare(seen, "totals")
+    page.locator(".first-difference").wait_for()
+    assert page.locator(".first-difference").inner_text() == "fuse-activation"
+    assert "A off → B on" in page.locator(".partings").inner_text()
+    rows = {row.split("\t")[0]: row for row in seen.names(".side-table tbody tr")}
+    assert re.search(r"operations\s+\d+\s+\d+ \d+% less", rows["operations"])
+    assert re.search(r"peak memory\s+[\d.]+ KiB\s+[\d.]+ KiB", rows["peak memory"])
+    assert re.search(r"latency\s+[\d.]+ µs\s+[\d.]+ µs", rows["latency"])
+    assert rows["compared with the source"].count("equal to source") == 2
+    compare(seen, "graph")
+    page.get_by_role("slider", name="pass", exact=True).fill("1")
+    page.get_by_role("button", name="they part at").click()
+    page.locator(".difference-picture .node.removed").first.wait_for()
+    assert page.locator(".difference-picture .node.added").count() > 0
+    compare(seen, "IR")
+    page.locator(".line-difference td.added").first.wait_for()
+    assert page.locator(".line-difference th").count() == 2
+    compare(seen, "kernels")
+    page.locator(".dock-body td", has_text="not in B").first.wait_for()
+    compare(seen, "passes")
+    page.locator(".dock-body tr.marked", has_text="assign-layouts").wait_for()
+    assert seen.is_clean(), seen
+
+
+def test_branches_of_several_models_stand_side_by_side(visit: Callable[..., Any]):
+    seen = visit()
+    page = seen.page
+    without_fusion(seen)
+    seen.open_offered("digits_mlp.onnx")
+    seen.open_offered("mlp run.nnx (trace)")
+    compare(seen, "totals")
+    boxes = page.locator(".compare-choice input")
+    assert boxes.count() == 3
+    for number in range(3):
+        boxes.nth(number).check()
+    page.locator(".side-table th", has_text=re.compile("^D ")).wait_for()
+    assert page.locator(".partings section").count() == 3
+    assert "up to 4 side by side" in page.locator(".compare-list").inner_text()
+    labels = seen.names(".side-table thead th")
+    assert labels[1] == "A mlp run.nnx: as saved"
+    assert sorted(label[2:] for label in labels[2:]) == [
+        "digits_cnn.onnx: first",
+        "digits_cnn.onnx: without fuse-activ…",
+        "digits_mlp.onnx: first",
+    ]
+    # A saved compilation and a new one of the same model: the same graph.
+    mlp = page.locator(".compare-choice", has_text="digits_mlp.onnx")
+    for number in range(3):
+        boxes.nth(number).uncheck()
+    mlp.locator("input").check()
+    compare(seen, "graph")
+    page.locator(".difference-title", has_text="the same operations").wait_for()
+    assert seen.is_clean(), seen
+
+
+def test_a_link_brings_another_page_to_the_same_place(visit: Callable[..., Any]):
+    seen = visit()
+    page = seen.page
+    seen.open_offered("digits_mlp.onnx")
+    page.wait_for_url("**model=digits_mlp.onnx**")  # before anything is touched
+    without_fusion(seen)
+    page.get_by_role("slider", name="pass", exact=True).fill("9")
+    place = seen.current_pass()
+    selected = page.locator(".node:not(.block)").nth(1).get_attribute("data-id")
+    select(seen, selected)
+    page.keyboard.press("2")
+    page.keyboard.press("n")
+    link = page.url.split("#")[1]
+    later = visit(link)
+    later.wait_for_branch("without fuse-activation")
+    assert later.shown_model() == "digits_mlp.onnx"
+    assert later.current_pass() == place
+    later.page.wait_for_selector(f'.node.selected[data-id="{selected}"]')
+    for name in ("IR", "kernels"):
+        tab = later.page.locator(f'[role=tab][aria-selected="true"]:has-text("{name}")')
+        assert tab.count() == 1
+    assert later.page.get_by_role("alert").count() == 0
+    assert later.is_clean(), later
+
+
+def test_what_a_link_cannot_bring_back_is_said(visit: Callable[..., Any]):
+    seen = visit("model=digits_cnn.onnx&pass=99&selection=conv_77&tab=magic&colour=red")
+    notice = seen.page.get_by_role("alert")
+    notice.wait_for()
+    text = notice.inner_text()
+    for part in ("pass 99", "operation conv_77", "tab “magic”", "“colour”"):
+        assert part in text
+    notice.get_by_role("button", name="dismiss").click()
+    notice.wait_for(state="detached")
+    assert seen.page.locator(".node.selected").count() == 0
+    assert seen.is_clean(), seen
+
+
+def test_knobs_of_a_schedule_are_lists_of_legal_values(visit: Callable[..., Any]):
+    seen = visit()
+    page = seen.page
+    page.keyboard.press("/")
+    page.locator(".search").fill("conv")
+    page.locator(".hit").first.wait_for()
+    page.keyboard.press("Enter")
+    page.keyboard.press("f")
+    knob = page.get_by_label(re.compile("^pixels of"))
+    knob.wait_for(timeout=60_000)
+    before = knob.locator("option:checked").inner_text()
+    choices = knob.locator("option").all_inner_texts()
+    other = next(choice for choice in choices if choice != before)
+    knob.select_option(label=other)
+    seen.wait_for_branch(f"pixels = {other}")
+    assert page.locator(".knob-row.changed", has_text="pixels").count() == 1
+    page.get_by_label("most bytes of the arena").fill("64")
+    page.keyboard.press("Tab")
+    banner = page.get_by_role("alert")
+    banner.wait_for()
+    assert "64" in banner.inner_text()
+    banner.get_by_role("button", name="dismiss").click()
+    assert page.locator(".branch-select option").count() == 2
+    assert seen.is_clean(), seen

@@ -1,0 +1,88 @@
+"""Starting the app and ending it: what is refused at once, and what is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from explorer.app.serving import serve
+from explorer.app.session import Bisection, Progress, Request
+from explorer.app.spare import SpareWorkers
+from explorer.errors import InputError
+from explorer.results import Trace
+
+WAIT_SECONDS = 60
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"address": "0.0.0.0"}, "served on this machine only"),
+        ({"target": "quantum"}, "unknown target 'quantum'"),
+        ({"token": "a/b"}, "a token is made of letters"),
+        ({"paths": []}, "no model to show"),
+        ({"paths": ["nothing.onnx"]}, "no such file"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_at_once(sample_models: Path, options: dict, message: str):
+    paths = options.pop("paths", [sample_models / "digits_mlp.onnx"])
+    with pytest.raises(InputError, match=message):
+        serve(paths, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_left_when_the_app_is_ended(
+    sample_models: Path, tmp_path: Path, number: signal.Signals
+):
+    model = str(sample_models / "digits_mlp.onnx")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "explorer", "serve", "--no-browser", model],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("The explorer is at http://127.0.0.1:")
+    assert list(tmp_path.glob("explorer-uploads-*"))
+    process.send_signal(number)
+    assert process.wait(WAIT_SECONDS) == 0
+    assert process.stdout.read().endswith("The explorer has ended.\n")
+    assert not list(tmp_path.glob("explorer-uploads-*"))
+
+
+class QuickCompiler:
+    """Knows nothing and fails at once."""
+
+    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+        raise ValueError(f"asked for {name}")
+
+    def optional(self, request: Request) -> tuple[str, ...]:
+        return ()
+
+    def bisect(self, request: Request) -> Bisection | None:
+        return None
+
+    def forget(self, request: Request) -> None: ...
+
+
+def test_a_worker_waits_for_the_next_page_and_serves_one_only():
+    spares = SpareWorkers(QuickCompiler, rest_seconds=0.1)
+    try:
+        first, second = spares.take(), spares.take()
+        assert first is not second
+        time.sleep(0.5)
+        third = spares.take()
+        assert third not in (first, second)
+        assert all(worker.is_alive for worker in (first, second, third))
+        for worker in (first, second, third):
+            worker.end()
+    finally:
+        spares.close()
+    late = spares.take()
+    late.end()
+    assert spares._timer is None

@@ -1,0 +1,359 @@
+"""One page's state: what is open, what a worker is asked for, and what stays when it fails."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.app import workbench as module
+from explorer.app.branches import ResultStore
+from explorer.app.offers import Choice, choices_of, offered_files
+from explorer.app.process import NOBODY
+from explorer.app.session import (
+    STAGES,
+    Died,
+    DrawnTrace,
+    Failure,
+    Progressed,
+    Request,
+    Stopped,
+    stages_of,
+)
+from explorer.app.uploads import Uploads
+from explorer.app.workbench import MOST_OPEN, Workbench
+from explorer.errors import InputError
+
+HEAD = {
+    "label": "",
+    "target": "cpu",
+    "model": {"name": "net"},
+    "summary": {"verdict": "not-run"},
+    "passes": [{"name": "import", "after": 3}],
+    "has": {"profile": False},
+}
+NO_SETTINGS: dict[str, Any] = {
+    "target": "cpu", "disable": [], "decisions": {}, "budget": None, "pins": [], "order": [],
+}  # fmt: skip
+
+
+class FakeWorker:
+    """Notes what it is asked for; the test reports in its name."""
+
+    def __init__(self) -> None:
+        self.is_alive = True
+        self.asked: dict[int, Request] = {}
+        self.prepared: list[Request] = []
+        self.cancelled: list[int] = []
+        self.forgotten: list[int] = []
+
+    def adopt(self, report: Callable[[int, Any], None]) -> None:
+        self.report = report
+
+    def compile(self, key: int, request: Request) -> None:
+        self.asked[key] = request
+
+    bisect = compile
+
+    def prepare(self, request: Request) -> None:
+        self.prepared.append(request)
+
+    def cancel(self, key: int, request: Request) -> None:
+        self.cancelled.append(key)
+
+    def forget(self, key: int, request: Request) -> None:
+        self.forgotten.append(key)
+
+    def end(self) -> None:
+        self.is_alive = False
+
+    def finish(self, key: int, count: int = len(STAGES)) -> None:
+        """The first stages of what was asked for are there."""
+        stages = stages_of(self.asked[key])[:count]
+        self.report(key, DrawnTrace(HEAD, {"index": "{}"}, ("fuse",), stages))
+
+
+class Bench:
+    """A workbench on two models and a trace, with all workers that it took."""
+
+    def __init__(self, folder: Path, results: ResultStore, name: str = "page") -> None:
+        self.workers: list[FakeWorker] = []
+        self.told: list[Any] = []
+        for file in ("a.onnx", "b.onnx", "run.nnx"):
+            (folder / file).write_bytes(b"")
+        uploads = folder / name
+        uploads.mkdir()
+        files = [folder / file for file in ("a.onnx", "b.onnx", "run.nnx")]
+        self.bench = Workbench(
+            choices_of(files),
+            ("cpu", "opencl"),
+            "cpu",
+            self._take,  # pyright: ignore[reportArgumentType]  (a stand-in)
+            results,
+            Uploads(uploads),
+            self.told.append,
+        )
+
+    def _take(self) -> FakeWorker:
+        self.workers.append(FakeWorker())
+        return self.workers[-1]
+
+    @property
+    def worker(self) -> FakeWorker:
+        return self.workers[-1]
+
+    @property
+    def shown(self) -> Any:
+        return self.bench.shown
+
+    def say(self, kind: str, **values: Any) -> None:
+        self.bench.handle({"kind": kind, **values})
+
+    def fork(self, **changes: Any) -> None:
+        self.say("fork", settings={**NO_SETTINGS, **changes})
+
+    def labels(self) -> list[str]:
+        return [self.shown.full_label(branch) for branch in self.shown.branches]
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Bench:
+    bench = Bench(tmp_path, ResultStore())
+    bench.bench.begin()
+    bench.worker.finish(1)
+    return bench
+
+
+def test_the_first_model_is_opened_once(page: Bench):
+    page.bench.begin()
+    assert list(page.worker.asked) == [1]
+    assert page.shown.current == "1"
+    assert page.shown.status == "idle"
+
+
+def test_models_and_traces_are_open_beside_each_other(page: Bench):
+    page.say("open", model="1")
+    page.worker.finish(2)
+    page.say("open", model="2")
+    page.worker.finish(3)
+    assert page.labels() == ["a.onnx: first", "b.onnx: first", "run.nnx: as saved"]
+    assert page.shown.branch.request == Request(str(page.shown.choices[2].path), "")
+    assert page.shown.branch.pending == []
+    page.say("open", model="0")
+    assert page.shown.current == "1"
+    assert len(page.worker.asked) == 3
+
+
+def test_a_model_is_looked_at_again_as_it_was_left(page: Bench):
+    page.fork(disable=["fuse"])
+    page.worker.finish(2)
+    page.say("open", model="1")
+    page.worker.finish(3)
+    page.say("open", model="0")
+    assert page.shown.label(page.shown.branch) == "without fuse"
+
+
+def test_closing_a_model_drops_its_branches_and_shows_another(page: Bench):
+    page.fork(disable=["fuse"])
+    page.worker.finish(2)
+    page.say("open", model="1")
+    page.worker.finish(3)
+    page.say("close", model="0")
+    assert page.labels() == ["first"]
+    assert set(page.worker.forgotten) == {1, 2}
+    page.say("close", model="1")
+    assert page.shown.current == ""
+    assert page.shown.branch is None
+    page.say("open", model="1")  # what is known of it is still there
+    assert page.labels() == ["first"]
+
+
+def test_at_most_so_many_models_are_open(page: Bench):
+    bench = page.bench
+    more = tuple(Choice(f"m{i}", f"m{i}.onnx", f"/m{i}.onnx") for i in range(MOST_OPEN))
+    bench.shown = replace(bench.shown, choices=(*bench.shown.choices, *more))
+    for number in range(MOST_OPEN):
+        page.say("open", model=f"m{number}")
+        page.worker.finish(max(page.worker.asked))
+    assert len(page.shown.branches) == MOST_OPEN
+    assert page.shown.status == "failed"
+    assert page.shown.error.what == "too many models are open"
+
+
+def test_a_trace_is_never_compiled(page: Bench):
+    page.say("open", model="2")
+    page.worker.finish(2)
+    asked = dict(page.worker.asked)
+    page.fork(disable=["fuse"])
+    page.say("bisect")
+    assert page.worker.asked == asked
+    assert page.shown.error.what == "a saved trace cannot be compiled again"
+    assert "open the model's file" in page.shown.error.where
+
+
+def test_a_cancelled_compilation_leaves_the_worker_with_the_rest(page: Bench):
+    page.fork(disable=["fuse"])
+    page.worker.report(2, Progressed("fuse", 1, 3))
+    page.say("cancel")
+    assert (page.shown.status, page.worker.cancelled) == ("idle", [2])
+    page.worker.report(2, Stopped())
+    page.worker.report(2, Progressed("fuse", 2, 3))
+    assert page.shown.progress is None
+    assert len(page.workers) == 1
+    assert page.shown.wanted == page.shown.branch.request
+
+
+def test_a_worker_that_does_not_hear_is_replaced(page: Bench, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "CANCEL_SECONDS", 0.01)
+    page.fork(disable=["fuse"])
+    page.worker.finish(2, count=1)
+    page.fork(disable=["fuse", "fold"])
+    deaf = page.worker
+    page.say("cancel")
+    (timer,) = page.bench._timers.values()
+    timer.join(5)
+    assert not deaf.is_alive
+    assert len(page.workers) == 2
+    # The new one makes what is missing of branches, and is ready for forks of what is shown.
+    assert page.worker.asked == {2: page.shown.branches[1].request}
+    assert [b.key for b in page.shown.branches] == ["1", "2"]
+
+
+def test_a_worker_that_dies_leaves_all_branches(page: Bench):
+    page.fork(disable=["fuse"])
+    page.worker.is_alive = False
+    page.worker.report(NOBODY, Died({2: Failure("it died", "a.onnx for cpu", "Try again.")}))
+    assert page.labels() == ["first"]
+    assert (page.shown.status, page.shown.error.what) == ("failed", "it died")
+    assert len(page.workers) == 2
+    assert page.worker.prepared == [page.shown.branches[0].request]
+    page.say("retry")
+    assert page.worker.asked == {3: Request(page.shown.choices[0].path, "cpu", ("fuse",))}
+
+
+def test_stages_that_failed_are_tried_again(page: Bench):
+    page.say("open", model="1")
+    page.worker.finish(2, count=4)
+    lost = Failure("the device is gone", "b.onnx for cpu", "Try: plug it in", "profile")
+    page.worker.report(2, lost)
+    assert page.shown.branch.pending == ["assembly"]
+    page.worker.asked.clear()
+    page.say("retry")
+    assert page.worker.asked == {2: page.shown.branch.request}
+    assert page.shown.branch.pending == ["profile", "assembly"]
+
+
+def test_an_upload_is_named_as_its_owner_named_it(page: Bench):
+    page.say("upload", name="my net.onnx", part=0, parts=1, bytes="YQ==")
+    (key,) = [k for k, r in page.worker.asked.items() if "upload_1" in r.path]
+    path = page.worker.asked[key].path
+    page.worker.report(key, Failure(f"cannot read {path}", "file upload_1.onnx", "Try: x"))
+    assert page.shown.error.what == "cannot read my net.onnx"
+    assert page.shown.error.where == "file my net.onnx"
+    page.say("upload", name="my net.onnx", part=0, parts=1, bytes="YQ==")
+    page.worker.finish(max(page.worker.asked))
+    assert page.shown.choices[-1].label == "my net.onnx (2)"
+    assert page.shown.branch.trace.head["model"]["name"] == "my net"
+    page.say("close", model=page.shown.choices[-1].key)
+    assert not Path(path.replace("upload_1", "upload_2")).exists()
+    assert Path(path).exists()
+
+
+def test_results_of_uploads_are_not_shared(tmp_path: Path):
+    results = ResultStore()
+    mine = Bench(tmp_path, results, "mine")
+    mine.bench.begin()
+    mine.worker.finish(1)
+    mine.say("upload", name="n.onnx", part=0, parts=1, bytes="YQ==")
+    mine.worker.finish(2)
+    uploaded = mine.shown.branch.request
+    assert results.get(uploaded) is None
+    assert results.get(mine.shown.branches[0].request) is not None
+
+
+def test_what_another_page_compiled_is_shown_at_once(tmp_path: Path):
+    results = ResultStore()
+    first, second = Bench(tmp_path, results, "1"), Bench(tmp_path, results, "2")
+    first.bench.begin()
+    first.worker.finish(1, count=2)
+    second.bench.begin()
+    assert second.shown.branch.trace.stages == STAGES[:2]
+    # The rest is made by its own worker, and forks begin from there.
+    assert second.worker.asked == {1: second.shown.branch.request}
+
+
+def test_a_result_is_not_kept_beyond_a_change_of_its_file(tmp_path: Path):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"one")
+    results, request = ResultStore(), Request(str(path), "cpu")
+    results.put(request, DrawnTrace(HEAD, {}, (), STAGES))
+    assert results.get(request) is not None
+    path.write_bytes(b"another")
+    assert results.get(request) is None
+
+
+@pytest.mark.parametrize(
+    ("link", "asked", "notice"),
+    [
+        (None, ("a.onnx", ()), ""),
+        ({"model": "b.onnx"}, ("b.onnx", ()), ""),
+        ({"model": "b.onnx", "settings": {**NO_SETTINGS, "disable": ["fuse"]}},
+         ("b.onnx", ("fuse",)), ""),
+        ({"model": "gone.onnx"}, ("a.onnx", ()), "'gone.onnx', which is not offered here"),
+        ({"model": "b.onnx", "settings": "unreadable"}, ("b.onnx", ()), "could not be read"),
+        ({"model": "b.onnx", "settings": {**NO_SETTINGS, "target": "npu"}},
+         ("b.onnx", ()), "could not be read"),
+        ({"model": ["a.onnx"]}, ("a.onnx", ()), ""),
+        ("b.onnx", ("a.onnx", ()), ""),
+    ],
+)  # fmt: skip
+def test_a_link_opens_its_model_with_its_decisions(
+    tmp_path: Path, link: object, asked: tuple[str, tuple[str, ...]], notice: str
+):
+    page = Bench(tmp_path, ResultStore())
+    page.bench.begin(link)
+    for key in list(page.worker.asked):
+        page.worker.finish(key)
+    for key in set(page.worker.asked) - {1}:
+        page.worker.finish(key)
+    request = page.shown.branch.request
+    assert (Path(request.path).name, request.disable) == asked
+    assert notice in page.shown.notice
+    assert bool(notice) == bool(page.shown.notice)
+
+
+def test_a_link_to_a_model_works_where_a_trace_is_shown_first(tmp_path: Path):
+    page = Bench(tmp_path, ResultStore())
+    shown = page.bench.shown
+    trace = shown.choices[2]
+    page.bench.shown = replace(shown, wanted=Request(trace.path, ""))
+    page.bench.begin({"model": "b.onnx"})
+    assert page.worker.asked == {1: Request(shown.choices[1].path, "cpu")}
+
+
+def test_a_link_whose_decisions_fail_shows_what_they_start_from(tmp_path: Path):
+    page = Bench(tmp_path, ResultStore())
+    page.bench.begin({"model": "b.onnx", "settings": {**NO_SETTINGS, "disable": ["gone"]}})
+    page.worker.finish(1)
+    assert page.shown.current == ""
+    page.worker.report(2, Failure("there is no pass 'gone'", "b.onnx for cpu", "Try: fuse"))
+    assert page.shown.current == "1"
+    assert page.shown.error.what == "there is no pass 'gone'"
+
+
+def test_files_of_the_same_name_are_told_apart(tmp_path: Path):
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "net.onnx").write_bytes(b"")
+    (tmp_path / "new" / "run.nnx").write_bytes(b"")
+    files = offered_files([tmp_path / "old", tmp_path / "new", tmp_path / "new" / "run.nnx"])
+    labels = [choice.label for choice in choices_of(files)]
+    assert labels == ["old/net.onnx", "new/net.onnx", "run.nnx"]
+
+
+def test_a_folder_without_models_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="no model in this folder"):
+        offered_files([tmp_path])
+    with pytest.raises(InputError, match="no such file"):
+        offered_files([tmp_path / "none.onnx"])

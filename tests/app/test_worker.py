@@ -1,0 +1,359 @@
+"""The app's worker: stages in order, passes before everything else, forks that share passes."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from explorer.app.background import Background
+from explorer.app.compiler import ModelCompiler
+from explorer.app.decisions import request_of, settings_of
+from explorer.app.session import STAGES, Bisection, Failure, Progress, Request, failure_of
+from explorer.app.worker import Worker
+from explorer.errors import InputError
+from explorer.results import Trace
+
+MODEL = str(Path(__file__).resolve().parents[2] / "sample_models" / "digits_mlp.onnx")
+
+
+FINISHED = {"finished", "cancelled", "bisected"}
+WAIT_SECONDS = 20
+
+
+class Closed(Exception):
+    """The page has gone."""
+
+
+class Wire:
+    """A connection whose other end is the test: messages come in when `arrive` says so."""
+
+    def __init__(self) -> None:
+        self.incoming: list[bytes] = []
+        self.sent: list[list[Any]] = []
+        self.expected: set[int] = set()
+
+    def arrive(self, kind: str, key: int, request: Request) -> None:
+        if kind in ("compile", "bisect"):
+            self.expected.add(key)
+        self.incoming.append(json.dumps([kind, key, asdict(request)]).encode())
+
+    def poll(self) -> bool:
+        return bool(self.incoming)
+
+    def recv_bytes(self) -> bytes:
+        """The page goes when it has got everything that it asked for."""
+        end = time.monotonic() + WAIT_SECONDS
+        while not self.incoming and self.unfinished() and time.monotonic() < end:
+            time.sleep(0.005)
+        if not self.incoming:
+            raise Closed
+        return self.incoming.pop(0)
+
+    def unfinished(self) -> set[int]:
+        return self.expected - {m[1] for m in list(self.sent) if m[0] in FINISHED}
+
+    def send_bytes(self, data: bytes) -> None:
+        self.sent.append(json.loads(data))
+
+    def of_kind(self, *kinds: str) -> list[list[Any]]:
+        return [message for message in self.sent if message[0] in kinds]
+
+
+class ScriptedCompiler:
+    """Answers with one trace; `during` is called while a stage reports its progress."""
+
+    def __init__(self, trace: Trace, during: Callable[[str], None] = lambda stage: None) -> None:
+        self._trace = trace
+        self._during = during
+        self.failing: dict[str, Exception] = {}
+
+    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+        self._during(name)
+        progress(name, 0, 1)
+        if name in self.failing:
+            raise self.failing[name]
+        return self._trace
+
+    def optional(self, request: Request) -> tuple[str, ...]:
+        return ("fuse-add",)
+
+    def bisect(self, request: Request) -> Bisection | None:
+        return None
+
+    def forget(self, request: Request) -> None: ...
+
+
+def run(wire: Wire, compiler: Any) -> None:
+    with pytest.raises(Closed):
+        Worker(wire, compiler).run()  # pyright: ignore[reportArgumentType]  (a stand-in)
+
+
+def test_stages_come_one_after_another(trace: Trace):
+    wire = Wire()
+    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    run(wire, ScriptedCompiler(trace))
+    assert [stage for _, _, stage in wire.of_kind("stage")] == list(STAGES)
+    assert not wire.of_kind("failed")
+
+
+def test_a_chunk_is_sent_again_only_when_it_is_another_one(trace: Trace):
+    wire = Wire()
+    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    run(wire, ScriptedCompiler(trace))
+    keys = [key for _, _, key, _ in wire.of_kind("chunk")]
+    assert len(keys) == len(set(keys)) > 30
+
+
+def test_passes_of_a_fork_are_run_while_errors_are_compared(trace: Trace):
+    wire = Wire()
+
+    def during(stage: str) -> None:
+        if stage == "accuracy" and 2 not in wire.expected:
+            wire.arrive("compile", 2, Request(MODEL, "cpu", ("fuse-add",)))
+            while not any(key == 2 for _, key, _ in wire.of_kind("stage")[:5]):
+                time.sleep(0.005)  # a comparison takes its time
+
+    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    run(wire, ScriptedCompiler(trace, during))
+    done = [(key, stage) for _, key, stage in wire.of_kind("stage")]
+    assert done[:4] == [(1, "passes"), (1, "program"), (1, "kernels"), (2, "passes")]
+    assert set(done) == {(key, stage) for key in (1, 2) for stage in STAGES}
+
+
+def test_the_background_holds_still_while_passes_run(trace: Trace):
+    steps: list[str] = []
+    is_begun, is_held = threading.Event(), threading.Event()
+
+    class Task:
+        def __init__(self) -> None:
+            self.waiting = ["accuracy"]
+
+    def work(task: Task) -> None:
+        is_begun.set()
+        is_held.wait(WAIT_SECONDS)
+        background.wait_while_held()
+        steps.append("background")
+        task.waiting = []
+
+    background: Background[Task] = Background(work)
+    background.start()
+    background.add(Task())
+    assert is_begun.wait(WAIT_SECONDS)
+    with background.held_still():
+        is_held.set()
+        time.sleep(0.1)
+        steps.append("passes")
+    while background.tasks():
+        time.sleep(0.005)
+    assert steps == ["passes", "background"]
+    assert background.holds == 1
+
+
+def test_what_is_cancelled_ends_at_its_next_step(trace: Trace):
+    wire = Wire()
+    first, second = Request(MODEL, "cpu"), Request(MODEL, "cpu", ("fuse-add",))
+
+    def during(stage: str) -> None:
+        if stage == "passes" and 2 not in wire.expected:
+            wire.arrive("cancel", 1, first)
+            wire.arrive("compile", 2, second)
+
+    wire.arrive("compile", 1, first)
+    run(wire, ScriptedCompiler(trace, during))
+    assert wire.of_kind("cancelled") == [["cancelled", 1]]
+    assert {key for _, key, _ in wire.of_kind("stage")} == {2}
+    assert not wire.of_kind("failed")
+
+
+def test_what_is_prepared_is_silent_until_somebody_asks(trace: Trace):
+    wire = Wire()
+    request = Request(MODEL, "cpu")
+    seen: list[str] = []
+
+    def during(stage: str) -> None:
+        seen.append(stage)
+        if len(seen) == 1:
+            assert not wire.sent
+            wire.arrive("compile", 1, request)
+
+    wire.arrive("prepare", 0, request)
+    wire.expected.add(1)
+    run(wire, ScriptedCompiler(trace, during))
+    assert seen[:2] == ["passes", "passes"]
+    assert {message[1] for message in wire.sent} == {1}
+
+
+def test_cancelling_stops_what_was_prepared_for_the_same(trace: Trace):
+    wire = Wire()
+    request, other = Request(MODEL, "cpu"), Request(MODEL, "cpu", ("fuse-add",))
+    seen: list[str] = []
+
+    def during(stage: str) -> None:
+        seen.append(stage)
+        if len(seen) == 1:
+            wire.arrive("compile", 1, request)
+            wire.arrive("cancel", 1, request)
+            wire.arrive("compile", 2, other)
+
+    wire.arrive("prepare", 0, request)
+    wire.expected.add(2)
+    run(wire, ScriptedCompiler(trace, during))
+    assert wire.of_kind("cancelled") == [["cancelled", 1]]
+    assert {key for _, key, _ in wire.of_kind("stage")} == {2}
+    assert seen == ["passes", *STAGES]
+
+
+def test_times_are_taken_again_when_something_was_compiled_meanwhile(trace: Trace):
+    wire = Wire()
+    measured: list[str] = []
+
+    def during(stage: str) -> None:
+        if stage != "profile":
+            return
+        measured.append(stage)
+        if 2 not in wire.expected:
+            wire.arrive("compile", 2, Request(MODEL, "cpu", ("fuse-add",)))
+            while (2, "passes") not in [(key, stage) for _, key, stage in wire.of_kind("stage")]:
+                time.sleep(0.005)
+
+    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    run(wire, ScriptedCompiler(trace, during))
+    assert len(measured) == 3  # twice for the first, once for the second
+    assert [m for m in wire.of_kind("stage") if m[1:] == [1, "profile"]] == [
+        ["stage", 1, "profile"]
+    ]
+
+
+def test_a_saved_trace_is_opened_and_nothing_else_is_made(saved_trace: Path):
+    wire = Wire()
+    wire.arrive("compile", 1, Request(str(saved_trace), ""))
+    run(wire, ModelCompiler())
+    assert [stage for _, _, stage in wire.of_kind("stage")] == ["passes"]
+    head = wire.of_kind("head")[-1][2]
+    assert head["has"]["accuracy"]
+    assert head["model"]["name"] == "digits_mlp"
+
+
+def test_a_stage_that_fails_leaves_the_others(trace: Trace):
+    wire = Wire()
+    compiler = ScriptedCompiler(trace)
+    compiler.failing = {"accuracy": InputError("no oracle here", hint="install it")}
+    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    run(wire, compiler)
+    assert [message[2] for message in wire.of_kind("failed")] == ["accuracy"]
+    assert [stage for _, _, stage in wire.of_kind("stage")][-2:] == ["profile", "assembly"]
+
+
+def test_without_passes_nothing_else_is_tried(trace: Trace):
+    wire = Wire()
+    compiler = ScriptedCompiler(trace)
+    compiler.failing = {"passes": ValueError("cannot")}
+    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    run(wire, compiler)
+    assert [message[2] for message in wire.of_kind("failed")] == ["passes"]
+    assert not wire.of_kind("stage")
+
+
+def quiet(name: str, index: int, total: int) -> None:
+    pass
+
+
+def test_a_fork_shares_the_passes_before_its_first_decision():
+    compiler = ModelCompiler()
+    first = Request(MODEL, "cpu")
+    base = compiler.stage(first, "passes", quiet)
+    fork = Request(MODEL, "cpu", decisions=(("schedule-loops/matmul_1/vectorize", '"no"'),))
+    ran: list[str] = []
+    trace = compiler.stage(fork, "passes", lambda name, index, total: ran.append(name))
+    assert ran == ["schedule-loops", "plan-memory"]
+    assert dict(trace.decisions)["schedule-loops/matmul_1/vectorize"] == '"no"'
+    assert dict(base.decisions)["schedule-loops/matmul_1/vectorize"] == '"yes"'
+    assert trace.label == "matmul_1 vectorize = no"
+
+
+def test_a_pinned_buffer_lies_where_the_fork_wants_it():
+    compiler = ModelCompiler()
+    plan = compiler.stage(Request(MODEL, "cpu"), "passes", quiet).memory
+    assert plan is not None
+    name = plan.placements[-1].buffer.id
+    offset = plan.peak_bytes + 64 - plan.peak_bytes % 64
+    pinned = compiler.stage(Request(MODEL, "cpu", pins=((name, offset),)), "passes", quiet)
+    assert pinned.memory is not None
+    assert pinned.memory.offsets[name] == offset
+    free = compiler.stage(Request(MODEL, "cpu"), "program", quiet)
+    assert free.memory == plan
+
+
+def test_kernels_are_there_before_their_schedules_are_taken_apart():
+    compiler = ModelCompiler()
+    request = Request(MODEL, "cpu")
+    compiler.stage(request, "passes", quiet)
+    program = compiler.stage(request, "program", quiet)
+    assert all(kernel.source.lines and not kernel.steps for kernel in program.kernels)
+    assert program.program is not None
+    assert all(kernel.steps for kernel in compiler.stage(request, "kernels", quiet).kernels)
+
+
+def test_a_fork_takes_back_what_its_parent_decided():
+    compiler = ModelCompiler()
+    address = "schedule-loops/matmul_1/vectorize"
+    compiler.stage(Request(MODEL, "cpu", decisions=((address, '"no"'),)), "passes", quiet)
+    other = Request(MODEL, "cpu", disable=("fuse-bias",))
+    trace = compiler.stage(other, "passes", quiet)
+    assert dict(trace.decisions)[address] == '"yes"'
+    assert "fuse-bias" not in [record.name for record in trace.passes]
+    again = compiler.stage(Request(MODEL, "cpu", budget_bytes=1 << 20), "passes", quiet)
+    assert "fuse-bias" in [record.name for record in again.passes]
+
+
+def test_settings_of_a_page_become_a_request_and_back():
+    request = Request(
+        MODEL,
+        "cpu",
+        ("fuse-add",),
+        (("a/b/c", "false"), ("a/b/d", "4"), ("a/e", "false")),
+        4096,
+        (("conv_1", 64),),
+        ("q", "p"),
+    )
+    again = request_of(settings_of(request), MODEL, ("cpu",))
+    assert again == request
+    assert request.label == (
+        "without fuse-add, without b at c, b d = 4, without e, passes reordered, "
+        "at most 4096 bytes, conv_1 at byte 64"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": "../x"}, {"disable": "all"}, {"decisions": []}, {"decisions": {"a": [1]}},
+        {"decisions": {"a" * 500: 1}}, {"budget": -1}, {"budget": True}, {"pins": [["a"]]},
+        {"pins": [["a", "0"]]}, {"pins": None}, {"order": [1]}, {"order": "fuse"},
+        {"disable": [["a"]]}, {"disable": ["a"] * 501},
+    ],
+)  # fmt: skip
+def test_settings_that_no_page_of_ours_sends_are_refused(change: dict[str, object]):
+    settings = {"target": "cpu", "disable": [], "decisions": {}, "budget": None, "pins": []}
+    assert request_of(settings, MODEL, ("cpu",)) == Request(MODEL, "cpu")
+    assert request_of({**settings, **change}, MODEL, ("cpu",)) is None
+
+
+def test_a_failure_says_what_was_being_done_and_the_way_out(synthetic: ModuleType):
+    request = Request("net.onnx", "cpu", ("fuse-add",))
+    failure = failure_of(ValueError("first line\nsecond line"), request)
+    assert failure == Failure(
+        "first line",
+        "ValueError while compiling net.onnx for cpu",
+        "second line\nSwitch fuse-add on again, or choose another target or model.",
+        "passes",
+    )
+    later = failure_of(ValueError("no"), request, "accuracy")
+    assert later.where == "ValueError while comparing net.onnx for cpu"
+    assert later.advice == "Everything that was shown before stays usable."

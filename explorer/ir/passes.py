@@ -23,6 +23,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
@@ -44,7 +45,7 @@ from explorer.ir.rewriting import (
 from explorer.ir.structure import kernel_functions
 from explorer.ir.verification import Verifier
 from explorer.ir.weights import Weights
-from explorer.results import GraphDiff, PassRecord
+from explorer.results import GraphDiff, PassRecord, SourceText
 
 LEVELS = ("top", "kernels", "loops", "scheduled", "memory")
 
@@ -142,6 +143,10 @@ class Working:
     """The snapshot that the module is a copy of, where there is one."""
     snapshot: Snapshot = field(init=False)
     verifier: Verifier = field(init=False, default_factory=Verifier, repr=False)
+    kernel_texts: dict[func.FuncOp, SourceText] = field(
+        init=False, default_factory=dict, repr=False
+    )
+    """Of kernels that snapshots share: each is printed once."""
 
     def __post_init__(self, start: Snapshot | None) -> None:
         self.snapshot = start or self.take_snapshot()
@@ -151,7 +156,9 @@ class Working:
         kernels = tuple(kernel_functions(self.module).values())
         others = [copy_operation(op) for op in self.module.ops if op not in kernels]
         program = ModuleOp(others, self.module.attributes)
-        return Snapshot(program, self.weights, self.level, self.execute_compiled, kernels)
+        return Snapshot(
+            program, self.weights, self.level, self.execute_compiled, kernels, self.kernel_texts
+        )
 
     @staticmethod
     def at(snapshot: Snapshot, names: Names) -> Working:

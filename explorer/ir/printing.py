@@ -81,6 +81,18 @@ def show(op: Operation, tags_by_location: bool = False) -> SourceText:
     return SourceText("mlir", tuple(lines), tuple(owners))
 
 
+def with_functions(module: SourceText, functions: Sequence[SourceText]) -> SourceText:
+    """The text of a module with further functions at its end, as `show` prints the whole."""
+    if not functions:
+        return module
+    last = len(module.lines) - 1  # the closing bracket
+    lines, owners = list(module.lines[:last]), list(module.owners[:last])
+    for function in functions:
+        lines += [f"  {line}" for line in function.lines]
+        owners += function.owners
+    return SourceText(module.language, (*lines, module.lines[last]), (*owners, module.owners[last]))
+
+
 def dump(module: ModuleOp) -> str:
     """Complete text: parsing it gives an equal module, identities and origins included."""
     stream = StringIO()

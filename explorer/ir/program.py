@@ -20,7 +20,7 @@ from explorer.ir.graph import module_graph
 from explorer.ir.measures import module_macs, peak_bytes
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of
-from explorer.ir.printing import dump, show
+from explorer.ir.printing import dump, show, with_functions
 from explorer.ir.structure import (
     OperationRecord,
     index_operations,
@@ -48,6 +48,8 @@ class Snapshot:
     """Runs a snapshot below `top` through generated code; set by whoever can compile."""
     shared_kernels: tuple[func.FuncOp, ...] = field(default=(), repr=False)
     """Kernels that stand in another module too: passes replace kernels and never change one."""
+    kernel_texts: dict[func.FuncOp, SourceText] = field(default_factory=dict, repr=False)
+    """Texts of shared kernels, which snapshots of one compilation have in common."""
 
     @cached_property
     def module(self) -> ModuleOp:
@@ -63,7 +65,14 @@ class Snapshot:
 
     @cached_property
     def text(self) -> SourceText:
-        return show(self.module)
+        if "module" in self.__dict__:  # then the kernels stand in the program, as copies
+            return show(self.module)
+        for kernel in self.shared_kernels:
+            if kernel not in self.kernel_texts:
+                self.kernel_texts[kernel] = show(kernel)
+        return with_functions(
+            show(self.program), [self.kernel_texts[kernel] for kernel in self.shared_kernels]
+        )
 
     @cached_property
     def graph(self) -> Graph:

@@ -11,6 +11,7 @@ import pytest
 import explorer
 from explorer.compilation import Compilation
 from explorer.errors import InputError, MemoryBudgetError, ModelError
+from explorer.ir.printing import show
 from explorer.memory.planners import NoSharingPlanner
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
@@ -69,6 +70,13 @@ def test_snapshots_of_passes_that_changed_nothing_are_the_same_object(compiled):
         assert result.changed == (result.after is not result.before)
     assert not compiled["remove-no-ops"].changed
     assert compiled["fold-batch-norm"].changed
+
+
+def test_the_text_of_a_snapshot_is_that_of_its_whole_module(model):
+    fresh = explorer.compile(model, "cpu")  # no module of a snapshot was asked for yet
+    texts = [result.after.text for result in fresh.passes]
+    assert texts == [show(result.after.module) for result in fresh.passes]
+    assert len(fresh.final.kernel_texts) > 1
 
 
 def test_a_disabled_pass_is_left_out(compiled, model):

@@ -20,7 +20,19 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from explorer.cli import bench, check, compile, devices, opt, run, serve, show
+from explorer.cli import (
+    bench,
+    check,
+    compile,
+    conformance,
+    devices,
+    fuzz,
+    opt,
+    rules,
+    run,
+    serve,
+    show,
+)
 from explorer.cli.terminal import print_error
 from explorer.errors import ExplorerError, ModelError
 
@@ -33,6 +45,9 @@ COMMANDS: dict[str, ModuleType] = {
     "bench": bench,
     "serve": serve,
     "devices": devices,
+    "conformance": conformance,
+    "fuzz": fuzz,
+    "rules": rules,
 }
 A_MISTAKE = 2
 INTERRUPTED = 130

@@ -21,6 +21,10 @@ Example, a convolution without padding:
 
 The scheduler (`explorer.kernels`) turns statements into loop nests; nothing here knows about
 layouts, vectors or threads.
+
+Elements narrower than 32 bits (f16, bf16, f8, f4) and integers narrower than 8 are stored as they
+are and computed in f32 (i8): loads are widened where arithmetic meets them, and what is stored is
+rounded once. A result that a definition reads again (a sum) is held wide until the end.
 """
 
 from __future__ import annotations
@@ -28,19 +32,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import affine, arith, func, math, memref
+from xdsl.dialects import affine, arith, func, memref
 from xdsl.dialects.builtin import (
     AffineMapAttr,
-    AnyFloat,
     ArrayAttr,
-    FloatAttr,
     IndexType,
     IntegerAttr,
-    IntegerType,
     MemRefType,
-    Signedness,
     StringAttr,
-    i1,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
@@ -54,7 +53,11 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineMap,
 )
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
+
+from explorer.ir.scalars import Scalar, constant_scalar
+from explorer.ir.types import arithmetic_type
 
 ROLES = ("input", "weight", "output", "scratch")
 STAGES = ("halo", "init", "main", "epilogue", "plain")
@@ -82,151 +85,6 @@ class Buffer:
     def type(self) -> MemRefType[Attribute]:
         assert isinstance(self.value.type, MemRefType)
         return self.value.type
-
-
-class Scalar:
-    """A scalar SSA value that records arithmetic into a block (floats, integers, i1, index)."""
-
-    def __init__(self, block: Block, value: SSAValue):
-        self.block = block
-        self.value = value
-
-    # -- arithmetic --------------------------------------------------------------------------
-    def __add__(self, other: Scalar | float) -> Scalar:
-        return self._binary(other, arith.AddfOp, arith.AddiOp)
-
-    def __sub__(self, other: Scalar | float) -> Scalar:
-        return self._binary(other, arith.SubfOp, arith.SubiOp)
-
-    def __mul__(self, other: Scalar | float) -> Scalar:
-        return self._binary(other, arith.MulfOp, arith.MuliOp)
-
-    def __truediv__(self, other: Scalar | float) -> Scalar:
-        integer = arith.DivUIOp if self._is_unsigned() else arith.DivSIOp
-        return self._binary(other, arith.DivfOp, integer)
-
-    def remainder(self, other: Scalar | float) -> Scalar:
-        """C's remainder, with the sign of the dividend; integers only."""
-        return self._binary(other, None, arith.RemUIOp if self._is_unsigned() else arith.RemSIOp)
-
-    def maximum(self, other: Scalar | float) -> Scalar:
-        integer = arith.MaxUIOp if self._is_unsigned() else arith.MaxSIOp
-        return self._binary(other, arith.MaximumfOp, integer)
-
-    def minimum(self, other: Scalar | float) -> Scalar:
-        integer = arith.MinUIOp if self._is_unsigned() else arith.MinSIOp
-        return self._binary(other, arith.MinimumfOp, integer)
-
-    def power(self, other: Scalar | float) -> Scalar:
-        return self._binary(other, math.PowFOp, math.IPowIOp)
-
-    def logical_and(self, other: Scalar) -> Scalar:
-        return self._binary(other, None, arith.AndIOp)
-
-    def logical_or(self, other: Scalar) -> Scalar:
-        return self._binary(other, None, arith.OrIOp)
-
-    def logical_xor(self, other: Scalar) -> Scalar:
-        return self._binary(other, None, arith.XOrIOp)
-
-    def unary(self, operation: type[Operation]) -> Scalar:
-        """A function of the `math` dialect: `x.unary(math.ExpOp)`."""
-        op = operation.create(operands=[self.value], result_types=[self.value.type])
-        op.properties = _fastmath(operation)
-        return self._record(op)
-
-    def negate(self) -> Scalar:
-        if self._is_float():
-            return self._record(arith.NegfOp(self.value))
-        return self.constant(0) - self
-
-    def compare(self, predicate: str, other: Scalar | float) -> Scalar:
-        """predicate: eq, ne, lt, le, gt, ge. An i1 scalar; NaN is only unequal."""
-        right = self._coerce(other)
-        if self._is_float():
-            name = {"ne": "une"}.get(predicate, "o" + predicate)
-            return self._record(arith.CmpfOp(self.value, right.value, name))
-        prefix = "u" if self._is_unsigned() else "s"
-        name = predicate if predicate in ("eq", "ne") else prefix + predicate
-        return self._record(arith.CmpiOp(self.value, right.value, name))
-
-    def select(self, if_true: Scalar | float, if_false: Scalar | float) -> Scalar:
-        """self is an i1 scalar: `condition.select(a, b)`. At most one branch may be a number."""
-        if not isinstance(if_true, Scalar):
-            assert isinstance(if_false, Scalar)
-            if_true = if_false.constant(if_true)
-        right = if_true._coerce(if_false)
-        return self._record(arith.SelectOp(self.value, if_true.value, right.value))
-
-    def convert(self, target: Attribute) -> Scalar:
-        """Cast between element types with C's rules (float to integer truncates)."""
-        source = self.value.type
-        if source == target:
-            return self
-        if isinstance(source, IndexType) or isinstance(target, IndexType):
-            if isinstance(source, AnyFloat) or isinstance(target, AnyFloat):
-                return self.convert(IntegerType(64)).convert(target)
-            return self._record(arith.IndexCastOp(self.value, target))
-        if target == i1:
-            return self.compare("ne", self.constant(0))
-        operation = _conversion(source, target)
-        op = operation.create(operands=[self.value], result_types=[target])
-        op.properties = _fastmath(operation)
-        return self._record(op)
-
-    def constant(self, value: float) -> Scalar:
-        """A constant of this scalar's type."""
-        return constant_scalar(self.block, value, self.value.type)
-
-    # -- implementation ----------------------------------------------------------------------
-    def _is_float(self) -> bool:
-        return isinstance(self.value.type, AnyFloat)
-
-    def _is_unsigned(self) -> bool:
-        return _is_unsigned(self.value.type)
-
-    def _coerce(self, other: Scalar | float) -> Scalar:
-        return other if isinstance(other, Scalar) else self.constant(other)
-
-    def _binary(
-        self,
-        other: Scalar | float,
-        float_op: type[Operation] | None,
-        integer_op: type[Operation],
-    ) -> Scalar:
-        right = self._coerce(other)
-        operation = float_op if self._is_float() else integer_op
-        if operation is None:
-            raise TypeError(f"{integer_op.name} is not defined for {self.value.type}")
-        op = operation.create(
-            operands=[self.value, right.value],
-            result_types=[self.value.type],
-            properties=_fastmath(operation),
-        )
-        return self._record(op)
-
-    def _record(self, op: Operation) -> Scalar:
-        self.block.add_op(op)
-        return Scalar(self.block, op.results[0])
-
-
-def constant_scalar(block: Block, value: float, element_type: Attribute) -> Scalar:
-    """Appends an `arith.constant` of the element type (index included) to the block.
-
-    Constants of `arith` are signless: one of an unsigned type is its bits under that type.
-    """
-    if isinstance(element_type, AnyFloat):
-        attribute: Attribute = FloatAttr(float(value), element_type)
-    elif _is_unsigned(element_type):
-        assert isinstance(element_type, IntegerType)
-        signless = constant_scalar(block, value, IntegerType(element_type.width.data))
-        return signless.convert(element_type)
-    else:
-        assert isinstance(element_type, IntegerType | IndexType)
-        attribute = IntegerAttr(int(value), element_type)
-    op = arith.ConstantOp(attribute)
-    block.add_op(op)
-    return Scalar(block, op.results[0])
 
 
 class Statement(GenericOp):
@@ -294,7 +152,17 @@ class ScalarBuilder:
         return Scalar(self.block, op.results[0])
 
     def store(self, value: Scalar, buffer: Buffer, indices: Sequence[Scalar]) -> None:
-        self.block.add_op(memref.StoreOp.get(value.value, buffer.value, [i.value for i in indices]))
+        stored = _as_stored(value, buffer)
+        self.block.add_op(
+            memref.StoreOp.get(stored.value, buffer.value, [i.value for i in indices])
+        )
+
+
+def _as_stored(value: Scalar, buffer: Buffer) -> Scalar:
+    """A value in the buffer's element type, where only one of both is for storage."""
+    element_type = buffer.type.element_type
+    is_alike = arithmetic_type(value.value.type) == arithmetic_type(element_type)
+    return value.convert(element_type) if is_alike else value
 
 
 class KernelBuilder:
@@ -306,12 +174,28 @@ class KernelBuilder:
         self._roles: list[str] = []
         self._names: list[str] = []
         self._dimensions: list[Dimension] = []
+        self._narrow: list[tuple[SSAValue, Buffer]] = []
+        """Outputs of a type for storage, each with the wide buffer that statements write."""
 
     def argument(
         self, name: str, shape: Sequence[int], element_type: Attribute, role: str
     ) -> Buffer:
-        """A buffer argument, shape in elements; a scalar has shape (1,)."""
+        """A buffer argument, shape in elements; a scalar has shape (1,).
+
+        Intermediate results are wide; an output of a narrow type is wide until `finish`.
+        """
         assert role in ROLES, role
+        wide = arithmetic_type(element_type)
+        if role == "output" and wide != element_type:
+            narrow = self._add_argument(name, shape, element_type, role)
+            held = self._add_argument(f"{name}_wide", shape, wide, "scratch")
+            self._narrow.append((narrow.value, held))
+            return held
+        return self._add_argument(name, shape, wide if role == "scratch" else element_type, role)
+
+    def _add_argument(
+        self, name: str, shape: Sequence[int], element_type: Attribute, role: str
+    ) -> Buffer:
         value = self._block.insert_arg(MemRefType(element_type, list(shape)), len(self._block.args))
         value.name_hint = name
         self._roles.append(role)
@@ -347,7 +231,7 @@ class KernelBuilder:
             argument.name_hint = buffer.name
         scalars = [Scalar(block, argument) for argument in block.args]
         given = scalars if accumulates else scalars[:-1]
-        result = body(ScalarBuilder(block, element_types[-1]), *given)
+        result = _as_stored(body(ScalarBuilder(block, element_types[-1]), *given), write[0])
         block.add_op(LinalgYieldOp(result.value))
         iterators = [
             IteratorTypeAttr.reduction() if d.name in reduced else IteratorTypeAttr.parallel()
@@ -407,6 +291,8 @@ class KernelBuilder:
 
         convolution, depthwise, matmul, elementwise, pool, reduce, copy, plain, explicit.
         """
+        for narrow, wide in reversed(self._narrow):
+            self._finish_narrow(narrow, wide)
         self._block.add_op(func.ReturnOp())
         function = func.FuncOp(
             self.name, ([a.type for a in self._block.args], []), Region(self._block)
@@ -418,9 +304,57 @@ class KernelBuilder:
             function.attributes[f"kernel.{name}"] = IntegerAttr(value, 64)
         return function
 
+    def _finish_narrow(self, narrow: SSAValue, wide: Buffer) -> None:
+        """What was written wide is rounded: where it is stored, or at the end if it is read."""
+        uses = [use.operation for use in wide.value.uses]
+        if any(_reads(op, wide.value) for op in uses):
+            shape = wide.type.get_shape()
+            d = self.dimensions(**{f"d{axis}": size for axis, size in enumerate(shape)})
+            target = Buffer(wide.name.removesuffix("_wide"), "output", narrow)
+            self.generic("plain", [(wide, d)], (target, d), lambda s, x: x)
+            return
+        for op in uses:
+            _store_into(op, wide.value, narrow)
+        position = wide.value.index  # pyright: ignore[reportAttributeAccessIssue]
+        self._block.erase_arg(wide.value)  # pyright: ignore[reportArgumentType]
+        del self._roles[position], self._names[position]
+
     def _map(self, subscripts: Sequence[Subscript]) -> AffineMapAttr:
         expressions = [AffineExpr.constant(s) if isinstance(s, int) else s for s in subscripts]
         return AffineMapAttr(AffineMap(len(self._dimensions), 0, tuple(expressions)))
+
+
+def _reads(op: Operation, buffer: SSAValue) -> bool:
+    """Whether a statement, or an operation of a nest, reads the buffer that it uses."""
+    if isinstance(op, Statement):
+        return buffer in op.inputs or op.body.block.args[-1].first_use is not None
+    return not isinstance(op, memref.StoreOp)
+
+
+def _store_into(op: Operation, old: SSAValue, new: SSAValue) -> None:
+    """Lets an operation that only writes write into another buffer, rounding what it stores."""
+    op.operands = [new if operand is old else operand for operand in op.operands]
+    assert isinstance(new.type, MemRefType)
+    if isinstance(op, Statement):
+        block = op.body.block
+        Rewriter.replace_value_with_new_type(block.args[-1], new.type.element_type)
+        op = block.last_op  # pyright: ignore[reportAssignmentType]
+    scratch = Block()
+    stored = _source_of(op.operands[0], new.type.element_type, scratch)
+    for conversion in list(scratch.ops):
+        conversion.detach()
+        assert op.parent is not None
+        op.parent.insert_op_before(conversion, op)
+    op.operands[0] = stored
+
+
+def _source_of(value: SSAValue, element_type: Attribute, scratch: Block) -> SSAValue:
+    """The value rounded to a type; what it was widened from, if that has the type already."""
+    owner = value.owner
+    is_widened = isinstance(owner, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp)
+    if is_widened and owner.operands[0].type == element_type:
+        return owner.operands[0]
+    return Scalar(scratch, value).convert(element_type).value
 
 
 def clamp_index(s: ScalarBuilder, index: Scalar, extent: int) -> Scalar:
@@ -445,40 +379,6 @@ def _insert_before_yield(block: Block, op: Operation) -> None:
         block.insert_op_before(op, last)
     else:
         block.add_op(op)
-
-
-def _is_unsigned(kind: Attribute) -> bool:
-    return isinstance(kind, IntegerType) and kind.signedness.data == Signedness.UNSIGNED
-
-
-def _fastmath(operation: type[Operation]) -> dict[str, Attribute]:
-    """Operations of arith and math that carry a fastmath flag need it set explicitly."""
-    fields = getattr(operation, "get_irdl_definition", None)
-    if fields is not None and "fastmath" in operation.get_irdl_definition().properties:  # pyright: ignore
-        return {"fastmath": arith.FastMathFlagsAttr("none")}
-    if fields is not None and "overflowFlags" in operation.get_irdl_definition().properties:  # pyright: ignore
-        return {"overflowFlags": arith.IntegerOverflowAttr("none")}
-    return {}
-
-
-def _conversion(source: Attribute, target: Attribute) -> type[Operation]:
-    unsigned = (
-        isinstance(source, IntegerType) and source.signedness.data == Signedness.UNSIGNED
-    ) or source == i1
-    if isinstance(source, AnyFloat) and isinstance(target, AnyFloat):
-        return arith.ExtFOp if target.bitwidth > source.bitwidth else arith.TruncFOp
-    if isinstance(source, AnyFloat):
-        assert isinstance(target, IntegerType)
-        is_unsigned = target.signedness.data == Signedness.UNSIGNED
-        return arith.FPToUIOp if is_unsigned else arith.FPToSIOp
-    if isinstance(target, AnyFloat):
-        return arith.UIToFPOp if unsigned else arith.SIToFPOp
-    assert isinstance(source, IntegerType) and isinstance(target, IntegerType)
-    if target.width.data < source.width.data:
-        return arith.TruncIOp
-    if target.width.data == source.width.data:
-        return arith.BitcastOp
-    return arith.ExtUIOp if unsigned else arith.ExtSIOp
 
 
 def statement_dimensions(op: Operation) -> list[Dimension]:

@@ -153,6 +153,9 @@ def entry_return(function: func.FuncOp) -> Operation:
 Known = tuple[np.ndarray, int]
 """A value and the key of its structure."""
 
+_OF_AN_ITERATION = -1
+"""The key of values inside a loop, which nothing is remembered for."""
+
 
 class _Run:
     def __init__(
@@ -167,6 +170,8 @@ class _Run:
         self.cache = cache
         self.replaced = replaced
         self.values: dict[str, np.ndarray] = {}
+        self.repeating = 0
+        """Loops around what runs now: results of single iterations are not worth keeping."""
 
     def block(
         self,
@@ -190,7 +195,7 @@ class _Run:
                 name = value_name(result)
                 self.values[name] = array
                 fed = self.replaced.get(name)
-                known[result] = (array, key) if fed is None else (fed, self.cache.array_key(fed))
+                known[result] = (array, key) if fed is None else (fed, self._array_key(fed))
         raise AssertionError("a block ends without a terminator")
 
     def operation(
@@ -198,7 +203,7 @@ class _Run:
     ) -> list[Known]:
         if isinstance(op, WeightOp):
             array = self.weights[op.weight.data]
-            return [(array, self.cache.array_key(array))]
+            return [(array, self._array_key(array))]
         if isinstance(op, func.CallOp):
             called = self.functions[op.callee.string_value()]
             arrays, keys = self.block(
@@ -208,6 +213,9 @@ class _Run:
         assert isinstance(op, TopOperation), f"{op.name} has no NumPy meaning"
         if op.regions:
             return self._with_regions(op, operands, known)
+        if self.repeating:
+            results = self._evaluate(op, [a for a, _ in operands])
+            return [(array, _OF_AN_ITERATION) for array in results]
         types = tuple((element_type_of(r), shape_of(r)) for r in op.results)
         key = self.cache.key((op.name, _properties(op), types, tuple(k for _, k in operands)))
         results = self.cache.results.get(key)
@@ -225,29 +233,42 @@ class _Run:
         """Control flow: the operation decides which of its regions runs, on what, how often."""
 
         def run_region(index: int, *arguments: np.ndarray) -> list[np.ndarray]:
-            keys = [self.cache.array_key(a) for a in arguments]
+            keys = [self._array_key(a) for a in arguments]
             return self.block(op.regions[index].block, arguments, keys, known)[0]
 
-        arrays = op.evaluate_regions(run_region, *[a for a, _ in operands])
+        self.repeating += op.REPEATS
+        try:
+            arrays = op.evaluate_regions(run_region, *[a for a, _ in operands])
+        except ValueError as error:
+            raise _failed(op, error) from error
+        finally:
+            self.repeating -= op.REPEATS
         checked = [
             _checked(op, index, result, array)
             for index, (result, array) in enumerate(zip(op.results, arrays, strict=True))
         ]
-        return [(array, self.cache.array_key(array)) for array in checked]
+        return [(array, self._array_key(array)) for array in checked]
+
+    def _array_key(self, array: np.ndarray) -> int:
+        return _OF_AN_ITERATION if self.repeating else self.cache.array_key(array)
 
     def _evaluate(self, op: TopOperation, arrays: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         try:
             results = op.evaluate(*arrays)
         except (ValueError, IndexError, TypeError, KeyError) as error:
-            raise PassError(
-                f"{op.name} {identity_of(op)} cannot be executed: {error}",
-                node=identity_of(op),
-                hint="look at the pass that made this operation",
-            ) from error
+            raise _failed(op, error) from error
         return tuple(
             _checked(op, index, result, array)
             for index, (result, array) in enumerate(zip(op.results, results, strict=True))
         )
+
+
+def _failed(op: TopOperation, error: Exception) -> PassError:
+    return PassError(
+        f"{op.name} {identity_of(op)} cannot be executed: {error}",
+        node=identity_of(op),
+        hint="look at the pass that made this operation",
+    )
 
 
 def _checked(op: TopOperation, index: int, result: SSAValue, array: np.ndarray) -> np.ndarray:

@@ -13,14 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, Dialect
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     opt_prop_def,
     prop_def,
-    result_def,
     var_operand_def,
+    var_result_def,
 )
 
 from explorer.ir.operation import TopOperation
@@ -28,10 +28,11 @@ from explorer.ir.operation import TopOperation
 
 @irdl_op_definition
 class LaunchOp(TopOperation):
-    """Runs a kernel. Operands are its input and weight arguments in order.
+    """Runs a kernel. Operands are its input and weight arguments in order, results its outputs.
 
     operation, label, macs: what the launch stands for, for people.
-    offset: where the result lies in the arena, in bytes, once memory is planned.
+    offset: where the (first) result lies in the arena, in bytes, once memory is planned;
+    other_offsets: where the others lie, if there are several.
     """
 
     name = "kernel.launch"
@@ -44,7 +45,19 @@ class LaunchOp(TopOperation):
     group = prop_def(StringAttr)
     work = prop_def(IntegerAttr)
     offset = opt_prop_def(IntegerAttr)
-    output = result_def(TensorType)
+    other_offsets = opt_prop_def(DenseArrayBase)
+    outputs = var_result_def(TensorType)
+
+    @property
+    def output(self) -> SSAValue:
+        """The result, or the first of several."""
+        return self.results[0]
+
+    @property
+    def offsets(self) -> tuple[int | None, ...]:
+        """Where the results lie, in bytes; None before memory is planned."""
+        others = self.get("other_offsets") or (None,) * (len(self.results) - 1)
+        return (self.get("offset"), *others)
 
     def infer_types(self) -> list[Attribute]:
         return [r.type for r in self.results]

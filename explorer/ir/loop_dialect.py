@@ -2,18 +2,30 @@
 
     %m = loop.compare olt, %a, %zero : vector<16xf32>                in every lane a < 0
     %r = loop.select %m, %b, %a : vector<16xi1>, vector<16xf32>      in every lane b or a
+    %q = loop.remf %a, %b : f32                                      a - trunc(a / b) * b, exactly
 
 xDSL's `arith.cmpf` and `arith.select` only know one condition; MLIR's take vectors of them, too.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
+from xdsl.dialects.builtin import AnyFloatConstr, IntegerAttr, VectorType, i1
 from xdsl.ir import Dialect, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import (
+    IRDLOperation,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import Pure
 
 
 @irdl_op_definition
@@ -85,4 +97,21 @@ class SelectLanesOp(arith.SelectOp):
         return select
 
 
-Loop = Dialect("loop", [CompareLanesOp, SelectLanesOp], [])
+@irdl_op_definition
+class FloatRemainderOp(IRDLOperation):
+    """C's fmod, with the sign of the dividend: MLIR has it as `arith.remf`."""
+
+    name = "loop.remf"
+
+    T: ClassVar = VarConstraint("T", AnyFloatConstr)
+
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(T)
+
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+
+    traits = traits_def(Pure())
+
+
+Loop = Dialect("loop", [CompareLanesOp, SelectLanesOp, FloatRemainderOp], [])

@@ -82,6 +82,10 @@ class TopOperation(IRDLOperation):
     FAMILY: ClassVar[str] = "elementwise"
     """For the views: see `results.GraphNode.family`."""
     KEEPS_FINITE: ClassVar[bool] = False
+    REPEATS: ClassVar[bool] = False
+    """Its regions may run more than once."""
+    SIZED_BY_DATA: ClassVar[bool] = False
+    """The size of its results depends on the contents of its operands."""
 
     @property
     def keeps_finite(self) -> bool:
@@ -144,7 +148,7 @@ class TopOperation(IRDLOperation):
         cls,
         operands: Sequence[SSAValue | Sequence[SSAValue] | None],
         result_types: Sequence[Attribute] | None = None,
-        **properties: PropertyValue | None,
+        **properties: PropertyValue | Attribute | None,
     ):
         """An operation with inferred result types; None stands for an absent optional operand."""
         groups = [

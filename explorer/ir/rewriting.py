@@ -519,22 +519,28 @@ def _apply(
 ) -> tuple[Rewrite, Sequence[Operation]] | None:
     """The event, with the operations that are new; None where the rule does not match."""
     site = identity_of(op)
-    address = f"{pass_name}/{rule.name}/{site}"
     begin = time.perf_counter()
     reason = ""
     try:
-        if options.decision(address) is False:
+        if options.decisions and options.decision(f"{pass_name}/{rule.name}/{site}") is False:
             raise Declined(OVERRIDDEN)
         rule.rewrite(op, rewriter)
     except Declined as declined:
         reason = str(declined)
         assert rewriter.log.is_empty, f"{rule.name} declined after it had changed something"
-    log = rewriter.take_log()
-    if log.is_empty and not reason:
+    if rewriter.log.is_empty and not reason:
         return None
+    log = rewriter.take_log()
     microseconds = (time.perf_counter() - begin) * 1e6
     event = make_event(
-        address, rule.name, site, log, reason, rule.source, rule.explanation, microseconds
+        f"{pass_name}/{rule.name}/{site}",
+        rule.name,
+        site,
+        log,
+        reason,
+        rule.source,
+        rule.explanation,
+        microseconds,
     )
     return event, log.added
 

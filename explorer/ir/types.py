@@ -19,8 +19,15 @@ from functools import lru_cache
 import numpy as np
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     ArrayAttr,
     BFloat16Type,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -265,16 +272,28 @@ ELEMENT_TYPES: dict[str, Attribute] = {
     "bfloat16": BFloat16Type(),
     "float32": Float32Type(),
     "float64": Float64Type(),
+    "float8_e4m3fn": Float8E4M3FNType(),
+    "float8_e4m3fnuz": Float8E4M3FNUZType(),
+    "float8_e5m2": Float8E5M2Type(),
+    "float8_e5m2fnuz": Float8E5M2FNUZType(),
+    "float8_e8m0fnu": Float8E8M0FNUType(),
+    "float4_e2m1fn": Float4E2M1FNType(),
     "bool": IntegerType(1),
+    "int2": _integer(2, True),
+    "int4": _integer(4, True),
     "int8": _integer(8, True),
     "int16": _integer(16, True),
     "int32": _integer(32, True),
     "int64": _integer(64, True),
+    "uint2": _integer(2, False),
+    "uint4": _integer(4, False),
     "uint8": _integer(8, False),
     "uint16": _integer(16, False),
     "uint32": _integer(32, False),
     "uint64": _integer(64, False),
 }
+"""Element types by NumPy's names. Those that NumPy itself lacks are of the package ml_dtypes; its
+arrays hold one element per byte where an element is smaller than that, and so do buffers."""
 _NUMPY_NAMES: dict[Attribute, str] = {v: k for k, v in ELEMENT_TYPES.items()}
 
 
@@ -287,15 +306,47 @@ def element_type_from_numpy(dtype: np.dtype) -> Attribute:
 
 
 def numpy_dtype(element_type: Attribute) -> np.dtype:
-    """The NumPy type that stores the element type (bfloat16 needs ml_dtypes)."""
+    """The NumPy type that stores the element type; of ml_dtypes where NumPy has none."""
     if isinstance(element_type, QuantizedType):
         return numpy_dtype(element_type.storage)
     name = _NUMPY_NAMES[element_type]
-    if name == "bfloat16":
+    if element_type in _STORED_ONLY and name != "float16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(getattr(ml_dtypes, name))
     return np.dtype(name)
+
+
+# -- types for storage, types for arithmetic -------------------------------------------------------
+
+_STORED_ONLY: dict[Attribute, Attribute] = {
+    **{
+        kind: Float32Type()
+        for name, kind in ELEMENT_TYPES.items()
+        if isinstance(kind, AnyFloat) and name not in ("float32", "float64")
+    },
+    **{ELEMENT_TYPES[f"int{bits}"]: _integer(8, True) for bits in (2, 4)},
+    **{ELEMENT_TYPES[f"uint{bits}"]: _integer(8, False) for bits in (2, 4)},
+}
+
+
+def arithmetic_type(element_type: Attribute) -> Attribute:
+    """The type in which elements are computed: f32 for narrower floats, i8 for narrower integers.
+
+    Results are rounded (to nearest, ties to even) when they are stored: once per operation.
+    """
+    return _STORED_ONLY.get(element_type, element_type)
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """The array in its arithmetic type; itself where it can be computed with as it is."""
+    target = numpy_dtype(arithmetic_type(element_type_from_numpy(array.dtype)))
+    return array.astype(target, copy=False)
+
+
+def is_float_dtype(dtype: np.dtype) -> bool:
+    """Also for the floats that NumPy's own type tree does not hold (bfloat16, float8)."""
+    return isinstance(element_type_from_numpy(dtype), AnyFloat)
 
 
 def size_bytes(value: SSAValue | Attribute) -> int:

@@ -37,6 +37,7 @@ from explorer.kernels.operators import (
     FLOAT_COMPARISONS,
     INTEGER_COMPARISONS,
     MATH_FUNCTIONS,
+    MOVES,
     MULTIPLICATIVE,
     PRELUDE_FUNCTIONS,
     PRIMARY,
@@ -47,10 +48,11 @@ from explorer.kernels.operators import (
 )
 from explorer.kernels.scalar_types import (
     BOOLEAN,
+    DOUBLE,
     FLOAT,
-    HALF,
     SIGNED,
     UNSIGNED,
+    VECTOR_FORMS,
     ScalarType,
     lane_count,
     scalar_type,
@@ -98,6 +100,11 @@ class ExpressionWriter:
         element, lanes = scalar_type(op.results[0].type), lane_count(op.results[0].type)
         self.require(*vector_requirement(element, lanes if element != BOOLEAN else 0))
         kind = type(op)
+        if element.form and kind not in (*CONVERSIONS, *MOVES):
+            raise UnsupportedError(
+                f"{op.name} computes in {element.form}, which is a type for storage",
+                hint="convert the operands with arith.extf first",
+            )
         if kind in MATH_FUNCTIONS:
             return self._math(MATH_FUNCTIONS[kind], element, lanes, operands)
         if element == BOOLEAN and kind in BOOLEAN_BINARY:
@@ -199,13 +206,7 @@ class ExpressionWriter:
     def _math(
         self, function: str, element: ScalarType, lanes: int, operands: Sequence[Expression]
     ) -> Expression:
-        texts = [e.text for e in operands]
-        if element == HALF:  # the libraries know no half: compute in float
-            self.require(*vector_requirement(FLOAT, lanes))
-            texts = [self._converted(FLOAT, lanes, e) for e in operands]
-            inner = Expression(self._call(function, FLOAT, lanes, texts))
-            return Expression(self._converted(HALF, lanes, inner), UNARY)
-        return Expression(self._call(function, element, lanes, texts))
+        return Expression(self._call(function, element, lanes, [e.text for e in operands]))
 
     def _call(self, function: str, element: ScalarType, lanes: int, texts: Sequence[str]) -> str:
         call = self.language.math_call(function, element, lanes, len(texts))
@@ -220,7 +221,7 @@ class ExpressionWriter:
     def _fused_multiply_add(
         self, element: ScalarType, lanes: int, operands: Sequence[Expression]
     ) -> Expression:
-        if not lanes and element != HALF:
+        if not lanes:
             return self._math("fma", element, lanes, operands)
         left, right = self._mixed(element, lanes, operands[:2])
         product = f"{left.within(MULTIPLICATIVE)} * {right.within(UNARY)}"
@@ -241,7 +242,7 @@ class ExpressionWriter:
                 )
         text = self.language.literal(element, value)
         # A sign or cast in front makes it bind like a sum: `a - (-1.0f)`.
-        precedence = ADDITIVE if text.startswith(("-", "(half)")) else PRIMARY
+        precedence = ADDITIVE if text.startswith("-") else PRIMARY
         scalar = Expression(text, precedence, is_constant=True)
         return self._broadcast(element, lanes, scalar) if lanes else scalar
 
@@ -351,9 +352,11 @@ class ExpressionWriter:
     ) -> Expression:
         source = scalar_type(op.operands[0].type)
         if isinstance(op, arith.BitcastOp):
-            if source.is_float or element.is_float:
-                raise UnsupportedError(f"arith.bitcast from {source.name} to {element.name}")
-            return Expression(self._reinterpret(element, lanes, operand.text), UNARY)
+            return self._bitcast(source, element, lanes, operand)
+        if isinstance(op, arith.ExtFOp | arith.TruncFOp) and (source.form or element.form):
+            return self._stored_float(source, element, lanes, operand)
+        if source.form or element.form:
+            return self._stored_integer(source, element, lanes, operand)
         if element == BOOLEAN:
             one, zero = (self._splat_text(source, lanes, number) for number in "10")
             text = f"({operand.within(UNARY)} & {one}) != {zero}"
@@ -368,7 +371,56 @@ class ExpressionWriter:
             operand = Expression(f"-{operand.within(UNARY)}", UNARY)
         if self.language.scalar_name(source) == self.language.scalar_name(element):
             return operand
+        if isinstance(op, arith.FPToUIOp | arith.FPToSIOp) and element.bits < (
+            32 if element.kind == "signed" else 64
+        ):
+            # Of what does not fit the lowest bits are kept; C leaves it open, and devices differ.
+            wide = SIGNED[64 if element.bits == 32 else 32]
+            self.require(*vector_requirement(wide, lanes))
+            operand = Expression(self._converted(wide, lanes, operand), UNARY)
         return Expression(self._converted(element, lanes, operand), UNARY)
+
+    def _bitcast(
+        self, source: ScalarType, element: ScalarType, lanes: int, operand: Expression
+    ) -> Expression:
+        if not source.is_float and not element.is_float:
+            return Expression(self._reinterpret(element, lanes, operand.text), UNARY)
+        if lanes:
+            return Expression(self._reinterpreted(element, lanes, operand), UNARY)
+        self.require(Requirement("bits"))
+        return Expression(f"as_{element.name}({operand.text})")
+
+    def _stored_float(
+        self, source: ScalarType, element: ScalarType, lanes: int, operand: Expression
+    ) -> Expression:
+        """`float_from_bf16(x[i])` and `bf16_from_float(y)`; for vectors with their names behind."""
+        stored, other = (source, element) if source.form else (element, source)
+        is_wide = not lanes and other in (FLOAT, DOUBLE)
+        if not is_wide and (other != FLOAT or stored.form not in VECTOR_FORMS):
+            raise UnsupportedError(
+                f"conversion between {other.name} and {stored.form} in vectors of {lanes}",
+                hint="convert to f32, and vectors of f16 and bf16 only",
+            )
+        section = f"float_from_{stored.form}" if source.form else f"{stored.form}_from_float"
+        self.require(*vector_requirement(FLOAT, lanes))
+        self.require(Requirement(section, stored.name, lanes))
+        name = f"{section}_{self.language.suffix_name(stored, lanes)}" if lanes else section
+        return Expression(f"{name}({operand.text})")
+
+    def _stored_integer(
+        self, source: ScalarType, element: ScalarType, lanes: int, operand: Expression
+    ) -> Expression:
+        """An integer in the lowest bits of a byte (the others are zero), and out of it."""
+        form = source.form or element.form
+        if lanes:
+            raise UnsupportedError(f"vectors of {form} are not printed")
+        bits = int(form.lstrip("ui"))
+        if source.form and element.kind == "signed":
+            # Multiplied so that its sign is the byte's.
+            factor, byte = 1 << (8 - bits), self.language.scalar_name(SIGNED[8])
+            text = f"({byte})({operand.within(UNARY)} * {factor}) / {factor}"
+            return Expression(text, MULTIPLICATIVE)
+        return Expression(f"{operand.within(UNARY)} & {(1 << bits) - 1}", BITWISE)
 
     def _converted(self, element: ScalarType, lanes: int, operand: Expression) -> str:
         if lanes:

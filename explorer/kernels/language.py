@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.kernels.scalar_types import FLOAT, HALF, ScalarType
+from explorer.kernels.scalar_types import FLOAT, ScalarType
 
 
 @dataclass(frozen=True, order=True)
@@ -110,19 +110,16 @@ class Language(ABC):
         return _integer_literal(element, int(value))
 
     def _float_literal(self, element: ScalarType, value: float) -> str:
-        prefix = "(half)" if element == HALF else ""
         if value != value:
-            return prefix + "NAN"
+            return "NAN"
         if value in (float("inf"), float("-inf")):
-            return f"{prefix}{'-' if value < 0 else ''}INFINITY"
+            return f"{'-' if value < 0 else ''}INFINITY"
         if element == FLOAT:
             rounded = np.float32(value)
             if np.isinf(rounded):
                 return "-INFINITY" if value < 0 else "INFINITY"
             # NumPy writes the shortest decimal that reads back as the same float.
             return f"{rounded!s}f"
-        if element == HALF:
-            return f"(half){np.float32(np.float16(value))!s}f"
         return repr(value)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith, math, vector
 from xdsl.ir import Operation
+
+from explorer.ir.loop_dialect import FloatRemainderOp
 
 # How tightly an expression binds, the tightest first.
 PRIMARY, UNARY, MULTIPLICATIVE, ADDITIVE, SHIFT, RELATIONAL, EQUALITY, BITWISE, CONDITIONAL = range(
@@ -89,6 +91,7 @@ MATH_FUNCTIONS: dict[type[Operation], str] = {
     math.TruncOp: "trunc",
     arith.MaxnumfOp: "fmax",
     arith.MinnumfOp: "fmin",
+    FloatRemainderOp: "fmod",
 }
 INTEGER_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 FIRST_UNSIGNED_COMPARISON = 6
@@ -131,3 +134,5 @@ CONVERSIONS = (
     arith.BitcastOp,
     arith.IndexCastOp,
 )
+MOVES = (arith.SelectOp, vector.BroadcastOp)
+"""Operations that compute nothing: they take types for storage too."""

@@ -29,7 +29,7 @@ from explorer.kernels.identifiers import Names, comment_text, identifier
 from explorer.kernels.language import Language, Requirement
 from explorer.kernels.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.phases import Phase, PhaseNest, phases
-from explorer.kernels.scalar_types import DOUBLE, HALF, ScalarType, scalar_type
+from explorer.kernels.scalar_types import DOUBLE, ScalarType, scalar_type
 from explorer.kernels.source_lines import SourceLines, tags_of, tags_within
 from explorer.kernels.uses import Store, find_uses
 from explorer.results.kernels import PhaseRecord
@@ -258,7 +258,7 @@ class KernelPrinter(ABC):
         for number, value in enumerate(arguments):
             assert isinstance(value.type, MemRefType)
             element = scalar_type(value.type.element_type)
-            if element in (HALF, DOUBLE):
+            if element == DOUBLE:
                 self.writer.require(Requirement(element.name))
             argument = given[number] if given else value.name_hint or f"buffer{number}"
             is_written = value in written

@@ -140,7 +140,7 @@ class _Builder:
 
     # -- launches --------------------------------------------------------------------------------
     def launch(self, op: LaunchOp) -> Launch:
-        operands = iter(op.operands)
+        operands, results = iter(op.operands), iter(op.results)
         arguments: list[Argument] = []
         scratch = 0
         for argument in kernel_arguments(self.kernels[op.kernel.data]):
@@ -150,7 +150,7 @@ class _Builder:
                 scratch += 1
                 arguments.append(Argument(argument.name, "arena", offset, size, "scratch"))
                 continue
-            value = op.output if argument.role == "output" else next(operands)
+            value = next(results) if argument.role == "output" else next(operands)
             owner = value.owner
             if isinstance(owner, WeightOp):
                 slot = self._weight_slot(owner.weight.data)
@@ -190,8 +190,10 @@ class _Builder:
 
     def taps(self) -> list[Tap]:
         taps = []
-        for step, op in enumerate(self.launches):
-            value = op.output
+        results = [
+            (s, i, r) for s, op in enumerate(self.launches) for i, r in enumerate(op.results)
+        ]
+        for step, index, value in results:
             shape, layout = static_shape(value), layout_of(value)
             buffer_shape = physical_shape(shape, layout)
             block = layout.block
@@ -201,8 +203,8 @@ class _Builder:
             dtype = numpy_dtype(element_type_of(value))
             taps.append(
                 Tap(
-                    identity_of(op),
-                    0,
+                    identity_of(self.launches[step]),
+                    index,
                     step,
                     self.offsets[value_name(value)],
                     prod(buffer_shape) * dtype.itemsize,

@@ -1,7 +1,10 @@
 """Element types as both printed languages see them.
 
-    f32 -> float      i8  -> char  (C: int8_t)      i1    -> bool (in memory: a byte, 0 or 1)
-    f16 -> half       ui8 -> uchar (C: uint8_t)     index -> long (OpenCL: int where that is enough)
+    f32  -> float     i8  -> char  (C: int8_t)      i1    -> bool (in memory: a byte, 0 or 1)
+    bf16 -> ushort    ui8 -> uchar (C: uint8_t)     index -> long (OpenCL: int where that is enough)
+
+Types for storage (f16, bf16, f8, f4, i4, i2) are the bits that they are stored in; `form` says
+what these mean. Functions of the prelude make floats of them and back.
 
 The names are OpenCL's, for vectors too (`float16` is sixteen floats, `int8` eight 32-bit
 integers); the C prelude defines the vectors under the same names, so that the same kernel reads
@@ -13,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -33,6 +38,8 @@ class ScalarType:
     name: str
     bits: int
     kind: str
+    form: str = ""
+    """What the bits of a type for storage mean (bf16, f8e4m3fn, i4); "" for all other types."""
 
     @property
     def is_float(self) -> bool:
@@ -44,7 +51,6 @@ class ScalarType:
         return max(self.bits // 8, 1)
 
 
-HALF = ScalarType("half", 16, "float")
 FLOAT = ScalarType("float", 32, "float")
 DOUBLE = ScalarType("double", 64, "float")
 BOOLEAN = ScalarType("bool", 1, "boolean")
@@ -56,10 +62,10 @@ SIGNED = {
     64: ScalarType("long", 64, "signed"),
 }
 UNSIGNED = {bits: ScalarType("u" + t.name, bits, "unsigned") for bits, t in SIGNED.items()}
+VECTOR_FORMS = ("f16", "bf16")
+"""Forms that are converted in vectors too."""
 
-BY_NAME = {
-    t.name: t for t in (HALF, FLOAT, DOUBLE, BOOLEAN, INDEX, *SIGNED.values(), *UNSIGNED.values())
-}
+BY_NAME = {t.name: t for t in (FLOAT, DOUBLE, BOOLEAN, INDEX, *SIGNED.values(), *UNSIGNED.values())}
 
 
 def scalar_type(attribute: Attribute) -> ScalarType:
@@ -67,8 +73,6 @@ def scalar_type(attribute: Attribute) -> ScalarType:
     if isinstance(attribute, VectorType):
         return scalar_type(attribute.element_type)
     match attribute:
-        case Float16Type():
-            return HALF
         case Float32Type():
             return FLOAT
         case Float64Type():
@@ -77,12 +81,18 @@ def scalar_type(attribute: Attribute) -> ScalarType:
             return INDEX
         case IntegerType() if attribute.width.data == 1:
             return BOOLEAN
+        case Float16Type() | BFloat16Type():
+            return ScalarType("ushort", 16, "unsigned", str(attribute))
+        case _ if isinstance(attribute, AnyFloat) and attribute.bitwidth in (4, 8):
+            return ScalarType("uchar", 8, "unsigned", str(attribute).lower())
+        case IntegerType() if attribute.width.data in (2, 4):
+            return ScalarType("uchar", 8, "unsigned", str(attribute))
         case IntegerType() if attribute.width.data in SIGNED:
             unsigned = attribute.signedness.data == Signedness.UNSIGNED
             return (UNSIGNED if unsigned else SIGNED)[attribute.width.data]
     raise UnsupportedError(
         f"element type {attribute} has no form in generated code",
-        hint="use f16, f32, f64, i1, i8, i16, i32, i64 or their unsigned forms",
+        hint="use f4, f8, f16, bf16, f32, f64, i1 to i64 or their unsigned forms",
     )
 
 

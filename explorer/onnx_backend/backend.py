@@ -11,51 +11,79 @@ shape themselves (the target of a Reshape): `specialized_inputs` of its entry fu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
 from onnx import ModelProto
 from onnx.backend.base import Backend, BackendRep
 
-from explorer.compilation import compile_model
-from explorer.errors import InputError
+from explorer.compilation import Compilation, compile_model
+from explorer.errors import DeviceError, InputError
 from explorer.importers import SourceModel, to_top
 from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
 from explorer.ir.program import Snapshot
-from explorer.onnx_backend.signatures import Signature, specialized_model
-from explorer.runtime.devices import first_usable, list_devices
+from explorer.onnx_backend.signatures import (
+    Signature,
+    flattened_inputs,
+    specialized_model,
+    structured_outputs,
+)
+from explorer.runtime.devices import opencl_device
+from explorer.runtime.executable import Executable
 
 DEVICES = ("INTERPRETER", "CPU", "OPENCL")
 _TARGETS = {"CPU": "cpu", "OPENCL": "opencl"}
+
+Opener = Callable[[Compilation], Executable]
+"""Builds a compiled program for its device. The default runs C in a process of its own."""
 
 
 class Representation(BackendRep):
     """A model that runs on one device; programs are kept by what they were made for."""
 
-    def __init__(self, model: ModelProto, device: str) -> None:
+    def __init__(
+        self, model: ModelProto, device: str, open_program: Opener = Compilation.open
+    ) -> None:
         self.device = device
-        self._proto = model
+        self.model = model
+        self._open_program = open_program
         self._programs: dict[Signature, _Program] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Outputs in the model's order, for inputs in the model's order or by name."""
         named = self._named(inputs)
+        outputs = self._program(named).run(flattened_inputs(named))
+        return structured_outputs(self.model, outputs)
+
+    def _program(self, named: dict[str, Any]) -> _Program:
         for signature, program in self._programs.items():
             if signature.fits(named):
-                return program.run(named)
-        source = specialized_model(self._proto, named)
+                return program
+        source = specialized_model(self.model, named)
         program = _Interpreted(source) if self.device == "INTERPRETER" else self._compiled(source)
         self._programs[Signature.of(named, program.specialized)] = program
-        return program.run(named)
+        return program
 
     def _compiled(self, source: SourceModel) -> _Program:
-        return _Compiled(source, _TARGETS[self.device])
+        return _Compiled(source, _TARGETS[self.device], self._open_program)
+
+    @property
+    def compilations(self) -> list[Compilation]:
+        """What was compiled so far; nothing on the device INTERPRETER."""
+        return [p.compilation for p in self._programs.values() if isinstance(p, _Compiled)]
+
+    def close(self) -> None:
+        """Gives the devices' memory and processes back; the next run compiles anew."""
+        for program in self._programs.values():
+            program.close()
+        self._programs.clear()
 
     def _named(self, inputs: Any) -> dict[str, Any]:
-        stored = {t.name for t in self._proto.graph.initializer}
-        names = [i.name for i in self._proto.graph.input]
+        stored = {t.name for t in self.model.graph.initializer}
+        names = [i.name for i in self.model.graph.input]
         if isinstance(inputs, dict):
-            return dict(inputs)
+            return {name: _as_array(value) for name, value in inputs.items()}
         arrays = list(inputs) if isinstance(inputs, Sequence) else [inputs]
         wanted = names if len(arrays) == len(names) else [n for n in names if n not in stored]
         if len(arrays) != len(wanted):
@@ -63,14 +91,23 @@ class Representation(BackendRep):
                 f"{len(arrays)} inputs were given, the model takes {len(wanted)}",
                 hint=f"they are {', '.join(wanted)}",
             )
-        return dict(zip(wanted, arrays, strict=True))
+        return dict(zip(wanted, map(_as_array, arrays), strict=True))
+
+
+def _as_array(value: Any) -> Any:
+    """A NumPy scalar as an array of rank 0; sequences and optionals stay what they are."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 class _Program:
     specialized: tuple[str, ...]
 
-    def run(self, inputs: dict[str, Any]) -> tuple[Any, ...]:
+    def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Tensors by name from tensors by name."""
         raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing to give back, unless a device is held."""
 
 
 class _Interpreted(_Program):
@@ -80,30 +117,31 @@ class _Interpreted(_Program):
         self._snapshot = Snapshot(module, weights)
         self.specialized = specialized_inputs(entry_function(module))
 
-    def run(self, inputs: dict[str, Any]) -> tuple[Any, ...]:
+    def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         wanted = {i.name: inputs[i.name] for i in self._source.inputs}
-        values = self._snapshot.run(wanted)
-        outputs = outputs_by_name(self._snapshot.program, values)
-        return tuple(outputs[o.name] for o in self._source.outputs)
+        return outputs_by_name(self._snapshot.program, self._snapshot.run(wanted))
 
 
 class _Compiled(_Program):
-    def __init__(self, source: SourceModel, target: str) -> None:
+    def __init__(self, source: SourceModel, target: str, open_program: Opener) -> None:
         self._source = source
-        self._compilation = compile_model(source, target)
-        program = self._compilation.passes[0].after.program
+        self.compilation = compile_model(source, target)
+        program = self.compilation.passes[0].after.program
         self.specialized = specialized_inputs(entry_function(program))
+        self._executable = open_program(self.compilation)
 
-    def run(self, inputs: dict[str, Any]) -> tuple[Any, ...]:
-        wanted = {i.name: inputs[i.name] for i in self._source.inputs}
-        outputs = self._compilation.run(wanted)
-        return tuple(outputs[o.name] for o in self._source.outputs)
+    def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self._executable.run({i.name: inputs[i.name] for i in self._source.inputs})
+
+    def close(self) -> None:
+        self._executable.close()
 
 
 class ExplorerBackend(Backend):
     """The backend; `device` is one of DEVICES."""
 
-    default_device = "CPU"
+    default_device: ClassVar[str] = "CPU"
+    open_program: ClassVar[Opener] = Compilation.open
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "", **kwargs: Any) -> Representation:
@@ -117,13 +155,16 @@ class ExplorerBackend(Backend):
             raise InputError(
                 f"there is no device {device!r} here", hint=f"there are {', '.join(DEVICES)}"
             )
-        return Representation(model, chosen)
+        return Representation(model, chosen, cls.open_program)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
         chosen = cls._device(device)
         if chosen == "OPENCL":
-            return first_usable(list_devices(), "opencl") is not None
+            try:
+                opencl_device()
+            except DeviceError:
+                return False
         return chosen in DEVICES
 
     @classmethod
@@ -132,8 +173,10 @@ class ExplorerBackend(Backend):
         return cls.default_device if device in ("", "CPU") else device
 
 
-def backend_for(device: str) -> type[ExplorerBackend]:
+def backend_for(device: str, open_program: Opener | None = None) -> type[ExplorerBackend]:
     """A backend whose device CPU is another one, so that onnx's test runner runs it unchanged."""
     if device not in DEVICES:
         raise InputError(f"unknown device {device!r}", hint=f"there are {', '.join(DEVICES)}")
-    return type(f"{device.capitalize()}Backend", (ExplorerBackend,), {"default_device": device})
+    opener = staticmethod(open_program or Compilation.open)
+    members = {"default_device": device, "open_program": opener}
+    return type(f"{device.capitalize()}Backend", (ExplorerBackend,), members)

@@ -1,14 +1,27 @@
-"""What a program of the backend was made for: shapes and types, and contents where these count."""
+"""What a program of the backend was made for: shapes and types, and contents where these count.
+
+Programs have tensors as inputs and outputs only. Sequences and optionals are flattened:
+
+    {"x": array, "s": [a, b], "o": None}  ->  {"x": array, "s.0": a, "s.1": b}
+
+and the model is told how to put them together again: the graph begins with
+`s = SequenceConstruct(s.0, s.1)` and `o = Optional()`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
-from onnx import ModelProto, TypeProto
-from onnx.helper import make_tensor_type_proto, np_dtype_to_tensor_dtype
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx.helper import (
+    make_node,
+    make_tensor_type_proto,
+    make_value_info,
+    np_dtype_to_tensor_dtype,
+)
 
 from explorer.importers import SourceModel
 from explorer.importers.onnx import from_proto
@@ -24,25 +37,104 @@ class Signature:
     @staticmethod
     def of(inputs: Mapping[str, Any], specialized: Sequence[str]) -> Signature:
         forms = tuple((name, _form(value)) for name, value in inputs.items())
-        return Signature(forms, tuple((name, _contents(inputs[name])) for name in specialized))
+        tensors = flattened_inputs(inputs)
+        return Signature(forms, tuple((name, _contents(tensors[name])) for name in specialized))
 
     def fits(self, inputs: Mapping[str, Any]) -> bool:
+        if self.forms != Signature.of(inputs, ()).forms:
+            return False
         return self == Signature.of(inputs, [name for name, _ in self.contents])
+
+
+def flattened_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of all inputs; those of a sequence `s` are called `s.0`, `s.1` ..."""
+    return {name: tensor for n, value in inputs.items() for name, tensor in _flattened(n, value)}
+
+
+def structured_outputs(proto: ModelProto, outputs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The model's outputs in order, sequences as lists, from the program's tensors."""
+    return tuple(_structured(value.name, value.type, outputs) for value in proto.graph.output)
 
 
 def specialized_model(proto: ModelProto, inputs: Mapping[str, Any]) -> SourceModel:
     """The model with the inputs' own shapes, and their contents where they are needed."""
     own = ModelProto()
     own.CopyFrom(proto)
+    values: list[ValueInfoProto] = []
+    nodes: list[NodeProto] = []
     for value in own.graph.input:
-        array = inputs.get(value.name)
-        if isinstance(array, np.ndarray | np.generic) and array.dtype.kind not in "OUS":
-            value.type.CopyFrom(_type_of(np.asarray(array)))
-    arrays = {n: np.asarray(a) for n, a in inputs.items() if isinstance(a, np.ndarray | np.generic)}
+        given = inputs.get(value.name)
+        if _is_structured(value.type):
+            values += [make_value_info(n, _type_of(a)) for n, a in _flattened(value.name, given)]
+            nodes += _assembly(value, given)
+            continue
+        if _is_array(given) and given.dtype.kind not in "OUS":
+            value.type.CopyFrom(_type_of(given))
+        values.append(value)
+    _replace(own.graph.input, values)
+    _replace(own.graph.node, [*nodes, *own.graph.node])
+    arrays = {n: np.asarray(a) for n, a in flattened_inputs(inputs).items() if _is_array(a)}
     return replace(from_proto(own), assumed=arrays)
 
 
-def _type_of(array: np.ndarray) -> TypeProto:
+def _assembly(value: ValueInfoProto, given: Any) -> list[NodeProto]:
+    """The node that makes a sequence or an empty optional; a full one is its own content."""
+    kind, name = value.type, value.name
+    is_optional = kind.WhichOneof("value") == "optional_type"
+    if is_optional and given is None:
+        return [make_node("Optional", [], [name], type=kind.optional_type.elem_type)]
+    if not isinstance(given, list | tuple):
+        return []
+    inner = kind.optional_type.elem_type if is_optional else kind
+    return [_sequence(name, [n for n, _ in _flattened(name, given)], inner)]
+
+
+def _sequence(name: str, tensors: Sequence[str], kind: TypeProto) -> NodeProto:
+    if tensors:
+        return make_node("SequenceConstruct", list(tensors), [name])
+    dtype = kind.sequence_type.elem_type.tensor_type.elem_type
+    return make_node("SequenceEmpty", [], [name], dtype=dtype)
+
+
+def _flattened(name: str, value: Any) -> list[tuple[str, Any]]:
+    if value is None:
+        return []
+    if isinstance(value, list | tuple):
+        return [pair for i, v in enumerate(value) for pair in _flattened(f"{name}.{i}", v)]
+    return [(name, value)]
+
+
+def _structured(name: str, kind: TypeProto, outputs: Mapping[str, Any]) -> Any:
+    """Optionals without any tensor are None."""
+    found = kind.WhichOneof("value")
+    if found == "optional_type":
+        content = _structured(name, kind.optional_type.elem_type, outputs)
+        return None if isinstance(content, list) and not content else content
+    if found == "sequence_type":
+        elements = []
+        while f"{name}.{len(elements)}" in outputs:
+            elements.append(outputs[f"{name}.{len(elements)}"])
+        return elements
+    return outputs.get(name)
+
+
+def _is_structured(kind: TypeProto) -> bool:
+    return kind.WhichOneof("value") in ("sequence_type", "optional_type")
+
+
+def _is_array(value: Any) -> TypeGuard[np.ndarray | np.generic]:
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def _replace(field: Any, entries: Sequence[Any]) -> None:
+    """Other entries in a repeated field of a message."""
+    copies = [type(entry).FromString(entry.SerializeToString()) for entry in entries]
+    del field[:]
+    field.extend(copies)
+
+
+def _type_of(value: Any) -> TypeProto:
+    array = np.asarray(value)
     return make_tensor_type_proto(np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 

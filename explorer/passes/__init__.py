@@ -1,6 +1,8 @@
 """Passes over `top`, one per file, and the order in which they run.
 
-`TOP_PIPELINE` is that order as plain data; `top_pipeline` makes the passes of one compilation.
+Four phases follow one another: decomposition, simplification, recognition, fusion. `TOP_PIPELINE`
+is that order as plain data; `top_pipeline` makes the passes of one compilation. Rules that passes
+share stand in folders by what they are about: `arithmetic`, `movement`, `linear`, `recognition`.
 """
 
 from __future__ import annotations
@@ -18,24 +20,45 @@ from explorer.passes.fuse_bias import FuseBias
 from explorer.passes.fuse_residual import FuseResidual
 from explorer.passes.infer_shapes import InferShapes
 from explorer.passes.legalize import Legalize
+from explorer.passes.narrow_transposes import NarrowTransposes
 from explorer.passes.push_transposes import PushTransposes
 from explorer.passes.recognize_activations import RecognizeActivations
+from explorer.passes.recognize_normalization import RecognizeNormalization
 from explorer.passes.remove_no_ops import RemoveNoOps
+from explorer.passes.simplify_arithmetic import SimplifyArithmetic
+from explorer.passes.simplify_movement import SimplifyMovement
 
-TOP_PIPELINE: tuple[type[Pass], ...] = (
-    BindDimensions,
-    InferShapes,
-    FoldConstants,
+DECOMPOSITION: tuple[type[Pass], ...] = (BindDimensions, InferShapes, FoldConstants)
+"""What was left open is settled: sizes, types, computed shapes and bounds."""
+
+SIMPLIFICATION: tuple[type[Pass], ...] = (
     RemoveNoOps,
+    SimplifyArithmetic,
+    SimplifyMovement,
     EliminateCommonSubexpressions,
-    FoldBatchNorm,
-    RecognizeActivations,
+)
+"""The same with fewer and cheaper operations, in one form of the many that models have."""
+
+RECOGNITION: tuple[type[Pass], ...] = (RecognizeNormalization, RecognizeActivations)
+"""Operations that a model spells out, found in that form."""
+
+FUSION: tuple[type[Pass], ...] = (
     PushTransposes,
+    FoldBatchNorm,
+    NarrowTransposes,
     FuseBias,
     FuseResidual,
     FuseActivation,
     Legalize,
     EliminateDeadCode,
+)
+"""Work goes into the convolutions and matmuls that stand beside it; the rest gets kernels."""
+
+TOP_PIPELINE: tuple[type[Pass], ...] = (
+    *DECOMPOSITION,
+    *SIMPLIFICATION,
+    *RECOGNITION,
+    *FUSION,
 )
 
 
@@ -51,4 +74,11 @@ def top_pipeline(sizes: Mapping[str, int], default: int | None = 1) -> list[Pass
     ]
 
 
-__all__ = ["TOP_PIPELINE", "top_pipeline"]
+__all__ = [
+    "DECOMPOSITION",
+    "FUSION",
+    "RECOGNITION",
+    "SIMPLIFICATION",
+    "TOP_PIPELINE",
+    "top_pipeline",
+]

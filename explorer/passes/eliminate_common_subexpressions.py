@@ -18,7 +18,9 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import RecordedRewriter, Rule
 from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.weights import Weights
+from explorer.passes.arithmetic.constants import COMMUTATIVE
 
 LARGEST_COMPARED_BYTES = 1 << 20
 """Weights up to this size are compared by contents, larger ones by name only."""
@@ -27,8 +29,9 @@ LARGEST_COMPARED_BYTES = 1 << 20
 class ReuseEqual(Rule):
     """%1 = op(x) {p}; %2 = op(x) {p}   =>   %1 for both
 
-    Applies to operations of one block with the same operands, properties and types; small weights
-    are equal when their contents are. Pays because the second one costs time and memory.
+    Applies to operations of one block with the same properties and types and the same operands,
+    in either order where that does not matter; small weights are equal when their contents are.
+    Pays because the second one costs time and memory.
     """
 
     matches = (TopOperation,)
@@ -36,6 +39,7 @@ class ReuseEqual(Rule):
     def __init__(self) -> None:
         # A rule object serves one run of the pass: what it has seen so far.
         self._seen: dict[Hashable, TopOperation] = {}
+        self._places: dict[Block, dict[Operation, int]] = {}
 
     def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
         if op.regions or isinstance(op, ReturnOp):
@@ -45,9 +49,17 @@ class ReuseEqual(Rule):
         if seen is None or seen is op or not _is_current(seen, key, rewriter.weights):
             self._seen[key] = op
             return
-        first, second = (seen, op) if seen.is_before_in_block(op) else (op, seen)
+        first, second = sorted((seen, op), key=self._place)
         self._seen[key] = first
         rewriter.replace(second, list(first.results))
+
+    def _place(self, op: TopOperation) -> int:
+        """Where the operation stood in its block at the beginning: this pass moves none."""
+        block = op.parent
+        assert block is not None
+        if block not in self._places:
+            self._places[block] = {other: index for index, other in enumerate(block.ops)}
+        return self._places[block][op]
 
 
 def _is_current(op: TopOperation, key: Hashable, weights: Weights) -> bool:
@@ -62,7 +74,10 @@ def _key(op: TopOperation, weights: Weights) -> Hashable:
         array = weights[op.weight.data]
         if array.nbytes <= LARGEST_COMPARED_BYTES:
             return (block, types, array.tobytes())
-    return (block, types, op.name, tuple(op.operands), _properties(op))
+    operands = list(op.operands)
+    if isinstance(op, BinaryOp) and op.kind.data in COMMUTATIVE:
+        operands.sort(key=id)
+    return (block, types, op.name, tuple(operands), _properties(op))
 
 
 def _properties(op: Operation) -> Hashable:

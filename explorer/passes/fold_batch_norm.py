@@ -16,12 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.ir.operation import TopOperation, identity_of
-from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.normalization import BatchNormOp
 from explorer.ir.types import is_static, shape_of, static_shape
+from explorer.passes.arithmetic.division import rounded_below
+from explorer.passes.fixpoint import FixpointPass
+from explorer.passes.linear.scale_ahead import AHEAD_RULES
+from explorer.passes.linear.scale_behind import ScaleBeforeOffset
 from explorer.passes.matching import (
     both_orders,
     channel_axis,
@@ -58,8 +61,8 @@ class FoldScale(Rule):
     """conv(x, w, b) * f   =>   conv(x, f * w, f * b)      (a division likewise)
 
     Applies when f is a constant with one number per channel, under the conditions of
-    `fold-into-weights`, unless the weights are whole numbers (a quantized model). Pays because a
-    pass over the result is saved.
+    `fold-into-weights`, unless the weights are whole numbers or the result is rounded to some (a
+    quantized model). Pays because a pass over the result is saved.
     """
 
     matches = (BinaryOp,)
@@ -79,6 +82,12 @@ class FoldScale(Rule):
                 raise Declined(f"the shape of {identity_of(op)} is not known yet")
             shape, axis = static_shape(linear.output), channel_axis(linear)
             _require_inexact_weights(linear, rewriter)
+            rounding = rounded_below(op.output, furthest=1)
+            if rounding is not None:
+                raise Declined(
+                    f"{identity_of(rounding)} makes whole numbers of it: a tie could fall to the "
+                    "other side"
+                )
             factor = per_channel(array.astype(np.float64), len(shape), axis, shape[axis])
             if factor is None or op.output.type != linear.output.type:
                 raise Declined(f"{identity_of(op)}'s factor is not one number per channel")
@@ -208,8 +217,8 @@ def scaled(
 
 
 @dataclass(frozen=True)
-class FoldBatchNorm(RulePass):
-    """Batch normalizations and factors per channel go into the weights of what feeds them."""
+class FoldBatchNorm(FixpointPass):
+    """Batch normalizations and factors per channel go into the weights around them."""
 
     name = "fold-batch-norm"
-    rules = (FoldIntoWeights, FoldScale, SplitBatchNorm)
+    rules = (FoldIntoWeights, FoldScale, SplitBatchNorm, ScaleBeforeOffset, *AHEAD_RULES)

@@ -36,6 +36,7 @@ from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import is_static, shape_of, size_bytes
 from explorer.passes.infer_shapes import infer_again
 from explorer.passes.matching import constant, dtype_of, is_constant
+from explorer.passes.unroll_control import UnrollLoop
 
 LARGEST_RESULT_BYTES = 64 << 20
 SMALL_RESULT_BYTES = 64 << 10
@@ -284,5 +285,6 @@ class FoldConstants(RulePass):
         SpecializeSlice,
         SpecializePad,
         InlineIf,
+        UnrollLoop,
         FoldConstant,
     )

@@ -14,22 +14,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat, Float32Type
 from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.casting import CastOp
 from explorer.ir.top.definitions import lowest
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.top.movement import PadOp, ReshapeOp
 from explorer.ir.top.normalization import BatchNormOp
 from explorer.ir.top.pooling import PoolOp
-from explorer.ir.types import element_type_of, is_static, shape_of, static_shape
+from explorer.ir.top.shapes import RangeOp
+from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
 from explorer.passes.fold_batch_norm import split_batch_norm
 from explorer.passes.matching import constant, dtype_of, weight_name
 from explorer.passes.remove_no_ops import MergeReshapes, RemoveReshape
+from explorer.passes.unroll_control import ComputeBothBranches
+from explorer.passes.widen import WidenProducts
 
 
 class CountPadding(Rule):
@@ -127,6 +132,8 @@ class PadBeforeWindow(Rule):
             return
         if isinstance(op, PoolOp) and op.get("kind") == "average" and not op.counts_padding:
             return
+        if isinstance(op, PoolOp) and not op.reads_padding:
+            return
         is_max = isinstance(op, PoolOp) and op.get("kind") == "max"
         fill = float(lowest(element_type_of(op.input))) if is_max else 0.0
         low, high = [0, 0, *pads[:3]], [0, 0, *pads[3:]]
@@ -153,6 +160,39 @@ class ScaleAndShift(Rule):
         split_batch_norm(op, rewriter)
 
 
+class CountInSteps(Rule):
+    """range(start, limit, delta) : 5   =>   start + [0, 1, 2, 3, 4] * delta
+
+    Applies to ranges whose length is known although their numbers are not. Pays because two
+    elementwise kernels serve for it. Narrow floats are computed in float32 and rounded once.
+    """
+
+    matches = (RangeOp,)
+
+    def rewrite(self, op: RangeOp, rewriter: RecordedRewriter) -> None:
+        if not is_static(op.output):
+            raise Declined(f"the length of {identity_of(op)} is not known yet")
+        own = element_type_of(op.output)
+        is_narrow = isinstance(own, AnyFloat) and own.bitwidth < 32
+        kind = Float32Type() if is_narrow else own
+
+        def added(new: TopOperation) -> SSAValue:
+            rewriter.insert_before(op, new)
+            return new.results[0]
+
+        start, delta = (
+            added(CastOp.make([v], to=kind)) if is_narrow else v for v in (op.start, op.delta)
+        )
+        (length,) = static_shape(op.output)
+        numbers = np.arange(length).astype(numpy_dtype(kind))
+        counted = rewriter.add_weight(op, weight_name(op, "numbers"), numbers)
+        steps = added(BinaryOp.make([counted, delta], kind="mul"))
+        total = BinaryOp.make([steps, start], kind="add")
+        if is_narrow:
+            total = CastOp.make([added(total)], to=own)
+        rewriter.replace(op, total)
+
+
 @dataclass(frozen=True)
 class Legalize(RulePass):
     """Operations without a kernel of their own are written in those that have one."""
@@ -160,10 +200,13 @@ class Legalize(RulePass):
     name = "legalize"
     is_required = True
     rules = (
+        ComputeBothBranches,
         CountPadding,
         LiftToTwoDimensions,
         PadBeforeWindow,
         ScaleAndShift,
+        CountInSteps,
+        WidenProducts,
         RemoveReshape,
         MergeReshapes,
     )

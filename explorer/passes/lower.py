@@ -32,7 +32,14 @@ from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.structure import device_of, functions, walk_blocks
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.linear import ConvOp
-from explorer.ir.types import element_type_of, layout_of, static_shape
+from explorer.ir.types import (
+    element_type_of,
+    format_shape,
+    is_static,
+    layout_of,
+    shape_of,
+    static_shape,
+)
 
 CHANNELS = 1
 
@@ -87,7 +94,7 @@ class _Lowering:
             return
         launch = LaunchOp.make(
             [self._operands(op)],
-            [op.results[0].type],
+            [r.type for r in op.results],
             kernel=kernel,
             operation=op.name,
             title=op.label(),
@@ -104,7 +111,7 @@ class _Lowering:
         if made_from not in self.known:
             kernel = define_kernel(op)
             # Logically equal copies may go between different layouts: the scheduler packs them.
-            layouts = tuple(layout_of(v) for v in (*op.operands, op.results[0]))
+            layouts = tuple(layout_of(v) for v in (*op.operands, *op.results))
             key = (layouts, _definition(kernel))
             if key not in self.kernels:
                 kernel.sym_name = StringAttr(self._name(kernel, op))
@@ -176,22 +183,28 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
 
     NotImplementedError where the operation has none.
     """
-    if len(op.results) != 1:
-        raise NotImplementedError(f"{op.name} has several results")
+    if op.regions:
+        raise NotImplementedError(f"{op.name} is control flow that depends on data")
+    for value in (*op.operands, *op.results):
+        if not is_static(value):
+            size = format_shape(shape_of(value))
+            raise NotImplementedError(f"{op.name}: the size {size} depends on data")
     builder = KernelBuilder("kernel")
-    result = op.results[0]
-    layouts = [layout_of(v) for v in (*op.operands, result)]
+    layouts = [layout_of(v) for v in (*op.operands, *op.results)]
     shapes = [rounded_operand_shape(op, i) for i in range(len(op.operands))]
-    output_shape = _rounded(result)
-    if all(layout.is_plain for layout in layouts):
-        shapes, output_shape = op.kernel_shapes(shapes, output_shape)
+    output_shapes = [_rounded(result) for result in op.results]
+    if len(output_shapes) == 1 and all(layout.is_plain for layout in layouts):
+        shapes, output_shapes[0] = op.kernel_shapes(shapes, output_shapes[0])
     inputs = []
     for index, (operand, shape) in enumerate(zip(op.operands, shapes, strict=True)):
         role = "weight" if isinstance(operand.owner, WeightOp) else "input"
         inputs.append(_argument(builder, _argument_name(op, index), operand, shape, role))
-    output = _argument(builder, "y", result, output_shape, "output")
-    _define_halo(builder, result, output)
-    kind = op.define(builder, inputs, output)
+    outputs = []
+    for index, (result, shape) in enumerate(zip(op.results, output_shapes, strict=True)):
+        name = "y" if index == 0 else f"y{index + 1}"
+        outputs.append(_argument(builder, name, result, shape, "output"))
+        _define_halo(builder, result, outputs[-1])
+    kind = op.define(builder, inputs, *outputs)
     return builder.finish(kind, op.kernel_parameters())
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
@@ -44,6 +45,19 @@ def scalar(value: SSAValue, weights: Weights) -> float | None:
     return float(array.item()) if array is not None and array.size == 1 else None
 
 
+def splat(value: SSAValue, weights: Weights) -> float | None:
+    """The number that all elements of a weight are; None where they differ, or for no elements."""
+    array = constant(value, weights)
+    if array is None or not array.size:
+        return None
+    first = array.flat[0]
+    return float(first) if bool(np.all(array == first)) else None
+
+
+def is_float(value: SSAValue) -> bool:
+    return isinstance(element_type_of(value), AnyFloat)
+
+
 def is_about(number: float | None, expected: float) -> bool:
     """Equal but for the rounding of constants to single precision (6e-8 each, relative)."""
     return number is not None and abs(number - expected) <= 1e-6 * abs(expected)
@@ -71,6 +85,11 @@ def both_orders(op: BinaryOp) -> Iterator[tuple[SSAValue, SSAValue]]:
     """Both ways to read a commutative operation's operands."""
     yield op.left, op.right
     yield op.right, op.left
+
+
+def is_used_once(op: Operation) -> bool:
+    """Is the operation's result (it has one) read by a single operand?"""
+    return op.results[0].has_one_use()
 
 
 def uses(op: Operation) -> int:

@@ -8,6 +8,9 @@
        return %y
    }
    func @main_cpu(%x) {device = "cpu"} { ... }
+
+What the device returns is always written by it: an output that is an input, or a view of one, is
+copied, so that inputs and outputs never share memory.
 """
 
 from __future__ import annotations
@@ -16,15 +19,15 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from explorer.ir.evaluation import entry_function
-from explorer.ir.operation import set_identity
-from explorer.ir.origins import location_of, origin_of, set_origins
+from explorer.ir.operation import TopOperation, set_identity
+from explorer.ir.origins import location_of, origin_of, set_origins, sources_of
 from explorer.ir.passes import EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.structure import DEVICE, value_name
-from explorer.ir.top.data import ReturnOp, TransferOp
+from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class PlaceOnDevice(Pass):
         last = main.body.block.last_op
         assert isinstance(last, ReturnOp)
         explanation = f"the whole program runs on {self.device}"
+        for index, output in enumerate(last.operands):
+            if is_argument(output):
+                with events.rewrite("copy-input", last, COPY_REASON):
+                    copy_output(last, index, rewriter)
         with events.rewrite("outline", last, explanation):
             self._outline(main, last, rewriter)
         return events.rewrites
@@ -82,6 +89,32 @@ class PlaceOnDevice(Pass):
         for transfer in (*transfers, *back):
             rewriter.log.added.append(transfer)
         rewriter.has_changed = True
+
+
+COPY_REASON = "an output that is an input gets memory of its own"
+
+
+def is_argument(value: SSAValue) -> bool:
+    """Whether a value is an argument of its function, or a view of one."""
+    while isinstance(value.owner, TopOperation) and value.owner.is_view:
+        value = value.owner.operands[0]
+    return isinstance(value, BlockArgument)
+
+
+def copy_output(returned: ReturnOp, index: int, rewriter: RecordedRewriter) -> None:
+    """Returns a copy of an output in place of the value itself."""
+    value = returned.operands[index]
+    copy = ConvertLayoutOp.make([value], [value.type])
+    set_origins(copy, [origin_of(value)])
+    rewriter.insert_before(returned, copy, stem="copy", sources=_sources(value))
+    rewriter.set_operand(returned, index, copy.output)
+
+
+def _sources(value: SSAValue) -> tuple[str, ...]:
+    if isinstance(value, BlockArgument):
+        return (value_name(value),)
+    assert isinstance(value.owner, TopOperation)
+    return sources_of(value.owner)
 
 
 def _identifier(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Transposes move towards the outputs until they meet and cancel.
+"""Transposes and reshapes move towards the outputs until they meet and cancel.
 
     %1 = top.transpose(%x) {permutation = [0, 2, 3, 1]} : tensor<1x8x8x3xf32>
     %2 = top.unary(%1) {kind = "relu"} : tensor<1x8x8x3xf32>
@@ -21,7 +21,6 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of, set_origins
-from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
@@ -29,8 +28,12 @@ from explorer.ir.top.movement import ConcatOp, PadOp, SliceOp, TransposeOp
 from explorer.ir.top.normalization import SoftmaxOp
 from explorer.ir.top.reduction import ReduceOp
 from explorer.ir.types import is_static, shape_of, size_bytes
+from explorer.passes.fixpoint import FixpointPass
+from explorer.passes.linear.matmul_forms import MATMUL_RULES
+from explorer.passes.linear.scale_behind import ScaleOperand
 from explorer.passes.matching import constant, is_constant, maker, uses
-from explorer.passes.remove_no_ops import MergeTransposes, RemoveTranspose
+from explorer.passes.movement.reshapes import SinkReshape
+from explorer.passes.simplify_movement import MOVEMENT_RULES
 
 Permutation = tuple[int, ...]
 
@@ -254,8 +257,15 @@ class BypassTransposes(Rule):
 
 
 @dataclass(frozen=True)
-class PushTransposes(RulePass):
-    """Transposes move through other operations towards each other, and cancel."""
+class PushTransposes(FixpointPass):
+    """Transposes and reshapes move through other operations towards each other, and cancel."""
 
     name = "push-transposes"
-    rules = (RemoveTranspose, MergeTransposes, BypassTransposes, SinkTranspose)
+    rules = (
+        *MOVEMENT_RULES,
+        *MATMUL_RULES,
+        ScaleOperand,
+        BypassTransposes,
+        SinkTranspose,
+        SinkReshape,
+    )

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.weights import Weights
+from explorer.passes.fixpoint import FixpointPass
 from explorer.passes.matching import (
     both_orders,
     constant,
@@ -29,6 +29,7 @@ from explorer.passes.matching import (
     scalar,
     uses,
 )
+from explorer.passes.recognition.activations import ACTIVATION_RULES
 
 INVERSE_ROOT_OF_TWO = 0.7071067811865476
 ROOT_OF_TWO_OVER_PI = 0.7978845608028654
@@ -294,7 +295,7 @@ def _become(
 
 
 @dataclass(frozen=True)
-class RecognizeActivations(RulePass):
+class RecognizeActivations(FixpointPass):
     """Activation functions that are spelled out in arithmetic become single operations."""
 
     name = "recognize-activations"
@@ -306,4 +307,5 @@ class RecognizeActivations(RulePass):
         RecognizeHardSwish,
         RecognizeGelu,
         RecognizeGeluTanh,
+        *ACTIVATION_RULES,
     )

@@ -20,7 +20,7 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
 from explorer.ir.top.movement import ConcatOp, ExpandOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from explorer.ir.types import is_static, shape_of, static_shape
-from explorer.passes.matching import dtype_of, maker, scalar
+from explorer.passes.matching import dtype_of, maker, splat
 
 
 class RemoveReshape(Rule):
@@ -156,25 +156,36 @@ class RemoveCast(Rule):
 
 
 class RemoveNeutralElement(Rule):
-    """x + 0, x - 0, x * 1, x / 1   =>   x
+    """x + 0, x - 0, x * 1, x / 1, max(x, -inf), min(x, inf)   =>   x
 
-    Applies when one operand is a constant of one element and the result has the other's shape.
+    Applies when all elements of the other operand are that number and the result has x's shape.
     Pays because it is a pass over the tensor for nothing.
     """
 
     matches = (BinaryOp,)
 
     def rewrite(self, op: BinaryOp, rewriter: RecordedRewriter) -> None:
-        neutral = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0}.get(op.kind.data)
+        neutral = NEUTRAL.get(op.kind.data)
         if neutral is None:
             return
         pairs = [(op.left, op.right)]
-        if op.kind.data in ("add", "mul"):
+        if op.kind.data not in ("sub", "div", "pow"):
             pairs.append((op.right, op.left))
         for kept, other in pairs:
-            if scalar(other, rewriter.weights) == neutral and kept.type == op.output.type:
+            if kept.type == op.output.type and splat(other, rewriter.weights) == neutral:
                 rewriter.replace(op, kept)
                 return
+
+
+NEUTRAL = {
+    "add": 0.0,
+    "sub": 0.0,
+    "mul": 1.0,
+    "div": 1.0,
+    "pow": 1.0,
+    "max": -np.inf,
+    "min": np.inf,
+}
 
 
 class RemoveExpand(Rule):

@@ -20,12 +20,13 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from explorer.errors import BuildError
 from explorer.runtime.processes import run_command
 
-REQUIRED_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread")
+REQUIRED_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread", "-fwrapv")
 """Without these, what the code generator prints has no meaning or no speed."""
 
 OPTIONAL_FLAGS = (
@@ -185,7 +186,22 @@ def _candidates(environment: Mapping[str, str]) -> list[tuple[str, ...]]:
 
 
 def _examine(command: tuple[str, ...], environment: Mapping[str, str]) -> Compiler:
-    """Ask a compiler for its version and which flags it knows."""
+    """Ask a compiler for its version and which flags it knows; asked again when it changed."""
+    try:
+        changed_ns = os.stat(command[0]).st_mtime_ns
+    except OSError:
+        changed_ns = 0
+    # A test's name says nothing to a compiler, and would make every question a new one.
+    variables = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
+    return _examine_once(command, tuple(sorted(variables.items())), changed_ns)
+
+
+@lru_cache(maxsize=16)
+def _examine_once(
+    command: tuple[str, ...], variables: tuple[tuple[str, str], ...], changed_ns: int
+) -> Compiler:
+    """`changed_ns`: when the compiler's file was written. An error is not kept."""
+    environment = dict(variables)
     status, text = _ask((*command, "--version"), environment)
     if status != 0:
         raise BuildError(f"`{shlex.join(command)} --version` failed", log=text, hint=INSTALL_HINT)

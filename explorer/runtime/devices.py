@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from explorer.errors import BuildError, DeviceError
@@ -29,6 +30,8 @@ from explorer.runtime.processor import core_count, memory_bytes, processor_name,
 from explorer.runtime.vendors import vendor_variables
 
 KINDS = ("cpu", "opencl")
+
+_CL_VARIABLES = ("OCL_", "POCL_", "OPENCL_", "CUDA_VISIBLE", "PYOPENCL_", "LD_LIBRARY_PATH")
 
 OPENCL_HINT = (
     "install a driver: the GPU vendor's, or PoCL for the processor (Debian: pocl-opencl-icd)"
@@ -73,6 +76,22 @@ def list_devices(
         found = probe_opencl(time_limit_seconds)
         devices.extend(sorted(found, key=lambda device: order.index(device.processor)))
     return devices
+
+
+def opencl_device() -> DeviceRecord:
+    """The OpenCL device that programs run on: the first usable one, looked for once per process.
+
+    `DeviceError` where there is none; then the next call looks again.
+    """
+    settings = {name: value for name, value in os.environ.items() if name.startswith(_CL_VARIABLES)}
+    return _opencl_device(tuple(sorted(settings.items())))
+
+
+# Trying the devices takes half a second, as long as compiling a small model.
+@lru_cache(maxsize=4)
+def _opencl_device(settings: tuple[tuple[str, str], ...]) -> DeviceRecord:
+    """`settings`: the variables that decide which drivers are seen; an error is not kept."""
+    return first_usable(list_devices(("opencl",)), "opencl")
 
 
 def first_usable(devices: Sequence[DeviceRecord], kind: str) -> DeviceRecord:

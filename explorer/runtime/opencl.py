@@ -28,11 +28,11 @@ from typing import Self
 import numpy as np
 import pyopencl as cl
 
-from explorer.errors import BuildError, DeviceError
+from explorer.errors import BuildError, DeviceError, InputError
 from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.program import Launch, Port, Program, Tap
 from explorer.runtime.compilers import first_error_line
-from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
+from explorer.runtime.devices import DeviceRecord, opencl_device
 from explorer.runtime.executable import (
     Arrays,
     TapKey,
@@ -67,20 +67,26 @@ class OpenCLProgram:
         device: DeviceRecord | None = None,
         *,
         options: Sequence[str] = (),
+        compute_units: int | None = None,
     ) -> None:
         """Build the program and move its weights to the device.
 
         Without a `device` all are tried (about a second) and the first usable one is taken, a
-        GPU before a CPU. `options` go to the OpenCL compiler.
+        GPU before a CPU. `options` go to the OpenCL compiler. `compute_units` takes only so many
+        of the device's (a sub-device), where it is a processor; all by default.
         """
         check_program(program)
         self.program = program
         flat_weights = check_weights(program, weights)
-        self.device = device or first_usable(list_devices(("opencl",)), "opencl")
+        self.device = device or opencl_device()
         self._lock = threading.RLock()
         self._is_closed = False
         with self._device_errors("cannot be prepared"):
             handle = open_device(self.device)
+            self._compute_units = self.device.compute_units
+            if compute_units is not None and compute_units != self.device.compute_units:
+                handle = part_of(handle, self.device, compute_units)
+                self._compute_units = compute_units
             self._check_memory(handle)
             self._context = cl.Context([handle])
             self._queue = cl.CommandQueue(self._context)
@@ -144,7 +150,7 @@ class OpenCLProgram:
             tables = [self._timed_run(inputs) for _ in range(repeats)]
         return ProfileRecord(
             device=self.device.name,
-            threads=self.device.compute_units,
+            threads=self._compute_units,
             repeats=repeats,
             milliseconds=milliseconds,
             events=self._median_events(tables),
@@ -360,6 +366,30 @@ def open_device(record: DeviceRecord) -> cl.Device:
         device=record.name,
         hint="list the devices again",
     )
+
+
+def part_of(handle: cl.Device, record: DeviceRecord, compute_units: int) -> cl.Device:
+    """A sub-device with so many compute units. InputError where the device cannot be divided."""
+    if record.processor != "cpu":
+        raise InputError(
+            f"{record.name} is a {record.processor}: a program takes all of it, not "
+            f"{compute_units} of its {record.compute_units} compute units",
+            hint="leave the number of threads away",
+        )
+    if not 1 <= compute_units <= record.compute_units:
+        raise InputError(
+            f"{record.name} has {record.compute_units} compute units, not {compute_units}",
+            hint=f"1 to {record.compute_units} threads",
+        )
+    counts = [cl.device_partition_property.BY_COUNTS, compute_units]
+    try:
+        parts = handle.create_sub_devices(counts)  # pyright: ignore[reportArgumentType]
+    except cl.Error as error:
+        raise InputError(
+            f"{record.name} cannot be divided: {error}",
+            hint="leave the number of threads away",
+        ) from error
+    return parts[0]
 
 
 def build_program(

@@ -14,7 +14,7 @@ from explorer.ir.top.control import IfOp, merged_types
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
-from explorer.ir.types import shape_of, tensor_type
+from explorer.ir.types import element_type_from_numpy, shape_of, tensor_type
 from explorer.ir.weights import Weights
 
 
@@ -90,6 +90,18 @@ def test_range(start, limit, delta, dtype, build, onnx_outputs):
     (actual,) = op.evaluate(*arrays)
     assert actual.dtype == expected.dtype
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    ("start", "delta", "dtype"), [(3, -2, np.int64), (1, 3, np.int32), (0.5, 0.25, np.float32)]
+)
+def test_a_range_of_known_length_is_compiled(start, delta, dtype, compiled):
+    arrays = [np.array(n, dtype) for n in (start, start + 4 * delta, delta)]
+    element = element_type_from_numpy(np.dtype(dtype))
+    block = Block(arg_types=[tensor_type(element, ())] * 3)
+    op = RangeOp.make(block.args, [tensor_type(element, (4,))])
+    (expected,) = op.evaluate(*arrays)
+    np.testing.assert_array_equal(compiled.run(op, arrays)[0], expected)
 
 
 def test_range_refuses_what_has_no_end(build, infer):

@@ -110,7 +110,9 @@ def test_pool_keeps_symbolic_dimensions(infer):
 def test_pool_names_what_does_not_fit(infer):
     with pytest.raises(ValueError, match="a window of 7 does not fit into 5"):
         infer(PoolOp, [(1, 3, 5, 5)], kind="max", **attributes([7, 7]))
-    with pytest.raises(ValueError, match="unknown kind 'median'; known: max, max_position, average"):
+    with pytest.raises(
+        ValueError, match="unknown kind 'median'; known: max, max_position, average"
+    ):
         infer(PoolOp, [(1, 3, 5, 5)], kind="median", **attributes([2, 2]))
     with pytest.raises(ValueError, match="one number and pads two for each"):
         infer(PoolOp, [(1, 3, 5, 5)], kind="max", **attributes([2]))

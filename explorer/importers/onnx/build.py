@@ -9,31 +9,36 @@ origins are given at the end of the node, when it is clear which operations make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from onnx import GraphProto
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
 
 from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.structures import Imported, tensors_of
 from explorer.importers.onnx.tensors import check_size
 from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.origins import location_of
 from explorer.ir.top.data import ReturnOp, WeightOp, weight_type
-from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
+from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import (
     TO_THE_END,
     ConcatOp,
     ExpandOp,
+    PadOp,
     ReshapeOp,
     SliceOp,
     TransposeOp,
 )
+from explorer.ir.top.reduction import ReduceOp
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import (
     Dim,
@@ -61,17 +66,29 @@ class Axis:
 
 
 Size = int | Axis
-GraphImporter = Callable[[GraphProto], list[SSAValue]]
+Found = TypeVar("Found")
+
+
+class GraphImporter(Protocol):
+    """What imports nested graphs."""
+
+    def inline(self, graph: GraphProto, arguments: Sequence[Imported] = ()) -> list[Imported]:
+        """The graph's results, made at the end of the current block from its arguments."""
+        ...
+
+    def attempt(self, build: Callable[[], Found]) -> Found | Exception:
+        """What `build` returns; the exception, and no trace of it, where it is not possible."""
+        ...
 
 
 @dataclass
 class Build:
-    """The block under construction. `inline` imports a nested graph at its end."""
+    """The block under construction. `graphs` imports nested graphs at its end."""
 
     weights: Weights
     knowledge: Knowledge
     block: Block
-    inline: GraphImporter
+    graphs: GraphImporter
     source: str = ""
     """Name of the node that is being converted."""
     created: list[Operation] = field(default_factory=list)
@@ -87,11 +104,13 @@ class Build:
     ) -> AnyTopOperation:
         """Appends an operation with inferred result types."""
         op = kind.make(operands, **properties)  # pyright: ignore[reportArgumentType]
-        shape = self.knowledge.result_shape(op)
-        if shape is not None:
-            types = [tensor_type(element_type_of(op.results[0]), shape)]
-            op.erase()
-            op = kind.make(operands, types, **properties)  # pyright: ignore[reportArgumentType]
+        shapes = self.knowledge.result_shapes(op)
+        if shapes is not None:
+            types = [
+                tensor_type(element_type_of(result), shape)
+                for result, shape in zip(op.results, shapes, strict=True)
+            ]
+            op.results = SSAValues(OpResult(t, op, index) for index, t in enumerate(types))
         return self.append(op)
 
     def value(
@@ -126,13 +145,33 @@ class Build:
         """A constant of rank 0 with the value's element type."""
         return self.weight(np.array(number, self.dtype(value)))
 
-    def region(self, graph: GraphProto) -> Region:
-        """A nested graph in a region of its own, ended by `top.return`."""
-        outer, self.block = self.block, Block()
-        results = self.inline(graph)
-        block, self.block = self.block, outer
-        block.add_op(ReturnOp.make([results], []))
-        return Region(block)
+    def inline(self, graph: GraphProto, arguments: Sequence[Imported] = ()) -> list[Imported]:
+        """A nested graph at the end of the current block."""
+        return self.graphs.inline(graph, arguments)
+
+    def region(
+        self, graph: GraphProto, types: Sequence[Attribute] = ()
+    ) -> tuple[Region, list[Imported]]:
+        """A nested graph in a region of its own, which returns the tensors of the graph's results.
+
+        types: of the region's arguments, which are the graph's inputs.
+        """
+        with self.inside(types) as block:
+            results = self.inline(graph, block.args)
+            block.add_op(ReturnOp.make([[t for r in results for t in tensors_of(r)]], []))
+        return Region(block), results
+
+    @contextmanager
+    def inside(self, types: Sequence[Attribute]) -> Iterator[Block]:
+        """Everything built meanwhile stands in a block of its own."""
+        outer, self.block = self.block, Block(arg_types=types)
+        try:
+            yield self.block
+        except Exception:
+            discard(self.block)
+            raise
+        finally:
+            self.block = outer
 
     # -- questions -------------------------------------------------------------------------------
     def shape(self, value: SSAValue) -> Shape:
@@ -162,8 +201,7 @@ class Build:
         return numpy_dtype(element_type_of(value))
 
     def is_float(self, value: SSAValue) -> bool:
-        """Also for bfloat16, which NumPy's own type tree does not hold."""
-        return self.dtype(value).kind in "fV"
+        return isinstance(element_type_of(value), AnyFloat)
 
     def axis(self, axis: int, rank: int) -> int:
         """The axis counted from the front; ValueError where there is none."""
@@ -182,6 +220,11 @@ class Build:
     def name_of(self, value: SSAValue) -> str:
         """Name of a weight of the model; the node's for anything that is computed."""
         return value.owner.weight.data if isinstance(value.owner, WeightOp) else self.source
+
+    def is_true(self, value: SSAValue | None) -> bool | None:
+        """Contents of a boolean that may decide a shape; None where they are not known."""
+        array = self.knowledge.needed(value)
+        return None if array is None else bool(array.item())
 
     def known(self, value: SSAValue | None, purpose: str) -> np.ndarray:
         """Contents that must be known while importing; they may be computed from shapes."""
@@ -225,6 +268,26 @@ class Build:
     def gather(self, x: SSAValue, indices: np.ndarray, axis: int) -> SSAValue:
         """Slices of an axis at constant positions."""
         return self.value(GatherOp, [x, self.weight(indices.astype(np.int64))], axis=axis)
+
+    def padded(
+        self, x: SSAValue, low: Sequence[int], high: Sequence[int], value: float = 0.0
+    ) -> SSAValue:
+        """x with elements of a value before and behind those of each axis; x itself for none."""
+        if not any((*low, *high)):
+            return x
+        interior = [0] * self.rank(x)
+        return self.value(PadOp, [x, None], low=low, high=high, interior=interior, value=value)
+
+    def reduce(
+        self, kind: str, x: SSAValue, axes: Sequence[int], keepdims: bool = False
+    ) -> SSAValue:
+        """x reduced along axes; x itself for none."""
+        if not axes:
+            return x
+        return self.value(ReduceOp, [x], kind=kind, axes=list(axes), keepdims=keepdims)
+
+    def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
+        return self.value(SelectOp, [condition, if_true, if_false])
 
     def slice(self, x: SSAValue, axis: int, start: int, stop: int) -> SSAValue:
         """Elements of one axis, bounds as in Python's slices."""
@@ -292,6 +355,13 @@ class Build:
             raise ValueError(f"axes {list(axes)} name an axis twice")
         sizes = iter(self.all_sizes(x))
         return self.reshape(x, [1 if axis in new else next(sizes) for axis in range(rank)])
+
+
+def discard(block: Block, behind: Operation | None = None) -> None:
+    """Erases the operations of a block (behind one of them), so that they are no users of values
+    any more."""
+    while block.last_op is not None and block.last_op is not behind:
+        block.erase_op(block.last_op)
 
 
 def _text(shape: Shape) -> str:

@@ -12,7 +12,8 @@ and reported all at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,16 +22,24 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.model import SourceModel, check_dimension_names, with_sizes
-from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.build import Build, Found, discard
 from explorer.importers.onnx.converters import find_converter, missing_reason
 from explorer.importers.onnx.identifiers import argument_name, stem_of
 from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
+from explorer.importers.onnx.specialize import specialize
+from explorer.importers.onnx.structures import (
+    Imported,
+    OptionalValue,
+    TensorSequence,
+    named_tensors,
+    tensors_of,
+)
 from explorer.importers.onnx.tensors import check_size, read_tensor
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
@@ -43,6 +52,10 @@ from explorer.ir.weights import Weights
 
 _DEEPEST_FUNCTION = 8
 """How far ONNX's function bodies may nest in each other."""
+
+MOST_NESTED_NODES = 100_000
+"""Nodes of nested graphs that are converted, one of an unrolled loop once for each iteration: a
+small file with loops in loops could ask for any number."""
 
 
 def to_top(
@@ -70,9 +83,16 @@ class _Scope:
 
     arrays: Mapping[str, np.ndarray]
     outer: _Scope | None = None
-    values: dict[str, SSAValue] = field(default_factory=dict)
+    values: dict[str, Imported] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    """Optional inputs of a function that its caller leaves out."""
 
-    def value(self, name: str) -> SSAValue | None:
+    def is_absent(self, name: str) -> bool:
+        if name in self.values:
+            return False
+        return name in self.absent or (self.outer is not None and self.outer.is_absent(name))
+
+    def value(self, name: str) -> Imported | None:
         found = self.values.get(name)
         return self.outer.value(name) if found is None and self.outer is not None else found
 
@@ -92,10 +112,11 @@ class _Import:
         self.problems: list[str] = []
         self.missing: dict[str, str] = {}
         """Tensors that could not be made; with a text where their first use is the problem."""
+        self.nested_nodes = 0
         self.scope = _Scope(self.content.weights)
         self.names = Names()
         self.knowledge = Knowledge(self.weights, model.assumed)
-        self.build = Build(self.weights, self.knowledge, Block(), self._inline_graph)
+        self.build = Build(self.weights, self.knowledge, Block(), self)
 
     def run(self) -> tuple[ModuleOp, Weights]:
         graph = self.content.proto.graph
@@ -111,7 +132,14 @@ class _Import:
                 problems=self.problems,
                 hint="export the model with other operators, or cut it before these nodes",
             )
-        return self._module([r for r in results if r is not None]), self.weights
+        names = [output.name for output in graph.output]
+        ports = [
+            port
+            for name, result in zip(names, results, strict=True)
+            if result is not None
+            for port in named_tensors(name, result)
+        ]
+        return self._module(dict(ports)), self.weights
 
     def _arguments(self) -> None:
         block, taken = self.build.block, set[str]()
@@ -128,14 +156,15 @@ class _Import:
             self.knowledge.add_input(argument, value.name)
         self.names = Names(taken)
 
-    def _module(self, results: Sequence[SSAValue]) -> ModuleOp:
+    def _module(self, results: Mapping[str, SSAValue]) -> ModuleOp:
         block = self.build.block
-        block.add_op(ReturnOp.make([list(results)], []))
-        types = [a.type for a in block.args], [r.type for r in results]
+        block.add_op(ReturnOp.make([list(results.values())], []))
+        types = [a.type for a in block.args], [r.type for r in results.values()]
         function = func.FuncOp("main", types, Region(block))
         function.attributes[DEVICE] = StringAttr("host")
         function.attributes[INPUT_NAMES] = _strings(v.name for v in self.model.inputs)
-        function.attributes[OUTPUT_NAMES] = _strings(v.name for v in self.model.outputs)
+        function.attributes[OUTPUT_NAMES] = _strings(results)
+        specialize(block, self.build, self.names)
         if self.knowledge.specialized:
             function.attributes[SPECIALIZED] = _strings(sorted(self.knowledge.specialized))
         module = ModuleOp([function])
@@ -154,16 +183,18 @@ class _Import:
         """
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = self.opsets.get(domain, self.opsets[""] if not domain else 1)
+        called = proto.name or self.build.source  # those of function bodies have no names
         reason = missing_reason(proto.op_type, domain, opset)
         if reason:
-            self._problem(proto.name, proto.op_type, domain, opset, reason)
-        use = f"node {proto.name}"
-        operands = [self._operand(name, use) if name else None for name in proto.input]
-        is_open = any(name and o is None for name, o in zip(proto.input, operands, strict=True))
+            self._problem(called, proto.op_type, domain, opset, reason)
+        use = f"node {called}"
+        names = ["" if self.scope.is_absent(name) else name for name in proto.input]
+        operands = [self._operand(name, use) if name else None for name in names]
+        is_open = any(name and o is None for name, o in zip(names, operands, strict=True))
         if reason or is_open:
             self._skip(proto)
             return
-        node = _make_node(proto, domain, opset, operands)
+        node = _make_node(proto, domain, opset, operands, called)
         self.build.source = node.name
         self.build.created = []
         try:
@@ -180,7 +211,7 @@ class _Import:
             ) from error
         self._finish(node, results)
 
-    def _finish(self, node: Node, results: Sequence[SSAValue | None]) -> None:
+    def _finish(self, node: Node, results: Sequence[Imported | None]) -> None:
         for index, name in enumerate(node.results):
             value = results[index] if index < len(results) else None
             if value is None:
@@ -188,10 +219,11 @@ class _Import:
             elif name:
                 self.scope.values[name] = value
         created = set(self.build.created)
+        final = {tensor for r in results if r is not None for tensor in tensors_of(r)}
         for op in self.build.created:
             if IDENTITY in op.attributes:  # of a nested graph
                 continue
-            is_final = any(r in results for r in op.results)
+            is_final = any(r in final for r in op.results)
             self._identify(op, node.name if is_final else "", node.operator)
         for name, value in zip(node.results, results, strict=False):
             if not isinstance(value, OpResult) or not name:
@@ -211,7 +243,7 @@ class _Import:
             label = op.label() if isinstance(op, TopOperation) else op.name
             set_identity(op, self.names.fresh(stem_of(label.split(" ")[0], "value")))
 
-    def _operand(self, name: str, use: str) -> SSAValue | None:
+    def _operand(self, name: str, use: str) -> Imported | None:
         """The tensor's value; None where it could not be made (which is, or becomes, a problem)."""
         found = self.scope.value(name)
         if found is not None:
@@ -246,17 +278,28 @@ class _Import:
         where = f"{domain or 'ai.onnx'} opset {opset}"
         self.problems.append(f"node {name}: {operator} ({where}): {reason}")
 
-    def _inline_graph(self, graph: GraphProto) -> list[SSAValue]:
+    # -- nested graphs (`GraphImporter`) ---------------------------------------------------------
+    def inline(self, graph: GraphProto, arguments: Sequence[Imported] = ()) -> list[Imported]:
         """A nested graph at the end of the current block; it sees the tensors around it."""
         build = self.build
+        self.nested_nodes += len(graph.node) + 1
+        if self.nested_nodes > MOST_NESTED_NODES:
+            raise Unsupported(f"nested graphs of more than {MOST_NESTED_NODES:,} nodes in all")
         source, created, outer = build.source, build.created, self.scope
         arrays = {t.name: read_tensor(t, self.content.folder) for t in graph.initializer}
         self.scope = _Scope(arrays, outer)
+        if len(arguments) != len(graph.input):
+            raise ValueError(f"{len(arguments)} arguments for {len(graph.input)} inputs of a graph")
+        for declared, argument in zip(graph.input, arguments, strict=True):
+            if isinstance(argument, BlockArgument) and argument.name_hint is None:
+                argument.name_hint = self.names.fresh(stem_of(declared.name, "argument"))
+            self.scope.values[declared.name] = argument
         problems = len(self.problems)
         made = list(created)
         for proto in graph.node:
             self._node(proto)
             made += build.created
+            build.source = source
         found = [self._operand(output.name, "a nested graph") for output in graph.output]
         build.source, build.created, self.scope = source, made, outer
         results = [r for r in found if r is not None]
@@ -264,40 +307,73 @@ class _Import:
             raise Unsupported("nodes of its nested graph cannot be imported")
         return results
 
+    def attempt(self, build: Callable[[], Found]) -> Found | Exception:
+        """What `build` returns; the exception, and no trace of it, where it is not possible."""
+        state, scope, missing = self.build, self.scope, dict(self.missing)
+        problems, opsets = list(self.problems), self.opsets
+        block, source, created = state.block, state.source, list(state.created)
+        last = block.last_op
+        try:
+            return build()
+        except (Unsupported, UnsupportedError, ModelError, ValueError) as error:
+            self.scope, self.missing, self.problems, self.opsets = scope, missing, problems, opsets
+            state.block, state.source, state.created = block, source, created
+            discard(block, last)
+            return error
+
     # -- one node ----------------------------------------------------------------------------------
-    def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[SSAValue | None]:
+    def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[Imported | None]:
         converter = find_converter(node.operator, node.domain, node.opset)
         if converter is not None:
             results = converter.convert(node, self.build)
-            return [results] if isinstance(results, SSAValue) else list(results)
-        body = _function_body(node, proto, [_type_proto(o) for o in node.operands])
+            is_one = isinstance(results, SSAValue | TensorSequence | OptionalValue)
+            return [results] if is_one else list(results)
+        types = [_type_proto(o) for o in node.operands]
+        body = _function_body(node, proto, types)
         if body is None or depth > _DEEPEST_FUNCTION:
             raise Unsupported("no conversion is known")
-        return self._inline(node, body, depth)
+        return self._inline_function(node, body, depth)
 
-    def _inline(self, node: Node, body: FunctionProto, depth: int) -> list[SSAValue | None]:
+    def _inline_function(
+        self, node: Node, body: FunctionProto, depth: int
+    ) -> list[Imported | None]:
         """ONNX's own definition of an operator by other operators."""
-        values: dict[str, SSAValue | None] = {"": None}
-        values |= dict(zip(body.input, (*node.operands, *[None] * len(body.input)), strict=False))
-        opsets = {o.domain: o.version for o in body.opset_import}
-        for inner_proto in body.node:
-            proto = _with_attributes(inner_proto, node, body)
-            operands = [values[name] for name in proto.input]
-            opset = opsets.get(proto.domain, node.opset)
-            inner = _make_node(proto, proto.domain, opset, operands, node.name)
-            reason = missing_reason(inner.operator, inner.domain, opset)
-            if reason:
-                raise Unsupported(f"its definition uses {inner.operator}: {reason}")
-            results = self._convert(inner, proto, depth + 1)
-            values |= dict(zip(proto.output, results, strict=False))
-        return [values.get(name) for name in body.output]
+        given = dict(zip(body.input, (*node.operands, *[None] * len(body.input)), strict=False))
+        with self._function_scope(body, given) as values:
+            for inner_proto in body.node:
+                proto = _with_attributes(inner_proto, node, body)
+                operands = [values.get(name) for name in proto.input]
+                opset = self.opsets.get(proto.domain, node.opset)
+                inner = _make_node(proto, proto.domain, opset, operands, node.name)
+                reason = missing_reason(inner.operator, inner.domain, opset)
+                if reason:
+                    raise Unsupported(f"its definition uses {inner.operator}: {reason}")
+                results = self._convert(inner, proto, depth + 1)
+                named = zip(proto.output, results, strict=False)
+                values |= {name: value for name, value in named if name and value is not None}
+            return [values.get(name) for name in body.output]
+
+    @contextmanager
+    def _function_scope(
+        self, body: FunctionProto, given: Mapping[str, Imported | None]
+    ) -> Iterator[dict[str, Imported]]:
+        """A function sees its inputs and nothing else, under the opsets that it names itself."""
+        scope, opsets = self.scope, self.opsets
+        self.scope = _Scope({}, None)
+        self.scope.values = {name: v for name, v in given.items() if v is not None}
+        self.scope.absent = {name for name, v in given.items() if v is None}
+        self.opsets = {**opsets, **{o.domain: o.version for o in body.opset_import}}
+        try:
+            yield self.scope.values
+        finally:
+            self.scope, self.opsets = scope, opsets
 
 
 def _make_node(
     proto: NodeProto,
     domain: str,
     opset: int,
-    operands: Sequence[SSAValue | None],
+    operands: Sequence[Imported | None],
     name: str = "",
 ) -> Node:
     return Node(
@@ -335,9 +411,14 @@ def _function_body(
     return None
 
 
-def _type_proto(value: SSAValue | None) -> TypeProto:
+def _type_proto(value: Imported | None) -> TypeProto:
     if value is None:
         return TypeProto()
+    if isinstance(value, OptionalValue):
+        return onnx.helper.make_optional_type_proto(_type_proto(value.content))
+    if isinstance(value, TensorSequence):
+        first = value.elements[0] if value.elements else None
+        return onnx.helper.make_sequence_type_proto(_type_proto(first))
     data_type = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value)))
     info: ValueInfoProto = onnx.helper.make_tensor_value_info("", data_type, list(shape_of(value)))
     return info.type
@@ -345,14 +426,23 @@ def _type_proto(value: SSAValue | None) -> TypeProto:
 
 def _with_attributes(inner: NodeProto, node: Node, body: FunctionProto) -> NodeProto:
     """A node of a function body with the attributes that it takes from the calling node."""
-    proto = NodeProto()
-    proto.CopyFrom(inner)
-    del proto.attribute[:]
     schema = onnx.defs.get_schema(node.operator, node.opset, node.domain)
     defaults = {name: a.default_value for name, a in schema.attributes.items()}
     defaults |= {a.name: a for a in body.attribute_proto}
-    for attribute in inner.attribute:
+    proto = NodeProto()
+    proto.CopyFrom(inner)
+    _bind_attributes(proto, node, defaults)
+    return proto
+
+
+def _bind_attributes(proto: NodeProto, node: Node, defaults: Mapping[str, AttributeProto]) -> None:
+    """References to attributes of the calling node become what they refer to, in graphs too."""
+    attributes = list(proto.attribute)
+    del proto.attribute[:]
+    for attribute in attributes:
         if not attribute.ref_attr_name:
+            for inner in attribute.g.node if attribute.type == AttributeProto.GRAPH else ():
+                _bind_attributes(inner, node, defaults)
             proto.attribute.append(attribute)
         elif attribute.ref_attr_name in node.attributes:
             value = node.attributes[attribute.ref_attr_name]
@@ -362,7 +452,6 @@ def _with_attributes(inner: NodeProto, node: Node, body: FunctionProto) -> NodeP
             default.CopyFrom(defaults[attribute.ref_attr_name])
             default.name = attribute.name
             proto.attribute.append(default)
-    return proto
 
 
 def _strings(names) -> ArrayAttr[StringAttr]:

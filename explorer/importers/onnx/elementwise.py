@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.tensors import dtype_of
-from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.casting import BitcastOp
+from explorer.ir.top.elementwise import CastOp, SelectOp
+from explorer.ir.types import element_type_from_numpy, element_type_of
 
 # fmt: off
 _UNARY = {
     "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log",
     "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Floor": "floor", "Ceil": "ceil", "Round": "round",
     "Sin": "sin", "Cos": "cos", "Sign": "sign", "Reciprocal": "reciprocal", "Softplus": "softplus",
-    "HardSwish": "hard_swish", "Not": "not", "IsNaN": "is_nan",
+    "HardSwish": "hard_swish", "Not": "not", "IsNaN": "is_nan", "BitwiseNot": "bit_not",
+    "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh",
+    "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh",
 }
 _BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "and", "Or": "or", "Xor": "xor",
     "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal", "Greater": "greater",
-    "GreaterOrEqual": "greater_equal",
+    "GreaterOrEqual": "greater_equal", "BitwiseAnd": "bit_and", "BitwiseOr": "bit_or",
+    "BitwiseXor": "bit_xor",
 }
 # fmt: on
 _VARIADIC = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}
@@ -105,12 +111,23 @@ def prelu(node: Node, build: Build) -> SSAValue:
 
 @converts("Mod", since=10)
 def modulo(node: Node, build: Build) -> SSAValue:
-    """`fmod = 1` has the dividend's sign (C), else integers have the divisor's (Python)."""
-    left, right = node.operand(0), node.operand(1)
-    if not node.integer("fmod", 0) or build.is_float(left):
-        return build.binary("mod", left, right)
-    quotient = build.binary("div", left, right)
-    return build.binary("sub", left, build.binary("mul", quotient, right))
+    """`fmod = 1` has the dividend's sign (C), else the result has the divisor's (Python)."""
+    kind = "fmod" if node.integer("fmod", 0) else "mod"
+    return build.binary(kind, node.operand(0), node.operand(1))
+
+
+@converts("BitShift", since=11)
+def shift(node: Node, build: Build) -> SSAValue:
+    direction = node.text("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError(f"attribute direction is {direction!r}; LEFT or RIGHT expected")
+    return build.binary(f"shift_{direction.lower()}", node.operand(0), node.operand(1))
+
+
+@converts("IsInf", since=10)
+def is_infinite(node: Node, build: Build) -> SSAValue:
+    positive, negative = (node.integer(f"detect_{sign}", 1) for sign in ("positive", "negative"))
+    return build.unary("is_infinite", node.operand(0), float(positive), float(negative))
 
 
 @converts(*_VARIADIC)
@@ -138,12 +155,28 @@ def cast(node: Node, build: Build) -> SSAValue:
         raise ValueError("attribute to is missing")
     if target == onnx.TensorProto.STRING:
         raise Unsupported("casts to strings")
-    return build.cast(node.operand(0), dtype_of(target, "the result"))
+    return _cast(node.operand(0), dtype_of(target, "the result"), node, build)
 
 
 @converts("CastLike", since=15)
 def cast_like(node: Node, build: Build) -> SSAValue:
-    return build.cast(node.operand(0), build.dtype(node.operand(1)))
+    return _cast(node.operand(0), build.dtype(node.operand(1)), node, build)
+
+
+def _cast(x: SSAValue, dtype: np.dtype, node: Node, build: Build) -> SSAValue:
+    """`saturate` and `round_mode` say what becomes of numbers that do not fit a float8."""
+    target = element_type_from_numpy(dtype)
+    if element_type_of(x) == target:
+        return x
+    rounding = node.text("round_mode", "up") if "round_mode" in node.attributes else None
+    saturate = None if node.integer("saturate", 1) else False
+    return build.value(CastOp, [x], to=target, saturate=saturate, rounding=rounding)
+
+
+@converts("BitCast", since=26)
+def bitcast(node: Node, build: Build) -> SSAValue:
+    target = element_type_from_numpy(dtype_of(node.integer("to"), "the result"))
+    return build.value(BitcastOp, [node.operand(0)], to=target)
 
 
 @converts("Clip", until=10)

@@ -70,12 +70,31 @@ class Knowledge:
             self._needed[value] = found
         return self._needed[value]
 
+    def depend_on_inputs_of(self, value: SSAValue) -> None:
+        """The program is right only for certain contents of the inputs that decide a value."""
+        pending, seen = [value], set[SSAValue]()
+        while pending:
+            found = pending.pop()
+            if found in seen:
+                continue
+            seen.add(found)
+            if found in self._inputs:
+                self.specialized.add(self._inputs[found])
+            elif isinstance(found, OpResult):
+                pending.extend(found.op.operands)
+
     def integers(self, value: SSAValue | None) -> list[int] | None:
         array = self.needed(value)
         return None if array is None else [int(i) for i in array.reshape(-1)]
 
-    def result_shape(self, op: TopOperation) -> Shape | None:
-        """Shape that follows from the contents of operands; None where it does not."""
+    def result_shapes(self, op: TopOperation) -> list[Shape] | None:
+        """Shapes that follow from the contents of operands; None where they do not."""
+        if op.SIZED_BY_DATA:
+            return self._measured(op)
+        shape = self._result_shape(op)
+        return None if shape is None else [shape]
+
+    def _result_shape(self, op: TopOperation) -> Shape | None:
         if isinstance(op, ReshapeOp) and op.target is not None:
             return self._reshaped(op)
         if isinstance(op, ExpandOp) and op.target is not None:
@@ -117,6 +136,14 @@ class Knowledge:
             return None
         with np.errstate(all="ignore"):
             return np.asarray(op.evaluate(*known)[value.index])
+
+    def _measured(self, op: TopOperation) -> list[Shape] | None:
+        """Shapes of what the operation computes from contents that are known."""
+        operands = [self.needed(o) for o in op.operands]
+        known = [o for o in operands if o is not None]
+        if len(known) != len(operands):
+            return None
+        return [result.shape for result in op.evaluate(*known)]
 
     def _reshaped(self, op: ReshapeOp) -> Shape | None:
         target = self.integers(op.target)

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.build import Axis, Build, Size
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
-from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp, ScatterNdOp
+from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from explorer.ir.top.movement import TO_THE_END, PadOp, ReshapeOp, SliceOp
 
 _BEYOND_ANY_AXIS = 10**8
@@ -99,13 +99,15 @@ def depth_to_space(node: Node, build: Build) -> SSAValue:
 
 @converts("SpaceToDepth")
 def space_to_depth(node: Node, build: Build) -> SSAValue:
+    """Blocks of pixels become channels, which count the block first (DCR) or the channel (CRD)."""
     x, block = node.operand(0), node.integer("blocksize")
     channels, height, width = build.sizes(x, [1, 2, 3], "SpaceToDepth")
     if block < 1 or height % block or width % block:
         raise ValueError(f"{height} x {width} pixels are no blocks of {block} x {block}")
     rows, columns, batch = height // block, width // block, Axis(x, 0)
     split = build.reshape(x, [batch, channels, rows, block, columns, block])
-    moved = build.transpose(split, [0, 3, 5, 1, 2, 4])
+    is_block_first = node.text("mode", "DCR") == "DCR"
+    moved = build.transpose(split, [0, 3, 5, 1, 2, 4] if is_block_first else [0, 1, 3, 5, 2, 4])
     return build.reshape(moved, [batch, channels * block**2, rows, columns])
 
 
@@ -196,12 +198,6 @@ def gather_elements(node: Node, build: Build) -> SSAValue:
 def gather_nd(node: Node, build: Build) -> SSAValue:
     operands = [node.operand(0), node.operand(1)]
     return build.value(GatherNdOp, operands, batch_dims=node.integer("batch_dims", 0))
-
-
-@converts("ScatterND", since=11)
-def scatter_nd(node: Node, build: Build) -> SSAValue:
-    operands = [node.operand(index) for index in range(3)]
-    return build.value(ScatterNdOp, operands, reduction=node.text("reduction", "none"))
 
 
 @converts("Trilu", since=14)
@@ -318,14 +314,7 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> SSAV
     }
     if cuts:
         x = build.slices(x, cuts)
-    return build.value(
-        PadOp,
-        [x, None],
-        low=[max(n, 0) for n in low],
-        high=[max(n, 0) for n in high],
-        interior=[0] * rank,
-        value=value,
-    )
+    return build.padded(x, [max(n, 0) for n in low], [max(n, 0) for n in high], value)
 
 
 def _border(mode: str, size: int, low: int, high: int) -> np.ndarray:

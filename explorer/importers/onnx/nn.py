@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.windows import Window, window_of
+from explorer.ir.top.determinant import DeterminantOp
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.top.movement import PadOp
 
@@ -89,6 +90,11 @@ def matmul(node: Node, build: Build) -> SSAValue:
     result = build.matmul(left, right)
     dropped = [axis for axis, rank in ((-2, rows), (-1, columns)) if rank == 1]
     return build.squeeze(result, dropped) if dropped else result
+
+
+@converts("Det", since=11)
+def determinant(node: Node, build: Build) -> SSAValue:
+    return build.value(DeterminantOp, [node.operand(0)])
 
 
 def _conv(

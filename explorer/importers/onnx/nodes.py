@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import GraphProto, TensorProto
+from onnx import GraphProto, TensorProto, TypeProto
 from xdsl.ir import SSAValue
+
+from explorer.errors import ModelError
+from explorer.importers.onnx.structures import Imported, OptionalValue, TensorSequence
 
 if TYPE_CHECKING:
     from explorer.importers.onnx.build import Build
@@ -26,7 +29,15 @@ NEWEST = 10**6
 """No later opset changes the operator."""
 
 AttributeValue = (
-    int | float | str | TensorProto | GraphProto | tuple[int, ...] | tuple[float, ...] | tuple
+    int
+    | float
+    | str
+    | TensorProto
+    | GraphProto
+    | TypeProto
+    | tuple[int, ...]
+    | tuple[float, ...]
+    | tuple
 )
 """The bare tuple holds what no converter reads (strings, tensors, graphs)."""
 
@@ -44,23 +55,41 @@ class Node:
     domain: str
     opset: int
     attributes: Mapping[str, AttributeValue]
-    operands: tuple[SSAValue | None, ...]
+    operands: tuple[Imported | None, ...]
     """None for an optional operand that is left out."""
     results: tuple[str, ...]
 
     def operand(self, index: int) -> SSAValue:
-        """An operand that must be there."""
+        """A tensor that must be there."""
         value = self.optional(index)
         if value is None:
             raise ValueError(f"operand {index} is missing")
         return value
 
     def optional(self, index: int) -> SSAValue | None:
+        """A tensor that may be left out."""
+        value = self.structure(index)
+        if isinstance(value, OptionalValue | TensorSequence):
+            raise ValueError(f"operand {index} is a sequence or an optional, not a tensor")
+        return value
+
+    def structure(self, index: int) -> Imported | None:
+        """An operand of any kind."""
         return self.operands[index] if index < len(self.operands) else None
+
+    def sequence(self, index: int) -> TensorSequence:
+        """A sequence that must be there."""
+        value = self.structure(index)
+        if isinstance(value, OptionalValue):
+            value = value.content
+        if not isinstance(value, TensorSequence):
+            raise ValueError(f"operand {index} is no sequence")
+        return value
 
     def given(self) -> list[SSAValue]:
         """The operands of a variadic operator."""
-        return [o for o in self.operands if o is not None]
+        present = [self.optional(index) for index in range(len(self.operands))]
+        return [value for value in present if value is not None]
 
     def integer(self, name: str, default: int | None = None) -> int:
         value = self.attributes.get(name, default)
@@ -110,7 +139,7 @@ class Node:
         return value
 
 
-Convert = Callable[[Node, "Build"], SSAValue | Sequence[SSAValue | None]]
+Convert = Callable[[Node, "Build"], Imported | Sequence[Imported | None]]
 """None stands for a result that is not supported (nobody may use it)."""
 
 
@@ -139,8 +168,10 @@ def converts(
 def attribute_value(attribute: onnx.AttributeProto) -> AttributeValue:
     """An attribute's value in Python's types; strings are decoded."""
     value = onnx.helper.get_attribute_value(attribute)
+    if value is None:
+        raise ModelError(f"attribute {attribute.name!r} has no type", hint="the file is damaged")
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, int | float | str | TensorProto | GraphProto):
+    if isinstance(value, int | float | str | TensorProto | GraphProto | TypeProto):
         return value
     return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.structures import Imported
+from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.normalization import (
     BatchNormOp,
     InstanceNormOp,
@@ -15,39 +19,98 @@ from explorer.ir.top.normalization import (
     LocalResponseNormOp,
     SoftmaxOp,
 )
+from explorer.ir.top.reduction import ReduceOp
 
 
 @converts("Identity")
-def identity(node: Node, build: Build) -> SSAValue:
-    return node.operand(0)
+def identity(node: Node, build: Build) -> Sequence[Imported | None]:
+    """A sequence or an optional stays what it is, too."""
+    return [node.structure(0)]
 
 
-@converts("Dropout")
+@converts("Dropout", until=11)
 def dropout(node: Node, build: Build) -> SSAValue:
-    """Nothing is dropped in execution; `training_mode` (opset 12) must not be set."""
-    training = node.optional(2)
-    if training is not None and build.known(training, "training_mode").item():
-        raise Unsupported("training_mode is set: this is a model for training")
+    """Nothing is dropped in execution. What the mask then holds is not defined: there is none."""
+    if node.opset < 7 and not node.integer("is_test", 0):
+        raise Unsupported("is_test is not set: this is a model for training")
     return node.operand(0)
+
+
+@converts("Dropout", since=12)
+def dropout_by_operand(node: Node, build: Build) -> Sequence[SSAValue]:
+    """With `training_mode` the mask comes from the attribute `seed`, as in ONNX's reference."""
+    x = node.operand(0)
+    ratio = 0.5
+    training = node.optional(2)
+    is_training = training is not None and bool(build.known(training, "training_mode").item())
+    if is_training and node.optional(1) is not None:
+        ratio = float(build.known(node.operand(1), "the ratio of a dropout in training").item())
+    if not is_training or ratio == 0:
+        if len(node.results) < 2:
+            return [x]
+        return [x, build.expand(build.weight(np.ones((), bool)), build.all_sizes(x))]
+    if "seed" not in node.attributes:
+        raise Unsupported("training_mode without a seed: every run would be another")
+    shape = build.sizes(x, range(build.rank(x)), "a dropout in training")
+    generator = np.random.RandomState(node.integer("seed"))
+    mask = build.weight(generator.uniform(0, 1, shape) >= ratio)
+    kept = build.value(SelectOp, [mask, x, build.scalar_like(0, x)])
+    return [build.scaled(kept, 1 / (1 - ratio)), mask]
 
 
 @converts("BatchNormalization")
-def batch_normalization(node: Node, build: Build) -> SSAValue:
-    if node.integer("training_mode", 0) or (node.opset < 7 and not node.integer("is_test", 0)):
-        raise Unsupported("training_mode is set: this is a model for training")
+def batch_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+    if node.opset < 7 and not node.integer("is_test", 0):
+        raise Unsupported("is_test is not set: this is a model for training")
     if not node.integer("spatial", 1):
         raise Unsupported("spatial = 0: statistics per element")
     operands = [node.operand(index) for index in range(5)]
-    return build.value(BatchNormOp, operands, epsilon=node.number("epsilon", 1e-5))
+    epsilon = node.number("epsilon", 1e-5)
+    if not node.integer("training_mode", 0):
+        return [build.value(BatchNormOp, operands, epsilon=epsilon)]
+    return _train_batch_norm(operands, epsilon, node.number("momentum", 0.9), build)
+
+
+def _train_batch_norm(
+    operands: Sequence[SSAValue], epsilon: float, momentum: float, build: Build
+) -> Sequence[SSAValue]:
+    """The batch's own statistics; results 1 and 2 are the running ones, moved towards them."""
+    x, scale, shift, running_mean, running_variance = operands
+    axes = [axis for axis in range(build.rank(x)) if axis != 1]
+    mean, variance = _statistics(build.cast(x, np.float32), axes, build)
+    own = [build.reshape(value, [-1]) for value in (mean, variance)]
+    y = build.value(BatchNormOp, [x, scale, shift, *own], epsilon=epsilon)
+    moved = []
+    for running, present in zip((running_mean, running_variance), own, strict=True):
+        kept = build.scaled(running, momentum)
+        added = build.scaled(build.cast(present, build.dtype(running)), 1 - momentum)
+        moved.append(build.binary("add", kept, added))
+    return [y, *moved]
+
+
+def _statistics(x: SSAValue, axes: Sequence[int], build: Build) -> tuple[SSAValue, SSAValue]:
+    """Mean and variance along axes, which stay with size 1."""
+    mean = build.value(ReduceOp, [x], kind="mean", axes=axes, keepdims=True)
+    centered = build.binary("sub", x, mean)
+    squares = build.binary("mul", centered, centered)
+    return mean, build.value(ReduceOp, [squares], kind="mean", axes=axes, keepdims=True)
 
 
 @converts("LayerNormalization")
-def layer_normalization(node: Node, build: Build) -> SSAValue:
+def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results 1 and 2, where they are wanted: the mean and 1 / the standard deviation, in f32."""
     x, scale, shift = node.operand(0), node.optional(1), node.optional(2)
     axis = build.axis(node.integer("axis", -1), build.rank(x))
-    return build.value(
-        LayerNormOp, [x, scale, shift], axis=axis, epsilon=node.number("epsilon", 1e-5)
+    epsilon = node.number("epsilon", 1e-5)
+    y = build.value(LayerNormOp, [x, scale, shift], axis=axis, epsilon=epsilon)
+    if not any(node.results[1:]):
+        return [y]
+    axes = range(axis, build.rank(x))
+    mean, variance = _statistics(build.cast(x, np.float32), list(axes), build)
+    deviation = build.unary(
+        "sqrt", build.binary("add", variance, build.scalar_like(epsilon, variance))
     )
+    return [y, mean, build.unary("reciprocal", deviation)]
 
 
 @converts("InstanceNormalization")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
@@ -13,10 +17,66 @@ from explorer.ir.top.reduction import ReduceOp
 
 
 @converts("MaxPool")
-def max_pool(node: Node, build: Build) -> SSAValue:
+def max_pool(node: Node, build: Build) -> Sequence[SSAValue]:
     x = node.operand(0)
     window, surplus = _window(node, x, build)
-    return _pool("max", x, window, surplus, None, build)
+    y = _pool("max", x, window, surplus, None, build)
+    if len(node.results) < 2:
+        return [y]
+    position = _pool("max_position", x, window, surplus, None, build)
+    return [y, _flat_position(position, x, node.integer("storage_order", 0), build)]
+
+
+def _flat_position(position: SSAValue, x: SSAValue, by_columns: int, build: Build) -> SSAValue:
+    """Positions in their plane as positions in the whole tensor; planes by columns if asked."""
+    batch, channels, *plane = build.sizes(x, range(build.rank(x)), "positions of maxima")
+    if by_columns:
+        # The last axis varies slowest: its digit of the position gets the largest weight.
+        total: SSAValue | None = None
+        rest, weight = position, math.prod(plane)
+        for size in reversed(plane):
+            weight //= size
+            extent = build.scalar_like(size, position)
+            digit = build.binary("mod", rest, extent)
+            rest = build.binary("div", rest, extent)
+            term = build.binary("mul", digit, build.scalar_like(weight, position))
+            total = term if total is None else build.binary("add", total, term)
+        assert total is not None
+        position = total
+    first = np.arange(batch * channels, dtype=np.int64) * math.prod(plane)
+    shape = (batch, channels, *[1] * len(plane))
+    return build.binary("add", position, build.weight(first.reshape(shape)))
+
+
+@converts("LpPool")
+def lp_pool(node: Node, build: Build) -> SSAValue:
+    """(sum of |x|^p over the window)^(1/p); the sum is the average times the window's size."""
+    x, p = node.operand(0), node.number("p", 2)
+    window, surplus = _window(node, x, build)
+    average = _pool("average", _power(x, p, build), window, surplus, True, build)
+    return _root(build.scaled(average, math.prod(window.sizes)), p, build)
+
+
+@converts("GlobalLpPool")
+def global_lp_pool(node: Node, build: Build) -> SSAValue:
+    x, p = node.operand(0), node.number("p", 2)
+    axes = list(range(2, build.rank(x)))
+    total = build.value(ReduceOp, [_power(x, p, build)], kind="sum", axes=axes, keepdims=True)
+    return _root(total, p, build)
+
+
+def _power(x: SSAValue, p: float, build: Build) -> SSAValue:
+    """|x|^p"""
+    if p == 2:
+        return build.binary("mul", x, x)
+    magnitude = build.unary("abs", x)
+    return magnitude if p == 1 else build.binary("pow", magnitude, build.scalar_like(p, x))
+
+
+def _root(x: SSAValue, p: float, build: Build) -> SSAValue:
+    if p == 2:
+        return build.unary("sqrt", x)
+    return x if p == 1 else build.binary("pow", x, build.scalar_like(1 / p, x))
 
 
 @converts("AveragePool")

@@ -1,9 +1,11 @@
-"""Quantization as arithmetic on whole numbers in floats.
+"""Quantization: real numbers to stored ones and back, and operators on stored ones.
 
-    QuantizeLinear     clip(round(x / scale) + zero point), stored as integers
+    QuantizeLinear     clip(round(x / scale) + zero point), stored as integers; float8: rounded
     DequantizeLinear   (x - zero point) * scale
+    QLinearConv        conv(x - zero point, w - zero point) in i32, then scaled and rounded
 
-Reference: ONNX operators, QuantizeLinear-10 to -13 (one scale, or one per slice of `axis`).
+Scales are those of the whole tensor, one per slice of `axis`, or one per block of slices.
+Reference: ONNX operators, QuantizeLinear-10 to -25; onnxruntime, docs/ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -11,69 +13,146 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nn import conv
+from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.onnx.nn import conv, matmul
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.tensors import read_tensor
+from explorer.importers.onnx.tensors import dtype_of, read_tensor
+from explorer.ir.top.elementwise import CastOp
+from explorer.ir.types import element_type_from_numpy, element_type_of
 
 
 @converts("QuantizeLinear", since=10)
 def quantize(node: Node, build: Build) -> SSAValue:
+    """The division is in `precision`, else in the wider of both types; narrow floats in f32."""
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
-    dtype = np.dtype(np.uint8) if zero_point is None else build.dtype(zero_point)
-    scale = _aligned(scale, node, x, build)
+    dtype = np.dtype(np.uint8)
+    if zero_point is not None:
+        dtype = build.dtype(zero_point)
+    elif node.integer("output_dtype", 0):
+        dtype = dtype_of(node.integer("output_dtype"), "the result")
+    precision = np.dtype(np.float64 if np.float64 in (build.dtype(x), build.dtype(scale)) else "f4")
+    if node.integer("precision", 0):
+        precision = dtype_of(node.integer("precision"), "the division")
+    divided = build.binary(
+        "div", build.cast(x, precision), _aligned(build.cast(scale, precision), node, x, build)
+    )
+    if not isinstance(element_type_from_numpy(dtype), IntegerType):
+        saturate = None if node.integer("saturate", 1) else False
+        return build.value(CastOp, [divided], to=element_type_from_numpy(dtype), saturate=saturate)
     zero = None if zero_point is None else _aligned(zero_point, node, x, build)
-    return _quantized(build.binary("div", x, scale), zero, dtype, build)
+    return _quantized(divided, zero, dtype, build)
 
 
 @converts("DequantizeLinear", since=10)
 def dequantize(node: Node, build: Build) -> SSAValue:
+    """In f32 (f64 where the scale is), rounded to the scale's type or `output_dtype` at the end.
+
+    Zero points of float8 are zero; integers of 32 bits have none.
+    """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
-    real = build.cast(x, build.dtype(scale))
-    scale_there = _aligned(scale, node, x, build)
-    if zero_point is not None:
-        zero = build.cast(_aligned(zero_point, node, x, build), build.dtype(scale))
+    dtype = build.dtype(scale)
+    if node.integer("output_dtype", 0):
+        dtype = dtype_of(node.integer("output_dtype"), "the result")
+    wide = np.dtype(np.float64 if build.dtype(scale) == np.float64 else np.float32)
+    real = build.cast(x, wide)
+    if zero_point is not None and isinstance(element_type_of(x), IntegerType):
+        zero = build.cast(_aligned(zero_point, node, x, build), wide)
         real = build.binary("sub", real, zero)
-    return build.binary("mul", real, scale_there)
+    aligned = _aligned(build.cast(scale, wide), node, x, build)
+    return build.cast(build.binary("mul", real, aligned), dtype)
 
 
 def _quantized(x: SSAValue, zero: SSAValue | None, dtype: np.dtype, build: Build) -> SSAValue:
     """x, already divided by its scale, as integers of the type."""
-    if dtype.kind not in "iu" or dtype.itemsize > 2:
+    if not isinstance(element_type_from_numpy(dtype), IntegerType) or dtype.itemsize > 2:
         raise Unsupported(f"quantization to {dtype}")
     rounded = build.unary("round", x)
     if zero is not None:
         rounded = build.binary("add", rounded, build.cast(zero, build.dtype(x)))
-    limits = np.iinfo(dtype)
-    return build.cast(build.unary("clip", rounded, float(limits.min), float(limits.max)), dtype)
+    low, high = integer_range(dtype)
+    return build.cast(build.unary("clip", rounded, float(low), float(high)), dtype)
+
+
+def integer_range(dtype: np.dtype) -> tuple[int, int]:
+    """Least and greatest number of an integer type, those of ml_dtypes included."""
+    kind = element_type_from_numpy(dtype)
+    assert isinstance(kind, IntegerType)
+    bits = kind.width.data
+    is_unsigned = dtype.name.startswith("u")
+    return (0, 2**bits - 1) if is_unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def _aligned(parameter: SSAValue, node: Node, x: SSAValue, build: Build) -> SSAValue:
     """A scale or zero point in a form that broadcasts to x."""
     rank = build.rank(x)
-    if node.integer("block_size", 0):
-        raise Unsupported("quantization in blocks")
     if build.rank(parameter) == 0:
         return parameter
+    if node.integer("block_size", 0):
+        axis = build.axis(node.integer("axis", 1), rank)
+        return _repeated(parameter, axis, node.integer("block_size"), x, build)
     if build.size(parameter, 0) == 1 and build.rank(parameter) == 1:
         return build.reshape(parameter, [])
     axis = build.axis(node.integer("axis", 1), rank)
     return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - axis - 1)])
 
 
+def _repeated(parameter: SSAValue, axis: int, block: int, x: SSAValue, build: Build) -> SSAValue:
+    """Each slice along the axis `block` times; the last block may be cut off."""
+    blocks, size = build.sizes(parameter, [axis], "blocks")[0], build.sizes(x, [axis], "blocks")[0]
+    if not (blocks - 1) * block < size <= blocks * block:
+        raise ValueError(f"{blocks} blocks of {block} for {size} slices")
+    sizes: list[Size] = [Axis(parameter, a) for a in range(build.rank(parameter))]
+    apart = build.unsqueeze(parameter, [axis + 1])
+    wide = build.expand(apart, [*sizes[: axis + 1], block, *sizes[axis + 1 :]])
+    joined = build.reshape(wide, [*sizes[:axis], blocks * block, *sizes[axis + 1 :]])
+    return build.slice(joined, axis, 0, size) if size < blocks * block else joined
+
+
+@converts("ConvInteger", since=10)
+def conv_integer(node: Node, build: Build) -> SSAValue:
+    x, weight = node.operand(0), node.operand(1)
+    weight_zero = node.optional(3)
+    if weight_zero is not None:
+        weight_zero = _per_filter(weight_zero, build.rank(weight), build)
+    operands = (
+        _centered(x, node.optional(2), build),
+        _centered(weight, weight_zero, build),
+    )
+    y = conv.convert(replace(node, operands=operands), build)
+    assert isinstance(y, SSAValue)
+    return y
+
+
+@converts("MatMulInteger", since=10)
+def matmul_integer(node: Node, build: Build) -> SSAValue:
+    """Zero points of the left are one per row, of the right one per column, or single numbers."""
+    left, right, left_zero, right_zero = (
+        node.operand(0),
+        node.operand(1),
+        node.optional(2),
+        node.optional(3),
+    )
+    if left_zero is not None:
+        left_zero = _per_row(left_zero, build)
+    operands = (_centered(left, left_zero, build), _centered(right, right_zero, build))
+    y = matmul.convert(replace(node, operands=operands), build)
+    assert isinstance(y, SSAValue)
+    return y
+
+
 @converts("QLinearConv", since=10)
 def qlinear_conv(node: Node, build: Build) -> SSAValue:
-    """The convolution of whole numbers, held exactly in floats, rescaled at the end."""
+    """The convolution of integers, rescaled at the end."""
     x, x_scale, x_zero, weight, w_scale, w_zero = (node.operand(index) for index in range(6))
-    bias = node.optional(8)
     plain = replace(
         node,
         operands=(
             _centered(x, x_zero, build),
             _centered(weight, _per_filter(w_zero, build.rank(weight), build), build),
-            None if bias is None else build.cast(bias, np.float32),
+            node.optional(8),
         ),
     )
     y = conv.convert(plain, build)
@@ -87,10 +166,14 @@ def qlinear_matmul(node: Node, build: Build) -> SSAValue:
     left, left_scale, left_zero, right, right_scale, right_zero = (
         node.operand(index) for index in range(6)
     )
-    if any(build.rank(s) and build.size(s, 0) != 1 for s in (left_scale, right_scale)):
-        raise Unsupported("scales per row or column")
-    product = build.matmul(_centered(left, left_zero, build), _centered(right, right_zero, build))
-    return _requantized(product, build.binary("mul", left_scale, right_scale), node, 6, build)
+    operands = (
+        _centered(left, _per_row(left_zero, build), build),
+        _centered(right, right_zero, build),
+    )
+    product = matmul.convert(replace(node, operands=operands), build)
+    assert isinstance(product, SSAValue)
+    scale = build.binary("mul", _per_row(left_scale, build), right_scale)
+    return _requantized(product, scale, node, 6, build)
 
 
 @converts("QLinearAdd", "QLinearMul", domain="com.microsoft")
@@ -99,7 +182,8 @@ def qlinear_binary(node: Node, build: Build) -> SSAValue:
     parts = []
     for first in (0, 3):
         x, scale, zero = (node.operand(first), node.operand(first + 1), node.optional(first + 2))
-        parts.append(build.binary("mul", _centered(x, zero, build), scale))
+        real = build.cast(_centered(x, zero, build), build.dtype(scale))
+        parts.append(build.binary("mul", real, scale))
     y = build.binary("add" if node.operator == "QLinearAdd" else "mul", *parts)
     dtype = build.dtype(node.operand(0))
     return _quantized(build.binary("div", y, node.operand(6)), node.optional(7), dtype, build)
@@ -141,9 +225,16 @@ def fake_quantize(node: Node, build: Build) -> SSAValue:
 
 
 def _centered(x: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:
-    """Stored integers minus their zero point, as floats."""
-    real = build.cast(x, np.float32)
-    return real if zero is None else build.binary("sub", real, build.cast(zero, np.float32))
+    """Stored integers minus their zero point, as i32."""
+    wide = build.cast(x, np.int32)
+    return wide if zero is None else build.binary("sub", wide, build.cast(zero, np.int32))
+
+
+def _per_row(parameter: SSAValue, build: Build) -> SSAValue:
+    """A vector with one number per row of a matrix; single numbers as they are."""
+    if build.rank(parameter) != 1 or build.size(parameter, 0) == 1:
+        return parameter
+    return build.unsqueeze(parameter, [1])
 
 
 def _per_filter(parameter: SSAValue, rank: int, build: Build) -> SSAValue:
@@ -157,7 +248,8 @@ def _requantized(y: SSAValue, scale: SSAValue, node: Node, first: int, build: Bu
     """y * scale / result scale, as integers; operand `first` is the result's scale."""
     result_scale, zero = node.operand(first), node.operand(first + 1)
     factor = build.binary("div", scale, result_scale)
-    return _quantized(build.binary("mul", y, factor), zero, build.dtype(zero), build)
+    real = build.binary("mul", build.cast(y, build.dtype(factor)), factor)
+    return _quantized(real, zero, build.dtype(zero), build)
 
 
 def _number(node: Node, name: str) -> float:

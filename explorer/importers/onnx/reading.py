@@ -23,6 +23,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoPro
 
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.model import SourceModel, SourceNode, SourceValue
+from explorer.importers.onnx.names import check_names
 from explorer.importers.onnx.node_count import check_node_count
 from explorer.importers.onnx.tensors import check_size, dtype_of, read_tensor
 from explorer.importers.onnx.text import node_text
@@ -31,6 +32,7 @@ from explorer.ir.types import Dim
 LARGEST_FILE_BYTES = 2**31 - 1
 """What protobuf can hold in one message; larger models keep their weights in external data."""
 
+_LARGEST_OPSET = 2**31 - 1
 _OPSETS_SINCE_IR_VERSION = 3
 """Older files mean opset 1 and do not say so."""
 
@@ -71,7 +73,7 @@ def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None)
         raise ModelError("not an ONNX model: there is no graph in it", hint="check the file")
     check_node_count(proto)
     if proto.functions:
-        proto = onnx.inliner.inline_local_functions(proto)
+        proto = _inlined(proto)
     opsets = opset_versions(proto)
     graph = proto.graph
     folder = path.parent if path is not None else None
@@ -95,6 +97,17 @@ def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None)
     )
 
 
+def _inlined(proto: ModelProto) -> ModelProto:
+    """The model with its functions written out where they are called."""
+    try:
+        return onnx.inliner.inline_local_functions(proto)
+    except onnx.checker.ValidationError as error:  # more functions than onnx allows, or damage
+        raise ModelError(
+            f"the functions of the model cannot be written out: {str(error).splitlines()[0]}",
+            hint="the file is damaged, or has far more functions than a model needs",
+        ) from error
+
+
 def opset_versions(proto: ModelProto) -> dict[str, int]:
     """Version of every operator set that the model imports; "" is ONNX's own."""
     if not proto.opset_import and proto.ir_version >= _OPSETS_SINCE_IR_VERSION:
@@ -102,6 +115,11 @@ def opset_versions(proto: ModelProto) -> dict[str, int]:
     versions: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
+        if not 0 <= entry.version <= _LARGEST_OPSET:
+            raise ModelError(
+                f"{entry.version} is no version of the opset {entry.domain or 'ai.onnx'!r}",
+                hint="the file is damaged: compare it with the original",
+            )
         versions[domain] = entry.version
     newest = onnx.defs.onnx_opset_version()
     if versions.get("", 1) > newest:
@@ -147,6 +165,7 @@ def parse(path: Path) -> ModelProto:
             f"not an ONNX model, or cut off after {size_bytes:,} bytes",
             hint="compare the file's size with the original's, and download it again",
         ) from error
+    check_names(proto)
     return proto
 
 
@@ -262,8 +281,16 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
     """Name, type and shape; unnamed dimensions of inputs are called `name.axis`."""
     role = "input" if is_input else "output"
     kind = value.type.WhichOneof("value")
-    if kind is None and not is_input:
+    if kind != "tensor_type" and not is_input:
+        # Perhaps a sequence or an optional: its tensors become outputs of their own.
         return SourceValue(value.name, "", None)
+    if kind in ("sequence_type", "optional_type"):
+        what = kind.removesuffix("_type")
+        raise UnsupportedError(
+            f"input {value.name!r} is {'an' if what == 'optional' else 'a'} {what}: which tensors "
+            "it holds is not known before the model runs",
+            hint="run the model through explorer.onnx_backend, which compiles for given inputs",
+        )
     if kind != "tensor_type":
         raise UnsupportedError(f"{role} {value.name!r} is a {kind or 'value'} without tensor type")
     tensor = value.type.tensor_type

@@ -1,97 +1,115 @@
-"""Recurrent layers, unrolled: each step of a short sequence becomes operations of its own.
+"""Recurrent layers: LSTM, GRU and RNN as the operations of one step, again and again.
 
     LSTM over (sequence, batch, input)   ->   one matmul for all inputs, then per step
-                                              gates = slice(t) + h R
+                                              gates = x[t] + h R
                                               c = f * c + i * g,  h = o * tanh(c)
 
-Reference: ONNX operators LSTM, GRU and RNN; gates stand in the order i o f c, and z r h.
+Short sequences are unrolled, so that every step is operations of its own; long ones, and those of
+unknown length, become a `top.loop`. Reference: ONNX operators LSTM, GRU and RNN; gates stand in the
+order i o f c, and z r h.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Region, SSAValue
 
 from explorer.importers.onnx.build import Axis, Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.ir.top.control import LoopOp
+from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.types import tensor_type
 
-LONGEST_SEQUENCE = 64
-"""Longer ones would make more operations than anybody reads."""
+LONGEST_UNROLLED = 64
+"""Steps; more of them would make more operations than anybody reads."""
 
-_ACTIVATIONS = {"Sigmoid": "sigmoid", "Tanh": "tanh", "Relu": "relu"}
+Activation = Callable[[Build, SSAValue], SSAValue]
+State = Sequence[SSAValue]
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """What one direction of a layer needs; the weights are constants, transposed for matmul."""
+    """What one direction of a layer needs."""
 
     build: Build
     hidden: int
-    recurrence: np.ndarray
-    """(hidden, gates * hidden)."""
-    recurrence_bias: np.ndarray
-    """(gates * hidden)."""
-    activations: Sequence[str]
+    recurrence: Sequence[SSAValue]
+    """Of all gates together, (hidden, gates * hidden); of a GRU's new gate on its own."""
+    recurrence_bias: SSAValue
+    """(hidden): that of a GRU's new gate, which belongs inside the reset."""
+    peepholes: SSAValue | None
+    """(3 * hidden): of the gates i, o and f of an LSTM."""
+    activations: Sequence[Activation]
+    clip: float | None
     linear_before_reset: bool
+    is_coupled: bool
+    """The forget gate of an LSTM is 1 - i."""
 
     def gate(self, x: SSAValue, index: int) -> SSAValue:
-        return self.build.slice(x, 1, index * self.hidden, (index + 1) * self.hidden)
+        """One gate of (batch, gates * hidden), or of (gates * hidden)."""
+        axis = self.build.rank(x) - 1
+        return self.build.slice(x, axis, index * self.hidden, (index + 1) * self.hidden)
 
     def activate(self, index: int, x: SSAValue) -> SSAValue:
-        return self.build.unary(self.activations[index], x)
+        if self.clip is not None:
+            x = self.build.unary("clip", x, -self.clip, self.clip)
+        return self.activations[index](self.build, x)
+
+    def with_peephole(self, gate: SSAValue, index: int, cell: SSAValue) -> SSAValue:
+        if self.peepholes is None:
+            return gate
+        seen = self.build.binary("mul", self.gate(self.peepholes, index), cell)
+        return self.build.binary("add", gate, seen)
 
 
-State = list[SSAValue]
 Step = Callable[[_Direction, SSAValue, State], State]
 
 
-@converts("LSTM", since=7)
-def lstm(node: Node, build: Build) -> Sequence[SSAValue]:
-    """Results: all h, the last h, the last c."""
-    if node.optional(7) is not None:
-        raise Unsupported("peepholes")
-    if node.integer("input_forget", 0):
-        raise Unsupported("input_forget")
-    return _layer(node, _lstm_step, 4, ("Sigmoid", "Tanh", "Tanh"), (5, 6), build)
+@dataclass(frozen=True)
+class _Kind:
+    """LSTM, GRU or RNN. `parts`: gates whose recurrences are one matrix; `states`: operands with
+    the initial states, of which h is the first."""
 
+    step: Step
+    parts: tuple[int, ...]
+    activations: tuple[str, ...]
+    states: tuple[int, ...]
 
-@converts("GRU", since=7)
-def gru(node: Node, build: Build) -> Sequence[SSAValue]:
-    """Results: all h, the last h."""
-    return _layer(node, _gru_step, 3, ("Sigmoid", "Tanh"), (5,), build)
-
-
-@converts("RNN", since=7)
-def rnn(node: Node, build: Build) -> Sequence[SSAValue]:
-    return _layer(node, _rnn_step, 1, ("Tanh",), (5,), build)
+    @property
+    def gates(self) -> int:
+        return sum(self.parts)
 
 
 def _lstm_step(d: _Direction, x: SSAValue, state: State) -> State:
     """x: what the input gives to the gates, biases included: (batch, 4 * hidden)."""
     build, (h, c) = d.build, state
-    gates = build.binary("add", x, build.matmul(h, build.weight(d.recurrence)))
-    i, o, f = (d.activate(0, d.gate(gates, index)) for index in range(3))
+    gates = build.binary("add", x, build.matmul(h, d.recurrence[0]))
+    i = d.activate(0, d.with_peephole(d.gate(gates, 0), 0, c))
     g = d.activate(1, d.gate(gates, 3))
+    if d.is_coupled:
+        f = build.binary("sub", build.scalar_like(1, i), i)
+    else:
+        f = d.activate(0, d.with_peephole(d.gate(gates, 2), 2, c))
     c = build.binary("add", build.binary("mul", f, c), build.binary("mul", i, g))
-    return [build.binary("mul", o, d.activate(2, c)), c]
+    o = d.activate(0, d.with_peephole(d.gate(gates, 1), 1, c))
+    return [build.binary("mul", o, d.activations[2](build, c)), c]
 
 
 def _gru_step(d: _Direction, x: SSAValue, state: State) -> State:
     """h' = (1 - z) * n + z * h; the reset gate acts before or after the product with R."""
     build, (h,), size = d.build, state, d.hidden
-    both, new = d.recurrence[:, : 2 * size], np.ascontiguousarray(d.recurrence[:, 2 * size :])
-    bias = d.recurrence_bias[2 * size :]
-    inner = build.matmul(h, build.weight(np.ascontiguousarray(both)))
-    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), inner)
+    both, new = d.recurrence
+    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), build.matmul(h, both))
     z, r = (d.activate(0, d.gate(gates, index)) for index in range(2))
     if d.linear_before_reset:
-        product = build.matmul(h, build.weight(new), build.weight(bias))
-        inner = build.binary("mul", r, product)
+        inner = build.binary("mul", r, build.matmul(h, new, d.recurrence_bias))
     else:
-        inner = build.matmul(build.binary("mul", r, h), build.weight(new), build.weight(bias))
+        inner = build.matmul(build.binary("mul", r, h), new, d.recurrence_bias)
     n = d.activate(1, build.binary("add", d.gate(x, 2), inner))
     # (1 - z) * n + z * h = n + z * (h - n)
     return [build.binary("add", n, build.binary("mul", z, build.binary("sub", h, n)))]
@@ -99,85 +117,206 @@ def _gru_step(d: _Direction, x: SSAValue, state: State) -> State:
 
 def _rnn_step(d: _Direction, x: SSAValue, state: State) -> State:
     build, (h,) = d.build, state
-    return [d.activate(0, build.binary("add", x, build.matmul(h, build.weight(d.recurrence))))]
+    return [d.activate(0, build.binary("add", x, build.matmul(h, d.recurrence[0])))]
 
 
-def _layer(
-    node: Node,
-    step: Step,
-    gates: int,
-    activations: tuple[str, ...],
-    states: tuple[int, ...],
-    build: Build,
-) -> Sequence[SSAValue]:
-    """All directions of a layer; `states` are the operands with the initial states."""
-    if node.integer("layout", 0) or "clip" in node.attributes:
-        raise Unsupported("layout = 1 or clip")
-    x = node.operand(0)
-    (length,) = build.sizes(x, [0], "a recurrent layer")
-    if length > LONGEST_SEQUENCE:
-        raise Unsupported(f"a sequence of {length} steps; at most {LONGEST_SEQUENCE} are unrolled")
-    _check_sequence_lengths(node, length, build)
-    w = build.known(node.operand(1), "the weight")
-    r = build.known(node.operand(2), "the recurrence weight")
-    directions, rows, hidden = r.shape
-    if rows != gates * hidden:
-        raise ValueError(f"recurrence weight {r.shape} of {gates} gates")
-    given = node.optional(3)
-    biases = np.zeros((directions, 2 * rows), r.dtype)
-    if given is not None:
-        biases = build.known(given, "the bias")
-    named = node.attributes.get("activations", activations * directions)
-    chosen = [_ACTIVATIONS.get(str(name)) for name in named]  # pyright: ignore
-    known = [name for name in chosen if name is not None]
-    if len(known) != len(chosen):
-        raise Unsupported(f"activations {named}")
+_LSTM = _Kind(_lstm_step, (4,), ("Sigmoid", "Tanh", "Tanh"), (5, 6))
+_GRU = _Kind(_gru_step, (2, 1), ("Sigmoid", "Tanh"), (5,))
+_RNN = _Kind(_rnn_step, (1,), ("Tanh",), (5,))
+
+
+@converts("LSTM", since=7)
+def lstm(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results: all h, the last h, the last c."""
+    return _layer(node, _LSTM, build)
+
+
+@converts("GRU", since=7)
+def gru(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results: all h, the last h."""
+    return _layer(node, _GRU, build)
+
+
+@converts("RNN", since=7)
+def rnn(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results: all h, the last h."""
+    return _layer(node, _RNN, build)
+
+
+# -- a layer -------------------------------------------------------------------------------------
+
+
+def _layer(node: Node, kind: _Kind, build: Build) -> Sequence[SSAValue]:
+    """All directions of a layer; with `layout = 1` the batch is everywhere the first axis."""
+    batch_first = bool(node.integer("layout", 0))
+    x, w, r = (node.operand(index) for index in range(3))
+    initial = [node.optional(index) for index in kind.states]
+    if batch_first:
+        x = build.transpose(x, [1, 0, 2])
+        initial = [s if s is None else build.transpose(s, [1, 0, 2]) for s in initial]
+    directions, rows, hidden = build.sizes(r, range(3), "a recurrent layer")
+    if rows != kind.gates * hidden:
+        raise ValueError(f"recurrence weight {build.shape(r)} of {kind.gates} gates")
+    activations = _activations(node, kind, directions)
+    valid = _validity(node, x, build)
     is_reverse = node.text("direction", "forward") == "reverse"
-    outputs, finals = [], []
+    outputs: list[SSAValue] = []
+    finals: list[State] = []
     for index in range(directions):
-        # Of a GRU the bias of the new gate's recurrence belongs inside the reset.
-        inner = biases[index, rows:]
-        added = inner.copy()
-        if gates == 3:
-            added[2 * hidden :] = 0
-        outer = biases[index, :rows] + added
-        count = len(activations)
+        outer, inner = _biases(node.optional(3), index, kind, hidden, x, build)
         direction = _Direction(
             build,
             hidden,
-            np.ascontiguousarray(r[index].T),
+            _recurrence(r, index, kind, hidden, build),
             inner,
-            known[index * count : (index + 1) * count],
+            _peepholes(node, index, build),
+            activations[index],
+            node.number("clip") if "clip" in node.attributes else None,
             bool(node.integer("linear_before_reset", 0)),
+            bool(node.integer("input_forget", 0)),
         )
-        weight = build.weight(np.ascontiguousarray(w[index].T))
-        projected = build.matmul(x, weight, build.weight(np.ascontiguousarray(outer)))
-        state = [_initial(node.optional(s), index, hidden, x, build) for s in states]
-        steps = _run(direction, step, projected, state, length, is_reverse or index == 1)
-        outputs.append(steps[0])
-        finals.append(steps[1])
-    all_steps = build.concat(outputs, 1)
-    lasts = [build.concat([final[s] for final in finals], 0) for s in range(len(states))]
-    return [all_steps, *lasts]
+        projected = build.matmul(x, _slice_of(w, index, np.transpose, build), outer)
+        state = [_initial(given, index, hidden, x, build) for given in initial]
+        is_backwards = is_reverse or index == 1
+        run = _unrolled if _is_short(x, build) else _looped
+        steps, last = run(direction, kind.step, projected, state, valid, is_backwards)
+        outputs.append(build.unsqueeze(steps, [1]))
+        finals.append([build.unsqueeze(s, [0]) for s in last])
+    everything = build.concat(outputs, 1)
+    lasts = [build.concat([final[s] for final in finals], 0) for s in range(len(initial))]
+    if not batch_first:
+        return [everything, *lasts]
+    turned = [build.transpose(last, [1, 0, 2]) for last in lasts]
+    return [build.transpose(everything, [2, 0, 1, 3]), *turned]
 
 
-def _run(
+def _is_short(x: SSAValue, build: Build) -> bool:
+    length = build.size(x, 0)
+    return length is not None and length <= LONGEST_UNROLLED
+
+
+def _unrolled(
     direction: _Direction,
     step: Step,
     projected: SSAValue,
     state: State,
-    length: int,
-    is_reverse: bool,
+    valid: SSAValue | None,
+    is_backwards: bool,
 ) -> tuple[SSAValue, State]:
-    """All h as (sequence, 1, batch, hidden), and the last states as (1, batch, hidden)."""
+    """All h as (sequence, batch, hidden), and the last states as (batch, hidden)."""
     build = direction.build
-    hidden: dict[int, SSAValue] = {}
-    for index in reversed(range(length)) if is_reverse else range(length):
+    (length,) = build.sizes(projected, [0], "a recurrent layer")
+    rows: dict[int, SSAValue] = {}
+    for index in reversed(range(length)) if is_backwards else range(length):
         x = build.squeeze(build.slice(projected, 0, index, index + 1), [0])
-        state = step(direction, x, state)
-        hidden[index] = state[0]
-    stacked = build.concat([build.unsqueeze(hidden[i], [0, 1]) for i in range(length)], 0)
-    return stacked, [build.unsqueeze(s, [0]) for s in state]
+        mask = None
+        if valid is not None:
+            mask = build.squeeze(build.slice(valid, 0, index, index + 1), [0])
+        state, rows[index] = _stepped(direction, step, x, state, mask)
+    stacked = build.concat([build.unsqueeze(rows[i], [0]) for i in range(length)], 0)
+    return stacked, state
+
+
+def _looped(
+    direction: _Direction,
+    step: Step,
+    projected: SSAValue,
+    state: State,
+    valid: SSAValue | None,
+    is_backwards: bool,
+) -> tuple[SSAValue, State]:
+    """As `_unrolled`, with one body for all steps."""
+    build = direction.build
+    length = build.size(projected, 0)
+    count = build.reshape(build.shape_vector([Axis(projected, 0)]), [])
+    last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
+    with build.inside([tensor_type(i64, ()), *(s.type for s in state)]) as block:
+        number, *present = block.args
+        number.name_hint = "step"
+        for name, argument in zip(("h", "c"), present, strict=False):
+            argument.name_hint = name
+        place = build.binary("sub", last, number) if is_backwards else number
+        x = build.value(GatherOp, [projected, place], axis=0)
+        mask = None if valid is None else build.value(GatherOp, [valid, place], axis=0)
+        following, row = _stepped(direction, step, x, list(present), mask)
+        block.add_op(ReturnOp.make([[*following, row]], []))
+    op = LoopOp.make_with_body(
+        Region(block), state, 1, trip_count=length, count=count if length is None else None
+    )
+    *states, rows = build.append(op).results
+    return build.slices(rows, {0: (-1, -1, -1)}) if is_backwards else rows, states
+
+
+def _stepped(
+    direction: _Direction, step: Step, x: SSAValue, state: State, mask: SSAValue | None
+) -> tuple[State, SSAValue]:
+    """The next states and the row of the output; beyond a sequence's end nothing changes."""
+    build = direction.build
+    following = step(direction, x, state)
+    if mask is None:
+        return following, following[0]
+    kept = [build.select(mask, new, old) for new, old in zip(following, state, strict=True)]
+    return kept, build.select(mask, following[0], build.scalar_like(0, following[0]))
+
+
+# -- operands ------------------------------------------------------------------------------------
+
+
+def _slice_of(
+    value: SSAValue, index: int, change: Callable[[np.ndarray], np.ndarray] | None, build: Build
+) -> SSAValue:
+    """One direction of a weight, perhaps transposed: a constant where the weight is one."""
+    stored = build.stored(value)
+    if stored is not None:
+        array = stored[index] if change is None else change(stored[index])
+        return build.weight(np.ascontiguousarray(array))
+    own = build.squeeze(build.slice(value, 0, index, index + 1), [0])
+    return own if change is None else build.transpose(own, [1, 0])
+
+
+def _recurrence(r: SSAValue, index: int, kind: _Kind, hidden: int, build: Build) -> list[SSAValue]:
+    """The transposed recurrence weights (hidden, gates * hidden) of one direction, in parts."""
+    bounds = np.cumsum([0, *kind.parts]) * hidden
+    ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    stored = build.stored(r)
+    if stored is not None:
+        turned = stored[index].T
+        return [build.weight(np.ascontiguousarray(turned[:, a:b])) for a, b in ranges]
+    turned = _slice_of(r, index, np.transpose, build)
+    if len(ranges) == 1:
+        return [turned]
+    return [build.slice(turned, 1, a, b) for a, b in ranges]
+
+
+def _biases(
+    given: SSAValue | None, index: int, kind: _Kind, hidden: int, x: SSAValue, build: Build
+) -> tuple[SSAValue, SSAValue]:
+    """What is added to the input's product, and what belongs inside a GRU's reset.
+
+    given: (directions, 2 * gates * hidden), those of W, then those of R.
+    """
+    rows = kind.gates * hidden
+    if given is None:
+        zeros = np.zeros(rows, build.dtype(x))
+        return build.weight(zeros), build.weight(zeros[:hidden])
+    stored = build.stored(given)
+    if stored is not None:
+        outer, inner = stored[index, :rows].copy(), stored[index, rows:].copy()
+        last = inner[rows - hidden :].copy()
+        if kind is _GRU:
+            inner[rows - hidden :] = 0
+        return build.weight(outer + inner), build.weight(last)
+    both = build.squeeze(build.slice(given, 0, index, index + 1), [0])
+    outer, inner = build.slice(both, 0, 0, rows), build.slice(both, 0, rows, 2 * rows)
+    last = build.slice(inner, 0, rows - hidden, rows)
+    if kind is _GRU:
+        inner = build.padded(build.slice(inner, 0, 0, rows - hidden), [0], [hidden])
+    return build.binary("add", outer, inner), last
+
+
+def _peepholes(node: Node, index: int, build: Build) -> SSAValue | None:
+    given = node.optional(7)
+    return None if given is None else _slice_of(given, index, None, build)
 
 
 def _initial(
@@ -189,10 +328,75 @@ def _initial(
     return build.expand(build.scalar_like(0, x), [Axis(x, 1), hidden])
 
 
-def _check_sequence_lengths(node: Node, length: int, build: Build) -> None:
+def _validity(node: Node, x: SSAValue, build: Build) -> SSAValue | None:
+    """Which steps belong to which sequence, (sequence, batch, 1); None where all of them do."""
     lengths = node.optional(4)
     if lengths is None:
-        return
-    known = build.knowledge.integers(lengths)
-    if known is None or any(n != length for n in known):
-        raise Unsupported("sequences of different lengths")
+        return None
+    (length,) = build.sizes(x, [0], "sequences of different lengths")
+    known = build.knowledge.array(lengths)
+    if known is not None and np.all(known == length):
+        return None
+    steps = build.weight(np.arange(length, dtype=build.dtype(lengths)).reshape(-1, 1, 1))
+    return build.binary("less", steps, build.unsqueeze(lengths, [0, 2]))
+
+
+# -- activations ---------------------------------------------------------------------------------
+
+_DEFAULTS: Mapping[str, tuple[float, ...]] = {
+    "affine": (1.0, 0.0),
+    "elu": (1.0,),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01,),
+    "relu": (),
+    "scaledtanh": (1.0, 1.0),
+    "sigmoid": (),
+    "softplus": (),
+    "softsign": (),
+    "tanh": (),
+    "thresholdedrelu": (1.0,),
+}
+"""Alpha and beta of those activations that have them."""
+
+
+def _activations(node: Node, kind: _Kind, directions: int) -> list[list[Activation]]:
+    """One list per direction. Alphas and betas go in order to the activations that take them."""
+    named = node.attributes.get("activations") or kind.activations * directions
+    if not isinstance(named, tuple) or len(named) != len(kind.activations) * directions:
+        raise ValueError(f"activations {named} for {directions} directions")
+    alphas = iter(node.numbers("activation_alpha") or ())
+    betas = iter(node.numbers("activation_beta") or ())
+    found = [_activation(str(name), alphas, betas) for name in named]
+    count = len(kind.activations)
+    return [found[index * count : (index + 1) * count] for index in range(directions)]
+
+
+def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
+    key = name.lower()
+    if key not in _DEFAULTS:
+        raise Unsupported(f"activation {name}")
+    defaults = _DEFAULTS[key]
+    alpha = next(alphas, defaults[0]) if defaults else 0.0
+    beta = next(betas, defaults[1]) if len(defaults) > 1 else 0.0
+    return lambda build, x: _activated(key, alpha, beta, build, x)
+
+
+def _activated(key: str, alpha: float, beta: float, build: Build, x: SSAValue) -> SSAValue:
+    match key:
+        case "affine":
+            return build.binary("add", build.scaled(x, alpha), build.scalar_like(beta, x))
+        case "elu":
+            return build.unary("elu", x, alpha)
+        case "hardsigmoid":
+            return build.unary("hard_sigmoid", x, alpha, beta)
+        case "leakyrelu":
+            return build.unary("leaky_relu", x, alpha)
+        case "scaledtanh":
+            return build.scaled(build.unary("tanh", build.scaled(x, beta)), alpha)
+        case "softsign":
+            size = build.binary("add", build.unary("abs", x), build.scalar_like(1, x))
+            return build.binary("div", x, size)
+        case "thresholdedrelu":
+            passes = build.binary("greater", x, build.scalar_like(alpha, x))
+            return build.select(passes, x, build.scalar_like(0, x))
+    return build.unary(key, x)

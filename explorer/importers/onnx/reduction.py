@@ -1,14 +1,18 @@
-"""Reductions along axes, and what finds elements: argmax, top-k, running sums."""
+"""Reductions along axes, and what finds elements: argmax, top-k, running sums, norms."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.ir.top.reduction import ArgOp, CumulativeSumOp, ReduceOp, TopKOp
+from explorer.ir.top.cumulative import CumulativeOp
+from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.reduction import ArgOp, ReduceOp, TopKOp
 
 _KINDS = {
     "ReduceSum": "sum",
@@ -58,13 +62,14 @@ def find_extremum(node: Node, build: Build) -> SSAValue:
     )
 
 
-@converts("CumSum", since=11)
-def cumulative_sum(node: Node, build: Build) -> SSAValue:
+@converts("CumSum", "CumProd", since=11)
+def cumulative(node: Node, build: Build) -> SSAValue:
     x = node.operand(0)
     (axis,) = build.integers(node.operand(1), "the axis")
     return build.value(
-        CumulativeSumOp,
+        CumulativeOp,
         [x],
+        kind="sum" if node.operator == "CumSum" else "prod",
         axis=build.axis(axis, build.rank(x)),
         exclusive=bool(node.integer("exclusive", 0)),
         reverse=bool(node.integer("reverse", 0)),
@@ -81,6 +86,51 @@ def top_k(node: Node, build: Build) -> Sequence[SSAValue]:
     """Sorted always, which also satisfies `sorted = 0`."""
     (count,) = build.integers(node.operand(1), "the number k")
     return _top_k(node, count, build)
+
+
+@converts("Hardmax", since=13)
+def hardmax(node: Node, build: Build) -> SSAValue:
+    """1 at the first maximum along the axis, 0 elsewhere."""
+    x = node.operand(0)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    return _hardmax(x, axis, build)
+
+
+@converts("Hardmax", until=12)
+def flattening_hardmax(node: Node, build: Build) -> SSAValue:
+    """Before opset 13 the axes from `axis` on are one."""
+    x = node.operand(0)
+    rank = build.rank(x)
+    axis = build.axis(node.integer("axis", 1), rank)
+    count = math.prod(build.sizes(x, range(axis, rank), "hardmax over several axes"))
+    flat = build.reshape(x, [-1, count])
+    return build.reshape(_hardmax(flat, 1, build), build.all_sizes(x))
+
+
+def _hardmax(x: SSAValue, axis: int, build: Build) -> SSAValue:
+    (size,) = build.sizes(x, [axis], "hardmax")
+    best = build.value(ArgOp, [x], kind="max", axis=axis, keepdims=True, select_last=False)
+    shape = [size if a == axis else 1 for a in range(build.rank(x))]
+    positions = build.weight(np.arange(size, dtype=np.int64).reshape(shape))
+    return build.cast(build.binary("equal", best, positions), build.dtype(x))
+
+
+@converts("LpNormalization")
+def lp_normalization(node: Node, build: Build) -> SSAValue:
+    """x / norm(x) along an axis; 0 where the norm is 0."""
+    x = node.operand(0)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    norm = build.value(ReduceOp, [x], kind=_norm_kind(node), axes=[axis], keepdims=True)
+    zero = build.scalar_like(0, x)
+    is_zero = build.binary("equal", norm, zero)
+    return build.value(SelectOp, [is_zero, zero, build.binary("div", x, norm)])
+
+
+def _norm_kind(node: Node) -> str:
+    p = node.integer("p", 2)
+    if p not in (1, 2):
+        raise Unsupported(f"a norm with p = {p}; 1 and 2 are supported")
+    return f"l{p}"
 
 
 def _top_k(node: Node, count: int, build: Build) -> Sequence[SSAValue]:

@@ -9,15 +9,17 @@ onnxruntime does, so that ties fall to the same side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.tensors import check_size
 
 _FLOAT = np.float32
+_CROPPING = "tf_crop_and_resize"
 
 
 @dataclass(frozen=True)
@@ -28,37 +30,88 @@ class _Axis:
     size: int
     target: int
     scale: float
+    region: tuple[float, float] = (0.0, 1.0)
+    """Where a crop begins and ends, 0 and 1 being the ends of the axis."""
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """How elements between those of the operand are found."""
+
+    mode: str
+    coordinates: str
+    nearest: str
+    antialias: bool = False
+    cubic_coefficient: float = -0.75
+    exclude_outside: bool = False
+    extrapolation: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the result should be: `scales` or `sizes` of all axes (or both, if one scale gave all
+    sizes), and the region of each."""
+
+    scales: Sequence[float] | None
+    sizes: Sequence[float] | None
+    regions: Sequence[tuple[float, float]] = field(default=())
+
+
+@converts("Upsample", until=6)
+def upsample_height_and_width(node: Node, build: Build) -> SSAValue:
+    scales = [1.0, 1.0, node.number("height_scale"), node.number("width_scale")]
+    return _resize(node.operand(0), _Request(scales, None), _legacy(node), build)
 
 
 @converts("Upsample", since=7, until=8)
 def upsample_by_attribute(node: Node, build: Build) -> SSAValue:
-    return _resize(node, node.numbers("scales"), None, "asymmetric", "simple", build)
+    request = _Request(node.numbers("scales"), None)
+    return _resize(node.operand(0), request, _legacy(node), build)
 
 
 @converts("Upsample", "Resize", since=9, until=10)
 def upsample(node: Node, build: Build) -> SSAValue:
     scales = build.known(node.operand(1), "the scales").tolist()
-    return _resize(node, scales, None, "asymmetric", "simple", build)
+    return _resize(node.operand(0), _Request(scales, None), _legacy(node), build)
 
 
 @converts("Resize", since=11)
 def resize(node: Node, build: Build) -> SSAValue:
     """Either scales or sizes are given, for all axes or for `axes`."""
-    rank = build.rank(node.operand(0))
+    x = node.operand(0)
+    rank = build.rank(x)
+    axes = [build.axis(a, rank) for a in node.integers("axes") or range(rank)]
+    manner = _Manner(
+        node.text("mode", "nearest"),
+        node.text("coordinate_transformation_mode", "half_pixel"),
+        node.text("nearest_mode", "round_prefer_floor"),
+        bool(node.integer("antialias", 0)),
+        node.number("cubic_coeff_a", -0.75),
+        bool(node.integer("exclude_outside", 0)),
+        node.number("extrapolation_value", 0.0),
+    )
     scales, sizes = (_numbers(node.optional(index), build) for index in (2, 3))
-    if node.integer("antialias", 0):
-        raise Unsupported("antialias")
-    if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise Unsupported("keep_aspect_ratio_policy")
-    axes = node.integers("axes")
-    if axes is not None:
-        scales = None if scales is None else _spread(scales, axes, [1.0] * rank, build)
-        if sizes is not None:
-            whole = build.sizes(node.operand(0), range(rank), "a resize of some axes")
-            sizes = _spread(sizes, axes, [float(s) for s in whole], build)
-    coordinates = node.text("coordinate_transformation_mode", "half_pixel")
-    nearest = node.text("nearest_mode", "round_prefer_floor")
-    return _resize(node, scales, sizes, coordinates, nearest, build)
+    regions = [(0.0, 1.0)] * rank
+    if manner.coordinates == _CROPPING:
+        bounds = build.known(node.operand(1), "the region of a crop").tolist()
+        for position, axis in enumerate(axes):
+            regions[axis] = bounds[position], bounds[len(axes) + position]
+    if sizes is not None:
+        own = build.sizes(x, axes, "a resize to sizes")
+        policy = node.text("keep_aspect_ratio_policy", "stretch")
+        sizes, scale = _keeping_ratio(policy, sizes, own)
+        scales = None if scale is None else _spread([scale] * len(axes), axes, [1.0] * rank)
+        known = [build.size(x, axis) for axis in range(rank)]
+        spread: list[float] = [-1 if size is None else size for size in known]
+        sizes = _spread(sizes, axes, spread)
+    elif scales is not None:
+        scales = _spread(scales, axes, [1.0] * rank)
+    return _resize(x, _Request(scales, sizes, regions), manner, build)
+
+
+def _legacy(node: Node) -> _Manner:
+    """Before opset 11: coordinates by the scale alone."""
+    return _Manner(node.text("mode", "nearest"), "asymmetric", "simple")
 
 
 def _numbers(operand: SSAValue | None, build: Build) -> list[float] | None:
@@ -68,45 +121,50 @@ def _numbers(operand: SSAValue | None, build: Build) -> list[float] | None:
     return [float(n) for n in build.known(operand, "the size of the result")]
 
 
-def _spread(
-    numbers: Sequence[float], axes: Sequence[int], others: list[float], build: Build
-) -> list[float]:
+def _keeping_ratio(
+    policy: str, sizes: list[float], own: Sequence[int]
+) -> tuple[list[float], float | None]:
+    """Sizes with one scale for all axes, and that scale: the smallest, so that nothing is larger
+    than asked for, or the greatest."""
+    if policy == "stretch":
+        return sizes, None
+    if policy not in ("not_larger", "not_smaller"):
+        raise Unsupported(f"keep_aspect_ratio_policy {policy!r}")
+    scales = [size / n for size, n in zip(sizes, own, strict=True)]
+    scale = min(scales) if policy == "not_larger" else max(scales)
+    # Halves are rounded up.
+    return [float(np.floor(scale * n + 0.5)) for n in own], scale
+
+
+def _spread(numbers: Sequence[float], axes: Sequence[int], others: list[float]) -> list[float]:
     result = list(others)
     for axis, number in zip(axes, numbers, strict=True):
-        result[build.axis(axis, len(result))] = number
+        result[axis] = number
     return result
 
 
-def _resize(
-    node: Node,
-    scales: Sequence[float] | None,
-    sizes: Sequence[float] | None,
-    coordinates: str,
-    nearest: str,
-    build: Build,
-) -> SSAValue:
-    x = node.operand(0)
-    mode = node.text("mode", "nearest")
-    for axis in _resized_axes(x, scales, sizes, build):
-        places = _coordinates(axis, coordinates)
-        if mode == "nearest":
-            x = build.gather(x, _nearest(places, axis, nearest), axis.axis)
-            continue
-        if mode in ("linear", "bilinear"):
-            matrix = _linear(places, axis)
-        elif mode == "cubic":
-            is_inside_only = bool(node.integer("exclude_outside", 0))
-            matrix = _cubic(places, axis, node.number("cubic_coeff_a", -0.75), is_inside_only)
+def _resize(x: SSAValue, request: _Request, manner: _Manner, build: Build) -> SSAValue:
+    for axis in _resized_axes(x, request, manner, build):
+        places = _coordinates(axis, manner.coordinates)
+        if manner.mode == "nearest":
+            x = build.gather(x, _nearest(places, axis, manner.nearest), axis.axis)
+        elif manner.mode in ("linear", "bilinear", "cubic"):
+            matrix = _matrix(places, axis, manner)
+            x = _interpolated(x, axis.axis, matrix.astype(build.dtype(x)), build)
         else:
-            raise Unsupported(f"mode {mode!r}")
-        x = _interpolated(x, axis.axis, matrix.astype(build.dtype(x)), build)
+            raise Unsupported(f"mode {manner.mode!r}")
+        if manner.coordinates == _CROPPING:
+            outside = (places < 0) | (places > axis.size - 1)
+            if outside.any():
+                shape = [-1 if a == axis.axis else 1 for a in range(build.rank(x))]
+                mask = build.weight(outside.reshape(shape))
+                x = build.select(mask, build.scalar_like(manner.extrapolation, x), x)
     return x
 
 
-def _resized_axes(
-    x: SSAValue, scales: Sequence[float] | None, sizes: Sequence[float] | None, build: Build
-) -> list[_Axis]:
+def _resized_axes(x: SSAValue, request: _Request, manner: _Manner, build: Build) -> list[_Axis]:
     """The axes that change; symbolic ones must keep their size."""
+    scales, sizes = request.scales, request.sizes
     given = sizes if sizes is not None else scales
     if given is None:
         raise ValueError("neither scales nor sizes")
@@ -114,15 +172,18 @@ def _resized_axes(
         raise ValueError(f"{len(given)} numbers for {build.rank(x)} dimensions")
     axes = []
     for axis, number in enumerate(given):
-        if sizes is None and number == 1.0:
+        region = request.regions[axis] if request.regions else (0.0, 1.0)
+        is_cropped = manner.coordinates == _CROPPING and region != (0.0, 1.0)
+        if not is_cropped and number == (1.0 if sizes is None else -1):
             continue
         (size,) = build.sizes(x, [axis], "a resize")
         target = int(number) if sizes is not None else int(np.floor(_FLOAT(size) * _FLOAT(number)))
         if target < 1:
             raise ValueError(f"axis {axis} would have {target} elements")
-        scale = target / size if sizes is not None else number
-        if target != size or scale != 1.0:
-            axes.append(_Axis(axis, size, target, scale))
+        check_size([target, 1 if manner.mode == "nearest" else size], 8, "a resize")
+        scale = target / size if scales is None else scales[axis]
+        if target != size or scale != 1.0 or is_cropped:
+            axes.append(_Axis(axis, size, target, scale, region))
     return axes
 
 
@@ -146,6 +207,12 @@ def _coordinates(axis: _Axis, mode: str) -> np.ndarray:
         return center * (1 - adjusted) + (target + half) / scale - half
     if mode == "tf_half_pixel_for_nn":
         return (target + half) / scale
+    if mode == _CROPPING:
+        begin, end = (_FLOAT(number) for number in axis.region)
+        last = _FLOAT(axis.size - 1)
+        if axis.target == 1:
+            return np.array([half * (begin + end) * last], _FLOAT)
+        return begin * last + target * (end - begin) * last / _FLOAT(axis.target - 1)
     raise Unsupported(f"coordinate_transformation_mode {mode!r}")
 
 
@@ -166,33 +233,52 @@ def _nearest(places: np.ndarray, axis: _Axis, mode: str) -> np.ndarray:
     return np.clip(chosen, 0, axis.size - 1).astype(np.int64)
 
 
-def _linear(places: np.ndarray, axis: _Axis) -> np.ndarray:
-    """Weights (target, size): two neighbours each; beyond the border is the border."""
-    inside = np.clip(places, 0, axis.size - 1)
-    left = np.floor(inside).astype(np.int64)
-    right = np.minimum(left + 1, axis.size - 1)
-    matrix = np.zeros((axis.target, axis.size), np.float64)
-    rows = np.arange(axis.target)
-    matrix[rows, left] = 1 - (inside - left)
-    matrix[rows, right] += inside - left
-    return matrix
+# -- matrices ------------------------------------------------------------------------------------
 
 
-def _cubic(places: np.ndarray, axis: _Axis, a: float, is_inside_only: bool) -> np.ndarray:
-    """Weights (target, size) of four neighbours each: Keys, 1981."""
+def _matrix(places: np.ndarray, axis: _Axis, manner: _Manner) -> np.ndarray:
+    """Weights (target, size) of the elements that are near enough.
+
+    With `antialias` a smaller result reaches as much further as it is smaller. What lies outside is
+    the border, or nothing with `exclude_outside`.
+    """
+    shrink = min(axis.scale, 1.0) if manner.antialias else 1.0
+    if manner.mode == "cubic":
+        return _weights(places, axis, 2, shrink, manner)
+    if not manner.antialias:
+        places = np.clip(places, 0, axis.size - 1)  # the same, but exact at the borders
+    return _weights(places, axis, 1, shrink, manner)
+
+
+def _weights(
+    places: np.ndarray, axis: _Axis, reach: int, shrink: float, manner: _Manner
+) -> np.ndarray:
+    """reach: distance (before shrinking) at which an element weighs nothing any more."""
     base = np.floor(places).astype(np.int64)
-    matrix = np.zeros((axis.target, axis.size), np.float64)
+    width = int(np.ceil(reach / shrink))
     rows = np.arange(axis.target)
-    for offset in (-1, 0, 1, 2):
-        distance = np.abs(places - (base + offset)).astype(np.float64)
-        near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
-        far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
-        weight = np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+    matrix = np.zeros((axis.target, axis.size), np.float64)
+    total = np.zeros(axis.target)
+    for offset in range(1 - width, width + 1):
         position = base + offset
-        if is_inside_only:
+        distance = np.abs(places - position).astype(np.float64) * shrink
+        if reach == 1:
+            weight = np.clip(1 - distance, 0, 1)
+        else:
+            weight = _cubic(distance, manner.cubic_coefficient)
+        if manner.exclude_outside:
             weight = np.where((position >= 0) & (position < axis.size), weight, 0.0)
+        total += weight
         np.add.at(matrix, (rows, np.clip(position, 0, axis.size - 1)), weight)
-    return matrix / matrix.sum(axis=1, keepdims=True) if is_inside_only else matrix
+    is_uneven = manner.exclude_outside or shrink != 1.0
+    return matrix / total[:, np.newaxis] if is_uneven else matrix
+
+
+def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
+    """Keys, "Cubic convolution interpolation for digital image processing", 1981."""
+    near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
+    far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
 def _interpolated(x: SSAValue, axis: int, matrix: np.ndarray, build: Build) -> SSAValue:

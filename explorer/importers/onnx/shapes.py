@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.tensors import read_tensor
+from explorer.importers.onnx.tensors import check_size, dtype_of, read_tensor
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.movement import ExpandOp
 from explorer.ir.top.reduction import ReduceOp
@@ -48,31 +48,59 @@ def expand(node: Node, build: Build) -> SSAValue:
     return _filled(node.operand(0), node.operand(1), build)
 
 
+@converts("Tile", until=5)
+def tile_axis(node: Node, build: Build) -> SSAValue:
+    """One axis repeated a number of times, both given as operands."""
+    x = node.operand(0)
+    (times,) = build.integers(node.operand(1), "how often to repeat")
+    (axis,) = build.integers(node.operand(2), "the axis to repeat")
+    return _repeated(x, build.axis(axis, build.rank(x)), times, build)
+
+
 @converts("Tile", since=6)
 def tile(node: Node, build: Build) -> SSAValue:
-    """Each repeated axis gets a new one before it, along which the operand is expanded.
-
-    (2, 3) three times along axis 1   ->   (2, 1, 3) -> (2, 3, 3) -> (2, 9)
-    """
+    """One axis after the other."""
     x = node.operand(0)
     repeats = build.integers(node.operand(1), "how often to repeat")
     if len(repeats) != build.rank(x):
         raise ValueError(f"{len(repeats)} numbers for {build.rank(x)} dimensions")
     for axis, times in enumerate(repeats):
-        if times == 1:
-            continue
-        sizes = build.all_sizes(x)
-        before, after = sizes[:axis], sizes[axis + 1 :]
-        own = build.size(x, axis)
-        split = build.reshape(x, [*before, 1, sizes[axis], *after])
-        repeated = build.expand(split, [*before, times, sizes[axis], *after])
-        x = build.reshape(repeated, [*before, -1 if own is None else own * times, *after])
+        x = _repeated(x, axis, times, build)
     return x
+
+
+def _repeated(x: SSAValue, axis: int, times: int, build: Build) -> SSAValue:
+    """x several times along an axis, which gets a new one before it to expand the operand along.
+
+    (2, 3) three times along axis 1   ->   (2, 1, 3) -> (2, 3, 3) -> (2, 9)
+    """
+    if times == 1:
+        return x
+    sizes = build.all_sizes(x)
+    before, after = sizes[:axis], sizes[axis + 1 :]
+    own = build.size(x, axis)
+    split = build.reshape(x, [*before, 1, sizes[axis], *after])
+    repeated = build.expand(split, [*before, times, sizes[axis], *after])
+    return build.reshape(repeated, [*before, -1 if own is None else own * times, *after])
+
+
+@converts("EyeLike", since=9)
+def eye_like(node: Node, build: Build) -> SSAValue:
+    """Ones on a diagonal of a matrix as large as the operand."""
+    x = node.operand(0)
+    rows, columns = build.sizes(x, [0, 1], "EyeLike")
+    check_size([rows, columns], 8, "the result", node.name)
+    dtype = build.dtype(x)
+    if "dtype" in node.attributes:
+        dtype = dtype_of(node.integer("dtype"), "the result")
+    return build.weight(np.eye(rows, columns, node.integer("k", 0)).astype(dtype))
 
 
 @converts("Range", since=11)
 def count(node: Node, build: Build) -> SSAValue:
-    return build.value(RangeOp, [node.operand(index) for index in range(3)])
+    """Vectors of one element are accepted as scalars, as everywhere else."""
+    bounds = [node.operand(index) for index in range(3)]
+    return build.value(RangeOp, [build.reshape(b, []) if build.rank(b) else b for b in bounds])
 
 
 @converts("OneHot", since=9)

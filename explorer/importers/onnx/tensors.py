@@ -20,6 +20,14 @@ from onnx import TensorProto, numpy_helper
 from explorer.errors import ModelError, UnsupportedError
 from explorer.ir.types import element_type_from_numpy
 
+_BITS: dict[int, int] = {
+    TensorProto.INT4: 4,
+    TensorProto.UINT4: 4,
+    TensorProto.FLOAT4E2M1: 4,
+    TensorProto.INT2: 2,
+    TensorProto.UINT2: 2,
+}
+"""Element types of which a file holds several in a byte, the first in the lowest bits."""
 _TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 
@@ -66,9 +74,11 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     dtype = dtype_of(tensor.data_type, what)
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what} is stored in segments")
-    needed = math.prod(shape) * dtype.itemsize
+    bits = _BITS.get(tensor.data_type, 8 * dtype.itemsize)
+    needed = (math.prod(shape) * bits + 7) // 8
     if tensor.data_location == TensorProto.EXTERNAL:
-        return _external_array(tensor, folder, what, needed).view(dtype).reshape(shape)
+        data = _external_array(tensor, folder, what, needed)
+        return _unpacked(data, bits, dtype, shape) if bits < 8 else data.view(dtype).reshape(shape)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
         if len(raw) != needed:
@@ -77,15 +87,26 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> np.ndarray:
                 f"but holds {len(raw):,} bytes",
                 hint="the file is damaged",
             )
+        if bits < 8:
+            return _unpacked(np.frombuffer(raw, np.uint8), bits, dtype, shape)
         stored = np.frombuffer(raw, dtype.newbyteorder("<"))
         return stored.astype(dtype, copy=False).reshape(shape)
     held = sum(len(getattr(tensor, field)) for field in _TYPED_FIELDS)
-    if held != math.prod(shape):
+    if held != (needed if bits < 8 else math.prod(shape)):
         raise ModelError(
             f"{what} declares shape {shape}, {math.prod(shape):,} elements, but holds {held:,}",
             hint="the file is damaged",
         )
     array = numpy_helper.to_array(tensor)
+    array.flags.writeable = False
+    return array
+
+
+def _unpacked(data: np.ndarray, bits: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements of `bits` bits, one in the lowest bits of each byte, as ml_dtypes has them."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (data[:, np.newaxis] >> shifts & (2**bits - 1)).reshape(-1)[: math.prod(shape)]
+    array = np.ascontiguousarray(codes).view(dtype).reshape(shape)
     array.flags.writeable = False
     return array
 

@@ -5,8 +5,11 @@ from xdsl.ir import Dialect
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import OriginAttr
 from explorer.ir.top import (
+    casting,
     control,
+    cumulative,
     data,
+    determinant,
     elementwise,
     indexing,
     linear,
@@ -14,19 +17,24 @@ from explorer.ir.top import (
     normalization,
     pooling,
     reduction,
+    selection,
     shapes,
 )
 from explorer.ir.types import EncodingAttr, QuantizedType
 
 _FAMILIES = (
     data,
+    casting,
     elementwise,
     linear,
     pooling,
     reduction,
+    cumulative,
+    determinant,
     normalization,
     movement,
     indexing,
+    selection,
     shapes,
     control,
 )

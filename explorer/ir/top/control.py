@@ -7,6 +7,12 @@
       top.return(%x)
     } : tensor<8xf32>
 
+    %last, %all = top.loop(%start) attributes {scans = 1, trip_count = 5} {
+    ^0(%i : tensor<i64>, %state : tensor<8xf32>):
+      %next = top.binary(%state, %x) {kind = "add"} : tensor<8xf32>
+      top.return(%next, %next)
+    } : tensor<8xf32>, tensor<5x8xf32>
+
 Regions use values from outside as they are, and end with `top.return`.
 """
 
@@ -16,15 +22,36 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i1, i32
 from xdsl.ir import Attribute, Region, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, region_def, var_result_def
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    var_operand_def,
+    var_result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
-from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.operation import TopOperation, identity_of, to_attribute
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.dimensions import UNKNOWN
-from explorer.ir.types import Shape, element_type_of, format_type, shape_of, tensor_type
+from explorer.ir.types import (
+    Dim,
+    Shape,
+    element_type_of,
+    format_type,
+    numpy_dtype,
+    shape_of,
+    tensor_type,
+)
+
+LONGEST_LOOP = 1_000_000
+"""Iterations after which an interpreted loop is given up."""
 
 
 @irdl_op_definition
@@ -77,6 +104,148 @@ class IfOp(TopOperation):
 
     def define(self, k, inputs, output) -> str:
         raise NotImplementedError("control flow is no kernel: its regions hold kernels")
+
+
+@irdl_op_definition
+class LoopOp(TopOperation):
+    """Runs its region again and again, as ONNX's Loop: states go round, rows are collected.
+
+    The region takes the number of the iteration (an i64 scalar), with `condition` whether to go on
+    (a boolean scalar), and the states. It returns whether to go on (with `condition` only), the
+    next states, and `scans` rows. Results: the last states, then for each row all of them, joined
+    along a new first axis. Iterations end after `trip_count` (a property where it is known, or
+    the operand `count`), or as soon as the condition is false; at least one of them is given.
+    """
+
+    name = "top.loop"
+    FAMILY: ClassVar[str] = "control"
+    REPEATS: ClassVar[bool] = True
+
+    states = var_operand_def(TensorType)
+    count = opt_operand_def(TensorType)
+    condition = opt_operand_def(TensorType)
+    trip_count = opt_prop_def(IntegerAttr)
+    scans = prop_def(IntegerAttr)
+    results_ = var_result_def(TensorType)
+    body = region_def("single_block")
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @classmethod
+    def make_with_body(
+        cls,
+        body: Region,
+        states: Sequence[SSAValue],
+        scans: int,
+        *,
+        trip_count: int | None = None,
+        count: SSAValue | None = None,
+        condition: SSAValue | None = None,
+    ):
+        """A loop whose result types follow from its states and from what its body returns."""
+        optional = [value for value in (count, condition) if value is not None]
+        sizes = [len(states), int(count is not None), int(condition is not None)]
+        properties = {
+            "scans": to_attribute(scans),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, sizes),
+        }
+        if trip_count is not None:
+            properties["trip_count"] = to_attribute(trip_count)
+        first = [value.type for value in states]
+        types = loop_types(first, returned_types(body), scans, trip_count, condition is not None)
+        return cls.create(
+            operands=[*states, *optional],
+            result_types=types,
+            properties=properties,
+            regions=[body],
+        )
+
+    @property
+    def leading(self) -> int:
+        """Arguments of the body in front of the states."""
+        return 1 if self.condition is None else 2
+
+    def infer_types(self) -> list[Attribute]:
+        first = [value.type for value in self.states]
+        has_condition = self.condition is not None
+        returned = returned_types(self.body)
+        trips = self.get("trip_count")
+        return loop_types(first, returned, self.get("scans"), trips, has_condition)
+
+    def evaluate_regions(
+        self, run_region: Callable[..., list[np.ndarray]], *operands: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        states = list(operands[: len(self.states)])
+        optional = list(operands[len(self.states) :])
+        limit = self.get("trip_count") if self.count is None else int(optional.pop(0).item())
+        go_on = [] if self.condition is None else [optional.pop()]
+        rows: list[list[np.ndarray]] = [[] for _ in range(self.get("scans"))]
+        number = 0
+        while (limit is None or number < limit) and all(flag.item() for flag in go_on):
+            if number == LONGEST_LOOP:
+                raise ValueError(f"a loop still runs after {LONGEST_LOOP:,} iterations")
+            results = run_region(0, np.array(number, np.int64), *go_on, *states)
+            go_on = results[: len(go_on)]
+            states = results[len(go_on) : len(go_on) + len(states)]
+            for row, found in zip(rows, results[len(go_on) + len(states) :], strict=True):
+                row.append(found)
+            number += 1
+        joined = zip(rows, self.results[len(states) :], strict=True)
+        return (*states, *(_joined(row, result) for row, result in joined))
+
+    def verify_(self) -> None:
+        super().verify_()
+        who = f"top.loop {identity_of(self)}"
+        if self.count is None and self.condition is None and "trip_count" not in self.properties:
+            raise VerifyException(f"{who} has no end: a trip count or a condition expected")
+        try:
+            expected = self.infer_types()
+        except ValueError as error:
+            raise VerifyException(f"{who}: {error}") from error
+        arguments = len(self.body.block.args)
+        if len(expected) != len(self.results) or arguments != self.leading + len(self.states):
+            raise VerifyException(
+                f"{who}: {len(self.results)} results and {arguments} arguments of the body do not "
+                f"fit {len(self.states)} states and {self.get('scans')} rows"
+            )
+
+    def define(self, k, inputs, output) -> str:
+        raise NotImplementedError(
+            "a loop is no kernel, and the number of its iterations is not known"
+            if "trip_count" not in self.properties
+            else "a loop is no kernel: its region holds kernels"
+        )
+
+    def label(self) -> str:
+        trips = self.get("trip_count")
+        return "loop" if trips is None else f"loop {trips} times"
+
+
+def loop_types(
+    states: Sequence[Attribute],
+    returned: Sequence[Attribute],
+    scans: int,
+    trip_count: int | None,
+    has_condition: bool,
+) -> list[Attribute]:
+    """Types of a loop's results; sizes that change from one iteration to the next are unknown."""
+    returned = returned[1:] if has_condition else returned
+    if len(returned) != len(states) + scans:
+        raise ValueError(
+            f"the body returns {len(returned)} values for {len(states)} states and {scans} rows"
+        )
+    last = merged_types(states, returned[: len(states)])
+    trips: Dim = UNKNOWN if trip_count is None or has_condition else trip_count
+    rows = returned[len(states) :]
+    return [*last, *(tensor_type(element_type_of(r), (trips, *shape_of(r))) for r in rows)]
+
+
+def _joined(rows: Sequence[np.ndarray], result: SSAValue) -> np.ndarray:
+    """All rows along a new first axis; without a row the axis is empty."""
+    if rows:
+        return np.stack(rows)
+    sizes = [0 if isinstance(size, str) else size for size in shape_of(result)[1:]]
+    return np.zeros((0, *sizes), numpy_dtype(element_type_of(result)))
 
 
 def returned_types(region: Region) -> list[Attribute]:

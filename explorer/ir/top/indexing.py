@@ -1,4 +1,4 @@
-"""Indexing by data: gather in ONNX's three forms, and scatter_nd.
+"""Indexing by data: gather in ONNX's three forms, and scatter in two.
 
     top.gather(%table, %ids) {axis = 0}     (30522, 768), (1, 128)  ->  (1, 128, 768)
 
@@ -72,6 +72,19 @@ def _check_axis(name: str, shape: Shape, axis: int) -> None:
 def _check_not_empty(name: str, size: Dim, indices: Shape) -> None:
     if size == 0 and 0 not in indices:
         raise ValueError(f"{name}: the indexed axis is empty, but there are indices {indices}")
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in SCATTER:
+        raise ValueError(f"unknown reduction {reduction!r}; known: {', '.join(SCATTER)}")
+
+
+def _agree(first: Shape, second: Shape) -> bool:
+    """Equal as far as sizes are known."""
+    return len(first) == len(second) and all(
+        isinstance(a, str) or isinstance(b, str) or a == b
+        for a, b in zip(first, second, strict=True)
+    )
 
 
 @irdl_op_definition
@@ -199,6 +212,70 @@ class GatherNdOp(IndexingOperation):
 
 
 @irdl_op_definition
+class ScatterElementsOp(IndexingOperation):
+    """x with x[indices[i, j], j] = updates[i, j] for axis 0, and so on.
+
+    Indices and updates have one shape, which is smaller than the input's nowhere but along `axis`.
+    reduction: none (the last of equal places wins), add, mul, max or min.
+    """
+
+    name = "top.scatter_elements"
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    reduction = prop_def(StringAttr)
+    output = result_def(TensorType)
+
+    def result_shape(self, shape: Shape, indices: Shape) -> Shape:
+        _check_reduction(self.get("reduction"))
+        _check_axis(self.name, shape, self.get("axis"))
+        _check_not_empty(self.name, shape[self.get("axis")], indices)
+        if not _agree(indices, shape_of(self.updates)) or len(indices) != len(shape):
+            raise ValueError(
+                f"{self.name}: indices {indices} and updates {shape_of(self.updates)} do not fit "
+                f"{shape}"
+            )
+        return shape
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, indices, updates = operands
+        result, axis = x.copy(), self.get("axis")
+        combine, _ = SCATTER[self.get("reduction")]
+        for place in np.ndindex(*indices.shape):
+            target = (*place[:axis], indices[place], *place[axis + 1 :])
+            result[target] = combine(result[target], updates[place])
+        return (result,)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """Along the axis the updates come in order, since places may repeat."""
+        x, indices, updates = inputs
+        axis, size = self.get("axis"), static_shape(self.input)[self.get("axis")]
+        _, combine = SCATTER[self.get("reduction")]
+        names = {f"d{i}": extent for i, extent in enumerate(static_shape(self.indices))}
+        inner = f"d{axis}"
+        loops = {**{n: e for n, e in names.items() if n != inner}, inner: names[inner]}
+
+        def write(s: ScalarBuilder, *loop_indices: Scalar) -> None:
+            by_name = dict(zip(loops, loop_indices, strict=True))
+            place = [by_name[name] for name in names]
+            position = load_index(s, indices, place, size)
+            target = [*place[:axis], position, *place[axis + 1 :]]
+            value = load_element(s, updates, place)
+            present = load_element(s, output, target)
+            store_element(s, combine(present, value), output, target)
+
+        extents = common_extents(x.shape, output.shape)
+        d = k.dimensions(**domain(extents))
+        k.generic("plain", [x.at(*d)], output.at(*d), lambda s, x: x)
+        k.nest(loops, write, parallel=" ".join(n for n in loops if n != inner))
+        if output.rank > CHANNELS:
+            clear_padding_channels(k, output, extents[CHANNELS])
+        return "explicit"
+
+
+@irdl_op_definition
 class ScatterNdOp(IndexingOperation):
     """A copy of the input with slices replaced at coordinates, one slice of `updates` for each.
 
@@ -215,19 +292,12 @@ class ScatterNdOp(IndexingOperation):
     output = result_def(TensorType)
 
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
-        if self.get("reduction") not in SCATTER:
-            raise ValueError(
-                f"unknown reduction {self.get('reduction')!r}; known: {', '.join(SCATTER)}"
-            )
+        _check_reduction(self.get("reduction"))
         depth, updates = indices[-1] if indices else 0, shape_of(self.updates)
         if not isinstance(depth, int) or not 0 < depth <= len(shape):
             raise ValueError(f"{self.name}: coordinates of {depth} numbers do not fit {shape}")
         expected = (*indices[:-1], *shape[depth:])
-        fits = len(expected) == len(updates) and all(
-            isinstance(a, str) or isinstance(b, str) or a == b
-            for a, b in zip(expected, updates, strict=True)
-        )
-        if not fits:
+        if not _agree(expected, updates):
             raise ValueError(f"{self.name}: updates are {updates}, but {expected} is expected")
         return shape
 

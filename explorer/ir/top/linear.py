@@ -27,6 +27,7 @@ from xdsl.irdl import (
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.elementwise import UNARY, apply_unary, broadcast_shapes
 from explorer.ir.types import Dim, element_type_of, is_static, shape_of, static_shape, tensor_type
 
@@ -191,22 +192,21 @@ class ConvOp(FusedOperation):
             )
         return [tensor_type(element_type_of(self.input), (x[0], w[0], *spatial))]
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, w, bias, residual = self.split_operands(operands)
         rank, group = x.ndim - 2, self.get("group")
         strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
         padding = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
-        # Half numbers are summed in single precision and rounded once.
-        precision = np.float32 if x.dtype == np.float16 else x.dtype
-        padded = np.pad(x, padding).astype(precision)
+        padded = np.pad(x, padding)
         spatial = [
             (padded.shape[2 + a] - (w.shape[2 + a] - 1) * dilations[a] - 1) // strides[a] + 1
             for a in range(rank)
         ]
         grouped = padded.reshape(x.shape[0], group, x.shape[1] // group, *padded.shape[2:])
-        filters = w.reshape(group, w.shape[0] // group, *w.shape[1:]).astype(precision)
+        filters = w.reshape(group, w.shape[0] // group, *w.shape[1:])
         pixels = int(np.prod(spatial))
-        result = np.zeros((x.shape[0], group, filters.shape[1], *spatial), precision)
+        result = np.zeros((x.shape[0], group, filters.shape[1], *spatial), x.dtype)
         for position in product(*[range(s) for s in w.shape[2:]]):
             window = tuple(
                 slice(p * d, p * d + (n - 1) * s + 1, s)
@@ -321,6 +321,7 @@ class MatMulOp(FusedOperation):
         batch = broadcast_shapes(a[:-2], b[:-2]) if len(a) > 2 or len(b) > 2 else ()
         return [tensor_type(element_type_of(self.left), (*batch, a[-2], b[-1]))]
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         a, b, bias, residual = self.split_operands(operands)
         return (self.finish_meaning(np.matmul(a, b), bias, residual),)

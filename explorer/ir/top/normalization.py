@@ -20,12 +20,14 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
 )
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -69,11 +71,6 @@ def _may_agree(a: int | str, b: int | str) -> bool:
     return isinstance(a, str) or isinstance(b, str) or a == b
 
 
-def _in_float32_or_wider(x: np.ndarray) -> np.ndarray:
-    """Statistics of half-precision numbers are computed in single precision."""
-    return x.astype(np.promote_types(x.dtype, np.float32))
-
-
 @irdl_op_definition
 class SoftmaxOp(NormalizationOperation):
     """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
@@ -88,6 +85,7 @@ class SoftmaxOp(NormalizationOperation):
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         axis = self.get("axis")
@@ -196,16 +194,27 @@ class _Statistics:
         deviation = (squares / count + epsilon).unary(math.SqrtOp)
         return (x - total / count) / deviation
 
+    def sum_of_squares(self) -> Access:
+        """Sums of x², still to be divided by the count."""
+        return self.reduce("squares", 0, [], lambda s, x, q: q + x * x)
+
+    def scaled_to_unit(self, x: Scalar, squares: Scalar, epsilon: float) -> Scalar:
+        return x / (squares / self.loops.count + epsilon).unary(math.SqrtOp)
+
     def clear_padding(self) -> None:
         if self.output.rank > CHANNELS:
             clear_padding_channels(self.k, self.output, self.extents[CHANNELS])
 
 
 def _normalize(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
-    wide = _in_float32_or_wider(x)
-    mean = np.mean(wide, axis=axes, keepdims=True)
-    variance = np.mean((wide - mean) ** 2, axis=axes, keepdims=True)
-    return (wide - mean) / np.sqrt(variance + wide.dtype.type(epsilon))
+    mean = np.mean(x, axis=axes, keepdims=True)
+    variance = np.mean((x - mean) ** 2, axis=axes, keepdims=True)
+    return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon))
+
+
+def _scale_to_unit(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
+    squares = np.mean(x * x, axis=axes, keepdims=True)
+    return x / np.sqrt(squares + x.dtype.type(epsilon))
 
 
 @irdl_op_definition
@@ -225,6 +234,7 @@ class BatchNormOp(NormalizationOperation):
     def check(self, shape: Shape) -> None:
         self.check_per_channel(shape)
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, *parameters = operands
         scale, shift, mean, variance = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parameters)
@@ -251,7 +261,10 @@ class BatchNormOp(NormalizationOperation):
 
 @irdl_op_definition
 class LayerNormOp(NormalizationOperation):
-    """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input."""
+    """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input.
+
+    Without `centered` the mean is not subtracted: RMS normalization.
+    """
 
     name = "top.layer_norm"
 
@@ -260,9 +273,15 @@ class LayerNormOp(NormalizationOperation):
     shift = opt_operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     epsilon = prop_def(FloatAttr)
+    centered = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def is_centered(self) -> bool:
+        """Whether the mean is subtracted: yes unless said."""
+        return self.get("centered", True)
 
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
@@ -272,9 +291,12 @@ class LayerNormOp(NormalizationOperation):
                     f"scale or shift {shape_of(operand)} does not broadcast to {shape}"
                 )
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, scale, shift = self._split(operands)
-        result = _normalize(x, tuple(range(self.get("axis"), x.ndim)), self.get("epsilon"))
+        axes = tuple(range(self.get("axis"), x.ndim))
+        normalize = _normalize if self.is_centered else _scale_to_unit
+        result = normalize(x, axes, self.get("epsilon"))
         if scale is not None:
             result = result * scale
         if shift is not None:
@@ -285,23 +307,29 @@ class LayerNormOp(NormalizationOperation):
         x, scale, shift = self._split(inputs)
         axes = tuple(range(self.get("axis"), x.rank))
         statistics = _Statistics(k, self, axes, x, output)
-        total, squares = statistics.mean_and_variance()
-        epsilon = self.get("epsilon")
+        is_centered, epsilon = self.is_centered, self.get("epsilon")
+        reads = statistics.mean_and_variance() if is_centered else [statistics.sum_of_squares()]
 
-        def body(s: ScalarBuilder, x: Scalar, t: Scalar, q: Scalar, *rest: Scalar) -> Scalar:
-            others = list(rest)
-            result = statistics.normalized(x, t, q, epsilon)
+        def body(s: ScalarBuilder, x: Scalar, *rest: Scalar) -> Scalar:
+            others = list(rest[len(reads) :])
+            if is_centered:
+                result = statistics.normalized(x, rest[0], rest[1], epsilon)
+            else:
+                result = statistics.scaled_to_unit(x, rest[0], epsilon)
             if scale is not None:
                 result = result * others.pop(0)
             return result + others.pop(0) if shift is not None else result
 
         statistics.combine(
-            [total, squares],
+            list(reads),
             body,
             parameters=lambda d: [p.broadcast(d) for p in (scale, shift) if p is not None],
         )
         statistics.clear_padding()
         return "reduce"
+
+    def label(self) -> str:
+        return "layer norm" if self.is_centered else "rms norm"
 
     def _split(self, operands: Sequence) -> tuple:
         """(input, scale or None, shift or None), of whatever type is given."""
@@ -327,6 +355,7 @@ class InstanceNormOp(NormalizationOperation):
         if len(shape) < 3:
             raise ValueError(f"{self.name} needs spatial axes (N, C, ...), not {shape}")
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, *parameters = operands
         scale, shift = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parameters)
@@ -368,6 +397,7 @@ class LocalResponseNormOp(NormalizationOperation):
         if len(shape) < 2 or self.get("size") < 1:
             raise ValueError(f"{self.name} of {shape} over {self.get('size')} channels")
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         size, channels = self.get("size"), x.shape[CHANNELS]

@@ -2,6 +2,7 @@
 
 max      y[n, c, i, j] = max over p, q of x[n, c, i * stride + p * dilation - pad, ...]
 average  y[n, c, i, j] = sum of the same / window size
+max_position: where in the plane (h * width + w) the maximum stands
 """
 
 from __future__ import annotations
@@ -12,22 +13,32 @@ from math import prod
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IndexType,
+    StringAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
-from explorer.ir.compute import KernelBuilder, Subscript
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript, clamp_index
 from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     clear_padding_channels,
     common_extents,
     element_type,
+    load_element,
     lowest,
+    store_element,
 )
 from explorer.ir.top.linear import SPATIAL, WINDOW, window_output
-from explorer.ir.types import element_type_of, shape_of, tensor_type
+from explorer.ir.types import element_type_of, shape_of, static_shape, tensor_type
 
-KINDS = ("max", "average")
+KINDS = ("max", "max_position", "average")
 
 
 @irdl_op_definition
@@ -37,6 +48,7 @@ class PoolOp(TopOperation):
     x: (N, C, spatial...). window, strides, dilations: one number per spatial dimension; pads: all
     begins, then all ends. An average divides by the window's size, or, without
     `includes_padding`, by the number of elements of the window that lie inside the input.
+    max_position (i64): of equal elements the first; NaN is no maximum.
     """
 
     name = "top.pool"
@@ -56,6 +68,11 @@ class PoolOp(TopOperation):
     def counts_padding(self) -> bool:
         """Whether a window's elements outside the input count for the average: yes unless said."""
         return self.get("includes_padding", True)
+
+    @property
+    def reads_padding(self) -> bool:
+        """Whether the kernel wants a halo around its input; positions are of elements only."""
+        return self.get("kind") != "max_position"
 
     def infer_types(self) -> list[Attribute]:
         x, window = shape_of(self.input), self.get("window")
@@ -80,10 +97,14 @@ class PoolOp(TopOperation):
             )
             for axis in range(rank)
         ]
-        return [tensor_type(element_type_of(self.input), (x[0], x[1], *spatial))]
+        element = i64 if self.get("kind") == "max_position" else element_type_of(self.input)
+        return [tensor_type(element, (x[0], x[1], *spatial))]
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
+        if self.get("kind") == "max_position":
+            return (self._positions_of_maxima(x),)
         if self.get("kind") == "max":
             fill = lowest(element_type_of(self.input))
             return (np.maximum.reduce(list(self._taps(x, fill))),)
@@ -92,6 +113,16 @@ class PoolOp(TopOperation):
             return (np.asarray(total / prod(self.get("window"))).astype(x.dtype),)
         inside = sum(self._taps(np.ones_like(x), 0))
         return (np.asarray(total / np.maximum(inside, 1)).astype(x.dtype),)
+
+    def _positions_of_maxima(self, x: np.ndarray) -> np.ndarray:
+        places = np.arange(prod(x.shape[2:]), dtype=np.int64).reshape(1, 1, *x.shape[2:])
+        values = np.where(np.isnan(x), -np.inf, x) if x.dtype.kind == "f" else x
+        found = np.stack(list(self._taps(values, lowest(element_type_of(self.input)))))
+        positions = np.stack(list(self._taps(places, -1)))
+        # What lies outside is as low as the lowest, but it is no element.
+        best = np.max(found, axis=0, keepdims=True)
+        first = np.argmax((found == best) & (positions >= 0), axis=0)[np.newaxis]
+        return np.take_along_axis(np.broadcast_to(positions, found.shape), first, 0)[0]
 
     def _taps(self, x: np.ndarray, fill: float) -> Iterator[np.ndarray]:
         """For each position in the window the elements that all windows have there."""
@@ -121,6 +152,8 @@ class PoolOp(TopOperation):
         """Padding is read outside the input's interior: its halo must hold the fill."""
         (x,) = inputs
         kind, rank = self.get("kind"), x.rank - 2
+        if kind == "max_position":
+            return self._define_positions(k, x, output)
         if kind == "average" and not self.counts_padding and any(self.get("pads")):
             raise NotImplementedError(
                 "an average that leaves padding out has no direct definition: it is an average "
@@ -151,6 +184,56 @@ class PoolOp(TopOperation):
         clear_padding_channels(k, output, outer[1])
         return "pool"
 
+    def _define_positions(self, k: KernelBuilder, x: Access, output: Access) -> str:
+        """The result itself holds the best position so far, -1 before there is one.
+
+        Padding is never read: indices are clamped, and what was clamped does not count.
+        """
+        rank, sizes = x.rank - 2, static_shape(self.input)[2:]
+        outer = common_extents(x.shape[:2], output.shape[:2])
+        names = ("n", "c", *SPATIAL[rank])
+        loops = dict(zip(names, (*outer, *output.shape[2:]), strict=True))
+        window = dict(zip(WINDOW[rank], self.get("window"), strict=True))
+
+        def step(s: ScalarBuilder, *indices: Scalar) -> None:
+            n, c, at, taps = (
+                indices[0],
+                indices[1],
+                indices[2 : 2 + rank],
+                indices[2 + rank :],
+            )
+            target = [n, c, *at]
+            place, inside = s.index(0), s.index(0).compare("eq", 0)
+            source = []
+            for position, size in zip(self._index_positions(at, taps), sizes, strict=True):
+                is_inside = position.compare("ge", 0).logical_and(position.compare("lt", size))
+                inside = inside.logical_and(is_inside)
+                source.append(position.maximum(0).minimum(size - 1))
+                place = place * size + source[-1]
+            best = load_element(s, output, target)
+            rest, present = clamp_index(s, best.convert(IndexType()), prod(sizes)), []
+            for size in reversed(sizes):
+                present.insert(0, rest.remainder(size))
+                rest = rest / size
+            value = load_element(s, x, [n, c, *source])
+            is_better = value.compare("gt", load_element(s, x, [n, c, *present]))
+            is_open = best.compare("lt", 0).logical_or(is_better)
+            takes = inside.logical_and(is_open).logical_and(value.compare("eq", value))
+            store_element(s, takes.select(place.convert(i64), best), output, target)
+
+        d = k.dimensions(**loops)
+        k.generic("plain", [], output.at(*d), lambda s: s.constant(-1))
+        k.nest({**loops, **window}, step, parallel=" ".join(loops))
+        clear_padding_channels(k, output, outer[1])
+        return "explicit"
+
+    def _index_positions(self, outer: Sequence[Scalar], inner: Sequence[Scalar]) -> list[Scalar]:
+        strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
+        return [
+            i * stride + p * step - pad
+            for i, p, stride, step, pad in zip(outer, inner, strides, dilations, pads, strict=False)
+        ]
+
     def _positions(self, outer: Sequence, inner: Sequence) -> list[Subscript]:
         strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
         return [
@@ -163,4 +246,5 @@ class PoolOp(TopOperation):
 
     def label(self) -> str:
         window = "x".join(str(size) for size in self.get("window"))
-        return f"{self.get('kind')} pool {window}"
+        kind = self.get("kind").replace("_", " ")
+        return f"{kind} pool {window}"

@@ -1,4 +1,4 @@
-"""Reductions: over axes, the position of an extremum, running sums, the k best.
+"""Reductions: over axes, the position of an extremum, running sums and products, the k best.
 
     top.reduce {kind = "mean", axes = [2, 3]}    (1, 16, 8, 8)  ->  (1, 16, 1, 1)
 
@@ -28,6 +28,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -43,7 +44,13 @@ from explorer.ir.top.definitions import (
 )
 from explorer.ir.top.elementwise import apply_unary
 from explorer.ir.top.reduction_domain import Axes, ReductionDomain, reduced_shape
-from explorer.ir.types import element_type_of, shape_of, static_shape, tensor_type
+from explorer.ir.types import (
+    element_type_from_numpy,
+    element_type_of,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,15 @@ def _mean(x: np.ndarray, axes: Axes, keepdims: bool) -> np.ndarray:
     return np.sign(total) * (np.abs(total) // count)
 
 
+def _least(x: np.ndarray) -> float:
+    """The maximum of nothing."""
+    return lowest(element_type_from_numpy(x.dtype))
+
+
+def _greatest(x: np.ndarray) -> float:
+    return highest(element_type_from_numpy(x.dtype))
+
+
 def _log_sum_exp(x: np.ndarray, axes: Axes, keepdims: bool) -> np.ndarray:
     """log(sum(exp(x))) = m + log(sum(exp(x - m))) with the maximum m, which never overflows."""
     greatest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
@@ -86,12 +102,12 @@ REDUCTIONS: dict[str, ReductionKind] = {
     "sum": ReductionKind(_sum, lambda t: 0, lambda s, y, x: y + x),
     "mean": ReductionKind(_mean, lambda t: 0, lambda s, y, x: y + x, lambda y, count: y / count),
     "max": ReductionKind(
-        lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep),
+        lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep, initial=_least(x)),
         lowest,
         lambda s, y, x: y.maximum(x),
     ),
     "min": ReductionKind(
-        lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep),
+        lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep, initial=_greatest(x)),
         highest,
         lambda s, y, x: y.minimum(x),
     ),
@@ -162,6 +178,7 @@ class ReduceOp(TopOperation):
         shape = reduced_shape(shape_of(self.input), self.get("axes"), self.get("keepdims"))
         return [tensor_type(element_type_of(self.input), shape)]
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         with np.errstate(all="ignore"):
@@ -288,6 +305,7 @@ class ArgOp(TopOperation):
             raise ValueError(f"axis {axis} of {shape} is empty: there is no extremum")
         return [tensor_type(i64, result)]
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         axis = self.get("axis")
@@ -332,72 +350,6 @@ class ArgOp(TopOperation):
 
 
 @irdl_op_definition
-class CumulativeSumOp(TopOperation):
-    """Running sums along an axis (ONNX's CumSum); `exclusive` leaves each element itself out."""
-
-    name = "top.cumulative_sum"
-    FAMILY: ClassVar[str] = "reduction"
-    KEEPS_FINITE: ClassVar[bool] = True
-
-    input = operand_def(TensorType)
-    axis = prop_def(IntegerAttr)
-    exclusive = prop_def(BoolAttr)
-    reverse = prop_def(BoolAttr)
-    output = result_def(TensorType)
-
-    def infer_types(self) -> list[Attribute]:
-        reduced_shape(shape_of(self.input), (self.get("axis"),), True)
-        return [tensor_type(element_type_of(self.input), shape_of(self.input))]
-
-    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
-        (x,) = operands
-        axis = self.get("axis")
-        ordered = np.flip(x, axis) if self.get("reverse") else x
-        result = np.cumsum(ordered, axis=axis, dtype=x.dtype)
-        if self.get("exclusive"):
-            widths = [(0, 0)] * x.ndim
-            widths[axis] = (1, 0)
-            before = (slice(None),) * axis + (slice(x.shape[axis]),)
-            result = np.pad(result, widths)[before]
-        return (np.flip(result, axis) if self.get("reverse") else result,)
-
-    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
-        """y[a] = y[a - 1] + x[a] (exclusive: x[a - 1]), where what lies before the first is 0."""
-        (x,) = inputs
-        axis, size = self.get("axis"), static_shape(self.input)[self.get("axis")]
-        extents = common_extents(x.shape, output.shape)
-        extents[axis] = size
-        loops = domain(extents)
-        inner = list(loops)[axis]
-        ordered = {**{n: e for n, e in loops.items() if n != inner}, inner: size}
-
-        def step(s: ScalarBuilder, *indices: Scalar) -> None:
-            by_name = dict(zip(ordered, indices, strict=True))
-            at = [by_name[name] for name in loops]
-            previous = list(at)
-            number = at[axis]
-            if self.get("reverse"):
-                at[axis] = s.index(size - 1) - number
-                previous[axis] = (at[axis] + 1).minimum(size - 1)
-            else:
-                previous[axis] = (number - 1).maximum(0)
-            is_first = number.compare("eq", 0)
-            total = load_element(s, output, previous)
-            added = load_element(s, x, previous if self.get("exclusive") else at)
-            if self.get("exclusive"):
-                value = is_first.select(0, total + added)
-            else:
-                value = is_first.select(added, total + added)
-            store_element(s, value, output, at)
-
-        parallel = " ".join(n for n in loops if n != inner)
-        k.nest(ordered, step, parallel=parallel)
-        if output.rank > CHANNELS:
-            clear_padding_channels(k, output, extents[CHANNELS])
-        return "explicit"
-
-
-@irdl_op_definition
 class TopKOp(TopOperation):
     """The k greatest (or least) elements along an axis, best first, and their positions (i64).
 
@@ -425,6 +377,7 @@ class TopKOp(TopOperation):
         result = (*shape[:axis], count, *shape[axis + 1 :])
         return [tensor_type(element_type_of(self.input), result), tensor_type(i64, result)]
 
+    @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         axis, size = self.get("axis"), x.shape[self.get("axis")]

@@ -2,11 +2,12 @@
 
     top.shape(%x) {start = 0, end = 2}     x: (batch, 3, 8, 8)  ->  [batch, 3]
 
-They have no compiled form: once shapes are known, a pass replaces them by constants.
+A shape has no compiled form: once it is known, a pass replaces it by a constant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +15,9 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def
 
-from explorer.ir.operation import TopOperation
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.definitions import load_element, store_element
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.types import Shape, element_type_of, shape_of, tensor_type
 
@@ -75,5 +78,14 @@ class RangeOp(TopOperation):
         count = max(int(np.ceil((limit - start) / delta)), 0)
         return ((start + np.arange(count) * delta).astype(operands[0].dtype),)
 
-    def define(self, k, inputs, output) -> str:
-        raise NotImplementedError("a range is no computation: it is folded once it is known")
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """start + i * delta for each element; how many there are must be known."""
+        start, _, delta = inputs
+        element = element_type_of(self.output)
+
+        def count(s: ScalarBuilder, number: Scalar) -> None:
+            first, step = load_element(s, start, []), load_element(s, delta, [])
+            store_element(s, first + number.convert(element) * step, output, [number])
+
+        k.nest({"d0": output.shape[0]}, count, parallel="d0")
+        return "explicit"

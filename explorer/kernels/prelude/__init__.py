@@ -1,7 +1,7 @@
 """What printed kernels call: vector types, functions of vectors, the driver; as text files.
 
-The files under `c/` and `opencl/` are divided into sections, and a program gets only those that
-its kernels need. A section opens with a line
+The files under `c/` and `opencl/`, and those for both languages, are divided into sections; a
+program gets only those that its kernels need. A section opens with a line
 
     //! exp vector float: mask select
         |   |             +-- sections that it needs in turn
@@ -12,7 +12,7 @@ its kernels need. A section opens with a line
 and its text is a template: `$vector` is float16 or int8, `$mask` the integers as wide as those,
 `$scalar` the element in this language, `$suffix` how function names end, `$half_vector` the
 vector of half as many lanes. Among the needs `half_x` is x for half as many lanes, `scalar_x` x
-for scalars.
+for scalars, `uint_x` x for unsigned integers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from explorer.kernels.language import Language, Requirement, vector_name
 from explorer.kernels.scalar_types import BY_NAME, SIGNED
 
 FILES = {
-    "c": ("c/base.c", "c/vectors.c", "c/math.c"),
-    "opencl": ("opencl/base.cl", "opencl/vectors.cl"),
+    "c": ("c/base.c", "c/vectors.c", "c/math.c", "c/stored.c", "stored.c"),
+    "opencl": ("opencl/base.cl", "opencl/vectors.cl", "opencl/stored.cl", "stored.c"),
 }
 MARK = "//! "
 
@@ -84,12 +84,14 @@ def _add(
     sections: Mapping[str, tuple[Section, ...]],
     ordered: dict[Requirement, str],
 ) -> None:
+    if any(not (s.applies_to or "$" in s.text) for s in sections.get(requirement.section, ())):
+        requirement = Requirement(requirement.section)  # it stands once, for all types
     if requirement in ordered:
         return
     if requirement.section != "vector" and requirement.lanes:
         needed_type = Requirement("vector", requirement.element, requirement.lanes)
         _add(needed_type, language, sections, ordered)
-    elif requirement.element in sections:  # half and double have to be declared or enabled
+    elif requirement.element in sections:  # double has to be declared or enabled
         _add(Requirement(requirement.element), language, sections, ordered)
     facts = _facts(requirement)
     matching = [s for s in sections.get(requirement.section, ()) if s.applies_to <= facts]
@@ -125,6 +127,9 @@ def _needed(need: str, requirement: Requirement) -> Requirement:
         return replace(base, section=need.removeprefix("half_"), lanes=requirement.lanes // 2)
     if need.startswith("scalar_"):
         return replace(base, section=need.removeprefix("scalar_"), lanes=0)
+    element, _, section = need.partition("_")
+    if element in BY_NAME and section:
+        return replace(base, section=section, element=element)
     return replace(base, section=need)
 
 

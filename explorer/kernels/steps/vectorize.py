@@ -14,7 +14,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xdsl.dialects import affine, arith, math, vector
-from xdsl.dialects.builtin import AnyFloat, MemRefType, VectorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    MemRefType,
+    VectorType,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.ir.loop_dialect import CompareLanesOp, SelectLanesOp
@@ -42,6 +49,8 @@ LANEWISE = (
     arith.MinimumfOp,
     arith.CmpfOp,
     arith.SelectOp,
+    arith.ExtFOp,
+    arith.TruncFOp,
     math.AbsFOp,
     math.CeilOp,
     math.CosOp,
@@ -85,9 +94,16 @@ def can_vectorize(operation: Operation) -> bool:
         )
     if not isinstance(operation, LANEWISE):
         return False
+    if isinstance(operation, arith.ExtFOp | arith.TruncFOp):
+        return all(_has_lanes(v.type) for v in (*operation.operands, *operation.results))
     # Comparisons and selections of integers and indices have no vector form.
     value = operation.operands[-1]
     return isinstance(value.type, AnyFloat)
+
+
+def _has_lanes(kind: Attribute) -> bool:
+    """Whether vectors of the type are converted: f32, and what is widened to it in hardware."""
+    return isinstance(kind, Float32Type | Float16Type | BFloat16Type)
 
 
 def vectorize(nest: LoopNest, loop: str) -> None:

@@ -17,8 +17,40 @@
 #define VECTORIZE_LOOPS __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
 #endif
 
-//! half
-typedef _Float16 half;
+//! bits
+INLINE float as_float(uint32_t bits)
+{
+    const union { uint32_t bits; float value; } both = {bits};
+    return both.value;
+}
+
+INLINE uint32_t as_uint(float value)
+{
+    const union { float value; uint32_t bits; } both = {value};
+    return both.bits;
+}
+
+INLINE int32_t as_int(float value)
+{
+    return (int32_t)as_uint(value);
+}
+
+INLINE double as_double(uint64_t bits)
+{
+    const union { uint64_t bits; double value; } both = {bits};
+    return both.value;
+}
+
+INLINE uint64_t as_ulong(double value)
+{
+    const union { double value; uint64_t bits; } both = {value};
+    return both.bits;
+}
+
+INLINE int64_t as_long(double value)
+{
+    return (int64_t)as_ulong(value);
+}
 
 //! maximum scalar float
 // A NaN in either operand wins: the comparison is false for one in b, a != a finds one in a.

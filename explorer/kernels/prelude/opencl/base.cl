@@ -1,8 +1,6 @@
 //! base
 #define UNROLL(count) __attribute__((opencl_unroll_hint(count)))
-
-//! half
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define INLINE static inline
 
 //! double
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -1,0 +1,88 @@
+"""Preparation of features: thresholds, tables and scales of ONNX's domain for machine learning.
+
+Reference: ONNX operators, ai.onnx.ml.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.tensors import read_tensor
+from explorer.importers.onnx.trees import DOMAIN
+from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.reduction import ArgOp, ReduceOp
+
+
+@converts("ArrayFeatureExtractor", domain=DOMAIN)
+def array_feature_extractor(node: Node, build: Build) -> SSAValue:
+    """Columns by number; a vector is one row."""
+    x, indices = node.operand(0), node.operand(1)
+    if build.rank(x) == 1:
+        x = build.unsqueeze(x, [0])
+    flat = build.reshape(indices, [-1])
+    return build.value(GatherOp, [x, flat], axis=build.rank(x) - 1)
+
+
+@converts("Binarizer", domain=DOMAIN)
+def binarizer(node: Node, build: Build) -> SSAValue:
+    """1 above the threshold, 0 elsewhere."""
+    x = node.operand(0)
+    threshold = build.scalar_like(node.number("threshold", 0.0), x)
+    return build.cast(build.binary("greater", x, threshold), build.dtype(x))
+
+
+@converts("Scaler", domain=DOMAIN)
+def scaler(node: Node, build: Build) -> SSAValue:
+    """(x - offset) * scale, one number for all columns or one each."""
+    x = build.cast(node.operand(0), np.float32)
+    offset, scale = (
+        build.weight(np.array(node.numbers(name) or (default,), np.float32))
+        for name, default in (("offset", 0.0), ("scale", 1.0))
+    )
+    return build.binary("mul", build.binary("sub", x, offset), scale)
+
+
+@converts("LabelEncoder", domain=DOMAIN, since=2)
+def label_encoder(node: Node, build: Build) -> SSAValue:
+    """The value of the key that x equals, else the default. NaN is a key like any other."""
+    x = node.operand(0)
+    keys = _table(node, "keys").astype(build.dtype(x))
+    values = _table(node, "values")
+    if keys.shape != values.shape or not keys.size:
+        raise ValueError(f"{keys.size} keys and {values.size} values")
+    apart = build.unsqueeze(x, [build.rank(x)])
+    is_key = build.binary("equal", apart, build.weight(keys))
+    if keys.dtype.kind == "f" and np.isnan(keys).any():
+        both = build.binary("and", build.unary("is_nan", apart), build.weight(np.isnan(keys)))
+        is_key = build.binary("or", is_key, both)
+    count, last = build.cast(is_key, np.int32), build.rank(x)
+    first = build.value(ArgOp, [count], kind="max", axis=last, keepdims=False, select_last=False)
+    found = build.value(ReduceOp, [count], kind="max", axes=[last], keepdims=False)
+    chosen = build.value(GatherOp, [build.weight(values), first], axis=0)
+    default = build.weight(_default(node, values.dtype))
+    return build.value(SelectOp, [build.cast(found, np.bool_), chosen, default])
+
+
+def _table(node: Node, name: str) -> np.ndarray:
+    tensor = node.tensor(f"{name}_tensor") if f"{name}_tensor" in node.attributes else None
+    if tensor is not None:
+        return read_tensor(tensor, None).reshape(-1)
+    integers, floats = node.attributes.get(f"{name}_int64s"), node.numbers(f"{name}_floats")
+    if integers is not None:
+        return np.array(node.integers(f"{name}_int64s"), np.int64)
+    if floats is None:
+        raise Unsupported(f"{name} that are strings")
+    return np.array(floats, np.float32)
+
+
+def _default(node: Node, dtype: np.dtype) -> np.ndarray:
+    tensor = node.tensor("default_tensor") if "default_tensor" in node.attributes else None
+    if tensor is not None:
+        return read_tensor(tensor, None).reshape(()).astype(dtype)
+    if dtype.kind == "f":
+        return np.array(node.number("default_float", -0.0), dtype)
+    return np.array(node.integer("default_int64", -1), dtype)

@@ -1,0 +1,85 @@
+"""Sequences and optionals, which exist while importing only: their structure must be known.
+
+    s = SplitToSequence(x)           TensorSequence((%slice1, %slice2, %slice3))
+    y = SequenceAt(s, 1)             %slice2
+    o = Optional()                   OptionalValue(None)
+
+No operation of the IR knows of them. Inputs and outputs of these types are flattened into tensors:
+a sequence `s` of two tensors becomes the outputs `s.0` and `s.1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+
+@dataclass(frozen=True)
+class TensorSequence:
+    """A sequence whose length is known: its elements in order."""
+
+    elements: tuple[Imported, ...]
+
+
+@dataclass(frozen=True)
+class OptionalValue:
+    """What may be there or not; which of them is known."""
+
+    content: SSAValue | TensorSequence | None
+
+
+Imported = SSAValue | TensorSequence | OptionalValue
+"""What a tensor name of an ONNX graph may stand for."""
+
+Form = tuple[str, tuple["Form", ...]]
+"""A structure without its tensors; equal for values that have the same one."""
+
+
+def form_of(value: Imported) -> Form:
+    if isinstance(value, TensorSequence):
+        return "sequence", tuple(form_of(element) for element in value.elements)
+    if isinstance(value, OptionalValue):
+        return "optional", () if value.content is None else (form_of(value.content),)
+    return "tensor", ()
+
+
+def tensors_of(value: Imported) -> list[SSAValue]:
+    """All tensors in a structure, in order."""
+    if isinstance(value, TensorSequence):
+        return [tensor for element in value.elements for tensor in tensors_of(element)]
+    if isinstance(value, OptionalValue):
+        return [] if value.content is None else tensors_of(value.content)
+    return [value]
+
+
+def with_tensors(like: Sequence[Imported], tensors: Sequence[SSAValue]) -> list[Imported]:
+    """Values of the same forms whose tensors are others."""
+    remaining = iter(tensors)
+    return [_rebuilt(value, remaining) for value in like]
+
+
+def named_tensors(name: str, value: Imported) -> list[tuple[str, SSAValue]]:
+    """The tensors of an output under names of their own: `name.0`, `name.1` ... of a sequence."""
+    if isinstance(value, TensorSequence):
+        return [
+            pair
+            for index, element in enumerate(value.elements)
+            for pair in named_tensors(f"{name}.{index}", element)
+        ]
+    if isinstance(value, OptionalValue):
+        return [] if value.content is None else named_tensors(name, value.content)
+    return [(name, value)]
+
+
+def _rebuilt(value: Imported, tensors: Iterator[SSAValue]) -> Imported:
+    if isinstance(value, TensorSequence):
+        return TensorSequence(tuple(_rebuilt(element, tensors) for element in value.elements))
+    if isinstance(value, OptionalValue):
+        if value.content is None:
+            return value
+        content = _rebuilt(value.content, tensors)
+        assert not isinstance(content, OptionalValue)
+        return OptionalValue(content)
+    return next(tensors)

@@ -1,0 +1,113 @@
+"""Optimizers of training: elementwise formulas over weights X, gradients G and their states.
+
+    Momentum   V' = alpha V + beta G,  X' = X - R V'
+    Adagrad    H' = H + G²,            X' = X - R / (1 + T decay) G / (sqrt(H') + epsilon)
+    Adam       both moments, corrected for the first steps
+
+R is the learning rate, T counts the steps, and G includes `norm_coefficient` X.
+Reference: ONNX operators, ai.onnx.preview.training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node, converts
+from explorer.ir.top.elementwise import SelectOp
+
+DOMAIN = "ai.onnx.preview.training"
+
+
+@converts("Adagrad", domain=DOMAIN)
+def adagrad(node: Node, build: Build) -> Sequence[SSAValue]:
+    rate, step, groups = _groups(node, 3)
+    epsilon, decay = node.number("epsilon", 1e-6), node.number("decay_factor", 0.0)
+    results: list[list[SSAValue]] = [[], []]
+    for x, g, h in groups:
+        gradient = _regularized(x, g, node, build)
+        squares = build.binary("add", h, build.binary("mul", gradient, gradient))
+        slowed = _plus(build.scaled(build.cast(step, build.dtype(x)), decay), 1.0, build)
+        speed = build.binary("div", build.cast(rate, build.dtype(x)), slowed)
+        change = build.binary("div", gradient, _plus(build.unary("sqrt", squares), epsilon, build))
+        results[0].append(build.binary("sub", x, build.binary("mul", speed, change)))
+        results[1].append(squares)
+    return [value for kind in results for value in kind]
+
+
+@converts("Momentum", domain=DOMAIN)
+def momentum(node: Node, build: Build) -> Sequence[SSAValue]:
+    """In the first step (T = 0) beta is 1. `nesterov` looks one step ahead."""
+    rate, step, groups = _groups(node, 3)
+    alpha, beta = node.number("alpha"), node.number("beta")
+    is_nesterov = node.text("mode", "standard") == "nesterov"
+    results: list[list[SSAValue]] = [[], []]
+    for x, g, v in groups:
+        gradient = _regularized(x, g, node, build)
+        is_later = build.binary("greater", step, build.scalar_like(0, step))
+        factor = build.value(
+            SelectOp, [is_later, build.scalar_like(beta, x), build.scalar_like(1.0, x)]
+        )
+        moved = build.binary("add", build.scaled(v, alpha), build.binary("mul", factor, gradient))
+        change = moved
+        if is_nesterov:
+            change = build.binary("add", gradient, build.scaled(moved, alpha))
+        scaled = build.binary("mul", build.cast(rate, build.dtype(x)), change)
+        results[0].append(build.binary("sub", x, scaled))
+        results[1].append(moved)
+    return [value for kind in results for value in kind]
+
+
+@converts("Adam", domain=DOMAIN)
+def adam(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1."""
+    rate, step, groups = _groups(node, 4)
+    alpha, beta = node.number("alpha", 0.9), node.number("beta", 0.999)
+    results: list[list[SSAValue]] = [[], [], []]
+    for x, g, v, h in groups:
+        gradient = _regularized(x, g, node, build)
+        square = build.binary("mul", gradient, gradient)
+        first = build.binary("add", build.scaled(v, alpha), build.scaled(gradient, 1 - alpha))
+        second = build.binary("add", build.scaled(h, beta), build.scaled(square, 1 - beta))
+        root = _plus(build.unary("sqrt", second), node.number("epsilon", 1e-6), build)
+        speed = _corrected_rate(build.cast(rate, build.dtype(x)), step, alpha, beta, build)
+        change = build.binary("div", build.binary("mul", speed, first), root)
+        moved = build.binary("sub", x, change)
+        kept = 1 - node.number("norm_coefficient_post", 0.0)
+        for kind, value in zip(results, (build.scaled(moved, kept), first, second), strict=True):
+            kind.append(value)
+    return [value for kind in results for value in kind]
+
+
+def _corrected_rate(
+    rate: SSAValue, step: SSAValue, alpha: float, beta: float, build: Build
+) -> SSAValue:
+    """R sqrt(1 - beta^T) / (1 - alpha^T) for T > 0: the states begin at zero."""
+    one = build.scalar_like(1.0, rate)
+    exponent = build.cast(step, build.dtype(rate))
+    powers = [build.binary("pow", build.scalar_like(b, rate), exponent) for b in (alpha, beta)]
+    first, second = (build.binary("sub", one, power) for power in powers)
+    corrected = build.binary("div", build.binary("mul", rate, build.unary("sqrt", second)), first)
+    is_later = build.binary("greater", step, build.scalar_like(0, step))
+    return build.value(SelectOp, [is_later, corrected, rate])
+
+
+def _groups(node: Node, count: int) -> tuple[SSAValue, SSAValue, list[tuple[SSAValue, ...]]]:
+    """R, T, and for each weight its `count` tensors; all weights come first, then all gradients."""
+    rate, step, *rest = node.given()
+    if not rest or len(rest) % count:
+        raise ValueError(f"{len(rest)} tensors are not {count} for each weight")
+    each = len(rest) // count
+    kinds = [rest[kind * each : (kind + 1) * each] for kind in range(count)]
+    return rate, step, list(zip(*kinds, strict=True))
+
+
+def _regularized(x: SSAValue, gradient: SSAValue, node: Node, build: Build) -> SSAValue:
+    norm = node.number("norm_coefficient", 0.0)
+    return build.binary("add", build.scaled(x, norm), gradient) if norm else gradient
+
+
+def _plus(x: SSAValue, number: float, build: Build) -> SSAValue:
+    return build.binary("add", x, build.scalar_like(number, x)) if number else x

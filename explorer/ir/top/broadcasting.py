@@ -1,0 +1,64 @@
+"""Broadcasting by NumPy's rules, and the loops of elementwise operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.ir.operation import TopOperation
+from explorer.ir.types import Shape
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """NumPy's rule, symbolic dimensions included; a symbol against 1 keeps the symbol."""
+    rank = max(len(s) for s in shapes)
+    result = []
+    for axis in range(rank):
+        sizes = [s[axis - rank + len(s)] for s in shapes if axis - rank + len(s) >= 0]
+        distinct = list(dict.fromkeys(d for d in sizes if d != 1)) or [1]
+        numbers = [d for d in distinct if isinstance(d, int)]
+        if len(numbers) > 1:
+            raise ValueError(f"shapes {shapes} do not broadcast: sizes {numbers} at axis {axis}")
+        result.append(numbers[0] if numbers else distinct[0])
+    return tuple(result)
+
+
+def collapse_broadcast(
+    operands: Sequence[tuple[int, ...]], output: tuple[int, ...]
+) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    """Merges neighbouring axes that every operand either has in full or broadcasts.
+
+    (2, 3, 8, 64) with (64,)   ->   (48, 64) with (1, 64)
+    """
+    padded = [(1,) * (len(output) - len(s)) + s for s in operands]
+    groups: list[list[int]] = []
+    previous: tuple[bool, ...] = ()
+    for axis, size in enumerate(output):
+        kinds = tuple(s[axis] == size for s in padded)
+        if groups and (size == 1 or kinds == previous):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+            previous = kinds
+
+    def merge(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(np.prod([shape[a] for a in group])) for group in groups)
+
+    return [merge(s) for s in padded], merge(output)
+
+
+class ElementwiseOperation(TopOperation):
+    """What all elementwise operations share: plain buffers are seen with as few axes as can be."""
+
+    def kernel_shapes(
+        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+    ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+        return collapse_broadcast(operands, output)
+
+
+def iteration(shape: Sequence[int]) -> dict[str, int]:
+    """Names for the loops over a shape: n, c, h, w for images, d0, d1 ... otherwise."""
+    if len(shape) == 4:
+        return dict(zip("ncij", shape, strict=True))
+    return {f"d{i}": size for i, size in enumerate(shape)} or {"d0": 1}

@@ -1,0 +1,119 @@
+"""A random model on the interpreter, in C, in OpenCL C and in onnxruntime: do the numbers agree?
+
+    compare_seed(7, ("INTERPRETER", "CPU"))
+    -> {"status": "agreed", "operators": ["Conv", "Relu"], "devices": {"CPU": "agreed", ...}}
+
+A disagreement is a defect of one side; the model is written out with its inputs. What the importer
+refuses by name, and what onnxruntime refuses, is counted and is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from explorer.errors import UnsupportedError
+from explorer.onnx_backend.backend import Opener, Representation
+from explorer.onnx_backend.children import Answer
+from explorer.onnx_backend.generation import Generated, generate
+from explorer.onnx_backend.oracle import OracleRepresentation
+
+AGREED, DIFFERS, REFUSED, REJECTED, FAILED = "agreed", "differs", "refused", "rejected", "failed"
+STATUSES = {
+    AGREED: "same shapes, types and numbers as onnxruntime",
+    REFUSED: "the importer or a lowering says by name what it does not know",
+    REJECTED: "onnxruntime does not run the model",
+    DIFFERS: "another shape, type or number than onnxruntime",
+    FAILED: "an error that was not foreseen",
+}
+DEFECTS = (DIFFERS, FAILED, "crashed", "hung", "finding")
+
+TOLERANCES = {"float64": 1e-9, "float32": 5e-5, "float16": 1e-2, "bfloat16": 8e-2}
+"""Largest |a - b| / max|b| of a tensor. A few nodes in another order of summation cost some units
+in the last place (2e-16, 1.2e-7, 1e-3, 8e-3); exp and its like multiply that by their argument."""
+
+
+def compare_seed(
+    seed: int,
+    devices: Sequence[str],
+    open_program: Opener,
+    folder: Path | None = None,
+) -> Answer:
+    """Generates the model of a seed and compares every device with onnxruntime.
+
+    Models with a defect are written to `folder` as SEED.onnx and SEED.npz.
+    """
+    generated = generate(seed)
+    answer: Answer = {"seed": seed, "operators": list(generated.operators), "devices": {}}
+    try:
+        expected = _outputs(generated, OracleRepresentation(generated.model).run)
+    except Exception as error:  # whatever onnxruntime raises
+        return {**answer, "status": REJECTED, "reason": _line(error)}
+    for device in devices:
+        representation = Representation(generated.model, device, open_program)
+        answer["devices"][device] = _verdict(generated, representation, expected)
+        representation.close()
+    verdicts = list(answer["devices"].values())
+    worst = next((v for v in verdicts if v[0] in DEFECTS), next(iter(verdicts)))
+    answer |= {"status": worst[0], "reason": worst[1]}
+    if worst[0] in DEFECTS and folder is not None:
+        onnx.save(generated.model, folder / f"{seed}.onnx")
+        np.savez(folder / f"{seed}.npz", **generated.inputs)  # pyright: ignore[reportArgumentType]
+    return answer
+
+
+def _verdict(
+    generated: Generated, representation: Representation, expected: list[np.ndarray]
+) -> tuple[str, str]:
+    """(status, reason) of one device."""
+    try:
+        actual = _outputs(generated, representation.run)
+    except UnsupportedError as error:
+        return REFUSED, _line("; ".join(error.problems) or error.message)
+    except Exception as error:  # a defect is the result here
+        return FAILED, _line(f"{type(error).__name__}: {error}")
+    names = [output.name for output in generated.model.graph.output]
+    for name, a, b in zip(names, actual, expected, strict=True):
+        problem = difference(a, b)
+        if problem:
+            return DIFFERS, f"{representation.device}: {name}: {problem}"
+    return AGREED, ""
+
+
+def _outputs(generated: Generated, run: Callable[[Any], tuple[Any, ...]]) -> list[np.ndarray]:
+    names = [i.name for i in generated.model.graph.input]
+    with np.errstate(all="ignore"):
+        return [np.asarray(o) for o in run([generated.inputs[n] for n in names])]
+
+
+def difference(actual: np.ndarray, expected: np.ndarray) -> str:
+    """What is not the same; empty where everything is."""
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return (
+            f"{actual.dtype} of shape {actual.shape} instead of {expected.dtype} of shape "
+            f"{expected.shape}"
+        )
+    tolerance = TOLERANCES.get(expected.dtype.name)
+    if tolerance is None:
+        count = int(np.sum(actual != expected))
+        return f"{count} of {expected.size} elements differ" if count else ""
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(b)
+    if (
+        not np.array_equal(a[~finite], b[~finite], equal_nan=True)
+        or not np.isfinite(a[finite]).all()
+    ):
+        return "infinities or NaN stand elsewhere"
+    if not finite.any():
+        return ""
+    error = np.abs(a[finite] - b[finite]).max()
+    relative = float(error / max(np.abs(b[finite]).max(), 1e-3))
+    return f"max relative {relative:.1e}" if relative > tolerance else ""
+
+
+def _line(error: object) -> str:
+    return " ".join(str(error).split())[:300]

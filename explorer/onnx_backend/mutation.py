@@ -1,0 +1,216 @@
+"""Damaged model files: whatever is in them, there is a clear error or a model, and nothing else.
+
+    mutate(content, random)         bytes of a model, damaged
+    try_mutant(content, folder)     -> {"status": "refused", "reason": "..."}
+
+Half of the mutants are damaged as bytes (bits, cuts, repeated and moved stretches), the others as
+messages: a field somewhere inside gets a number, a name or a type that it should not have. What is
+tried is what opening a file does: reading, importing, compiling, emitting C. An audit hook notes
+whatever writes, starts a process or opens a connection.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError, Message
+
+from explorer.compilation import compile_model
+from explorer.errors import ExplorerError
+from explorer.importers import load
+from explorer.onnx_backend.children import Answer
+
+MOST_SECONDS = 10.0
+"""Of processor time; whoever waits for the answer has a longer limit, for a busy machine."""
+MEMORY_BYTES = 1 << 30
+"""How much a mutant may add to the process's peak, on top of MEMORY_PER_BYTE for each of its own
+bytes: what the models of the tests need, with room to spare."""
+MEMORY_PER_BYTE = 60
+ADDRESS_SPACE_BYTES = 12 << 30
+"""Beyond this the process gets a MemoryError instead of taking the machine down."""
+
+COMPILED, REFUSED, FAILED = "compiled", "refused", "failed"
+STATUSES = {
+    COMPILED: "the damage left a model that compiles",
+    REFUSED: "a clear error",
+    FAILED: "an error that was not foreseen",
+    "hung": f"more than {MOST_SECONDS:g} s",
+    "memory": "more memory than the stated bound",
+    "forbidden": "it wrote, started a process or opened a connection",
+}
+DEFECTS = (FAILED, "memory", "forbidden", "crashed", "hung")
+
+ODD_NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63))
+ODD_NAMES = ("", "x", "\n", "*/ #include <x>", "../../etc/passwd", "é" * 50, "a" * 5000, "%s%n")
+FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
+WRITING = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink")
+
+
+def mutate(content: bytes, random: np.random.Generator) -> bytes:
+    """A damaged copy; 1 to 4 damages."""
+    damaged = content
+    for _ in range(int(random.integers(1, 5))):
+        damage = damage_message if random.random() < 0.5 else damage_bytes
+        damaged = damage(damaged, random)
+    return damaged
+
+
+def damage_bytes(content: bytes, random: np.random.Generator) -> bytes:
+    """One damage to the bytes as they are."""
+    data = bytearray(content)
+    if not data:
+        return bytes(random.integers(0, 256, 8, np.uint8))
+    begin, other = (int(random.integers(len(data))) for _ in range(2))
+    length = int(min(len(data) - begin, 1 + random.integers(64)))
+    match int(random.integers(6)):
+        case 0:
+            data[begin] ^= 1 << int(random.integers(8))
+        case 1:
+            data[begin : begin + length] = bytes(random.integers(0, 256, length, np.uint8))
+        case 2:
+            del data[begin : begin + length]
+        case 3:
+            data[other:other] = data[begin : begin + length]
+        case 4:
+            del data[begin:]
+        case _:
+            data[begin] = (0x00, 0x7F, 0x80, 0xFF)[int(random.integers(4))]
+    return bytes(data)
+
+
+def damage_message(content: bytes, random: np.random.Generator) -> bytes:
+    """One damage to a field of the model; to the bytes where they are no model any more."""
+    try:
+        model = onnx.ModelProto.FromString(content)
+    except DecodeError:
+        return damage_bytes(content, random)
+    message: Message = model
+    for _ in range(int(random.integers(1, 9))):
+        inner = [m for m in _messages(message) if not isinstance(m, onnx.TensorProto)]
+        if not inner or random.random() < 0.1:
+            break
+        message = inner[int(random.integers(len(inner)))]
+    fields = message.ListFields()
+    if not fields:
+        return damage_bytes(content, random)
+    try:
+        _damage_field(message, *fields[int(random.integers(len(fields)))], random)
+    except ValueError:  # an enumeration does not take the number
+        return damage_bytes(content, random)
+    return model.SerializeToString()
+
+
+def _messages(message: Message) -> list[Message]:
+    found: list[Message] = []
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is not None:
+            found.extend(value if descriptor.is_repeated else [value])
+    return found
+
+
+def _damage_field(
+    message: Message,
+    descriptor: Any,  # protobuf has no type for it that its stubs know
+    value: Any,
+    random: np.random.Generator,
+) -> None:
+    def pick(choices: Any) -> Any:
+        return choices[int(random.integers(len(choices)))]
+
+    if descriptor.is_repeated:
+        index = int(random.integers(len(value)))
+        action = random.integers(3)
+        if action == 0:
+            del value[index]
+        elif descriptor.message_type is not None:
+            value.append(value[index])  # a node, input or dimension twice
+        elif descriptor.type == descriptor.TYPE_STRING:
+            value[index] = pick((*ODD_NAMES, *value))
+        elif descriptor.cpp_type in (descriptor.CPPTYPE_INT64, descriptor.CPPTYPE_INT32):
+            limit = 2**63 if descriptor.cpp_type == descriptor.CPPTYPE_INT64 else 2**31
+            value[index] = pick([n for n in ODD_NUMBERS if -limit <= n < limit])
+        return
+    if descriptor.message_type is not None or random.random() < 0.2:
+        message.ClearField(descriptor.name)
+    elif descriptor.type == descriptor.TYPE_STRING:
+        operators = ("Add", "Conv", "Reshape", "Loop", "If", "Gather", "Resize", "Einsum")
+        setattr(message, descriptor.name, pick((*ODD_NAMES, *operators)))
+    elif descriptor.cpp_type == descriptor.CPPTYPE_INT64:
+        setattr(message, descriptor.name, pick(ODD_NUMBERS))
+    elif descriptor.cpp_type in (descriptor.CPPTYPE_INT32, descriptor.CPPTYPE_ENUM):
+        setattr(message, descriptor.name, int(random.integers(0, 30)))
+    elif descriptor.cpp_type == descriptor.CPPTYPE_FLOAT:
+        setattr(message, descriptor.name, pick((0.0, -1.0, float("nan"), float("inf"), 1e38)))
+
+
+class Watch:
+    """An audit hook (it can never be taken out) that notes what no model may cause."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.seen: list[str] = []
+        sys.addaudithook(self._note)
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.is_on:
+            return
+        writes = event == "open" and any(c in str(arguments[1]) for c in "wax+")
+        if writes or event.startswith((*FORBIDDEN, *WRITING)):
+            self.seen.append(f"{event} {arguments[0] if arguments else ''}")
+
+
+def try_mutant(content: bytes, folder: Path, watch: Watch) -> Answer:
+    """Opens and compiles a damaged file that is put into `folder`."""
+    path = folder / "mutant.onnx"
+    path.write_bytes(content)
+    gc.collect()
+    before = _peak_bytes()
+    started = time.process_time()
+    watch.seen.clear()
+    watch.is_on = True
+    try:
+        status, reason = _outcome(lambda: compile_model(load(path), "cpu").built)
+    finally:
+        watch.is_on = False
+    seconds = time.process_time() - started
+    grown = _peak_bytes() - before
+    if watch.seen:
+        status, reason = "forbidden", watch.seen[0]
+    elif seconds > MOST_SECONDS:
+        status, reason = "hung", f"{seconds:.0f} s"
+    elif grown > MEMORY_BYTES + MEMORY_PER_BYTE * len(content):
+        status, reason = "memory", f"{grown >> 20} MiB for {len(content)} bytes"
+    return {"status": status, "reason": reason, "seconds": seconds}
+
+
+def _outcome(run: Callable[[], object]) -> tuple[str, str]:
+    try:
+        run()
+    except ExplorerError as error:
+        return REFUSED, type(error).__name__
+    except MemoryError:
+        return "memory", "it ran out of memory"
+    except Exception as error:  # a defect is the result here
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
+        return FAILED, f"{type(error).__name__}: {str(error)[:150]} at {where}"
+    return COMPILED, ""
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def limit_memory() -> None:
+    """For this process, from now on."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))

@@ -1,0 +1,1 @@
+"""Rules that simplify elementwise arithmetic, one idea per file."""

@@ -1,0 +1,1 @@
+"""Rules around convolutions and matmuls with constant weights, one idea per file."""

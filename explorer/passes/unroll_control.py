@@ -1,0 +1,171 @@
+"""Control flow that compiled code does not have: short loops unrolled, both branches computed.
+
+   %s, %rows = top.loop(%x) {trip_count = 2, scans = 1} {
+     (%i, %state): %n = top.unary(%state) {kind = "neg"}; top.return(%n, %state)
+   }
+=> %n1 = top.unary(%x) {kind = "neg"}
+   %n2 = top.unary(%n1) {kind = "neg"}
+   %rows = top.concat(reshape(%x), reshape(%n1)) {axis = 0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Block, Operation, SSAValue
+
+from explorer.ir.operation import IDENTITY, identity_of, set_identity
+from explorer.ir.origins import set_origins
+from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.control import IfOp, LoopOp
+from explorer.ir.top.elementwise import BinaryOp, SelectOp
+from explorer.ir.top.movement import ConcatOp, ReshapeOp
+from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
+from explorer.passes.matching import constant, weight_name
+
+MOST_OPERATIONS = 4096
+"""Of one unrolled loop: beyond that the program would be too long to compile."""
+
+
+class UnrollLoop(Rule):
+    """loop(s, 3 times) { body }   =>   body(body(body(s)))
+
+    Applies when the number of iterations is constant and no condition ends them earlier, up to
+    4,096 operations. Pays because compiled code has no loops around kernels, and because what an
+    iteration computes from its number is a constant.
+    """
+
+    matches = (LoopOp,)
+
+    def rewrite(self, op: LoopOp, rewriter: RecordedRewriter) -> None:
+        trips = trip_count(op, rewriter)
+        *inner, returned = op.body.block.ops
+        size = trips * sum(1 for o in inner for _ in o.walk())
+        if size > MOST_OPERATIONS:
+            raise Declined(f"{identity_of(op)} would become {size} operations")
+        count = len(op.states)
+        states: list[SSAValue] = list(op.states)
+        rows: list[list[SSAValue]] = [[] for _ in returned.operands[count + self._flags(op) :]]
+        for number in range(trips):
+            index = rewriter.add_weight(op, weight_name(op, "number"), np.array(number, np.int64))
+            flags = [] if op.condition is None else [op.condition]
+            values = copy_block(op.body.block, [index, *flags, *states], op, rewriter)
+            values = values[self._flags(op) :]
+            states = values[:count]
+            for row, value in zip(rows, values[count:], strict=True):
+                row.append(value)
+        joined = [
+            join_rows(row, result, op, rewriter)
+            for row, result in zip(rows, op.results[count:], strict=True)
+        ]
+        for result, value in zip(op.results, [*states, *joined], strict=True):
+            rewriter.set_type(result, value.type)
+        rewriter.replace(op, [*states, *joined])
+
+    @staticmethod
+    def _flags(op: LoopOp) -> int:
+        return 0 if op.condition is None else 1
+
+
+def trip_count(op: LoopOp, rewriter: RecordedRewriter) -> int:
+    """How often a loop runs; Declined where that depends on data."""
+    trips = op.get("trip_count")
+    if trips is None and op.count is not None:
+        count = constant(op.count, rewriter.weights)
+        trips = None if count is None else int(count.item())
+    if trips is None:
+        raise Declined(f"how often {identity_of(op)} runs depends on data")
+    if op.condition is not None:
+        first = constant(op.condition, rewriter.weights)
+        last = op.body.block.last_op
+        assert last is not None
+        goes_on = last.operands[0]
+        passed_on = goes_on is op.body.block.args[1]
+        next_one = first if passed_on else constant(goes_on, rewriter.weights)
+        if first is None or next_one is None or not next_one.item():
+            raise Declined(f"when {identity_of(op)} ends depends on data")
+        trips = trips if first.item() else 0
+    return max(trips, 0)
+
+
+def copy_block(
+    block: Block, arguments: Sequence[SSAValue], anchor: Operation, rewriter: RecordedRewriter
+) -> list[SSAValue]:
+    """A copy of a block's operations before `anchor`; what the block returns.
+
+    The copies stand for no tensor of the source: that is the last iteration's, if it is any.
+    """
+    values: dict[SSAValue, SSAValue] = dict(zip(block.args, arguments, strict=True))
+    *inner, returned = block.ops
+    for op in inner:
+        copy = op.clone(values)
+        for nested in copy.walk():
+            set_origins(nested, [None] * len(nested.results))
+            if IDENTITY in nested.attributes:
+                set_identity(nested, rewriter.names.fresh(identity_of(nested)))
+        rewriter.insert_before(anchor, copy, like=op)
+    return [values.get(value, value) for value in returned.operands]
+
+
+def join_rows(
+    rows: Sequence[SSAValue], result: SSAValue, op: LoopOp, rewriter: RecordedRewriter
+) -> SSAValue:
+    """All rows along a new first axis."""
+    if not rows:
+        shape = shape_of(result)[1:]
+        sizes = [size for size in shape if isinstance(size, int)]
+        if len(sizes) != len(shape):
+            raise Declined(f"{identity_of(op)} never runs, and the size of its rows is not known")
+        empty = np.zeros((0, *sizes), numpy_dtype(element_type_of(result)))
+        return rewriter.add_weight(op, weight_name(op, "rows"), empty)
+    parts = []
+    for row in rows:
+        if not is_static(row):
+            raise Declined(f"the size of a row of {identity_of(op)} is not known yet")
+        part = ReshapeOp.make([row, None], shape=[1, *static_shape(row)])
+        rewriter.insert_before(op, part)
+        parts.append(part.output)
+    joined = ConcatOp.make([parts], axis=0)
+    rewriter.insert_before(op, joined)
+    return joined.output
+
+
+class ComputeBothBranches(Rule):
+    """if(c) { a } { b }   =>   select(c, a, b)
+
+    Applies when both branches have results of the same static type and none of their operations
+    could trap (an integer division). Pays because compiled code has no branches around kernels.
+    """
+
+    matches = (IfOp,)
+
+    def rewrite(self, op: IfOp, rewriter: RecordedRewriter) -> None:
+        branches = [region.block for region in op.regions]
+        for branch in branches:
+            self._check(branch, op)
+        yes, no = (copy_block(branch, [], op, rewriter) for branch in branches)
+        condition = op.condition
+        if shape_of(condition):
+            reshape = ReshapeOp.make([condition, None], shape=[])
+            rewriter.insert_before(op, reshape)
+            condition = reshape.output
+        chosen = []
+        for a, b in zip(yes, no, strict=True):
+            select = SelectOp.make([condition, a, b])
+            rewriter.insert_before(op, select)
+            chosen.append(select.output)
+        rewriter.replace(op, chosen)
+
+    @staticmethod
+    def _check(branch: Block, op: IfOp) -> None:
+        last = branch.last_op
+        assert last is not None
+        for value, result in zip(last.operands, op.results, strict=True):
+            if not is_static(value) or value.type != result.type:
+                raise Declined(f"the branches of {identity_of(op)} differ in the result's shape")
+        for inner in branch.walk():
+            divides = isinstance(inner, BinaryOp) and inner.get("kind") in ("div", "mod")
+            if divides and not isinstance(element_type_of(inner.results[0]), AnyFloat):
+                raise Declined(f"{identity_of(inner)} in a branch may divide by zero")

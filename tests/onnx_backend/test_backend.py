@@ -1,0 +1,99 @@
+"""The backend's interface: programs by what they were made for, devices, inputs in both forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.backend.test
+import pytest
+from onnx import TensorProto, helper
+
+import explorer.onnx_backend as backend
+from explorer.errors import InputError
+from explorer.onnx_backend import DEVICES, backend_for
+
+
+@pytest.fixture
+def model() -> onnx.ModelProto:
+    """y = x + x[0], with a size that is not known."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["x", "zero"], ["first"], axis=0),
+            helper.make_node("Add", ["x", "first"], ["y"]),
+        ],
+        "g",
+        [info("x", TensorProto.FLOAT, ("n",))],
+        [info("y", TensorProto.FLOAT, ("n",))],
+        [helper.make_tensor("zero", TensorProto.INT64, [], [0])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+X = np.array([1, 2, 3], np.float32)
+
+
+@pytest.mark.parametrize("device", ["INTERPRETER", "CPU"])
+def test_a_model_runs_by_position_and_by_name(model, device):
+    (y,) = backend.run_model(model, [X], device=device)
+    np.testing.assert_array_equal(y, [2, 3, 4])
+    representation = backend_for(device).prepare(model)
+    np.testing.assert_array_equal(representation.run({"x": X})[0], [2, 3, 4])
+    representation.close()
+
+
+@pytest.mark.opencl
+def test_a_model_runs_in_opencl(model, opencl_device_record):
+    (y,) = backend.run_model(model, [X], device="OPENCL")
+    np.testing.assert_array_equal(y, [2, 3, 4])
+
+
+def test_a_program_is_made_once_for_every_shape(model):
+    representation = backend_for("CPU").prepare(model)
+    representation.run([X])
+    representation.run([X * 2])
+    assert len(representation.compilations) == 1
+    np.testing.assert_array_equal(representation.run([X[:2]])[0], [2, 3])
+    assert len(representation.compilations) == 2
+    representation.close()
+    assert representation.compilations == []
+
+
+def test_contents_that_decide_a_shape_make_a_program_of_their_own():
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "g",
+        [info("x", TensorProto.FLOAT, (6,)), info("shape", TensorProto.INT64, (2,))],
+        [info("y", TensorProto.FLOAT, (None, None))],
+    )
+    opset = helper.make_opsetid("", 21)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    representation = backend_for("CPU").prepare(model)
+    x = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (3, 2), (2, 3)):
+        (y,) = representation.run([x, np.array(shape)])
+        np.testing.assert_array_equal(y, x.reshape(shape))
+    assert len(representation.compilations) == 2
+    representation.close()
+
+
+def test_an_unknown_device_is_refused(model):
+    with pytest.raises(InputError, match="INTERPRETER, CPU, OPENCL"):
+        backend.prepare(model, "TPU")
+    with pytest.raises(InputError, match="unknown device"):
+        backend_for("TPU")
+    assert not backend.supports_device("CUDA")
+    assert {"INTERPRETER", "CPU"} <= {d for d in DEVICES if backend.supports_device(d)}
+
+
+def test_the_number_of_inputs_is_checked(model):
+    with pytest.raises(InputError, match="2 inputs were given, the model takes 1"):
+        backend_for("INTERPRETER").prepare(model).run([X, X])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the cases that onnx generates
+def test_onnx_own_runner_takes_the_backend_as_it_is():
+    tests = onnx.backend.test.BackendTest(backend_for("INTERPRETER"), __name__)
+    case = tests.test_cases["OnnxBackendNodeModelTest"]
+    case("test_relu_cpu").debug()

@@ -1,0 +1,104 @@
+"""Damaged model files end in a clear error or a model, and nothing else happens."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from explorer.errors import ModelError
+from explorer.onnx_backend import mutation
+from explorer.onnx_backend.children import Child, answer_all
+from explorer.onnx_backend.mutation import DEFECTS, mutate, try_mutant
+
+MODELS = ("digits_mlp.onnx", "digits_cnn.onnx")
+
+
+@pytest.fixture
+def content(sample_models: Path) -> bytes:
+    return (sample_models / "digits_mlp.onnx").read_bytes()
+
+
+def test_a_seed_is_one_damage(content):
+    first, second, other = (mutate(content, np.random.default_rng(s)) for s in (5, 5, 6))
+    assert first == second != content
+    assert first != other
+
+
+def test_damage_is_of_many_kinds(content):
+    mutants = [mutate(content, np.random.default_rng(seed)) for seed in range(60)]
+    assert len(set(mutants)) > 55
+    assert any(len(m) < len(content) // 2 for m in mutants)
+    assert any(len(m) > len(content) for m in mutants)
+
+
+@pytest.mark.slow
+def test_damaged_files_give_clear_errors(sample_models):
+    requests = [
+        {"seed": seed, "model": str(sample_models / MODELS[seed % 2])} for seed in range(300)
+    ]
+    answers = answer_all(
+        requests, lambda: Child(("-m", "explorer.onnx_backend.fuzz_process")), jobs=2, seconds=120
+    )
+    found = zip(requests, answers, strict=True)
+    assert [(r["seed"], a) for r, a in found if a["status"] in DEFECTS] == []
+    assert sum(a["status"] == "refused" for a in answers) > 100
+
+
+@pytest.fixture
+def watch() -> SimpleNamespace:
+    return SimpleNamespace(is_on=False, seen=[])
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ModelError("cut off"), "refused"),
+        (KeyError("shape"), "failed"),
+        (MemoryError(), "memory"),
+    ],
+)
+def test_errors_are_told_apart(error, status, content, tmp_path, watch, monkeypatch):
+    def fail(path: Path):
+        raise error
+
+    monkeypatch.setattr(mutation, "load", fail)
+    assert try_mutant(content, tmp_path, watch)["status"] == status
+
+
+def test_a_whole_file_compiles(content, tmp_path, watch):
+    assert try_mutant(content, tmp_path, watch)["status"] == "compiled"
+
+
+def test_writing_connecting_and_starting_processes_are_noticed(tmp_path):
+    script = """
+        import os, socket, subprocess, sys
+        from explorer.onnx_backend.mutation import Watch
+
+        watch = Watch()
+        open("before.txt", "w").close()
+        watch.is_on = True
+        open("before.txt").close()
+        open("after.txt", "w").close()
+        os.remove("after.txt")
+        socket.socket().close()
+        subprocess.run([sys.executable, "-c", ""])
+        watch.is_on = False
+        print("\\n".join(watch.seen))
+    """
+    finished = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    events = [line.split(" ")[0] for line in finished.stdout.splitlines()]
+    assert events[:3] == ["open", "os.remove", "socket.__new__"]
+    assert "subprocess.Popen" in events
+    assert "before.txt" not in finished.stdout

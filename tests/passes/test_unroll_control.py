@@ -1,0 +1,89 @@
+"""Loops of known length and branches become straight lines with the same numbers."""
+
+from explorer.passes.fold_constants import FoldConstants
+from explorer.passes.legalize import Legalize
+
+LOOP = """
+func.func @main(%x: tensor<2xf32>) {
+  %s, %rows = top.loop(%x) attributes {trip_count = 2, scans = 1} {
+  ^bb0(%i: tensor<i64>, %state: tensor<2xf32>):
+    %n = top.unary(%state) {kind = "exp"} : tensor<2xf32>
+    top.return(%n, %state)
+  } : tensor<2xf32>, tensor<2x2xf32>
+  top.return(%s, %rows)
+}
+"""
+
+
+def test_a_loop_of_known_length_is_written_out(check):
+    assert check(FoldConstants(), LOOP).lines == [
+        '%n1 = top.unary(%x) {kind = "exp"} : tensor<2xf32>',
+        '%n2 = top.unary(%n1) {kind = "exp"} : tensor<2xf32>',
+        "%reshape1 = top.reshape(%x) {shape = [1, 2]} : tensor<1x2xf32>",
+        "%reshape2 = top.reshape(%n1) {shape = [1, 2]} : tensor<1x2xf32>",
+        "%concat1 = top.concat(%reshape1, %reshape2) {axis = 0} : tensor<2x2xf32>",
+        "top.return(%n2, %concat1)",
+    ]
+
+
+def test_a_loop_that_never_runs_returns_its_states(check):
+    checked = check(
+        FoldConstants(),
+        LOOP.replace("trip_count = 2", "trip_count = 0").replace("2x2xf32", "0x2xf32"),
+    )
+    assert checked.lines == ["top.return(%x, %w1)"]
+    assert checked.weight("w1").shape == (0, 2)
+
+
+def test_a_loop_that_would_be_too_long_stays(check):
+    text = LOOP.replace("trip_count = 2", "trip_count = 5000").replace("2x2xf32", "5000x2xf32")
+    assert check(FoldConstants(), text).declined == [
+        "unroll-loop s: s would become 5000 operations"
+    ]
+
+
+def test_a_loop_whose_length_depends_on_data_stays(check):
+    text = """
+    func.func @main(%x: tensor<2xf32>, %n: tensor<i64>) {
+      %s = top.loop(%x, count = %n) attributes {scans = 0} {
+      ^bb0(%i: tensor<i64>, %state: tensor<2xf32>):
+        %next = top.unary(%state) {kind = "neg"} : tensor<2xf32>
+        top.return(%next)
+      } : tensor<2xf32>
+      top.return(%s)
+    }
+    """
+    assert check(FoldConstants(), text).declined == [
+        "unroll-loop s: how often s runs depends on data"
+    ]
+
+
+IF = """
+func.func @main(%x: tensor<4xf32>, %c: tensor<1xi1>) {
+  %y = top.if(%c) {
+    %a = top.unary(%x) {kind = "neg"} : tensor<4xf32>
+    top.return(%a)
+  } {
+    top.return(%x)
+  } : tensor<4xf32>
+  top.return(%y)
+}
+"""
+
+
+def test_both_branches_are_computed_and_one_is_selected(check):
+    assert check(Legalize(), IF).lines == [
+        '%a1 = top.unary(%x) {kind = "neg"} : tensor<4xf32>',
+        "%reshape1 = top.reshape(%c) {shape = []} : tensor<i1>",
+        "%select1 = top.select(%reshape1, %a1, %x) : tensor<4xf32>",
+        "top.return(%select1)",
+    ]
+
+
+def test_a_branch_that_may_divide_by_zero_is_left_alone(check):
+    text = IF.replace("f32", "i32").replace(
+        'top.unary(%x) {kind = "neg"}', 'top.binary(%x, %x) {kind = "div"}'
+    )
+    assert check(Legalize(), text, inputs=None).declined == [
+        "compute-both-branches y: a in a branch may divide by zero"
+    ]

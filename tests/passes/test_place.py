@@ -95,7 +95,7 @@ def test_an_output_that_is_an_input_is_copied():
         }
         """
     )
-    device = [f for f in functions(result.after.program) if device_of(f) == "cpu"][0]
+    device = next(f for f in functions(result.after.program) if device_of(f) == "cpu")
     assert [op.name for op in device.body.block.ops] == [
         "top.reshape",
         "top.convert_layout",

@@ -10,7 +10,7 @@ another one, or is decided otherwise, or for which there is other fuel.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -32,6 +32,7 @@ from explorer.ir.passes import Pass, PassResult, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
 from explorer.ir.weights import Weights
+from explorer.passes.bind_dimensions import BindDimensions
 from explorer.runtime.devices import DeviceRecord
 
 IMPORTED_AT = "imported at"
@@ -88,6 +89,8 @@ def run(
             Fuel() if pass_.is_required else fuel,
             earlier=_earlier_artifacts(pass_, parent),
         )
+        if isinstance(pass_, BindDimensions) and IMPORTED_AT in results[0].artifacts:
+            pass_ = replace(pass_, sizes={})  # they were bound while importing
         results.append(_run_guarded(pass_, working, options, settings))
     return Run(settings, device, full, pipeline, tuple(results))
 

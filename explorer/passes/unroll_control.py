@@ -16,13 +16,14 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, SSAValue
 
-from explorer.ir.operation import IDENTITY, identity_of, set_identity
+from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity
 from explorer.ir.origins import set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
 from explorer.ir.top.movement import ConcatOp, ReshapeOp
 from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
+from explorer.passes.infer_shapes import infer_again
 from explorer.passes.matching import constant, weight_name
 
 MOST_OPERATIONS = 4096
@@ -42,6 +43,8 @@ class UnrollLoop(Rule):
     def rewrite(self, op: LoopOp, rewriter: RecordedRewriter) -> None:
         trips = trip_count(op, rewriter)
         *inner, returned = op.body.block.ops
+        if trips and not all(is_static(value) for value in read_values(op)):
+            raise Declined(f"the sizes of what {identity_of(op)} reads are not known yet")
         size = trips * sum(1 for o in inner for _ in o.walk())
         if size > MOST_OPERATIONS:
             raise Declined(f"{identity_of(op)} would become {size} operations")
@@ -67,6 +70,19 @@ class UnrollLoop(Rule):
     @staticmethod
     def _flags(op: LoopOp) -> int:
         return 0 if op.condition is None else 1
+
+
+def read_values(op: LoopOp) -> list[SSAValue]:
+    """The loop's operands, and what its body takes from outside."""
+    inside = {value for block in _blocks(op) for value in block.args}
+    inside |= {result for inner in op.body.walk() for result in inner.results}
+    read = [*op.operands, *(o for inner in op.body.walk() for o in inner.operands)]
+    return [value for value in read if value not in inside]
+
+
+def _blocks(op: Operation) -> list[Block]:
+    """The blocks of an operation's regions, nested ones included."""
+    return [b for o in op.walk() for region in o.regions for b in region.blocks]
 
 
 def trip_count(op: LoopOp, rewriter: RecordedRewriter) -> int:
@@ -106,6 +122,10 @@ def copy_block(
             if IDENTITY in nested.attributes:
                 set_identity(nested, rewriter.names.fresh(identity_of(nested)))
         rewriter.insert_before(anchor, copy, like=op)
+        # The body's types were inferred for all iterations; sizes of this one may be known better.
+        if isinstance(copy, TopOperation) and not copy.regions:
+            infer_again(copy, rewriter, "fold-constants")
+            values |= dict(zip(op.results, copy.results, strict=True))
     return [values.get(value, value) for value in returned.operands]
 
 

@@ -11,6 +11,7 @@ import onnx.parser
 import pytest
 
 import explorer.onnx_backend as backend
+from explorer.compilation import compile_model
 from explorer.errors import UnsupportedError
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import entry_function, specialized_inputs
@@ -337,4 +338,19 @@ def test_loops_in_loops_cannot_ask_for_any_number_of_nodes(snapshot: Callable) -
     )
     with pytest.raises(UnsupportedError) as caught:
         snapshot(from_proto(proto))
-    assert "more than 100,000 nodes in all" in " ".join(caught.value.problems)
+    assert "more than 10,000 nodes in all" in " ".join(caught.value.problems)
+
+
+def test_a_loop_of_symbolic_length_is_unrolled_when_it_is_compiled(make_model: Callable) -> None:
+    floats = np.random.default_rng(0).standard_normal
+    weights = {
+        "W": floats((1, 12, 4)).astype(np.float32),
+        "R": floats((1, 12, 3)).astype(np.float32),
+    }
+    node = onnx.helper.make_node("LSTM", ["x", "W", "R"], ["y"], hidden_size=3)
+    proto = make_model([node], {"x": np.zeros((6, 1, 4), np.float32)}, weights, 14)
+    for axis, name in enumerate(("length", "batch")):
+        proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    compilation = compile_model(from_proto(proto), "cpu", dimensions={"length": 6, "batch": 1})
+    assert found(compilation["import"].after, LoopOp)
+    assert not found(compilation["fold-constants"].after, LoopOp)

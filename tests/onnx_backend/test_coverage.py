@@ -146,3 +146,12 @@ def test_every_result_of_an_operation_can_be_read_below_top():
     places = [launch.get("offset"), *launch.get("other_offsets")]
     assert len(set(places)) == 2  # each result has memory of its own
     representation.close()
+
+
+def test_an_output_without_channels_is_copied_too():
+    model = model_of(
+        [helper.make_node("Identity", ["x"], ["y"])], [("x", (2, 0, 3))], [("y", (2, 0, 3))]
+    )
+    (y,), problem = compiled(model, np.zeros((2, 0, 3), np.float32))
+    assert problem is None
+    assert y.shape == (2, 0, 3)

@@ -250,8 +250,9 @@ def _unrolled(found: _Loop, build: Build) -> list[Imported]:
                 raise Unsupported("whether it goes on depends on the inputs, and so do its results")
             if not is_next:
                 break
-        flag = build.weight(np.array(True)) if go_on is None else go_on
-        index = build.weight(np.array(number, np.int64))
+        flag = build.weight(np.array(True), "always") if go_on is None else go_on
+        # Equal numbers of all loops share one constant under one name.
+        index = build.weight(np.array(number, np.int64), f"iteration.{number}")
         go_on, *results = build.inline(found.body, [index, flag, *states])
         states = results[: len(states)]
         for row, result in zip(rows, results[len(states) :], strict=True):

@@ -53,7 +53,7 @@ from explorer.ir.weights import Weights
 _DEEPEST_FUNCTION = 8
 """How far ONNX's function bodies may nest in each other."""
 
-MOST_NESTED_NODES = 100_000
+MOST_NESTED_NODES = 10_000
 """Nodes of nested graphs that are converted, one of an unrolled loop once for each iteration: a
 small file with loops in loops could ask for any number."""
 

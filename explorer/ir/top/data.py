@@ -95,7 +95,7 @@ class ConvertLayoutOp(TopOperation):
             return "copy"
         batch, channels, *spatial = output.shape
         shared = min(source.shape[1], channels)
-        block = layout_of(self.input).block or layout_of(self.output).block or shared
+        block = layout_of(self.input).block or layout_of(self.output).block or shared or 1
         whole = shared // block * block
         if shared < channels:
             d = k.dimensions(**_names(output.shape))

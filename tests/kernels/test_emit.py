@@ -282,6 +282,7 @@ def test_opencl_programs_are_prelude_and_kernels():
     kinds = [line for line in program.source.lines if line.startswith(("#", "static", "__kernel"))]
     assert kinds == [
         "#define UNROLL(count) __attribute__((opencl_unroll_hint(count)))",
+        "#define INLINE static inline",
         "static inline float maximum_float(float a, float b)",
         "__kernel void scale_phase0(",
     ]

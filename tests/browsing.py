@@ -9,10 +9,12 @@ Test modules load this file by its path, for xDSL's wheel installs a top-level p
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Route, sync_playwright
 
@@ -46,6 +48,15 @@ class Watched:
     def names(self, selector: str) -> list[str]:
         """The text of every element."""
         return self.page.locator(selector).all_inner_texts()
+
+    def wait_until(self, condition: str, arg: Any = None, seconds: float = 20) -> None:
+        """Waits for a JavaScript condition; Playwright's own waiting is refused by the page's
+        content security policy, because it makes code out of text there."""
+        deadline = time.monotonic() + seconds
+        while not self.page.evaluate(condition, arg):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {seconds:g} s: {condition}")
+            self.page.wait_for_timeout(30)
 
     def is_clean(self) -> bool:
         return not (self.outside or self.problems or self.dialogs)

@@ -51,6 +51,7 @@ class Explorer:
         self.page = seen.page
         self.names = seen.names
         self.is_clean = seen.is_clean
+        self.wait_until = seen.wait_until
         self._seen = seen
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ def test_what_did_not_change_does_not_move(watched: Any, trace: Trace, opened: A
     place = page.locator('.node[data-id="conv_2"]').get_attribute("transform")
     for _ in range(2):
         page.keyboard.press("j")
-    page.wait_for_function(
+    watched.wait_until(
         "document.querySelector('.graph .pane-title').textContent == 'fold-batch-norm'"
     )
     page.wait_for_selector('.node.removed[data-id="norm_2"]')
@@ -85,7 +85,7 @@ def test_a_convolution_is_found_in_every_pane(watched: Any, trace: Trace, opened
     assert watched.names(".rung[aria-current]") == ["parallel"]
     page.keyboard.press("4")
     page.wait_for_selector(".inspector .kernel-line")
-    page.wait_for_function("document.querySelector('.code-bar').textContent.includes('of C')")
+    watched.wait_until("document.querySelector('.code-bar').textContent.includes('of C')")
     assert "static void conv_1(" in watched.names(".inspector .line")[0]
     assert watched.is_clean(), watched
 

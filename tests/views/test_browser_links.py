@@ -50,9 +50,7 @@ def test_hovering_a_node_scrolls_the_next_level_to_its_operation(opened: Any, tr
     page.locator(f"{UPPER} .line", has_text="Softmax(").hover()
     page.wait_for_selector(line)
     assert watched.names(line)[0].startswith("%softmax_1 = ")
-    page.wait_for_function(
-        "document.querySelector('.tab-body.beside .code').scrollTop > 0", timeout=3000
-    )
+    watched.wait_until("document.querySelector('.tab-body.beside .code').scrollTop > 0")
     assert is_in_sight(page, line)
 
 

@@ -286,7 +286,8 @@ def test_ten_thousand_bars_are_one_canvas(opened: Any, trace: Trace):
 def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace):
     assert trace.profile is not None
     first, second = trace.profile.events[:2]
-    page = opened(trace, link="pass=8&dock=timeline").page
+    watched = opened(trace, link="pass=8&dock=timeline")
+    page = watched.page
     page.wait_for_selector(".timeline-plot canvas")
     page.locator(".timeline-plot").focus()
     page.keyboard.press("ArrowRight")
@@ -295,7 +296,7 @@ def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace
     page.wait_for_selector(f'.bar.marked[data-operation="{second.operation}"]')
     before = page.locator(".bar.marked").bounding_box()["width"]
     page.keyboard.press("+")
-    page.wait_for_function(
+    watched.wait_until(
         "least => document.querySelector('.bar.marked').getBoundingClientRect().width > least",
         arg=1.5 * before,
     )

@@ -95,7 +95,7 @@ def test_a_page_from_a_file_is_scrubbed_through_all_passes(seen: Any, digits_pag
     names = []
     for index in range(last + 1):
         slider.fill(str(index))
-        page.wait_for_function(
+        seen.wait_until(
             "name => document.querySelector('.graph .pane-title').textContent === name",
             arg=slider.get_attribute("aria-valuetext"),
         )
@@ -131,7 +131,7 @@ def test_a_convolution_of_a_page_from_a_file_is_followed_to_its_code(seen: Any, 
     page.keyboard.press("3")
     page.wait_for_selector(".rung[aria-current]")
     page.keyboard.press("4")
-    page.wait_for_function(
+    seen.wait_until(
         "kernel => [...document.querySelectorAll('.inspector .line')]"
         ".some(line => line.textContent.includes(`${kernel}_phase0(`))",
         arg=kernel,

@@ -133,7 +133,7 @@ def make_plan(
     steps: tuple[str, ...],
     live: tuple[int, ...],
     attempts: Sequence[PlanAttempt],
-    chosen: int,
+    chosen: int = 0,
     refusals: Refusals = NO_REFUSALS,
 ) -> MemoryPlan:
     """The record of a finished placement; it is optimal if its peak equals the live bound.

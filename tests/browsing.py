@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Route, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 CHROMIUM = Path(os.environ.get("EXPLORER_CHROMIUM", "/usr/bin/chromium"))
 FLAGS = (
@@ -30,6 +38,9 @@ FLAGS = (
     "--disable-sync",
 )
 LOCAL = re.compile(r"(file|data|blob|about):|(https?|wss?)://127\.0\.0\.1[:/]")
+CURRENT_PASS = '.pass-row[aria-current="step"] .pass-name'
+BUSY_SECONDS = 20
+"""How long an expectation waits: other work may keep the machine busy."""
 
 
 @dataclass
@@ -49,6 +60,21 @@ class Watched:
         """The text of every element."""
         return self.page.locator(selector).all_inner_texts()
 
+    def texts(self, selector: str) -> list[str]:
+        """Texts of SVG elements, which have no layout of their own."""
+        return self.page.locator(selector).all_text_contents()
+
+    def expect_names(self, selector: str, texts: list[str]) -> None:
+        """Waits until these are the texts of all elements."""
+        expect(self.page.locator(selector)).to_have_text(texts, use_inner_text=True)
+
+    def current_pass(self) -> str:
+        return self.page.locator(CURRENT_PASS).inner_text()
+
+    def expect_pass(self, name: str) -> None:
+        """Waits until a pass is the current one."""
+        self.expect_names(CURRENT_PASS, [name])
+
     def wait_until(self, condition: str, arg: Any = None, seconds: float = 20) -> None:
         """Waits for a JavaScript condition; Playwright's own waiting is refused by the page's
         content security policy, because it makes code out of text there."""
@@ -65,6 +91,7 @@ class Watched:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser with a fresh profile."""
+    expect.set_options(timeout=1000 * BUSY_SECONDS)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
         try:

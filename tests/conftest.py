@@ -80,7 +80,10 @@ def chromium(browsing: ModuleType) -> Iterator[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser test gets a second chance: on a busy machine Chromium may answer too late."""
+    """A browser test gets a second chance: on a busy machine Chromium may answer too late.
+    `-p no:rerunfailures` shows every failure."""
+    if not items or not items[0].config.pluginmanager.hasplugin("rerunfailures"):
+        return
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=2))

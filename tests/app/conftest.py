@@ -87,13 +87,13 @@ class Visit:
         self.page = seen.page
         self.names = seen.names
         self.is_clean = seen.is_clean
+        self.current_pass = seen.current_pass
+        self.expect_pass = seen.expect_pass
+        self.expect_names = seen.expect_names
         self._seen = seen
 
     def __repr__(self) -> str:
         return repr(self._seen)
-
-    def current_pass(self) -> str:
-        return self.page.locator('.pass-row[aria-current="step"] .pass-name').inner_text()
 
     def shown_model(self) -> str:
         return self.page.locator(".document.current .document-label").inner_text()
@@ -106,6 +106,12 @@ class Visit:
         self.page.get_by_label("open a model or a saved trace").select_option(label=label)
         name = label.removesuffix(" (trace)")
         self.page.locator(".document.current .document-label", has_text=name).wait_for()
+        self.wait_until_drawn()
+
+    def wait_until_drawn(self) -> None:
+        """Until the panes show the current model: its tab is current before they are drawn."""
+        model = self.page.locator(".document.current .document-tab").get_attribute("data-model")
+        self.page.locator(f'.frame[data-model="{model}"]').wait_for()
         self.page.wait_for_selector(".node")
 
     def branch(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES
@@ -202,6 +203,6 @@ def test_hostile_names_are_shown_as_text_and_shortened(
     assert "\u05e9\u05dc\u05d5\u05dd" in shown
     assert "nnnnn\u2026" in shown
     assert not set(shown) & set(DIRECTION_MARKS)
-    assert page.locator(".explorer script, .explorer img").count() == 0
+    expect(page.locator(".explorer script, .explorer img")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert seen.is_clean(), seen

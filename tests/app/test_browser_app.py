@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -15,12 +16,12 @@ pytestmark = pytest.mark.browser
 def test_the_app_compiles_and_shows_a_model(opened_app: Any):
     watched = opened_app()
     page = watched.page
-    assert watched.current_pass() == "fold-batch-norm"
+    watched.expect_pass("fold-batch-norm")
     page.locator('.node[data-id="conv_1"]').click()
     page.keyboard.press("4")
     page.wait_for_selector(".inspector .line")
     page.keyboard.press("j")
-    assert watched.current_pass() == "fuse-activation"
+    watched.expect_pass("fuse-activation")
     page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
     assert watched.is_clean(), watched
 
@@ -30,7 +31,7 @@ def test_a_pass_is_switched_off_and_on_again(opened_app: Any):
     page = watched.page
     page.get_by_role("checkbox", name="run fuse-activation").uncheck()
     page.wait_for_selector(".pass.off")
-    assert watched.names(".pass.off .pass-name") == ["fuse-activation"]
+    watched.expect_names(".pass.off .pass-name", ["fuse-activation"])
     page.get_by_role("checkbox", name="run fuse-activation").last.check()
     page.wait_for_selector(".pass.off", state="detached")
     assert watched.is_clean(), watched
@@ -46,9 +47,9 @@ def test_a_failure_says_what_where_and_the_way_out(opened_app: Any):
     assert "no device was found" in text
     assert "while compiling good.onnx for broken" in text
     assert "try the target cpu" in text
-    assert page.get_by_label("target", exact=True).input_value() == "cpu"
+    expect(page.get_by_label("target", exact=True)).to_have_value("cpu")
     page.keyboard.press("j")
-    assert watched.current_pass() == "fuse-activation"
+    watched.expect_pass("fuse-activation")
     banner.get_by_role("button", name="dismiss").click()
     banner.wait_for(state="detached")
 
@@ -63,8 +64,8 @@ def test_a_compilation_is_cancelled_and_the_rest_stays(opened_app: Any, target: 
     page.get_by_label("target", exact=True).select_option(target)
     page.get_by_role("button", name="cancel").click()
     page.get_by_role("button", name="cancel").wait_for(state="detached")
-    assert page.get_by_label("target", exact=True).input_value() == "cpu"
-    assert page.locator(".branch-select option").count() == 2
+    expect(page.get_by_label("target", exact=True)).to_have_value("cpu")
+    expect(page.locator(".branch-select option")).to_have_count(2)
     # What is asked for next is compiled, also where the worker had to be ended.
     page.get_by_role("checkbox", name="run remove-identities").uncheck()
     watched.wait_for_branch("without fuse-add, without remove-identities")
@@ -78,7 +79,7 @@ def test_a_worker_that_dies_costs_only_what_it_was_at(opened_app: Any):
     page.get_by_label("target", exact=True).select_option("dying")
     banner = page.get_by_role("alert")
     banner.wait_for()
-    assert "the compiler's process ended without an answer (signal 9)" in banner.inner_text()
+    expect(banner).to_contain_text("the compiler's process ended without an answer (signal 9)")
     assert "good.onnx for dying" in banner.inner_text()
     banner.get_by_role("button", name="dismiss").click()
     assert page.locator(".node").count() > 3
@@ -93,9 +94,9 @@ def test_a_device_that_is_lost_leaves_everything_else(opened_app: Any):
     page.get_by_label("target", exact=True).select_option("lost")
     banner = page.get_by_role("alert")
     banner.wait_for()
-    assert "the device does not answer" in banner.inner_text()
-    assert "device gpu 0" in banner.inner_text()
-    assert "Try: plug it in" in banner.inner_text()
+    expect(banner).to_contain_text("the device does not answer")
+    expect(banner).to_contain_text("device gpu 0")
+    expect(banner).to_contain_text("Try: plug it in")
     assert watched.branch().endswith("for lost")
     banner.get_by_role("button", name="try again").click()
     banner.wait_for()
@@ -185,13 +186,13 @@ def test_passes_are_shown_while_errors_are_still_compared(opened_app: Any):
     page.get_by_label("target", exact=True).select_option("patient")
     watched.wait_for_branch("for patient")
     page.locator(".background", has_text="comparing 1 of 3").wait_for()
-    assert "not compared" in page.locator(".verdict").inner_text()
+    expect(page.locator(".verdict")).to_contain_text("not compared")
     page.keyboard.press("a")
     page.locator(".dock-body .empty", has_text="Being compared").wait_for()
     # What is asked for in the meantime does not wait for the comparison.
     page.get_by_role("checkbox", name="run fuse-activation").uncheck()
     watched.wait_for_branch("without fuse-activation, for patient")
-    assert page.locator(".pass.off .pass-name").inner_text() == "fuse-activation"
+    expect(page.locator(".pass.off .pass-name")).to_have_text("fuse-activation")
     assert watched.is_clean(), watched
 
 
@@ -227,10 +228,10 @@ def test_a_changed_choice_becomes_a_branch_that_can_be_compared(opened_app: Any)
     # The dock stays what it is while results arrive: no click is lost.
     page.get_by_role("tab", name="compare", exact=True).click()
     page.wait_for_selector(".first-difference")
-    assert page.locator(".first-difference").inner_text() == "schedule-loops/conv_1/pixels"
-    assert "A 4" in page.locator(".partings").inner_text()
-    assert "B 8" in page.locator(".partings").inner_text()
-    assert "as many as fit" in page.locator(".partings").inner_text()
+    expect(page.locator(".first-difference")).to_have_text("schedule-loops/conv_1/pixels")
+    expect(page.locator(".partings")).to_contain_text("A 4")
+    expect(page.locator(".partings")).to_contain_text("B 8")
+    expect(page.locator(".partings")).to_contain_text("as many as fit")
     page.get_by_label("branch", exact=True).select_option(index=0)
     watched.wait_for_branch("first")
     assert watched.is_clean(), watched
@@ -292,7 +293,7 @@ def test_what_is_done_while_a_branch_is_loaded_counts(opened_app: Any):
     page.get_by_role("tab", name="roofline", exact=True).click()
     page.locator(".pass.off").wait_for()
     selected = page.locator('.dock [role=tab][aria-selected="true"]')
-    assert selected.inner_text() == "roofline"
+    expect(selected).to_have_text("roofline")
     assert watched.is_clean(), watched
 
 
@@ -325,7 +326,7 @@ def test_branches_are_dropped(opened_app: Any):
     for name in ("fuse-add", "remove-identities"):
         page.get_by_role("checkbox", name=f"run {name}").uncheck()
         watched.wait_for_branch(name)
-    assert page.locator(".branch-select option").count() == 3
+    expect(page.locator(".branch-select option")).to_have_count(3)
     page.get_by_role("button", name="drop the other branches").click()
     page.locator(".branch-select option").nth(2).wait_for(state="detached")
     assert "remove-identities" in watched.branch()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -34,12 +35,12 @@ def test_every_model_is_shown_as_it_was_left(visit: Callable[..., Any]):
     first = page.locator(".node").first.get_attribute("data-id")
     select(seen, first)
     seen.open_offered("digits_mlp.onnx")
-    assert page.locator(".node.selected").count() == 0
+    expect(page.locator(".node.selected")).to_have_count(0)
     page.keyboard.press("k")
     other = seen.current_pass()
     page.get_by_role("tab", name="digits_cnn.onnx").click()
     page.wait_for_selector(f'.node.selected[data-id="{first}"]')
-    assert seen.current_pass() == place
+    seen.expect_pass(place)
     page.get_by_role("tab", name="digits_cnn.onnx").press("ArrowRight")
     page.locator(".document.current", has_text="digits_mlp.onnx").wait_for()
     page.locator(".pass-row[aria-current] .pass-name", has_text=other).wait_for()
@@ -60,9 +61,9 @@ def test_a_trace_opens_without_compiling_and_is_read_only(
     seen.open_offered("mlp run.nnx (trace)")
     page.locator(".read-only", has_text="saved trace, read-only").wait_for()
     page.locator(".verdict", has_text="equal to source").wait_for()
-    assert page.locator(".background").inner_text() == ""
-    assert page.locator(".pass-line input").count() == 0
-    assert page.get_by_role("button", name="fork +").count() == 0
+    expect(page.locator(".background")).to_have_text("")
+    expect(page.locator(".pass-line input")).to_have_count(0)
+    expect(page.get_by_role("button", name="fork +")).to_have_count(0)
     page.keyboard.press("f")
     page.locator(".inspector .empty", has_text="open the model's own file").wait_for()
     mine = tmp_path / "mine.nnx"
@@ -82,8 +83,8 @@ def test_two_branches_are_compared_in_every_respect(visit: Callable[..., Any]):
     seen.wait_until_done()
     compare(seen, "totals")
     page.locator(".first-difference").wait_for()
-    assert page.locator(".first-difference").inner_text() == "fuse-activation"
-    assert "A off → B on" in page.locator(".partings").inner_text()
+    expect(page.locator(".first-difference")).to_have_text("fuse-activation")
+    expect(page.locator(".partings")).to_contain_text("A off → B on")
     rows = {row.split("\t")[0]: row for row in seen.names(".side-table tbody tr")}
     assert re.search(r"operations\s+\d+\s+\d+ \d+% less", rows["operations"])
     assert re.search(r"peak memory\s+[\d.]+ KiB\s+[\d.]+ KiB", rows["peak memory"])
@@ -93,10 +94,10 @@ def test_two_branches_are_compared_in_every_respect(visit: Callable[..., Any]):
     page.get_by_role("slider", name="pass", exact=True).fill("1")
     page.get_by_role("button", name="they part at").click()
     page.locator(".difference-picture .node.removed").first.wait_for()
-    assert page.locator(".difference-picture .node.added").count() > 0
+    page.locator(".difference-picture .node.added").first.wait_for(state="attached")
     compare(seen, "IR")
     page.locator(".line-difference td.added").first.wait_for()
-    assert page.locator(".line-difference th").count() == 2
+    expect(page.locator(".line-difference th")).to_have_count(2)
     compare(seen, "kernels")
     page.locator(".dock-body td", has_text="not in B").first.wait_for()
     compare(seen, "passes")
@@ -112,12 +113,12 @@ def test_branches_of_several_models_stand_side_by_side(visit: Callable[..., Any]
     seen.open_offered("mlp run.nnx (trace)")
     compare(seen, "totals")
     boxes = page.locator(".compare-choice input")
-    assert boxes.count() == 3
+    expect(boxes).to_have_count(3)
     for number in range(3):
         boxes.nth(number).check()
     page.locator(".side-table th", has_text=re.compile("^D ")).wait_for()
-    assert page.locator(".partings section").count() == 3
-    assert "up to 4 side by side" in page.locator(".compare-list").inner_text()
+    expect(page.locator(".partings section")).to_have_count(3)
+    expect(page.locator(".compare-list")).to_contain_text("up to 4 side by side")
     labels = seen.names(".side-table thead th")
     assert labels[1] == "A mlp run.nnx: as saved"
     assert sorted(label[2:] for label in labels[2:]) == [
@@ -151,12 +152,12 @@ def test_a_link_brings_another_page_to_the_same_place(visit: Callable[..., Any])
     later = visit(link)
     later.wait_for_branch("without fuse-activation")
     assert later.shown_model() == "digits_mlp.onnx"
-    assert later.current_pass() == place
+    later.expect_pass(place)
     later.page.wait_for_selector(f'.node.selected[data-id="{selected}"]')
     for name in ("IR", "kernels"):
         tab = later.page.locator(f'[role=tab][aria-selected="true"]:has-text("{name}")')
-        assert tab.count() == 1
-    assert later.page.get_by_role("alert").count() == 0
+        expect(tab).to_have_count(1)
+    expect(later.page.get_by_role("alert")).to_have_count(0)
     assert later.is_clean(), later
 
 
@@ -169,7 +170,7 @@ def test_what_a_link_cannot_bring_back_is_said(visit: Callable[..., Any]):
         assert part in text
     notice.get_by_role("button", name="dismiss").click()
     notice.wait_for(state="detached")
-    assert seen.page.locator(".node.selected").count() == 0
+    expect(seen.page.locator(".node.selected")).to_have_count(0)
     assert seen.is_clean(), seen
 
 
@@ -188,12 +189,12 @@ def test_knobs_of_a_schedule_are_lists_of_legal_values(visit: Callable[..., Any]
     other = next(choice for choice in choices if choice != before)
     knob.select_option(label=other)
     seen.wait_for_branch(f"pixels = {other}")
-    assert page.locator(".knob-row.changed", has_text="pixels").count() == 1
+    expect(page.locator(".knob-row.changed", has_text="pixels")).to_have_count(1)
     page.get_by_label("most bytes of the arena").fill("64")
     page.keyboard.press("Tab")
     banner = page.get_by_role("alert")
     banner.wait_for()
-    assert "64" in banner.inner_text()
+    expect(banner).to_contain_text("64")
     banner.get_by_role("button", name="dismiss").click()
-    assert page.locator(".branch-select option").count() == 2
+    expect(page.locator(".branch-select option")).to_have_count(2)
     assert seen.is_clean(), seen

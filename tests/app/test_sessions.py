@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.app.branches import ResultStore
 from explorer.app.compiler import ModelCompiler
@@ -41,7 +42,7 @@ def test_an_uploaded_model_is_seen_by_nobody_else(
         assert seen.open_models() == ["digits_cnn.onnx"]
         assert "private net" not in seen.page.locator(".panes").inner_text()
         assert seen.is_clean(), seen
-    assert other.page.get_by_role("alert").count() == 0
+    expect(other.page.get_by_role("alert")).to_have_count(0)
     notice = later.page.get_by_role("alert").inner_text()
     assert "'private net.onnx', which is not offered here" in notice
     assert "files of one page are not reachable from another" in notice
@@ -56,7 +57,7 @@ def test_a_refusal_is_told_to_the_person_who_provoked_it(visit: Callable[..., An
     mine.page.get_by_label("model file").set_input_files(str(file))
     mine.page.get_by_role("alert").wait_for()
     other.page.keyboard.press("j")
-    assert other.page.get_by_role("alert").count() == 0
+    expect(other.page.get_by_role("alert")).to_have_count(0)
 
 
 @pytest.fixture

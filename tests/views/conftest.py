@@ -44,31 +44,11 @@ def hostile_trace(synthetic: ModuleType) -> Trace:
     return synthetic.make_trace(mark=synthetic.HOSTILE)
 
 
-class Explorer:
-    """A page with the explorer in it, and what went wrong there (`browsing.Watched`)."""
-
-    def __init__(self, seen: Any) -> None:
-        self.page = seen.page
-        self.names = seen.names
-        self.is_clean = seen.is_clean
-        self.wait_until = seen.wait_until
-        self._seen = seen
-
-    def __repr__(self) -> str:
-        return repr(self._seen)
-
-    def current_pass(self) -> str:
-        return self.page.locator('.pass-row[aria-current="step"] .pass-name').inner_text()
-
-    def texts(self, selector: str) -> list[str]:
-        """Texts of SVG elements, which have no layout of their own."""
-        return self.page.locator(selector).all_text_contents()
-
-
 @pytest.fixture
-def watched(browsing: ModuleType, chromium: Any) -> Iterator[Explorer]:
+def watched(browsing: ModuleType, chromium: Any) -> Iterator[Any]:
+    """A page for the explorer (`browsing.Watched`)."""
     with browsing.watched(chromium) as seen:
-        yield Explorer(seen)
+        yield seen
 
 
 @pytest.fixture(scope="session")
@@ -89,12 +69,12 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def opened(watched: Explorer, page_of: Callable[..., Path]) -> Callable[..., Explorer]:
+def opened(watched: Any, page_of: Callable[..., Path]) -> Callable[..., Any]:
     """Opens a trace as an offline page; `link` is what stands behind `#` in its address."""
 
     def open_trace(
         trace: Trace, against: Trace | None = None, start: int | None = 2, link: str = ""
-    ) -> Explorer:
+    ) -> Any:
         path = page_of(trace, against)
         link = link or ("" if start is None else f"pass={start}")
         watched.page.goto("about:blank")  # or else a second page at the same address isn't loaded

@@ -1,8 +1,10 @@
 """The explorer in a real browser, as an offline page: passes, graph, inspector, links."""
 
+import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.results import Trace
 from explorer.views.module import explorer_module
@@ -14,9 +16,9 @@ pytestmark = pytest.mark.browser
 
 def test_it_opens_at_the_pass_that_fused_most(watched: Any, trace: Trace, opened: Any):
     opened(trace, start=None)
-    assert watched.current_pass() == "fold-batch-norm"
+    watched.expect_pass("fold-batch-norm")
     assert watched.page.locator(".verdict").inner_text().split("\n")[:1] == ["≈"]
-    assert "within tolerance" in watched.page.locator(".verdict").inner_text()
+    expect(watched.page.locator(".verdict")).to_contain_text("within tolerance")
     assert watched.is_clean(), watched
 
 
@@ -24,14 +26,14 @@ def test_passes_are_stepped_by_key_and_by_slider(watched: Any, trace: Trace, ope
     page = opened(trace).page
     page.keyboard.press("j")
     page.keyboard.press("j")
-    assert watched.current_pass() == "fold-batch-norm"
+    watched.expect_pass("fold-batch-norm")
     page.keyboard.press("k")
-    assert watched.current_pass() == "fold-constants"
+    watched.expect_pass("fold-constants")
     slider = page.get_by_role("slider", name="pass", exact=True)
     slider.fill("11")
-    assert watched.current_pass() == "plan-memory"
-    assert slider.get_attribute("aria-valuetext") == "plan-memory"
-    assert "pass=11" in page.url
+    watched.expect_pass("plan-memory")
+    expect(slider).to_have_attribute("aria-valuetext", "plan-memory")
+    expect(page).to_have_url(re.compile(re.escape("pass=11")))
     assert watched.is_clean(), watched
 
 
@@ -44,7 +46,7 @@ def test_what_did_not_change_does_not_move(watched: Any, trace: Trace, opened: A
         "document.querySelector('.graph .pane-title').textContent == 'fold-batch-norm'"
     )
     page.wait_for_selector('.node.removed[data-id="norm_2"]')
-    assert page.locator('.node[data-id="conv_2"]').get_attribute("transform") == place
+    expect(page.locator('.node[data-id="conv_2"]')).to_have_attribute("transform", place)
 
 
 def test_a_difference_marks_what_went_and_what_took_over(watched: Any, trace: Trace, opened: Any):
@@ -63,26 +65,26 @@ def test_a_convolution_is_found_in_every_pane(watched: Any, trace: Trace, opened
     page = opened(trace).page
     page.locator('.node[data-id="conv_1"]').click()
     page.wait_for_selector('.node.selected[data-id="conv_1"]')
-    assert watched.names(".origin") == ["Conv_0"]
+    watched.expect_names(".origin", ["Conv_0"])
     page.keyboard.press("2")
     page.wait_for_selector(".line.marked")
     assert all("conv_1 = top.conv" in line for line in watched.names(".line.marked"))
     page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
     page.keyboard.press("a")
     page.wait_for_selector(".column-mark")
-    assert page.locator(".column-mark").count() == 1
+    expect(page.locator(".column-mark")).to_have_count(1)
     page.keyboard.press("6")
     page.wait_for_selector(".tensor-head strong")
-    assert watched.names(".tensor-head strong") == ["Conv_0_out"]
+    watched.expect_names(".tensor-head strong", ["Conv_0_out"])
     page.keyboard.press("n")
     page.wait_for_selector(".dock tr.marked")
-    assert watched.names(".dock tr.marked td:first-child") == ["conv_1"]
+    watched.expect_names(".dock tr.marked td:first-child", ["conv_1"])
     page.keyboard.press("t")
     page.wait_for_selector(".bar.marked")
-    assert watched.names(".bar.marked") == ["conv_1"]
+    watched.expect_names(".bar.marked", ["conv_1"])
     page.keyboard.press("3")
     page.wait_for_selector(".rung[aria-current]")
-    assert watched.names(".rung[aria-current]") == ["parallel"]
+    watched.expect_names(".rung[aria-current]", ["parallel"])
     page.keyboard.press("4")
     page.wait_for_selector(".inspector .kernel-line")
     watched.wait_until("document.querySelector('.code-bar').textContent.includes('of C')")
@@ -99,8 +101,8 @@ def test_a_selection_is_followed_to_what_it_became(watched: Any, trace: Trace, o
     page.keyboard.press("j")
     page.wait_for_selector('.node.selected[data-id="conv_1"]')
     page.wait_for_selector(".subject .hint")
-    assert watched.names(".subject .hint") == ["relu_1 stands here as conv_1"]
-    assert watched.names(".maker") == ["fold-batch-norm", "fuse-activation"]
+    watched.expect_names(".subject .hint", ["relu_1 stands here as conv_1"])
+    watched.expect_names(".maker", ["fold-batch-norm", "fuse-activation"])
 
 
 def test_hovering_a_line_marks_its_operation_in_the_graph(watched: Any, trace: Trace, opened: Any):
@@ -130,11 +132,11 @@ def test_rewrites_are_stepped_and_explained(watched: Any, trace: Trace, opened: 
     page.wait_for_selector(".rule-row")
     page.keyboard.press("J")
     page.wait_for_selector('.site[aria-current="true"]')
-    assert watched.names('.site[aria-current="true"]') == ["conv_1, norm_1 → conv_1"]
+    watched.expect_names('.site[aria-current="true"]', ["conv_1, norm_1 → conv_1"])
     page.keyboard.press("J")
     page.wait_for_selector('.node.selected[data-id="conv_2"]')
     page.wait_for_selector(".rewrite-card .delta.removed")
-    assert "batch_norm(conv(x, w)) -> conv(x, w')" in page.locator(".rewrite-card").inner_text()
+    expect(page.locator(".rewrite-card")).to_contain_text("batch_norm(conv(x, w)) -> conv(x, w')")
     assert watched.is_clean(), watched
 
 
@@ -161,9 +163,9 @@ def test_a_link_brings_back_what_was_seen(watched: Any, trace: Trace, opened: An
     page.goto("about:blank")
     page.goto(link)
     page.wait_for_selector(".rung[aria-current]")
-    assert watched.current_pass() == "choose-layouts"
-    assert watched.names(".rung[aria-current]") == ["split"]
-    assert watched.names('.dock > .tab-bar > .tabs [aria-selected="true"]') == ["timeline"]
+    watched.expect_pass("choose-layouts")
+    watched.expect_names(".rung[aria-current]", ["split"])
+    watched.expect_names('.dock > .tab-bar > .tabs [aria-selected="true"]', ["timeline"])
 
 
 def test_a_broken_link_opens_the_first_view(watched: Any, trace: Trace, opened: Any):
@@ -172,19 +174,19 @@ def test_a_broken_link_opens_the_first_view(watched: Any, trace: Trace, opened: 
     page.goto("about:blank")
     page.goto(link)
     page.wait_for_selector(".node")
-    assert watched.current_pass() == "fold-batch-norm"
+    watched.expect_pass("fold-batch-norm")
     assert watched.is_clean(), watched
 
 
 def test_names_of_a_model_stay_text(watched: Any, hostile_trace: Trace, opened: Any):
     page = opened(hostile_trace).page
-    assert "<script>alert('x')</script>" in page.locator(".model-name").inner_text()
+    expect(page.locator(".model-name")).to_contain_text("<script>alert('x')</script>")
     page.locator('.node[data-id="conv_1"]').click()
     for key in ("1", "2", "3", "4", "5", "6", "m", "a", "t", "n", "a"):
         page.keyboard.press(key)
         page.wait_for_timeout(60)
     page.locator('.node[data-id="conv_1"]').hover()
-    assert page.locator("#explorer script").count() == 0
+    expect(page.locator("#explorer script")).to_have_count(0)
     assert watched.is_clean(), watched
 
 
@@ -192,11 +194,11 @@ def test_a_comparison_is_shown_only_when_there_is_one(
     watched: Any, trace: Trace, fork: Trace, opened: Any
 ):
     page = opened(trace).page
-    assert page.get_by_role("tab", name="compare").count() == 0
+    expect(page.get_by_role("tab", name="compare")).to_have_count(0)
     page = opened(trace, against=fork).page
     page.get_by_role("tab", name="compare").click()
     page.wait_for_selector(".dock table")
-    assert "fuse-activation/*/*" in page.locator(".first-difference").inner_text()
+    expect(page.locator(".first-difference")).to_contain_text("fuse-activation/*/*")
     page.locator(".dock").get_by_role("tab", name="passes").click()
     row = page.locator(".dock [aria-label='passes of all'] tbody tr", has_text="fuse-activation")
     row.wait_for()
@@ -207,9 +209,9 @@ def test_the_theme_follows_the_system_and_the_switch(watched: Any, trace: Trace,
     page = watched.page
     page.emulate_media(color_scheme="dark")
     opened(trace)
-    assert page.locator(".explorer").get_attribute("data-theme") == "dark"
+    expect(page.locator(".explorer")).to_have_attribute("data-theme", "dark")
     page.get_by_role("button", name="switch between light and dark").click()
-    assert page.locator(".explorer").get_attribute("data-theme") == "light"
+    expect(page.locator(".explorer")).to_have_attribute("data-theme", "light")
 
 
 @pytest.mark.parametrize("width", [1100, 1440])
@@ -229,9 +231,9 @@ def test_nothing_is_wider_than_the_screen(watched: Any, trace: Trace, opened: An
 def test_help_lists_the_keys_and_closes(watched: Any, trace: Trace, opened: Any):
     page = opened(trace).page
     page.keyboard.press("?")
-    assert "next pass, pass before" in page.get_by_role("dialog").inner_text()
+    expect(page.get_by_role("dialog")).to_contain_text("next pass, pass before")
     page.keyboard.press("Escape")
-    assert page.get_by_role("dialog").count() == 0
+    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_notebook_hosts_the_same_module(watched: Any, trace: Trace):
@@ -263,6 +265,6 @@ def test_a_notebook_hosts_the_same_module(watched: Any, trace: Trace):
     page.locator('.node[data-id="conv_1"]').click()
     page.keyboard.press("3")
     page.wait_for_selector(".rung[aria-current]")
-    assert page.get_by_role("button", name="share").count() == 0
+    expect(page.get_by_role("button", name="share")).to_have_count(0)
     assert page.evaluate("location.hash") == ""
     assert watched.is_clean(), watched

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.results import RuleRecord, SourceText, Trace
 
@@ -38,7 +39,7 @@ def test_a_node_leads_to_its_operation(opened: Any, trace: Trace):
     page = watched.page
     page.locator(".inspector .line", has_text="Gemm(").click()
     page.wait_for_selector('.node.selected[data-id="matmul_1"]')
-    assert page.locator(".subject h2").inner_text() == "matmul_1"
+    expect(page.locator(".subject h2")).to_have_text("matmul_1")
 
 
 def test_hovering_a_node_scrolls_the_next_level_to_its_operation(opened: Any, trace: Trace):
@@ -78,26 +79,27 @@ def test_a_closed_block_shows_that_something_inside_is_hovered(opened: Any, trac
     page.wait_for_selector(".node.block")
     page.locator(".inspector .line", has_text="%norm_2 = ").hover()
     page.wait_for_selector(".node.block.hovered")
-    assert page.locator(".node.hovered").count() == 1
+    expect(page.locator(".node.hovered")).to_have_count(1)
 
 
 def test_the_share_of_linked_lines_is_said_with_what_is_missing(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=8&selection=conv_1&tab=c")
     page = watched.page
     page.wait_for_selector(".link-share.low")
-    assert page.locator(".link-share summary").inner_text() == (
+    expect(page.locator(".link-share summary")).to_have_text(
         "linked 50 %, program 50 %: below the aim"
     )
     page.locator(".link-share summary").click()
+    expect(page.locator(".link-table tbody tr")).to_have_count(4)
     rows = [row.split("\t") for row in watched.names(".link-table tbody tr")]
     assert [row[0] for row in rows] == [
         "model, nodes", "IR (top), lines", "loops, lines", "source, lines",
     ]  # fmt: skip
     assert rows[3][1:] == ["50 % of 12", "50 % of 84", "95 %"]
-    assert "conv_1: static void conv_1(" in page.locator(".link-table").inner_text()
+    expect(page.locator(".link-table")).to_contain_text("conv_1: static void conv_1(")
     page.keyboard.press("Escape")
-    assert page.locator(".link-table").is_hidden()
-    assert page.locator(".subject h2").inner_text() == "conv_1"
+    expect(page.locator(".link-table")).to_be_hidden()
+    expect(page.locator(".subject h2")).to_have_text("conv_1")
 
 
 def test_a_rule_shows_its_text(opened: Any, trace: Trace):
@@ -111,11 +113,11 @@ def test_a_rule_shows_its_text(opened: Any, trace: Trace):
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
     assert watched.names(".dialog .line")[0] == "class FoldIntoConv(Rule):"
-    assert "explorer/passes/fold_batch_norm.py:31" in dialog.inner_text()
+    expect(dialog).to_contain_text("explorer/passes/fold_batch_norm.py:31")
     page.keyboard.press("j")
-    assert watched.current_pass() == "fold-batch-norm"
+    watched.expect_pass("fold-batch-norm")
     page.keyboard.press("Escape")
-    assert dialog.count() == 0
+    expect(dialog).to_have_count(0)
     assert page.evaluate("document.activeElement.className").endswith("rule-link")
     assert watched.is_clean(), watched
 
@@ -123,14 +125,14 @@ def test_a_rule_shows_its_text(opened: Any, trace: Trace):
 def test_without_its_text_a_rule_says_where_it_stands(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=4&rewrite=0")
     watched.page.locator(".rewrite-card .rule-link").click()
-    assert "does not hold the text of the rule" in watched.page.get_by_role("dialog").inner_text()
+    expect(watched.page.get_by_role("dialog")).to_contain_text("does not hold the text of the rule")
 
 
 def test_a_rewrite_names_what_it_matched_and_made(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=6&rewrite=0")
     page = watched.page
     page.wait_for_selector(".rewrite-card")
-    assert watched.names(".rewrite-card .chip") == ["add_1", "fused_1"]
+    watched.expect_names(".rewrite-card .chip", ["add_1", "fused_1"])
     page.locator(".rewrite-card .chip", has_text="add_1").hover()
     page.wait_for_selector('.node.hovered[data-id="add_1"]')
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from explorer.accuracy.details import tensor_detail
 from explorer.results import (
@@ -73,11 +74,11 @@ def test_a_cell_shows_histograms_and_the_worst_elements(opened: Any, faulty: Tra
     page.get_by_role("button", name="Relu_7_out").click()
     page.wait_for_selector(".heat-side .histogram")
     side = page.locator(".heat-side")
-    assert "1×4×4×4 float32" in side.inner_text()
-    assert "55 of 64 equal" in side.inner_text()
-    assert "1 NaN, reference none" in side.locator(".specials").inner_text()
+    expect(side).to_contain_text("1×4×4×4 float32")
+    expect(side).to_contain_text("55 of 64 equal")
+    expect(side.locator(".specials")).to_contain_text("1 NaN, reference none")
     rows = side.locator(".worst-elements tbody tr")
-    assert rows.count() == 8
+    expect(rows).to_have_count(8)
     assert rows.nth(0).inner_text().split("\t") == [
         "[0, 0, 0, 1]",
         "-0.952380955",
@@ -114,7 +115,7 @@ def test_a_picked_cell_follows_the_passes_and_the_mode(opened: Any, faulty: Trac
     page.locator(".detail-pass", has_text="after schedule-loops").wait_for()
     page.get_by_role("tab", name="isolated").first.click()
     page.locator(".detail-pass", has_text="isolated").wait_for()
-    assert page.locator(".detail-name").inner_text() == "Relu_7_out"
+    expect(page.locator(".detail-name")).to_have_text("Relu_7_out")
 
 
 def test_columns_are_sorted_by_their_worst_error(opened: Any, faulty: Trace):
@@ -123,7 +124,7 @@ def test_columns_are_sorted_by_their_worst_error(opened: Any, faulty: Trace):
     box = page.locator(".heat-plot").bounding_box()
     page.mouse.click(box["x"] + 6, box["y"] + 16 * 8 + 8)
     page.locator(".detail-name", has_text="Relu_7_out").wait_for()
-    assert page.get_by_role("button", name="worst first").get_attribute("aria-pressed") == "true"
+    expect(page.get_by_role("button", name="worst first")).to_have_attribute("aria-pressed", "true")
 
 
 def test_a_near_tie_is_told_from_an_error(opened: Any, trace: Trace):
@@ -146,8 +147,8 @@ def test_a_near_tie_is_told_from_an_error(opened: Any, trace: Trace):
 def test_the_tab_of_tensors_shows_them_too(opened: Any, faulty: Trace):
     page = opened(faulty, link="pass=8&dock=memory&tab=tensors&selection=relu_2").page
     page.wait_for_selector(".inspector .histogram")
-    assert page.locator(".inspector .histogram").count() == 2
-    assert page.locator(".inspector .worst-elements tbody tr").count() == 8
+    expect(page.locator(".inspector .histogram")).to_have_count(2)
+    expect(page.locator(".inspector .worst-elements tbody tr")).to_have_count(8)
 
 
 def test_what_a_bisection_found_stands_in_the_page(opened: Any, faulty: Trace):
@@ -155,8 +156,8 @@ def test_what_a_bisection_found_stands_in_the_page(opened: Any, faulty: Trace):
     report = replace(accuracy_of(faulty), fault=fault)
     page = opened(replace(faulty, accuracy=report), link="pass=2&dock=accuracy").page
     page.locator(".fault", has_text="guilty: add-into-conv at fused_1").wait_for()
-    assert page.get_by_role("button", name="bisect").count() == 0
-    assert page.get_by_role("button", name="fork without it").count() == 0
+    expect(page.get_by_role("button", name="bisect")).to_have_count(0)
+    expect(page.get_by_role("button", name="fork without it")).to_have_count(0)
 
 
 def test_details_that_were_left_out_are_said(opened: Any, faulty: Trace):
@@ -168,7 +169,7 @@ def test_details_that_were_left_out_are_said(opened: Any, faulty: Trace):
     page = opened(replace(faulty, accuracy=report), link="pass=2&dock=accuracy").page
     page.get_by_role("button", name="Relu_7_out").click()
     page.locator(".heat-side", has_text="12 with smaller errors are left out").wait_for()
-    assert "[0, 2, 3, 5]" in page.locator(".heat-side").inner_text()
+    expect(page.locator(".heat-side")).to_contain_text("[0, 2, 3, 5]")
 
 
 # -- memory ----------------------------------------------------------------------------------------
@@ -208,13 +209,13 @@ def test_a_dragged_buffer_shows_what_it_overlaps_and_that_a_page_cannot_plan(
     assert offset % 64 == 0
     names = overlapping(trace, "conv_1", offset)
     assert "fused_1" in names
-    assert page.locator(".overlap").count() == len(names)
+    expect(page.locator(".overlap")).to_have_count(len(names))
     words = f"overlaps {', '.join(names)}, to be placed anew"
     assert page.locator(".ghost-label").inner_text().endswith(words)
     page.mouse.up()
     page.locator(".drop-note", has_text="This page has no compiler").wait_for()
-    assert "PinnedPlanner" in page.locator(".drop-note").inner_text()
-    assert page.locator(".ghost").count() == 0
+    expect(page.locator(".drop-note")).to_contain_text("PinnedPlanner")
+    expect(page.locator(".ghost")).to_have_count(0)
     assert watched.is_clean(), watched
 
 
@@ -229,7 +230,7 @@ def test_a_buffer_is_moved_with_the_keys(opened: Any, trace: Trace):
     page.wait_for_selector('.ghost[data-offset="1024"]')
     page.keyboard.press("Escape")
     page.wait_for_selector(".ghost", state="detached")
-    assert page.locator(".subject h2").inner_text() == "conv_1"
+    expect(page.locator(".subject h2")).to_have_text("conv_1")
     page.keyboard.press("ArrowRight")
     page.locator('.buffer.marked:not([data-buffer="conv_1"])').wait_for()
 
@@ -243,7 +244,7 @@ def test_a_refused_place_is_drawn_while_it_is_pointed_at(opened: Any, trace: Tra
     assert row.inner_text().split() == ["byte", "0", "conv_1", "4", "KiB"]
     row.hover()
     page.wait_for_selector('.ghost.refused[data-offset="0"]')
-    assert "4 KiB of it are conv_1" in page.locator(".ghost-label").inner_text()
+    expect(page.locator(".ghost-label")).to_contain_text("4 KiB of it are conv_1")
     page.mouse.move(5, 5)
     page.wait_for_selector(".ghost", state="detached")
 
@@ -273,7 +274,7 @@ def test_ten_thousand_bars_are_one_canvas(opened: Any, trace: Trace):
     watched = opened(many, link="pass=8&dock=timeline&selection=conv_1")
     page = watched.page
     page.wait_for_selector(".bar.marked")
-    assert page.locator(".timeline-plot canvas").count() == 1
+    expect(page.locator(".timeline-plot canvas")).to_have_count(1)
     assert 0 < page.locator(".timeline-plot .plot-overlay > *").count() <= 201
     for _ in range(12):
         page.get_by_title("longer bars (Ctrl and wheel)").click()

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.results import SourceText, Trace
 
@@ -30,15 +31,15 @@ def test_a_cell_of_the_heat_map_tells_its_worst_element(
         "first wrong after fuse-add: Relu_7_out is off by 0.5"
         in page.locator(".fault").inner_text()
     )
-    assert page.get_by_role("button", name="bisect").is_disabled()
-    assert "A page has no compiler" in page.locator(".fault").inner_text()
+    expect(page.get_by_role("button", name="bisect")).to_be_disabled()
+    expect(page.locator(".fault")).to_contain_text("A page has no compiler")
     page.get_by_role("button", name="Relu_7_out").click()
     page.wait_for_selector(".cell-mark")
     side = page.locator(".heat-side").inner_text()
     assert re.search(r"worst element\s+\[0, 2, 3, 5\]", side)
     assert re.search(r"value\s+2\.25\s+expected\s+1\.5", side)
-    assert page.locator(".heat-side .curve .point").count() == 12
-    assert watched.current_pass() == "plan-memory"
+    expect(page.locator(".heat-side .curve .point")).to_have_count(12)
+    watched.expect_pass("plan-memory")
     page.mouse.click(*at(page, ".heat-plot", 7.5 / 16, 6 * 16 + 8))
     page.locator(".detail-pass", has_text="after fuse-add").wait_for()
     assert watched.is_clean(), watched
@@ -54,7 +55,7 @@ def test_the_metric_and_the_mode_of_the_heat_map_are_chosen(opened: Any, trace: 
     page.locator('[aria-selected="true"]', has_text="isolated").wait_for()
     page.get_by_role("tab", name="cosine").click()
     page.locator(".heat-side h3", has_text="cosine").wait_for()
-    assert "mode=isolated&metric=cosine" in page.url
+    expect(page).to_have_url(re.compile(re.escape("mode=isolated&metric=cosine")))
     assert set(watched.names(".heat-side .worst .mono")) == {"0"}
 
 
@@ -68,10 +69,10 @@ def test_times_are_added_up_by_kernel_and_by_source_node(opened: Any, trace: Tra
     assert first.locator(".share-name").inner_text().startswith("Conv_0 and BatchNormalization_1")
     first.click()
     page.wait_for_selector(".share-row.marked")
-    assert page.locator(".subject h2").inner_text() == "conv_1"
+    expect(page.locator(".subject h2")).to_have_text("conv_1")
     page.get_by_role("tab", name="by kernel").click()
     page.locator(".share-row:first-child .share-name", has_text="conv_1").wait_for()
-    assert page.locator(".share-row").count() == 7
+    expect(page.locator(".share-row")).to_have_count(7)
 
 
 def test_the_time_line_zooms_and_selects(opened: Any, generated: ModuleType):
@@ -88,7 +89,7 @@ def test_the_time_line_zooms_and_selects(opened: Any, generated: ModuleType):
     page.mouse.click(x, y)
     page.wait_for_selector(".bar.marked")
     selected = page.locator(".bar.marked").first.get_attribute("data-operation")
-    assert page.locator(".subject h2").inner_text() == selected
+    expect(page.locator(".subject h2")).to_have_text(selected)
     assert page.locator(".bar.marked").first.bounding_box()["width"] > 40
     assert watched.is_clean(), watched
 
@@ -98,10 +99,10 @@ def test_kernels_stand_under_the_measured_roof(opened: Any, trace: Trace):
     page = watched.page
     page.wait_for_selector(".kernel-point")
     assert watched.texts(".roof-label") == ["multiply-adds 92 GFLOP/s", "memory 21 GB/s"]
-    assert page.locator(".kernel-point").count() == 7
+    expect(page.locator(".kernel-point")).to_have_count(7)
     page.locator('.kernel-point[data-kernel="conv_3"]').click()
     page.wait_for_selector('.kernel-point.marked[data-kernel="conv_3"]')
-    assert page.locator(".subject h2").inner_text() == "conv_3"
+    expect(page.locator(".subject h2")).to_have_text("conv_3")
 
 
 def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):
@@ -109,7 +110,7 @@ def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):
     profile = replace(trace.profile, peak_gflops=0.0, peak_gbytes_per_second=0.0)
     watched = opened(replace(trace, profile=profile), link="pass=8&dock=roofline")
     watched.page.wait_for_selector(".kernel-point")
-    assert watched.page.locator(".roof").count() == 0
+    expect(watched.page.locator(".roof")).to_have_count(0)
     assert (
         "peaks of this device were not measured" in watched.page.locator(".roofline").inner_text()
     )
@@ -119,10 +120,10 @@ def test_memory_lists_what_lives_in_the_fullest_step(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=8&dock=memory")
     page = watched.page
     page.wait_for_selector(".at-peak .worst")
-    assert watched.names(".at-peak .worst-name") == ["conv_1", "fused_1"]
+    watched.expect_names(".at-peak .worst-name", ["conv_1", "fused_1"])
     page.mouse.click(*at(page, ".memory-plot", 0.2, 120))
     page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
-    assert page.locator(".pin").count() == 0
+    expect(page.locator(".pin")).to_have_count(0)
     assert watched.is_clean(), watched
 
 

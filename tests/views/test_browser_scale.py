@@ -1,9 +1,11 @@
 """Large programs in a real browser: closed blocks, opening them, search, long texts."""
 
+import re
 from types import ModuleType
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.results import Trace
 
@@ -40,7 +42,7 @@ def test_a_block_opens_in_its_place_and_closes_again(opened: Any, large: Trace):
     box = page.locator('.block-box[data-box="1"]').bounding_box()
     assert abs(box["y"] - before["y"]) < 4
     assert abs(box["x"] + box["width"] / 2 - before["x"] - before["width"] / 2) < 6
-    assert "open=1" in page.url
+    expect(page).to_have_url(re.compile(re.escape("open=1")))
     page.locator('[data-close="#1"]').click()
     page.wait_for_selector(".block-box", state="detached")
     after = first.bounding_box()
@@ -86,16 +88,16 @@ def test_search_finds_by_kind_shape_and_source_and_opens_the_blocks(opened: Any,
     page.keyboard.press("/")
     page.keyboard.type("conv 64x56")
     page.wait_for_selector(".hit")
-    assert page.locator(".hits .cap").inner_text() == (
+    expect(page.locator(".hits .cap")).to_have_text(
         "14 of 1,428 shown: type more to narrow them down"
     )
     page.get_by_role("combobox", name="search").fill("norm stage2/block3/")
     page.locator(".hit", has_text="norm_b_51").wait_for()
     # Those that took a norm over come from it too, behind those that are named so.
-    assert watched.names(".hit .mono") == ["norm_a_51", "norm_b_51", "conv_a_51", "conv_b_51"]
+    watched.expect_names(".hit .mono", ["norm_a_51", "norm_b_51", "conv_a_51", "conv_b_51"])
     page.keyboard.press("Enter")
     page.wait_for_selector('.node.selected[data-id="norm_a_51"]')
-    assert page.locator(".block-box").count() == 2
+    expect(page.locator(".block-box")).to_have_count(2)
     assert watched.is_clean(), watched
 
 
@@ -104,8 +106,8 @@ def test_a_block_is_selected_and_lists_what_is_inside(opened: Any, large: Trace)
     page = watched.page
     page.locator('.node[data-id="#1"] .label').click()
     page.wait_for_selector('.node.selected[data-id="#1"]')
-    assert page.locator(".subject h2").inner_text() == "stage0"
-    assert "168 operations after this pass" in page.locator(".subject").inner_text()
+    expect(page.locator(".subject h2")).to_have_text("stage0")
+    expect(page.locator(".subject")).to_contain_text("168 operations after this pass")
     page.keyboard.press("e")
     page.wait_for_selector('.block-box[data-box="1"]')
     page.keyboard.press("e")
@@ -135,8 +137,8 @@ def test_small_programs_are_drawn_one_by_one_until_blocks_are_wanted(
 ):
     watched = opened(generated.make_large_trace(100), start=0)
     page = watched.page
-    assert page.locator(".node.block").count() == 0
+    expect(page.locator(".node.block")).to_have_count(0)
     page.get_by_role("button", name="blocks", exact=True).click()
     page.wait_for_selector(".node.block")
     assert shown_blocks(watched) == ["stage0"]
-    assert "blocks=true" in page.url
+    expect(page).to_have_url(re.compile(re.escape("blocks=true")))

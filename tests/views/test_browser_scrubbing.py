@@ -1,8 +1,10 @@
 """Running through the passes in a real browser: what is left out, folded, and drawn anew."""
 
+import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.results import Trace
 
@@ -16,12 +18,12 @@ def test_passes_that_changed_nothing_are_left_out_on_request(opened: Any, trace:
     page.wait_for_selector('.pass-row[data-pass="3"]', state="detached")
     assert "infer-shapes" not in watched.names(".passes .pass-name")
     page.keyboard.press("j")
-    assert watched.current_pass() == "fold-batch-norm"
+    watched.expect_pass("fold-batch-norm")
     page.keyboard.press("k")
-    assert watched.current_pass() == "remove-identities"
+    watched.expect_pass("remove-identities")
     page.get_by_role("slider", name="pass", exact=True).fill("3")
     assert watched.current_pass() in ("remove-identities", "fold-batch-norm")
-    assert "onlyChanges=true" in page.url
+    expect(page).to_have_url(re.compile(re.escape("onlyChanges=true")))
     page.get_by_role("button", name="only passes that changed something").click()
     page.locator(".passes .pass-name", has_text="infer-shapes").wait_for()
     assert watched.is_clean(), watched
@@ -31,10 +33,10 @@ def test_unchanged_passes_unfold_and_fold_again(opened: Any, synthetic: Any):
     watched = opened(synthetic.make_trace(fused=False), start=2)
     page = watched.page
     fold = page.locator(".fold button")
-    assert fold.inner_text() == "3 unchanged"
+    expect(fold).to_have_text("3 unchanged")
     fold.click()
     page.locator(".passes .pass-name", has_text="fuse-add").wait_for()
-    assert fold.get_attribute("aria-expanded") == "true"
+    expect(fold).to_have_attribute("aria-expanded", "true")
     fold.click()
     page.locator(".passes .pass-name", has_text="fuse-add").wait_for(state="detached")
 
@@ -64,7 +66,7 @@ def test_what_stands_in_this_pass_is_found_first(opened: Any, trace: Trace):
     page.keyboard.press("/")
     page.keyboard.type("Relu_7")
     page.wait_for_selector(".hit")
-    assert watched.names(".hit .mono") == ["fused_1", "add_1", "relu_2"]
+    watched.expect_names(".hit .mono", ["fused_1", "add_1", "relu_2"])
     elsewhere = [note.startswith("in another pass") for note in watched.names(".hit .hit-note")]
     assert elsewhere == [False, True, True]
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 import explorer as ex
 from explorer.cli.models import load_with_weights
@@ -152,7 +152,7 @@ def test_a_convolution_is_followed_to_its_own_kernel_and_not_to_the_copy_before_
     page.locator(".node.fused.family-convolution").first.click()
     page.keyboard.press("4")
     page.wait_for_selector(".inspector .kernel-line")
-    assert "conv_3x3_1" in page.locator(".inspector .kernel-line").inner_text()
+    expect(page.locator(".inspector .kernel-line")).to_contain_text("conv_3x3_1")
     page.keyboard.press("n")
     page.wait_for_selector(".dock tr.marked")
     assert "conv_3x3_1" in seen.names(".dock tr.marked td:first-child")
@@ -191,7 +191,7 @@ def test_the_page_of_a_resnet50_stays_below_8_megabytes(
     page = seen.page
     page.goto(exported.as_uri())
     page.wait_for_selector(".node")
-    assert page.locator(".model-name").inner_text() == "light_resnet50"
+    expect(page.locator(".model-name")).to_have_text("light_resnet50")
     page.keyboard.press("j")
     page.wait_for_selector(".node")
     assert seen.requests == [exported.as_uri()]

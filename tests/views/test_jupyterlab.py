@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 TESTS = Path(__file__).resolve().parents[1]
 browsing = SimpleNamespace(**run_path(str(TESTS / "browsing.py")))
@@ -78,7 +78,7 @@ def theme(notebook: Any) -> tuple[str | None, str]:
 
 def test_a_cell_shows_the_compilation_that_it_made(notebook: Any):
     page = notebook.page
-    assert page.locator(".explorer .model-name").inner_text() == "digits_cnn"
+    expect(page.locator(".explorer .model-name")).to_have_text("digits_cnn")
     # In a narrow cell only the mark of the verdict is seen; its words are still there.
     assert "equal to source" in page.locator(".explorer .verdict").text_content()
     assert current_pass(notebook) == "fuse-activation"
@@ -122,7 +122,7 @@ def test_a_convolution_is_found_in_every_pane(notebook: Any):
 
     page.keyboard.press("m")  # its place in memory
     page.wait_for_selector(".explorer .buffer.marked")
-    assert page.locator(".explorer .buffer.marked").count() == 1
+    expect(page.locator(".explorer .buffer.marked")).to_have_count(1)
 
     page.keyboard.press("a")  # its errors
     page.wait_for_selector(".explorer .column-mark")
@@ -133,7 +133,7 @@ def test_a_convolution_is_found_in_every_pane(notebook: Any):
 
     page.keyboard.press("4")  # the kernel's source
     page.wait_for_selector(".explorer .inspector .kernel-line")
-    assert kernel in page.locator(".explorer .inspector .kernel-line").inner_text()
+    expect(page.locator(".explorer .inspector .kernel-line")).to_contain_text(kernel)
     assert any(kernel in line for line in notebook.names(".explorer .inspector .line"))
 
 

@@ -250,7 +250,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     if (["compare", "accuracy"].includes(store.get().dock)) app.dock.update();
   };
   const main = element("main", {class: "panes"});
-  app.node = element("div", {class: "frame"});
+  app.node = element("div", {class: "frame", "data-model": model});
   app.begin = () => {
     app.passes = passesPane(app);
     app.graph = graphPane(app);

@@ -34,7 +34,7 @@ explore: .venv/.ready-explore
 	$(BIN)/explorer serve "$(MODEL)" $(if $(TARGET),--target $(TARGET)) $(ARGS)
 
 test: .venv/.ready-test
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: lint-format lint-code lint-types lint-imports
 

@@ -166,3 +166,7 @@ class MemoryBudgetError(ExplorerError):
     def places(self) -> list[str]:
         operations = [f"operations {', '.join(self.operations)}"] if self.operations else []
         return super().places() + operations
+
+
+class CacheWarning(RuntimeWarning):
+    """The program cache could not do what it is for; every result is right all the same."""

@@ -27,6 +27,15 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def program_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the program cache: of these tests alone, not the person's own."""
+    folder = tmp_path_factory.mktemp("program-cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EXPLORER_CACHE", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def sample_models() -> Path:
     """The folder of the small models that are part of this repository."""

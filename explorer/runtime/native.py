@@ -28,7 +28,8 @@ import numpy as np
 from explorer.errors import DeviceError, InputError
 from explorer.results.events import ProfileRecord
 from explorer.results.program import Port, Program, Tap
-from explorer.runtime.compilers import compile_shared_library
+from explorer.runtime.cache import ProgramCache, default_cache
+from explorer.runtime.cache.c_programs import cached_library
 from explorer.runtime.executable import (
     Arrays,
     TapKey,
@@ -53,7 +54,7 @@ from explorer.runtime.worker import (
 )
 
 Build = Callable[[str], Path]
-"""C source -> path of the shared library. A cache of libraries is such a function."""
+"""C source -> path of the shared library."""
 
 
 class NativeProgram:
@@ -68,12 +69,14 @@ class NativeProgram:
         *,
         build: Build | None = None,
         time_limit_seconds: float = 120.0,
+        name: str = "",
+        cache: ProgramCache | None = None,
     ) -> None:
-        """Build the library; the worker starts with the first run.
+        """Build the library, or take it from the program cache; the worker starts with a run.
 
         `isolated=False` loads the library into this process: no time limit then, and a fault
-        ends this process. `build` replaces compiling into a temporary folder of this object.
-        `time_limit_seconds` is for one inference.
+        ends this process. `build` replaces cache and compiler. `time_limit_seconds` is for one
+        inference. `name` is the model's, for the cache's reasons; `cache`: the environment's.
         """
         if threads < 1:
             raise InputError(f"threads: expected 1 or more, got {threads}")
@@ -87,6 +90,8 @@ class NativeProgram:
         self._remove_folder: Callable[[], object] = lambda: None
         self._loaded: LoadedProgram | WorkerProcess | None = None
         self._is_closed = False
+        self._name = name
+        self._cache = cache
         self.library = (build or self._build)("\n".join(program.source.lines) + "\n")
         self._layout = plan_exchange(program, self.library, threads)
 
@@ -155,7 +160,8 @@ class NativeProgram:
         """Compile into a folder that goes with this object, or at the interpreter's end."""
         folder = tempfile.mkdtemp(prefix="explorer-build-")
         self._remove_folder = weakref.finalize(self, shutil.rmtree, folder)
-        return compile_shared_library(source, Path(folder))
+        cache = default_cache() if self._cache is None else self._cache
+        return cached_library(source, Path(folder), cache, name=self._name)
 
     def _execute(
         self,

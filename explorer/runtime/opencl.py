@@ -31,6 +31,8 @@ import pyopencl as cl
 from explorer.errors import BuildError, DeviceError, InputError
 from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.program import Launch, Port, Program, Tap
+from explorer.runtime.cache import ProgramCache, default_cache
+from explorer.runtime.cache.opencl_programs import cached_program
 from explorer.runtime.compilers import first_error_line
 from explorer.runtime.devices import DeviceRecord, opencl_device
 from explorer.runtime.executable import (
@@ -68,12 +70,15 @@ class OpenCLProgram:
         *,
         options: Sequence[str] = (),
         compute_units: int | None = None,
+        name: str = "",
+        cache: ProgramCache | None = None,
     ) -> None:
-        """Build the program and move its weights to the device.
+        """Build the program, or take it from the program cache, and move its weights over.
 
         Without a `device` all are tried (about a second) and the first usable one is taken, a
         GPU before a CPU. `options` go to the OpenCL compiler. `compute_units` takes only so many
-        of the device's (a sub-device), where it is a processor; all by default.
+        of the device's (a sub-device), where it is a processor; all by default. `name` is the
+        model's, for the cache's reasons; `cache`: the environment's.
         """
         check_program(program)
         self.program = program
@@ -93,7 +98,7 @@ class OpenCLProgram:
             self._profiling_queue = cl.CommandQueue(
                 self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
             )
-            built = build_program(self._context, handle, program, options)
+            built = self._build(handle, options, name, default_cache() if cache is None else cache)
             # No buffer may be empty; 64 bytes are the least that the planner aligns to.
             flags = cl.mem_flags.READ_WRITE
             self._arena = cl.Buffer(self._context, flags, max(program.arena_bytes, 64))
@@ -106,6 +111,23 @@ class OpenCLProgram:
                 cl.enqueue_copy(self._queue, self._weights, flat_weights)
             self._queue.finish()
             self._launches = [self._prepare(launch, built) for launch in program.launches]
+
+    def _build(
+        self, handle: cl.Device, options: Sequence[str], name: str, cache: ProgramCache
+    ) -> cl.Program:
+        source = "\n".join(self.program.source.lines) + "\n"
+        if self._compute_units != self.device.compute_units:  # a part has no address to try it at
+            return build_program(self._context, handle, self.program, options)
+        return cached_program(
+            self._context,
+            handle,
+            self.device,
+            source,
+            options,
+            cache,
+            lambda: build_program(self._context, handle, self.program, options),
+            name,
+        )
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._using("run"):

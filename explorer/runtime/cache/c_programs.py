@@ -1,0 +1,118 @@
+"""Shared libraries of generated C, out of the cache or a compiler.
+
+cached_library(source, folder, cache, name="digits_cnn")   -> folder/program-1f0c9a6e2d5b.so
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from explorer.runtime.cache.entries import Entry
+from explorer.runtime.cache.keys import ProgramKey, digest_of, header_digests
+from explorer.runtime.cache.store import Found, ProgramCache
+from explorer.runtime.cache.trial import try_in_child
+from explorer.runtime.compilers import Compiler, compile_shared_library, find_compiler
+from explorer.runtime.processor import processor_name, read_processor_text
+
+ENTRY_POINT = "explorer_run"
+
+
+def cached_library(
+    source: str,
+    folder: Path,
+    cache: ProgramCache,
+    *,
+    name: str = "",
+    compiler: Compiler | None = None,
+    flags: Sequence[str] = (),
+) -> Path:
+    """A file of its own in `folder`, so that nobody can change what a process has loaded.
+
+    Raises `BuildError` where it must be built and cannot.
+    """
+    started = time.perf_counter()
+    compiler = find_compiler() if compiler is None else compiler
+    key = library_key(source, compiler, flags, name)
+    found = cache.find(key, try_library)
+    if isinstance(found, Found):
+        path = _write_library(found.entry, folder)
+        cache.note(key, found.tier, time.perf_counter() - started)
+        return path
+    path, headers = compile_with_headers(source, folder, compiler, flags)
+    seconds = time.perf_counter() - started
+    cache.store(
+        Entry.of(
+            key,
+            path.read_bytes(),
+            headers=header_digests(headers),
+            build_seconds=round(seconds, 3),
+            made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+    )
+    cache.note(key, "source", seconds, found.reason)
+    return path
+
+
+def library_key(source: str, compiler: Compiler, flags: Sequence[str], name: str) -> ProgramKey:
+    """`-march=native` means another thing on every processor: its features belong to the key."""
+    options = (*compiler.flags, *flags)
+    device = f"{processor_name()} ({_features()})"
+    return ProgramKey("c", source, options, compiler_identity(compiler), device, name)
+
+
+def compiler_identity(compiler: Compiler) -> str:
+    """`/usr/bin/cc (gcc 12.2.0, 1012 KiB of 2023-01-08)`: a changed file is another compiler."""
+    state = os.stat(compiler.command[0])
+    changed = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
+    details = f"{compiler.name}, {state.st_size} bytes of {changed}"
+    return f"{shlex.join(compiler.command)} ({details})"
+
+
+def compile_with_headers(
+    source: str, folder: Path, compiler: Compiler, flags: Sequence[str]
+) -> tuple[Path, list[Path]]:
+    """The library, and all headers that the compiler read for it."""
+    with tempfile.TemporaryDirectory(prefix="explorer-headers-") as scratch:
+        rules = Path(scratch, "program.d")
+        path = compile_shared_library(
+            source, folder, compiler, (*flags, "-MD", "-MF", str(rules), "-MT", "program")
+        )
+        text = rules.read_text(encoding="utf-8", errors="replace") if rules.exists() else ""
+    return path, headers_in(text)
+
+
+def headers_in(rules: str) -> list[Path]:
+    """The absolute paths in a compiler's make rule; the source itself is a relative one."""
+    words = re.split(r"(?<!\\)\s+", rules.replace("\\\n", " "))
+    paths = [Path(word.replace("\\ ", " ").replace("$$", "$")) for word in words if word]
+    return [path for path in paths if path.is_absolute()]
+
+
+def try_library(entry: Entry) -> str:
+    """Loads a foreign library in a child process; why it is of no use, or nothing."""
+    with tempfile.TemporaryDirectory(prefix="explorer-trial-") as folder:
+        path = _write_library(entry, Path(folder))
+        return try_in_child("c", [str(path), ENTRY_POINT])
+
+
+def _write_library(entry: Entry, folder: Path) -> Path:
+    path = folder / f"program-{entry.digest[:12]}.so"
+    path.write_bytes(entry.payload)
+    return path
+
+
+@lru_cache(maxsize=1)
+def _features() -> str:
+    """A short name of all features of this processor."""
+    found = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", read_processor_text(), re.MULTILINE)
+    words = sorted(found.group(1).split()) if found else [sys.platform]
+    return f"features {digest_of(' '.join(words).encode())[:8]}"

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from explorer.errors import InputError, PassError
+from explorer.ir.constraints import bind_shapes
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
@@ -122,6 +123,11 @@ def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> lis
                 hint="reshape or convert the array (numpy: reshape, astype)",
             )
         arrays.append(array)
+    shapes = {
+        name: (shape_of(argument), array.shape)
+        for name, argument, array in zip(names, function.body.block.args, arrays, strict=True)
+    }
+    bind_shapes(function, shapes)
     return arrays
 
 

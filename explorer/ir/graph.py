@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
 
 from explorer.ir.operation import TopOperation, from_attribute, identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.structure import OperationRecord, device_of, functions, value_name
-from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
 from explorer.results import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
 
@@ -32,7 +34,7 @@ def module_graph(module: ModuleOp) -> Graph:
             GraphNode(name, "input", name, "input", kind, (name,), device_of(entry))
         )
         sources[argument] = name
-    outputs = builder.block(entry.body.block, sources, device_of(entry), "")
+    outputs = builder.block(entry.body.block, sources, device_of(entry), Place())
     for index, (source, value) in enumerate(outputs):
         identity = f"output{index + 1}"
         kind = format_type(value.type)
@@ -44,6 +46,18 @@ def module_graph(module: ModuleOp) -> Graph:
     return Graph(tuple(builder.nodes), tuple(builder.edges))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where an operation stands: name scope of the outermost one around it, regions inside."""
+
+    scope: str = ""
+    regions: tuple[str, ...] = ()
+
+    def inside(self, operation: str, region: str) -> Place:
+        """In a region of an operation that stands here."""
+        return Place(self.scope, (*self.regions, operation, region))
+
+
 class _GraphBuilder:
     def __init__(self, functions_by_name: Mapping[str, func.FuncOp]):
         self.functions = functions_by_name
@@ -51,13 +65,13 @@ class _GraphBuilder:
         self.edges: list[GraphEdge] = []
 
     def block(
-        self, block: Block, sources: dict[SSAValue, str], device: str, scope: str
+        self, block: Block, sources: dict[SSAValue, str], device: str, place: Place
     ) -> list[tuple[str, SSAValue]]:
         """Adds a block's operations; returns the nodes that its terminator's operands come from."""
         for op in block.ops:
-            if isinstance(op, ReturnOp | func.ReturnOp):
+            if op.has_trait(IsTerminator):
                 return [(sources.get(o, ""), o) for o in op.operands]
-            if isinstance(op, WeightOp):
+            if isinstance(op, TopOperation) and op.is_data:
                 continue
             if isinstance(op, func.CallOp):
                 called = self.functions[op.callee.string_value()]
@@ -66,18 +80,19 @@ class _GraphBuilder:
                     for a, o in zip(called.body.block.args, op.operands, strict=True)
                     if o in sources
                 }
-                results = self.block(called.body.block, inner, device_of(called), scope)
+                results = self.block(called.body.block, inner, device_of(called), place)
                 for result, (source, _) in zip(op.results, results, strict=True):
                     sources[result] = source
                 continue
-            self._operation(op, sources, device, scope)
+            self._operation(op, sources, device, place)
         return []
 
     def _operation(
-        self, op: Operation, sources: dict[SSAValue, str], device: str, scope: str
+        self, op: Operation, sources: dict[SSAValue, str], device: str, place: Place
     ) -> None:
         identity = identity_of(op)
         is_top = isinstance(op, TopOperation)
+        scope = place.scope if place.regions else _source_scope(sources_of(op))
         self.nodes.append(
             GraphNode(
                 identity,
@@ -87,8 +102,11 @@ class _GraphBuilder:
                 format_type(op.results[0].type) if op.results else "",
                 sources_of(op),
                 device,
-                _attributes(op),
-                scope or _source_scope(sources_of(op)),
+                op.graph_attributes() if is_top else (),
+                scope,
+                # What holds regions stands in the box that is drawn around them.
+                (*place.regions, identity) if op.regions else place.regions,
+                op.graph_problem() if is_top else "",
             )
         )
         for operand in op.operands:
@@ -99,19 +117,29 @@ class _GraphBuilder:
                 )
         for result in op.results:
             sources[result] = identity
-        for region in op.regions:
-            for inner in region.blocks:
-                for source, _ in self.block(inner, dict(sources), device, identity):
-                    if source:
-                        self.edges.append(GraphEdge(source, identity, "", ""))
+        if op.regions:
+            self._regions(op, sources, device, Place(scope, place.regions))
 
-
-def _attributes(op: Operation) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (name, _text(from_attribute(value)))
-        for name, value in sorted(op.properties.items())
-        if name != "operandSegmentSizes"
-    )
+    def _regions(
+        self, op: Operation, sources: dict[SSAValue, str], device: str, place: Place
+    ) -> None:
+        """What stands in an operation's regions, with edges from what a region takes to what it
+        returns, which the operation hands on."""
+        identity = identity_of(op)
+        is_top = isinstance(op, TopOperation)
+        names = op.region_names() if is_top else ("body",) * len(op.regions)
+        for index, (region, name) in enumerate(zip(op.regions, names, strict=True)):
+            inner = dict(sources)
+            taken = op.region_operands(index) if is_top else ()
+            for argument, operand in zip(region.block.args, taken, strict=False):
+                if operand is not None and operand in sources:
+                    inner[argument] = sources[operand]
+            inside = place.inside(identity, name)
+            for source, value in self.block(region.block, inner, device, inside):
+                if source:
+                    self.edges.append(
+                        GraphEdge(source, identity, value_name(value), format_type(value.type))
+                    )
 
 
 def _text(value: object) -> str:
@@ -125,6 +153,10 @@ def _source_scope(sources: tuple[str, ...]) -> str:
     return sources[0].strip("/").rsplit("/", 1)[0]
 
 
+DATA = (WeightOp.name, "source.constant")
+"""Operations that are no nodes of the graph."""
+
+
 def graph_diff(
     before: Mapping[str, OperationRecord],
     after: Mapping[str, OperationRecord],
@@ -135,17 +167,21 @@ def graph_diff(
 
     Operations are matched by identity, weights left out.
     """
-    added = tuple(k for k, r in after.items() if k not in before and r.name != WeightOp.name)
-    removed = tuple(k for k, r in before.items() if k not in after and r.name != WeightOp.name)
+    added = tuple(k for k, r in after.items() if k not in before and r.name not in DATA)
+    removed = tuple(k for k, r in before.items() if k not in after and r.name not in DATA)
     changed: list[NodeChange] = []
     for identity, new in after.items():
         old = before.get(identity)
-        if old is not None and old != new and new.name != WeightOp.name:
+        if old is not None and old != new and new.name not in DATA:
             changed.extend(_changes(old, new))
     fused = []
+    gone_of: dict[str, list[int]] = {}
+    for place, identity in enumerate(removed):
+        for source in sources_before.get(identity, ()):
+            gone_of.setdefault(source, []).append(place)
     for identity in (*added, *dict.fromkeys(c.id for c in changed)):
-        own = set(sources_after.get(identity, ()))
-        parents = tuple(r for r in removed if own & set(sources_before.get(r, ())))
+        own = sources_after.get(identity, ())
+        parents = tuple(removed[i] for i in sorted({i for s in own for i in gone_of.get(s, ())}))
         if len(parents) + (identity in before) > 1:
             fused.append((identity, parents))
     return GraphDiff(added, removed, tuple(changed), tuple(fused))

@@ -37,6 +37,7 @@ class LaunchOp(TopOperation):
 
     name = "kernel.launch"
     FAMILY: ClassVar[str] = "convolution"
+    TAKES_QUANTIZED: ClassVar[bool] = True
 
     operands_ = var_operand_def(TensorType)
     kernel = prop_def(StringAttr)

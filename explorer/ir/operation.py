@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     BoolAttr,
     DenseArrayBase,
+    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -39,7 +40,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import Buffer, KernelBuilder, Subscript
 from explorer.ir.origins import ORIGIN
-from explorer.ir.types import PLAIN, TensorType, format_type, is_static, with_layout
+from explorer.ir.types import (
+    PLAIN,
+    QuantizedType,
+    TensorType,
+    format_type,
+    is_static,
+    with_layout,
+)
 
 IDENTITY = "id"
 
@@ -86,6 +94,8 @@ class TopOperation(IRDLOperation):
     """Its regions may run more than once."""
     SIZED_BY_DATA: ClassVar[bool] = False
     """The size of its results depends on the contents of its operands."""
+    TAKES_QUANTIZED: ClassVar[bool] = False
+    """It knows what quantized operands mean, or only moves them."""
 
     @property
     def keeps_finite(self) -> bool:
@@ -112,6 +122,36 @@ class TopOperation(IRDLOperation):
         """Family of this one operation, for its colour and glyph."""
         return self.FAMILY
 
+    @property
+    def is_data(self) -> bool:
+        """True for what only holds data: the graph shows it with what uses it."""
+        return self.FAMILY == "weight"
+
+    def graph_problem(self) -> str:
+        """Why nothing can be made of this one operation; empty for what can be compiled."""
+        return ""
+
+    def graph_attributes(self) -> tuple[tuple[str, str], ...]:
+        """(name, text) of what a person reads about the operation besides operands and types."""
+        return tuple(
+            (name, _readable(from_attribute(value)))
+            for name, value in sorted(self.properties.items())
+            if name != "operandSegmentSizes"
+        )
+
+    def region_names(self) -> tuple[str, ...]:
+        """What its regions are called, for whoever draws them."""
+        return ("body",) * len(self.regions)
+
+    def region_operands(self, index: int) -> list[SSAValue | None]:
+        """For every argument of a region the operand that it is at first; None for none.
+
+        Where a region takes fewer operands than there are, these are the last ones.
+        """
+        arguments = len(self.regions[index].block.args)
+        last = list(self.operands)[max(0, len(self.operands) - arguments) :]
+        return [None] * (arguments - len(last)) + last
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """Adds the statements that compute the result to `k`; returns the kernel's kind.
 
@@ -124,6 +164,11 @@ class TopOperation(IRDLOperation):
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         """Shapes under which the kernel sees plain buffers: the same elements, fewer dimensions."""
         return operands, output
+
+    def kernel_constants(self) -> list[tuple[str, np.ndarray]]:
+        """Tables that the kernel reads behind its operands, by name: they follow from the types
+        and properties alone, and become weights when the operation is lowered."""
+        return []
 
     def kernel_parameters(self) -> dict[str, int]:
         """Numbers that a schedule wants to know (strides, groups)."""
@@ -195,6 +240,11 @@ class TopOperation(IRDLOperation):
 
     def verify_(self) -> None:
         super().verify_()
+        if not self.TAKES_QUANTIZED and any(_is_quantized(o.type) for o in self.operands):
+            raise VerifyException(
+                f"{self.name} {identity_of(self)} takes quantized numbers for plain ones: "
+                "dequantize them, or take their bits (top.bitcast)"
+            )
         if all(is_static(o) for o in self.operands) and not self.regions:
             expected = self.infer_types()
             actual = [r.type for r in self.results]
@@ -215,8 +265,16 @@ class TopOperation(IRDLOperation):
         return parse_operation(cls, parser)
 
 
+def _readable(value: object) -> str:
+    return ", ".join(str(v) for v in value) if isinstance(value, tuple) else str(value)
+
+
 def _logical(kind: Attribute) -> Attribute:
     return with_layout(kind, PLAIN) if isinstance(kind, TensorType) else kind
+
+
+def _is_quantized(kind: Attribute) -> bool:
+    return isinstance(kind, TensorType) and isinstance(kind.element_type, QuantizedType)
 
 
 def _types(types: Sequence[Attribute]) -> str:
@@ -253,7 +311,7 @@ def set_identity(op: Operation, identity: str) -> None:
 # -- properties as Python values -------------------------------------------------------------------
 
 
-def to_attribute(value: PropertyValue | Attribute) -> Attribute:
+def to_attribute(value: PropertyValue | Mapping[str, PropertyValue] | Attribute) -> Attribute:
     if isinstance(value, Attribute):
         return value
     if isinstance(value, bool | np.bool_):
@@ -264,6 +322,8 @@ def to_attribute(value: PropertyValue | Attribute) -> Attribute:
         return FloatAttr(float(value), f64)
     if isinstance(value, str):
         return StringAttr(value)
+    if isinstance(value, Mapping):
+        return DictionaryAttr({name: to_attribute(item) for name, item in value.items()})
     items = list(value)
     if items and isinstance(items[0], str):
         return ArrayAttr([StringAttr(str(i)) for i in items])
@@ -289,6 +349,8 @@ def from_attribute(attribute: Attribute) -> Any:
         return tuple(attribute.get_values())
     if isinstance(attribute, ArrayAttr):
         return tuple(from_attribute(a) for a in attribute.data)
+    if isinstance(attribute, DictionaryAttr):
+        return {name: from_attribute(a) for name, a in attribute.data.items()}
     return attribute
 
 
@@ -322,7 +384,7 @@ def print_operation(op: IRDLOperation, printer: Printer) -> None:
     ]
     if entries:
         # In front of a region the word says that this brace is not the region's.
-        printer.print_string(" attributes {" if op.regions else " {")
+        printer.print_string(" attributes {" if definition.regions else " {")
         for index, (name, attribute) in enumerate(entries):
             printer.print_string(f"{', ' if index else ''}{name} = ")
             _print_value(attribute, printer)

@@ -146,6 +146,27 @@ def origins_of(op: Operation) -> list[Origin | None]:
     return [origin_of(r) for r in op.results]
 
 
+def set_inner_origins(op: Operation, origins: Sequence[Origin | None]) -> None:
+    """Notes what values inside an operation are, behind the origins of its results.
+
+    An operation that stands for several says so for what it computes on the way: where it is taken
+    apart again, those values can be compared with the source model once more.
+    """
+    everything = [*origins_of(op), *origins]
+    op.attributes[ORIGIN] = ArrayAttr(
+        [NoneAttr() if o is None else o.to_attribute() for o in everything]
+    )
+
+
+def inner_origins(op: Operation, count: int) -> list[Origin | None]:
+    """What `set_inner_origins` noted; None for each where nothing was."""
+    attribute = op.attributes.get(ORIGIN)
+    kept = attribute.data[len(op.results) :] if isinstance(attribute, ArrayAttr) else ()
+    if len(kept) != count:
+        return [None] * count
+    return [a.origin if isinstance(a, OriginAttr) else None for a in kept]
+
+
 def sources_of(op: Operation) -> tuple[str, ...]:
     """Names of the source model's nodes that the operation comes from, in order, once each."""
     return tuple(dict.fromkeys(_names(op.location)))

@@ -26,7 +26,6 @@ from explorer.errors import ModelError
 from explorer.ir.compute import Statement
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity
 from explorer.ir.origins import sources_of
-from explorer.ir.top.data import WeightOp
 from explorer.results import SourceText
 
 
@@ -57,7 +56,7 @@ class _LinePrinter(Printer):
             return ()
         if self.is_in_kernel:
             return sources_of(op)
-        if isinstance(op, WeightOp | func.CallOp):
+        if isinstance(op, func.CallOp) or (isinstance(op, TopOperation) and op.is_data):
             # They are no nodes of the graph: their lines belong to whoever uses their values.
             users = [identity_of(use.operation) for r in op.results for use in r.uses]
             return tuple(dict.fromkeys([identity_of(op), *users]))
@@ -181,6 +180,7 @@ def make_context() -> Context:
     """A context with every dialect that the compiler's IR uses."""
     from explorer.ir.kernel_dialect import Kernel
     from explorer.ir.loop_dialect import Loop
+    from explorer.ir.source_dialect import Source
     from explorer.ir.top import Top
 
     context = Context()
@@ -198,6 +198,7 @@ def make_context() -> Context:
         Top,
         Kernel,
         Loop,
+        Source,
     ):
         context.load_dialect(dialect)
     return context

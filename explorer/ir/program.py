@@ -31,6 +31,9 @@ from explorer.ir.structure import (
 from explorer.ir.weights import Weights
 from explorer.results import Graph, SourceText
 
+DO_NOTHING = ("top.weight", "top.return", "source.constant", "source.return")
+"""Operations that only say where data comes from or goes to."""
+
 Executor = Callable[
     ["Snapshot", Mapping[str, np.ndarray], Mapping[str, np.ndarray]], dict[str, np.ndarray]
 ]
@@ -90,7 +93,7 @@ class Snapshot:
     @cached_property
     def operation_count(self) -> int:
         """Operations that do something: weights and returns do not count."""
-        return sum(op.name not in ("top.weight", "top.return") for op in operations(self.program))
+        return sum(op.name not in DO_NOTHING for op in operations(self.program))
 
     @cached_property
     def macs(self) -> int:

@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from explorer.errors import PassError
@@ -292,6 +292,11 @@ class RecordedRewriter:
                 op.properties[name] = to_attribute(value)
         self.touched.append(op)
 
+    def set_attribute(self, op: Operation, name: str, attribute: Attribute) -> None:
+        """Sets what an operation carries besides its properties."""
+        self._changes(op)
+        op.attributes[name] = attribute
+
     def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
         self._changes(op)
         op.operands[index] = value
@@ -349,12 +354,22 @@ class RecordedRewriter:
         block.insert_op_before(new, old)
         block.detach_op(old)
 
-    def add_weight(self, anchor: Operation, name: str, array, like: Operation | None = None):
-        """Stores an array and inserts the `top.weight` that names it; returns its value."""
+    def add_weight(
+        self,
+        anchor: Operation,
+        name: str,
+        array,
+        like: Operation | None = None,
+        element_type: Attribute | None = None,
+    ):
+        """Stores an array and inserts the `top.weight` that names it; returns its value.
+
+        element_type: where it is not NumPy's (quantized numbers).
+        """
         from explorer.ir.top.data import WeightOp, weight_type
 
         stored = self.weights.add(name, array)
-        op = WeightOp.make([], [weight_type(self.weights[stored])], weight=stored)
+        op = WeightOp.make([], [weight_type(self.weights[stored], element_type)], weight=stored)
         self.insert_before(anchor, op, stem="w", like=like)
         return op.output
 

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
     BFloat16Type,
+    DenseArrayBase,
     Float4E2M1FNType,
     Float8E4M3FNType,
     Float8E4M3FNUZType,
@@ -154,29 +155,125 @@ class EncodingAttr(ParametrizedAttribute):
 class QuantizedType(ParametrizedAttribute, TypeAttribute):
     """Element type of a quantized tensor: real = (stored - zero_point) * scale.
 
-    storage: an integer type; scales and zero_points: one, or one per slice of `axis`
-    (axis -1: per tensor). As MLIR's quant dialect has it.
+    storage: an integer type; scales (f32) and zero_points: one, or one per slice of `axis`
+    (axis -1: per tensor). As MLIR's quant dialect has it:
+
+        !top.quantized<ui8, 0.05:128>                      one scale and zero point
+        !top.quantized<i8, axis 0, {0.5:0, 0.25:3}>        one for each slice of axis 0
     """
 
     name = "top.quantized"
 
     storage: IntegerType
-    scales: ArrayAttr[FloatAttr]
-    zero_points: ArrayAttr[IntAttr]
+    scales: DenseArrayBase[Float32Type]
+    zero_points: DenseArrayBase[IntegerType]
     axis: IntAttr
 
     @staticmethod
     def get(
         storage: IntegerType, scales: Sequence[float], zero_points: Sequence[int], axis: int = -1
     ) -> QuantizedType:
-        if len(scales) != len(zero_points) or not scales:
+        """ValueError for counts that differ, and scales that are not positive and finite."""
+        if len(scales) != len(zero_points) or len(scales) == 0:
             raise ValueError("as many zero points as scales, at least one")
+        numbers = np.asarray(scales, np.float32)
+        if not np.all((numbers > 0) & np.isfinite(numbers)):
+            raise ValueError("scales must be positive and finite")
         return QuantizedType(
             storage,
-            ArrayAttr([FloatAttr(float(s), Float32Type()) for s in scales]),
-            ArrayAttr([IntAttr(z) for z in zero_points]),
+            DenseArrayBase.from_list(Float32Type(), numbers.tolist()),
+            DenseArrayBase.from_list(IntegerType(32), [int(z) for z in zero_points]),
             IntAttr(axis),
         )
+
+    @property
+    def axis_number(self) -> int:
+        return self.axis.data
+
+    @property
+    def is_per_tensor(self) -> bool:
+        return self.axis.data < 0
+
+    @property
+    def scale_array(self) -> np.ndarray:
+        """Scales in single precision: one, or one per slice."""
+        return np.array(self.scales.get_values(), np.float32)
+
+    @property
+    def zero_point_array(self) -> np.ndarray:
+        return np.array(self.zero_points.get_values(), np.int64)
+
+    def with_axis(self, axis: int) -> QuantizedType:
+        """The same scales along another axis."""
+        return QuantizedType(self.storage, self.scales, self.zero_points, IntAttr(axis))
+
+    def along(self, numbers: np.ndarray, rank: int) -> np.ndarray:
+        """Numbers per slice in a form that broadcasts to a tensor of so many axes."""
+        if self.is_per_tensor:
+            return numbers.reshape(())
+        return numbers.reshape(-1, *[1] * (rank - self.axis.data - 1))
+
+    def __str__(self) -> str:
+        """What a person reads: `ui8 x 0.05 (zero 128)`; ranges where there are several."""
+        scales, zeros = self.scale_array, self.zero_point_array
+        if self.is_per_tensor:
+            zero = f" (zero {zeros[0]})" if zeros[0] else ""
+            return f"{self.storage} x {scales[0]:.4g}{zero}"
+        zero = "" if not zeros.any() else f" (zeros {zeros.min()} to {zeros.max()})"
+        return (
+            f"{self.storage} x {scales.min():.4g} to {scales.max():.4g}{zero} "
+            f"along axis {self.axis.data}"
+        )
+
+    def print_parameters(self, printer: Printer) -> None:
+        pairs = [
+            f"{_float_text(scale)}:{zero}"
+            for scale, zero in zip(
+                self.scales.get_values(), self.zero_points.get_values(), strict=True
+            )
+        ]
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.storage)
+            if self.is_per_tensor and len(pairs) == 1:
+                printer.print_string(f", {pairs[0]}")
+            else:
+                printer.print_string(f", axis {self.axis.data}, {{{', '.join(pairs)}}}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        def pair() -> tuple[float, int]:
+            scale = float(parser.parse_number())
+            parser.parse_punctuation(":")
+            return scale, parser.parse_integer()
+
+        with parser.in_angle_brackets():
+            storage = parser.parse_type()
+            if not isinstance(storage, IntegerType):
+                parser.raise_error("an integer type expected as the storage of quantized numbers")
+            parser.parse_punctuation(",")
+            axis, pairs = -1, []
+            if parser.parse_optional_keyword("axis") is not None:
+                axis = parser.parse_integer()
+                parser.parse_punctuation(",")
+                pairs = parser.parse_comma_separated_list(parser.Delimiter.BRACES, pair)
+            else:
+                pairs.append(pair())
+        try:
+            kind = QuantizedType.get(storage, [s for s, _ in pairs], [z for _, z in pairs], axis)
+        except ValueError as error:
+            parser.raise_error(str(error))
+        return list(kind.parameters)
+
+
+def _float_text(value: float) -> str:
+    """A number as MLIR's grammar has it: with a point."""
+    text = repr(float(value))
+    return text if "." in text else text.replace("e", ".0e")
+
+
+def stored_type(element_type: Attribute) -> Attribute:
+    """The type of what lies in memory: the integers of a quantized type, all others themselves."""
+    return element_type.storage if isinstance(element_type, QuantizedType) else element_type
 
 
 def tensor_type(

@@ -14,6 +14,7 @@ from explorer.results.accuracy import (
     TensorError,
     WorstElement,
 )
+from explorer.results.constraints import ConstraintRecord
 from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
 from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleStep
@@ -25,8 +26,9 @@ from explorer.results.memory import (
     PlanAttempt,
     RefusedPlacement,
 )
+from explorer.results.operators import OperatorRecord
 from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
-from explorer.results.program import Argument, Launch, Port, Program, WeightSlot
+from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
 from explorer.results.source import SourceText
 from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
 
@@ -35,6 +37,7 @@ __all__ = [
     "AccuracyReport",
     "Argument",
     "BufferLifetime",
+    "ConstraintRecord",
     "Delta",
     "Fault",
     "Graph",
@@ -49,6 +52,8 @@ __all__ = [
     "ModelRecord",
     "NearTie",
     "NodeChange",
+    "OpenDimension",
+    "OperatorRecord",
     "PassAccuracy",
     "PassRecord",
     "PhaseRecord",

@@ -27,6 +27,15 @@ class TensorError:
     expected_value: float = 0.0
     detail: int | None = None
     """Place in `AccuracyReport.details`; None where none was kept."""
+    from_exact: float | None = None
+    """`max_relative` against the same program run in float64; None where nobody asked, that is
+    where `max_relative` is within the tolerance."""
+    reachable: float | None = None
+    """How far from float64 others are, the largest of: the oracle; where errors travel, a run of
+    the imported program that rounds every tensor once; half a step of a type that is coarser than
+    the tolerance."""
+    as_exact: bool = False
+    """Out of tolerance and right all the same: as near to float64 as can be had."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,8 @@ class TensorDetail:
 
 @dataclass(frozen=True)
 class NearTie:
-    """An index (of argmax, argmin or top-k) that differs where the candidates are equally good."""
+    """An index (of argmax, argmin or top-k) that differs where the candidates are equally good, or
+    a quantized number that differs by a step where rounding may go either way."""
 
     operation: str
     tensor: str
@@ -81,7 +91,8 @@ class NearTie:
     found: int
     expected: int
     gap: float
-    """Largest difference of the scores that both pick, relative to the largest score."""
+    """Largest difference of the scores that both pick, relative to the largest score; for a
+    quantized number a step of its real numbers, relative to the largest."""
 
 
 @dataclass(frozen=True)

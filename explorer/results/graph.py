@@ -16,8 +16,8 @@ class GraphNode:
     label: str
     """What a person reads: `conv 3x3`, `relu`."""
     family: str
-    """convolution, elementwise, normalization, pooling, movement, reduction, control,
-    quantization, transfer, input, output or weight."""
+    """convolution, elementwise, normalization, pooling, movement, reduction, control, recurrent,
+    quantization, sequence, transfer, input, output, weight, or other."""
     shape: str
     """Type of the first result: `1x16x8x8 f32`; symbolic dimensions by name."""
     sources: tuple[str, ...]
@@ -25,7 +25,12 @@ class GraphNode:
     device: str
     attributes: tuple[tuple[str, str], ...] = ()
     scope: str = ""
-    """Path of enclosing blocks or source name scopes, separated by `/`."""
+    """Path of source name scopes, separated by `/`."""
+    regions: tuple[str, ...] = ()
+    """The regions around it, outermost first: the operation that holds one, then the region's
+    name: `("if3", "then")`. An operation with regions stands in its own: `("if3",)`."""
+    problem: str = ""
+    """Why nothing can be made of it; empty for what can be compiled."""
 
 
 @dataclass(frozen=True)

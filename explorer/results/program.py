@@ -41,8 +41,26 @@ class Port:
     element_type: str
     """NumPy name: float32, int64 ..."""
     shape: tuple[int, ...]
+    """With an open dimension at its largest size."""
     offset_bytes: int
     size_bytes: int
+    rows: int = 0
+    """Extent of the first axis that is not 1, for each unit of the open dimension; 0: fixed."""
+
+
+@dataclass(frozen=True)
+class OpenDimension:
+    """A dimension whose size is given at every run: 64 bits at an offset of the arena.
+
+    Whatever grows with it lies at the same offset for every size, and takes the first part of its
+    buffer.
+    """
+
+    name: str
+    lowest: int
+    highest: int
+    offset_bytes: int
+    size_bytes: int = 8
 
 
 @dataclass(frozen=True)
@@ -87,3 +105,6 @@ class Program:
     weights: tuple[WeightSlot, ...]
     arena_bytes: int
     weights_bytes: int
+    size: OpenDimension | None = None
+    """The dimension that is open, if one is; kernels whose loops end with it take its size as
+    their last argument."""

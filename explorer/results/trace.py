@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.results.accuracy import AccuracyReport
+from explorer.results.constraints import ConstraintRecord
 from explorer.results.events import ProfileRecord
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.kernels import KernelRecord
 from explorer.results.knobs import Knob
 from explorer.results.memory import MemoryPlan
+from explorer.results.operators import OperatorRecord
 from explorer.results.passes import PassRecord, RuleRecord
 from explorer.results.program import Program
 from explorer.results.source import SourceText
@@ -53,7 +55,8 @@ class Trace:
     snapshots: tuple[Snapshot, ...]
     """One per pass, `snapshots[i]` after `passes[i]`."""
     diffs: tuple[GraphDiff, ...]
-    """`diffs[i]` between the snapshots before and after `passes[i]`; empty for the import."""
+    """`diffs[i]` between the snapshots before and after `passes[i]`; of the import from
+    `source`."""
     decisions: tuple[tuple[str, str], ...]
     """(address, value as JSON): overrides that replay this compilation."""
     memory: MemoryPlan | None
@@ -65,3 +68,12 @@ class Trace:
     """What may be decided otherwise, in the order of the passes, with the values that are legal."""
     rules: tuple[RuleRecord, ...] = ()
     """The text of every rule that fired or declined, as far as it is known."""
+    source: Snapshot | None = None
+    """The model as it is, before the first pass; None in traces that do not hold it."""
+    operators: tuple[OperatorRecord, ...] = ()
+    """The model's operators, family by family."""
+    problems: tuple[tuple[str, str], ...] = ()
+    """(node, input or weight of the model, why it cannot be imported). There are passes only
+    where this is empty."""
+    constraints: tuple[ConstraintRecord, ...] = ()
+    """What the model asks of its symbolic dimensions, in the order of its operations."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
 from explorer.errors import InputError
+from explorer.ir import requantization
 from explorer.targets.overrides import overridden
 from explorer.targets.reading import Pattern, Place, Problem, Range, Value, read_record, suggestion
 
@@ -155,12 +156,10 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Requantization:
-    """How an accumulator becomes a narrow integer again."""
+class Requantization(requantization.Requantization):
+    """The same with the bounds of a file."""
 
-    scheme: Literal["float", "multiplier_shift", "shift"]
-    rounding: Literal["nearest_even", "nearest_up", "nearest_away_from_zero", "down", "to_zero"]
-    multiplier_bits: Bits = 32
+    multiplier_bits: Annotated[int, Range(2, 32)] = 32
 
 
 @dataclass(frozen=True)

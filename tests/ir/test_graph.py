@@ -55,7 +55,7 @@ def test_calls_are_the_edges_that_they_are():
     assert [n.device for n in graph.nodes] == ["host", "host", "cpu", "cpu", "host", "host"]
 
 
-def test_regions_are_scopes():
+def test_regions_are_boxes_around_the_operation_that_holds_them():
     working = programs.program("""
     func.func @main(%c : tensor<i1>, %x : tensor<4xf32>) -> tensor<4xf32> {
       %y = top.if(%c) {
@@ -67,10 +67,25 @@ def test_regions_are_scopes():
       top.return(%y)
     }""")
     graph = module_graph(working.module)
-    assert {n.id: n.scope for n in graph.nodes} == {
-        "c": "", "x": "", "y": "", "a": "y", "output1": ""
+    assert {n.id: n.regions for n in graph.nodes} == {
+        "c": (), "x": (), "y": ("y",), "a": ("y", "then"), "output1": ()
     }  # fmt: skip
     assert {("c", "y"), ("x", "a"), ("a", "y"), ("x", "y"), ("y", "output1")} == set(edges(graph))
+
+
+def test_a_state_of_a_loop_enters_its_body():
+    working = programs.program("""
+    func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
+      %y = top.loop(%x) attributes {scans = 0, trip_count = 3} {
+      ^bb0(%i : tensor<i64>, %state : tensor<4xf32>):
+        %a = top.unary(%state) {kind = "abs"} : tensor<4xf32>
+        top.return(%a)
+      } : tensor<4xf32>
+      top.return(%y)
+    }""")
+    graph = module_graph(working.module)
+    assert {n.id: n.regions for n in graph.nodes}["a"] == ("y", "body")
+    assert set(edges(graph)) == {("x", "y"), ("x", "a"), ("a", "y"), ("y", "output1")}
 
 
 def test_scopes_come_from_the_names_of_source_nodes():

@@ -83,7 +83,7 @@ def test_unary_means_what_onnx_means(kind, values, build, check, onnx_outputs):
 
 
 def test_every_unary_kind_is_tested():
-    others = {"clip", "silu", "gelu_tanh", "not", "is_nan", "is_infinite", "bit_not"}
+    others = {"clip", "silu", "mish", "gelu_tanh", "not", "is_nan", "is_infinite", "bit_not"}
     assert set(UNARY) == set(ONNX_UNARY) | others
 
 
@@ -98,6 +98,10 @@ def test_unary_with_parameters(values, build, check, onnx_outputs):
     check(op, [x], onnx_outputs("Gelu", [x], approximate="tanh"), TOLERANCE)
     op = build(UnaryOp, [x], kind="silu")
     check(op, [x], [x / (1 + np.exp(-x))], TOLERANCE)
+    op = build(UnaryOp, [x], kind="silu", alpha=1.5)
+    check(op, [x], [x / (1 + np.exp(-1.5 * x))], TOLERANCE)
+    op = build(UnaryOp, [x], kind="mish")
+    check(op, [x], onnx_outputs("Mish", [x]), TOLERANCE)
 
 
 def test_unary_of_booleans_and_nan(build, check):
@@ -113,7 +117,7 @@ def test_unary_of_integers(kind, values, build, check):
     check(build(UnaryOp, [x], kind=kind), [x])
 
 
-@pytest.mark.parametrize("kind", ["sigmoid", "softplus", "tanh", "silu", "elu", "gelu"])
+@pytest.mark.parametrize("kind", ["sigmoid", "softplus", "tanh", "silu", "elu", "gelu", "mish"])
 def test_unary_of_large_numbers_stays_finite(kind, build, check):
     x = np.array([-1e4, -100, 0, 100, 1e4], np.float32)
     op = build(UnaryOp, [x], kind=kind)

@@ -112,7 +112,7 @@ def test_convolution_adds_the_residual_before_the_activation(
 def test_convolution_keeps_symbolic_dimensions(infer):
     properties = attributes(2, strides=[2, 1], pads=[1, 1, 1, 1])
     shapes = infer(ConvOp, [("n", 3, "h", "w"), (8, 3, 3, 3)], **properties)
-    assert shapes == [("n", 8, "(h-1)//2+1", "w")]
+    assert shapes == [("n", 8, "(h+1)//2", "w")]
 
 
 def test_convolution_names_what_does_not_fit(infer):

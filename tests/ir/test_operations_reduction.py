@@ -223,3 +223,14 @@ def test_narrow_floats_are_summed_in_single_precision(dtype, build, compiled):
     expected = np.full(2, 8192, kind)
     np.testing.assert_array_equal(op.evaluate(x)[0], expected)
     np.testing.assert_array_equal(compiled.run(op, [x])[0], expected)
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean"])
+def test_the_meaning_of_a_sum_keeps_the_digits_of_what_nearly_cancels(kind, build):
+    """Large numbers that cancel and a small one: a float32 sum would have nothing of it left."""
+    large = np.array([3e7, 1 / 3, -3e7] * 64, np.float32)
+    op = build(ReduceOp, [large], kind=kind, axes=[0], keepdims=False)
+    exact = np.sum(large.astype(np.float64)) / (1 if kind == "sum" else large.size)
+    (result,) = op.evaluate(large)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, exact, rtol=1e-7)

@@ -186,7 +186,7 @@ MATRIX = {"kind": "matrix", "rows": 16, "columns": 16}
         ({"layout": 3}, "layout is 3, expected a table"),
         ({"layout.halo": 1}, "layout.halo is 1, expected true or false"),
         ({"name.first": "x"}, "name is a value and has no fields"),
-        ({"requantization.scheme": "shift"}, "requantization.rounding is missing"),
+        ({"requantization": {"scheme": "shift"}}, "requantization.rounding is missing"),
     ],
 )
 def test_an_illegal_override_names_the_field_and_what_was_expected(overrides, message):

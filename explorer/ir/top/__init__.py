@@ -2,9 +2,13 @@
 
 from xdsl.ir import Dialect
 
+from explorer.ir.constraints import ConstraintAttr
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import OriginAttr
+from explorer.ir.ranges import RangeAttr
+from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top import (
+    attention,
     casting,
     control,
     cumulative,
@@ -16,6 +20,7 @@ from explorer.ir.top import (
     movement,
     normalization,
     pooling,
+    quantized,
     reduction,
     selection,
     shapes,
@@ -27,11 +32,13 @@ _FAMILIES = (
     casting,
     elementwise,
     linear,
+    quantized,
     pooling,
     reduction,
     cumulative,
     determinant,
     normalization,
+    attention,
     movement,
     indexing,
     selection,
@@ -49,6 +56,12 @@ OPERATIONS: tuple[type[TopOperation], ...] = tuple(
     and "name" in vars(value)
 )
 
-Top = Dialect("top", list(OPERATIONS), [EncodingAttr, OriginAttr, QuantizedType])
+_ATTRIBUTES = [EncodingAttr, OriginAttr, QuantizedType, RequantizationAttr]
+
+Top = Dialect(
+    "top",
+    list(OPERATIONS),
+    [ConstraintAttr, RangeAttr, EncodingAttr, OriginAttr, QuantizedType, RequantizationAttr],
+)
 
 __all__ = ["OPERATIONS", "Top"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.ir.operation import TopOperation
+from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.types import Shape
 
 
@@ -20,7 +21,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
         numbers = [d for d in distinct if isinstance(d, int)]
         if len(numbers) > 1:
             raise ValueError(f"shapes {shapes} do not broadcast: sizes {numbers} at axis {axis}")
-        result.append(numbers[0] if numbers else distinct[0])
+        known = [d for d in distinct if d != UNKNOWN]
+        result.append(numbers[0] if numbers else (known or distinct)[0])
     return tuple(result)
 
 

@@ -32,7 +32,16 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from explorer.ir.compute import KernelBuilder, Scalar
 from explorer.ir.operation import Access
 from explorer.ir.top.broadcasting import ElementwiseOperation, iteration
-from explorer.ir.types import element_type_of, numpy_dtype, shape_of, tensor_type, widened
+from explorer.ir.types import (
+    element_type_of,
+    is_static,
+    layout_of,
+    numpy_dtype,
+    shape_of,
+    stored_type,
+    tensor_type,
+    widened,
+)
 
 _SATURATING = (Float8E4M3FNType, Float8E4M3FNUZType, Float8E5M2Type, Float8E5M2FNUZType)
 _U8, _U32 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 32))
@@ -150,35 +159,48 @@ def _power_of_two_body(x: Scalar, rounding: str, saturates: bool) -> Scalar:
 
 @irdl_op_definition
 class BitcastOp(ElementwiseOperation):
-    """The same bits as an element type of the same width (ONNX's BitCast)."""
+    """The same bits as an element type of the same width (ONNX's BitCast).
+
+    From and to quantized types it is their stored integers; nothing is done then.
+    """
 
     name = "top.bitcast"
+    TAKES_QUANTIZED: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     to = prop_def(Attribute)
     output = result_def(TensorType)
 
+    @property
+    def is_view(self) -> bool:
+        """Where the numbers in memory stay what they are, and no buffer has a layout."""
+        is_same = stored_type(element_type_of(self.input)) == stored_type(self.to)
+        ends = (self.input, self.output)
+        return is_same and all(is_static(v) and layout_of(v).is_plain for v in ends)
+
     def infer_types(self) -> list[Attribute]:
-        source, target = element_type_of(self.input), self.to
+        source, target = stored_type(element_type_of(self.input)), stored_type(self.to)
         if _width(source) != _width(target):
             raise ValueError(f"{source} and {target} are not equally wide")
-        return [tensor_type(target, shape_of(self.input))]
+        return [tensor_type(self.to, shape_of(self.input))]
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
+        if x.dtype == numpy_dtype(self.to):
+            return (x,)
         return (np.ascontiguousarray(x).view(numpy_dtype(self.to)).reshape(x.shape),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """Booleans are bytes 0 and 1 in memory: a number is made of them, and tested."""
-        d = k.dimensions(**iteration(output.shape))
+        d, to = k.dimensions(**iteration(output.shape)), stored_type(self.to)
 
         def body(s: object, x: Scalar) -> Scalar:
-            is_number = isinstance(x.value.type, AnyFloat) or isinstance(self.to, AnyFloat)
-            if IntegerType(1) in (x.value.type, self.to) and is_number:
+            is_number = isinstance(x.value.type, AnyFloat) or isinstance(to, AnyFloat)
+            if IntegerType(1) in (x.value.type, to) and is_number:
                 raise NotImplementedError("bits of booleans as floats have no compiled form")
-            if IntegerType(1) in (x.value.type, self.to):
-                return x.convert(self.to)
-            return x.bitcast(self.to)
+            if IntegerType(1) in (x.value.type, to):
+                return x.convert(to)
+            return x.bitcast(to)
 
         k.generic("plain", [inputs[0].at(*d)], output.at(*d), body)
         return "elementwise"

@@ -105,6 +105,9 @@ class IfOp(TopOperation):
     def define(self, k, inputs, output) -> str:
         raise NotImplementedError("control flow is no kernel: its regions hold kernels")
 
+    def region_names(self) -> tuple[str, ...]:
+        return ("then", "else")
+
 
 @irdl_op_definition
 class LoopOp(TopOperation):
@@ -164,6 +167,9 @@ class LoopOp(TopOperation):
     def leading(self) -> int:
         """Arguments of the body in front of the states."""
         return 1 if self.condition is None else 2
+
+    def region_operands(self, index: int) -> list[SSAValue | None]:
+        return [None, *([] if self.condition is None else [self.condition]), *self.states]
 
     def infer_types(self) -> list[Attribute]:
         first = [value.type for value in self.states]

@@ -46,6 +46,7 @@ class TransferOp(TopOperation):
 
     name = "top.transfer"
     FAMILY: ClassVar[str] = "transfer"
+    TAKES_QUANTIZED: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     to = prop_def(StringAttr)
@@ -70,6 +71,7 @@ class ConvertLayoutOp(TopOperation):
 
     name = "top.convert_layout"
     FAMILY: ClassVar[str] = "movement"
+    TAKES_QUANTIZED: ClassVar[bool] = True
     KEEPS_FINITE: ClassVar[bool] = True
 
     input = operand_def(TensorType)
@@ -120,6 +122,7 @@ class ReturnOp(TopOperation):
 
     name = "top.return"
     FAMILY: ClassVar[str] = "output"
+    TAKES_QUANTIZED: ClassVar[bool] = True
 
     values = var_operand_def(TensorType)
 
@@ -133,8 +136,8 @@ def _names(shape: Sequence[int]) -> dict[str, int]:
     return {f"d{i}": size for i, size in enumerate(shape)}
 
 
-def weight_type(array: np.ndarray) -> TensorType[Attribute]:
-    """The tensor type of a weight's array."""
+def weight_type(array: np.ndarray, element_type: Attribute | None = None) -> TensorType[Attribute]:
+    """The tensor type of a weight's array; its element type where that is not NumPy's."""
     from explorer.ir.types import element_type_from_numpy
 
-    return tensor_type(element_type_from_numpy(array.dtype), array.shape)
+    return tensor_type(element_type or element_type_from_numpy(array.dtype), array.shape)

@@ -1,88 +1,137 @@
-"""Arithmetic of dimensions that may be names: sums and products for shape inference.
+"""Arithmetic of dimensions, which are numbers or texts of expressions, for shape inference.
 
-plus("batch", 2)          ->  "batch+2"          plus("batch+2", -2)  ->  "batch"
-product([2, "batch", 3])  ->  (6, ("batch",))
+plus("batch", 2)             ->  "batch+2"       window("h", 3, 2, 1, 1, 1)  ->  "(h+1)//2"
+product([2, "batch", 3])     ->  6*batch         smallest("s", 512)          ->  "min(512,s)"
+
+What is not known at all is "?", and so is all that is computed from it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from math import gcd, prod
 
+from explorer.ir.symbols import Expression, number, parse, smaller
 from explorer.ir.types import Dim, Shape, format_shape
 
 UNKNOWN = "?"
 
 
-def plus(size: Dim, number: int) -> Dim:
-    """size + number; a number that a name already ends in is merged with it."""
+def expression_of(size: Dim) -> Expression | None:
+    """None for a size of which nothing is known."""
     if isinstance(size, int):
-        return size + number
-    if size == UNKNOWN:
+        return number(size)
+    return None if size == UNKNOWN else parse(size)
+
+
+def dimension_of(expression: Expression | None) -> Dim:
+    """The number, the name, or the text of an expression; "?" for None."""
+    if expression is None:
         return UNKNOWN
-    base, present = _split_sum(size)
-    total = present + number
-    return f"{base}{total:+d}" if total else base
+    if expression.is_number:
+        return expression.constant
+    return expression.names[0] if expression.is_name else str(expression)
+
+
+def are_equal(first: Dim, second: Dim) -> bool:
+    """Known to be the same size, however it is written."""
+    if first == second:
+        return first != UNKNOWN
+    if isinstance(first, int) and isinstance(second, int):
+        return False
+    a, b = expression_of(first), expression_of(second)
+    return a is not None and a == b
+
+
+def plus(size: Dim, amount: int) -> Dim:
+    """size + amount."""
+    if isinstance(size, int):
+        return size + amount
+    found = expression_of(size)
+    return UNKNOWN if found is None else dimension_of(found + amount)
+
+
+def times(size: Dim, factor: int) -> Dim:
+    """size * factor."""
+    if isinstance(size, int):
+        return size * factor
+    found = expression_of(size)
+    return UNKNOWN if found is None else dimension_of(found * factor)
 
 
 def sum_of(sizes: Iterable[Dim]) -> Dim:
-    """The sum of all; names in order, the numbers behind them."""
-    number, names = 0, []
+    """The sum of all."""
+    total = number(0)
     for size in sizes:
-        if isinstance(size, int):
-            number += size
-        elif size == UNKNOWN:
+        found = expression_of(size)
+        if found is None:
             return UNKNOWN
-        else:
-            names.append(size)
-    return plus("+".join(names), number) if names else number
+        total = total + found
+    return dimension_of(total)
 
 
-def product(sizes: Sequence[Dim]) -> tuple[int, tuple[str, ...]]:
-    """The product as a number times names."""
-    names = tuple(s for s in sizes if isinstance(s, str))
-    return prod(s for s in sizes if isinstance(s, int)), names
+def product(sizes: Iterable[Dim]) -> Expression | None:
+    """The number of elements; None where a size is not known."""
+    total = number(1)
+    for size in sizes:
+        found = expression_of(size)
+        if found is None:
+            return None
+        total = total * found
+    return total
 
 
-def reshaped(shape: Shape, target: Sequence[int]) -> Shape:
+def smallest(first: Dim, second: Dim) -> Dim:
+    a, b = expression_of(first), expression_of(second)
+    return UNKNOWN if a is None or b is None else dimension_of(smaller(a, b))
+
+
+def window(size: Dim, reach: int, stride: int, padding: int) -> Dim:
+    """Positions of a window of `reach` elements along an axis with `padding` at both ends."""
+    if isinstance(size, int):
+        return (size + padding - reach) // stride + 1
+    found = expression_of(size)
+    if found is None:
+        return UNKNOWN
+    return dimension_of((found + (padding - reach)).divided(stride) + 1)
+
+
+def steps(size: Dim, step: int) -> Dim:
+    """How many elements every step-th of `size` are; rounds upwards."""
+    found = expression_of(size)
+    return UNKNOWN if found is None else dimension_of((found + (step - 1)).divided(step))
+
+
+def reshaped(shape: Shape, target: Sequence[Dim]) -> Shape:
     """The shape after a reshape to `target`, whose one -1 (if any) is what remains.
 
     (batch, 3, 4) to (-1, 6)  ->  (2*batch, 6). ValueError where the sizes do not fit.
     """
-    if sum(t == -1 for t in target) > 1 or any(t < -1 for t in target):
+    known = [t for t in target if t != -1]
+    if len(target) - len(known) > 1 or any(isinstance(t, int) and t < 0 for t in known):
         raise ValueError(f"reshape to {list(target)}: sizes are 0 or more, at most one is -1")
-    number, names = product(shape)
-    known = prod(t for t in target if t != -1)
+    whole, rest = product(shape), product(known)
     misfit = f"{format_shape(shape)} has not the elements of {format_shape(target)}"
-    if -1 not in target:
-        if not names and number != known:
+    numbers = [whole.constant for whole in (whole, rest) if whole is not None and whole.is_number]
+    if len(known) == len(target):
+        if len(numbers) == 2 and numbers[0] != numbers[1]:
             raise ValueError(misfit)
         return tuple(target)
-    if not names and (known == 0 or number % known):
+    if len(numbers) == 2 and (not numbers[1] or numbers[0] % numbers[1]):
         raise ValueError(misfit)
-    remaining = _quotient(number, names, known) if names else number // known
+    remaining = dimension_of(divided_exactly(whole, rest))
     return tuple(remaining if t == -1 else t for t in target)
 
 
-def _quotient(number: int, names: tuple[str, ...], divisor: int) -> Dim:
-    if UNKNOWN in names or not number or not divisor:
-        return UNKNOWN
-    common = gcd(number, divisor)
-    factors = [str(number // common)] if number != common else []
-    plain = re.compile(r"\w+")
-    factors += [n if plain.fullmatch(n) else f"({n})" for n in names]
-    rest = divisor // common
-    if len(factors) == 1 and rest == 1:
-        return names[0]
-    text = "*".join(factors)
-    if rest == 1:
-        return text
-    return f"({text})//{rest}" if len(factors) > 1 else f"{text}//{rest}"
-
-
-def _split_sum(name: str) -> tuple[str, int]:
-    match = re.fullmatch(r"(.+?)([+-]\d+)", name)
-    if match is None or match[1].count("(") != match[1].count(")"):
-        return name, 0
-    return match[1], int(match[2])
+def divided_exactly(whole: Expression | None, rest: Expression | None) -> Expression | None:
+    """whole / rest, where it is known that nothing remains; None where it cannot be said."""
+    if whole is None or rest is None or not whole.terms or not rest.terms:
+        return None
+    if rest.is_number:
+        return whole.divided(rest.constant) if rest.constant > 0 else None
+    found = whole.quotient(rest)
+    if found is None and len(rest.terms) == 1:
+        # (4*batch) / (3*batch): the names first, then the number that is left.
+        ((names, factor),) = rest.terms
+        names_alone = whole.quotient(Expression(((names, 1),)))
+        return None if names_alone is None or factor < 1 else names_alone.divided(factor)
+    return found

@@ -2,6 +2,11 @@
 
 The family is one operation with a `kind`; each kind states its NumPy meaning and its scalar body
 side by side, in the tables of `unary_kinds.py` and `binary_kinds.py`.
+
+Quantized operands stand for their real numbers, and `to` quantizes the result:
+
+    %y = top.binary(%a, %b) {kind = "add", to = !top.quantized<ui8, 0.1:128>}
+    means quantize(dequantize(%a) + dequantize(%b))
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
+from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, f32, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
@@ -25,8 +30,9 @@ from explorer.ir.top.broadcasting import (
     iteration,
 )
 from explorer.ir.top.casting import CastOp
+from explorer.ir.top.quantized_scalars import real_array, real_scalar, stored_array, stored_scalar
 from explorer.ir.top.unary_kinds import UNARY, UnaryKind
-from explorer.ir.types import element_type_of, shape_of, tensor_type
+from explorer.ir.types import QuantizedType, element_type_of, shape_of, tensor_type
 
 
 def apply_unary(s: ScalarBuilder, kind: str, x: Scalar, alpha: float, beta: float) -> Scalar:
@@ -34,8 +40,48 @@ def apply_unary(s: ScalarBuilder, kind: str, x: Scalar, alpha: float, beta: floa
     return UNARY[kind].body(s, x, alpha, beta)
 
 
+class RealOperation(ElementwiseOperation):
+    """What computes in real numbers, of operands that may be quantized (one scale per tensor)."""
+
+    TAKES_QUANTIZED: ClassVar[bool] = True
+
+    @property
+    def result_type(self) -> QuantizedType | None:
+        """The quantized type of the result; None where the result is not quantized."""
+        return self.to  # pyright: ignore[reportAttributeAccessIssue]
+
+    def result_element(self) -> Attribute:
+        """Element type of the result: `to`, else f32 for quantized operands, else the first's."""
+        kinds = [element_type_of(o) for o in self.operands]
+        quantized = [k for k in (*kinds, self.result_type) if isinstance(k, QuantizedType)]
+        if not quantized:
+            return kinds[0]
+        if any(not isinstance(k, QuantizedType) and k != f32 for k in kinds):
+            raise ValueError(f"{self.name} takes quantized numbers and f32, not {kinds}")
+        if any(not k.is_per_tensor for k in quantized):
+            raise ValueError(f"{self.name} knows one scale per tensor, not one per slice")
+        return self.result_type or f32
+
+    def real_operands(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The numbers that the operands stand for."""
+        kinds = [element_type_of(o) for o in self.operands]
+        return [real_array(array, kind) for array, kind in zip(operands, kinds, strict=True)]
+
+    def stored_result(self, result: np.ndarray) -> np.ndarray:
+        to = self.result_type
+        return result if to is None else stored_array(result, to)
+
+    def real_scalars(self, *scalars: Scalar) -> list[Scalar]:
+        kinds = [element_type_of(o) for o in self.operands]
+        return [real_scalar(scalar, kind) for scalar, kind in zip(scalars, kinds, strict=True)]
+
+    def stored_scalar(self, result: Scalar) -> Scalar:
+        to = self.result_type
+        return result if to is None else stored_scalar(result, to)
+
+
 @irdl_op_definition
-class UnaryOp(ElementwiseOperation):
+class UnaryOp(RealOperation):
     """y = kind(x), with up to two parameters `alpha` and `beta` (clip: bounds)."""
 
     name = "top.unary"
@@ -44,6 +90,7 @@ class UnaryOp(ElementwiseOperation):
     kind = prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
+    to = opt_prop_def(QuantizedType)
     output = result_def(TensorType)
 
     @property
@@ -65,25 +112,25 @@ class UnaryOp(ElementwiseOperation):
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in UNARY:
             raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(UNARY)}")
-        element = i1 if self.table.tests else element_type_of(self.input)
+        element = i1 if self.table.tests else self.result_element()
         return [tensor_type(element, shape_of(self.input))]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
-        (x,) = operands
+        (x,) = self.real_operands(operands)
         alpha, beta = self.parameters
         with np.errstate(all="ignore"):
-            return (np.asarray(self.table.meaning(x, alpha, beta)),)
+            return (self.stored_result(np.asarray(self.table.meaning(x, alpha, beta))),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         d = k.dimensions(**iteration(output.shape))
         alpha, beta = self.parameters
-        k.generic(
-            "plain",
-            [inputs[0].at(*d)],
-            output.at(*d),
-            lambda s, x: self.table.body(s, x, alpha, beta),
-        )
+
+        def body(s: ScalarBuilder, x: Scalar) -> Scalar:
+            (x,) = self.real_scalars(x)
+            return self.stored_scalar(self.table.body(s, x, alpha, beta))
+
+        k.generic("plain", [inputs[0].at(*d)], output.at(*d), body)
         return "elementwise"
 
     def label(self) -> str:
@@ -91,7 +138,7 @@ class UnaryOp(ElementwiseOperation):
 
 
 @irdl_op_definition
-class BinaryOp(ElementwiseOperation):
+class BinaryOp(RealOperation):
     """y = kind(a, b), broadcasting as NumPy does."""
 
     name = "top.binary"
@@ -99,6 +146,7 @@ class BinaryOp(ElementwiseOperation):
     left = operand_def(TensorType)
     right = operand_def(TensorType)
     kind = prop_def(StringAttr)
+    to = opt_prop_def(QuantizedType)
     output = result_def(TensorType)
 
     @property
@@ -112,21 +160,23 @@ class BinaryOp(ElementwiseOperation):
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in BINARY:
             raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(BINARY)}")
-        element = i1 if self.table.compares else element_type_of(self.left)
+        element = i1 if self.table.compares else self.result_element()
         shape = broadcast_shapes(shape_of(self.left), shape_of(self.right))
         return [tensor_type(element, shape)]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         with np.errstate(all="ignore"):
-            return (np.asarray(self.table.meaning(*operands)),)
+            result = np.asarray(self.table.meaning(*self.real_operands(operands)))
+            return (self.stored_result(result),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         d = k.dimensions(**iteration(output.shape))
         left, right = inputs
 
         def body(s: ScalarBuilder, a: Scalar, b: Scalar) -> Scalar:
-            return self.table.body(a, b.convert(a.value.type))
+            a, b = self.real_scalars(a, b)
+            return self.stored_scalar(self.table.body(a, b.convert(a.value.type)))
 
         k.generic("plain", [left.broadcast(d), right.broadcast(d)], output.at(*d), body)
         return "elementwise"

@@ -92,6 +92,7 @@ class GatherOp(IndexingOperation):
     """Slices of `axis` at the given positions: result (before..., indices..., behind...)."""
 
     name = "top.gather"
+    TAKES_QUANTIZED: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     indices = operand_def(TensorType)

@@ -26,30 +26,29 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.operation import Access
+from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.arithmetic import in_arithmetic_types
+from explorer.ir.top.dimensions import window
 from explorer.ir.top.elementwise import UNARY, apply_unary, broadcast_shapes
-from explorer.ir.types import Dim, element_type_of, is_static, shape_of, static_shape, tensor_type
+from explorer.ir.top.integer_products import IntegerProduct
+from explorer.ir.top.quantized_scalars import table_reads
+from explorer.ir.types import Dim, is_static, shape_of, static_shape, tensor_type
 
 SPATIAL = {1: ("j",), 2: ("i", "j"), 3: ("h", "i", "j")}
 WINDOW = {1: ("q",), 2: ("p", "q"), 3: ("r", "p", "q")}
 
 
-def window_output(size: Dim, window: int, stride: int, before: int, after: int, step: int) -> Dim:
+def window_output(size: Dim, width: int, stride: int, before: int, after: int, step: int) -> Dim:
     """Positions of a window along one axis; a symbolic size gives a symbolic expression."""
-    reach = (window - 1) * step + 1
-    if isinstance(size, int):
-        positions = (size + before + after - reach) // stride + 1
-        if positions < 1:
-            raise ValueError(f"a window of {reach} does not fit into {size} + {before} + {after}")
-        return positions
-    margin = before + after - reach + 1
-    if stride == 1:
-        return size if margin == 0 else f"{size}{margin:+d}"
-    return f"({size}{margin - 1:+d})//{stride}+1"
+    reach = (width - 1) * step + 1
+    positions = window(size, reach, stride, before + after)
+    if isinstance(positions, int) and positions < 1:
+        raise ValueError(f"a window of {reach} does not fit into {size} + {before} + {after}")
+    return positions
 
 
-class FusedOperation(TopOperation):
+class FusedOperation(IntegerProduct):
     """What convolution and matmul share: bias, residual and activation."""
 
     @property
@@ -68,7 +67,7 @@ class FusedOperation(TopOperation):
     def split_operands(
         self, operands: Sequence
     ) -> tuple:  # (first, second, bias or None, residual or None), of whatever type is given
-        first, second, *rest = operands
+        first, second, *rest = operands[: len(self.operands)]
         bias = rest.pop(0) if self.bias is not None else None  # pyright: ignore
         residual = rest.pop(0) if self.residual is not None else None  # pyright: ignore
         return first, second, bias, residual
@@ -129,6 +128,8 @@ class FusedOperation(TopOperation):
             parts.append("add")
         if self.get("activation"):
             parts.append(str(self.get("activation")))
+        if self.requantizes is not None:
+            parts.append("requantize")
         return "".join(f" + {p.replace('_', ' ')}" for p in parts)
 
 
@@ -137,7 +138,7 @@ class ConvOp(FusedOperation):
     """Convolution (cross-correlation) over 1 to 3 spatial dimensions, as ONNX's Conv.
 
     x: (N, C, spatial...), w: (O, C / group, window...), bias: (O,), residual: the result's shape.
-    pads: all begins, then all ends.
+    pads: all begins, then all ends. Quantized operands: see `integer_products.py`.
     """
 
     name = "top.conv"
@@ -154,6 +155,7 @@ class ConvOp(FusedOperation):
     activation = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
+    requantization = opt_prop_def(RequantizationAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -162,6 +164,21 @@ class ConvOp(FusedOperation):
     def keeps_finite(self) -> bool:
         fused = self.fused_activation
         return fused is None or UNARY[fused[0]].keeps_finite
+
+    def channel_axes(self) -> tuple[int, int]:
+        return 0, 1
+
+    def kernel_shapes(
+        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+    ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+        """Windows of one pixel over integers: all rows of a picture are one long row."""
+        x, w, bias, _ = self.split_operands(operands)
+        numbers = (*w[2:], *self.get("strides"))
+        if self.sums is None or len(x) != 4 or set(numbers) != {1} or any(self.get("pads")):
+            return operands, output
+        shapes = [(*x[:2], 1, x[2] * x[3]), w]
+        shapes += [bias] if bias is not None else []
+        return shapes, (*output[:2], 1, output[2] * output[3])
 
     @property
     def is_depthwise(self) -> bool:
@@ -190,11 +207,12 @@ class ConvOp(FusedOperation):
                     self.get("dilations")[axis],
                 )
             )
-        return [tensor_type(element_type_of(self.input), (x[0], w[0], *spatial))]
+        return [tensor_type(self.product_element(), (x[0], w[0], *spatial))]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, w, bias, residual = self.split_operands(operands)
+        x, w = self.factors(x, w)
         rank, group = x.ndim - 2, self.get("group")
         strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
         padding = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
@@ -218,10 +236,14 @@ class ConvOp(FusedOperation):
         result = result.reshape(x.shape[0], w.shape[0], *spatial)
         if bias is not None:
             bias = bias.reshape(-1, *[1] * rank)
+        if self.sums is not None:
+            return (self.finished_sums(result, bias),)
         return (self.finish_meaning(result, bias, residual).astype(x.dtype),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, w, bias, residual = self.split_operands(inputs)
+        zeros, factors = self.table_accesses(inputs)
+        held = self.held_sums(k, output)
         rank = x.rank - 2
         group = self.get("group")
         spatial = dict(zip(SPATIAL[rank], output.shape[2:], strict=True))
@@ -237,7 +259,7 @@ class ConvOp(FusedOperation):
 
         domain = {"n": n, "o": o, **spatial}
         if group == 1 or self.is_depthwise:
-            self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, output)
+            self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, held)
             channels = {} if group != 1 else {"c": x.shape[1]}
             d = k.dimensions(**domain, **channels, **window)
             at, inner = d[2 : 2 + rank], d[len(d) - rank :]
@@ -248,16 +270,18 @@ class ConvOp(FusedOperation):
                 [
                     x.at(d[0], channel, *position(at, inner)),
                     w.at(d[1], weight_channel, *inner),
+                    *table_reads(zeros, d[1]),
                 ],
-                output.at(d[0], d[1], *at),
-                lambda s, x, w, y: y + x * w,
+                held.at(d[0], d[1], *at),
+                self.multiplied,
                 reductions=" ".join([*channels, *window]),
                 accumulates=True,
             )
             self.define_epilogue(k, domain, residual, output)
+            self.define_requantization(k, domain, held, output, factors)
             return "convolution" if group == 1 else "depthwise"
         per_group = o // group
-        self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, output)
+        self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, held)
         d = k.dimensions(n=n, g=group, o=per_group, **spatial, c=x.shape[1] // group, **window)
         at, inner = d[3 : 3 + rank], d[len(d) - rank :]
         channel = d[1] * (x.shape[1] // group) + d[3 + rank]
@@ -266,13 +290,15 @@ class ConvOp(FusedOperation):
             [
                 x.at(d[0], channel, *position(at, inner)),
                 w.at(d[1] * per_group + d[2], d[3 + rank], *inner),
+                *table_reads(zeros, d[1] * per_group + d[2]),
             ],
-            output.at(d[0], d[1] * per_group + d[2], *at),
-            lambda s, x, w, y: y + x * w,
+            held.at(d[0], d[1] * per_group + d[2], *at),
+            self.multiplied,
             reductions=" ".join(["c", *window]),
             accumulates=True,
         )
         self.define_epilogue(k, domain, residual, output)
+        self.define_requantization(k, domain, held, output, factors)
         return "grouped_convolution"
 
     def kernel_parameters(self) -> dict[str, int]:
@@ -308,9 +334,14 @@ class MatMulOp(FusedOperation):
     activation = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
+    requantization = opt_prop_def(RequantizationAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def channel_axes(self) -> tuple[int, int]:
+        a, b = len(shape_of(self.left)), len(shape_of(self.right))
+        return b - 1, max(a, b) - 1
 
     def infer_types(self) -> list[Attribute]:
         a, b = shape_of(self.left), shape_of(self.right)
@@ -319,11 +350,13 @@ class MatMulOp(FusedOperation):
         if isinstance(a[-1], int) and isinstance(b[-2], int) and a[-1] != b[-2]:
             raise ValueError(f"matmul of {a} and {b}: {a[-1]} columns against {b[-2]} rows")
         batch = broadcast_shapes(a[:-2], b[:-2]) if len(a) > 2 or len(b) > 2 else ()
-        return [tensor_type(element_type_of(self.left), (*batch, a[-2], b[-1]))]
+        return [tensor_type(self.product_element(), (*batch, a[-2], b[-1]))]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         a, b, bias, residual = self.split_operands(operands)
+        if self.sums is not None:
+            return (self.finished_sums(np.matmul(*self.factors(a, b)), bias),)
         return (self.finish_meaning(np.matmul(a, b), bias, residual),)
 
     def kernel_shapes(
@@ -344,21 +377,28 @@ class MatMulOp(FusedOperation):
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         a, b, bias, residual = self.split_operands(inputs)
+        zeros, factors = self.table_accesses(inputs)
+        held = self.held_sums(k, output)
         *batch, m, n = output.shape
         names = {f"b{i}": size for i, size in enumerate(batch)}
         domain = {**names, "m": m, "n": n}
-        self.define_init(k, domain, lambda *d: d, lambda *d: d[-1], bias, output)
+        self.define_init(k, domain, lambda *d: d, lambda *d: d[-1], bias, held)
         d = k.dimensions(**domain, k=a.shape[-1])
         *outer, row, column, inner = d
         k.generic(
             "main",
-            [a.broadcast([*outer, row, inner]), b.broadcast([*outer, inner, column])],
-            output.at(*outer, row, column),
-            lambda s, a, b, y: y + a * b,
+            [
+                a.broadcast([*outer, row, inner]),
+                b.broadcast([*outer, inner, column]),
+                *table_reads(zeros, column),
+            ],
+            held.at(*outer, row, column),
+            self.multiplied,
             reductions="k",
             accumulates=True,
         )
         self.define_epilogue(k, domain, residual, output)
+        self.define_requantization(k, domain, held, output, factors)
         return "matmul"
 
     def macs(self) -> int:

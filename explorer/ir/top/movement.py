@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, IntegerAttr, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -36,11 +36,23 @@ from explorer.ir.top.definitions import (
     common_extents,
     domain,
 )
-from explorer.ir.top.dimensions import UNKNOWN, plus, reshaped, sum_of
+from explorer.ir.top.dimensions import (
+    UNKNOWN,
+    dimension_of,
+    expression_of,
+    plus,
+    product,
+    reshaped,
+    smallest,
+    steps,
+    sum_of,
+    times,
+)
 from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.reshaping import common_pieces, define_flat_copy, joined_subscripts
 from explorer.ir.types import (
     Dim,
+    QuantizedType,
     Shape,
     element_type_of,
     format_shape,
@@ -52,6 +64,8 @@ from explorer.ir.types import (
 )
 
 TO_THE_END = 2**63 - 1
+FAR = 2**31 - 1
+"""Stops from here on mean the end of an axis whose size is not known."""
 
 
 class MovementOperation(TopOperation):
@@ -59,9 +73,27 @@ class MovementOperation(TopOperation):
 
     FAMILY: ClassVar[str] = "movement"
     KEEPS_FINITE: ClassVar[bool] = True
+    TAKES_QUANTIZED: ClassVar[bool] = True
 
     def infer_types(self) -> list[Attribute]:
-        return [tensor_type(element_type_of(self.operands[0]), self.result_shape())]
+        return [tensor_type(self.result_element(), self.result_shape())]
+
+    def result_element(self) -> Attribute:
+        """The first operand's element type; ValueError where its scales would not fit any more."""
+        kind = element_type_of(self.operands[0])
+        if not isinstance(kind, QuantizedType):
+            return kind
+        if any(element_type_of(o) != kind for o in self.moved_operands()):
+            raise ValueError(f"{self.name} joins numbers of different scales or zero points")
+        return kind if kind.is_per_tensor else kind.with_axis(self.moved_axis(kind.axis_number))
+
+    def moved_operands(self) -> Sequence[SSAValue]:
+        """The operands whose elements the result holds."""
+        return (self.operands[0],)
+
+    def moved_axis(self, axis: int) -> int:
+        """Where an axis with a scale for each of its slices is in the result."""
+        raise ValueError(f"{self.name} mixes slices of axis {axis}, each with a scale of its own")
 
     def result_shape(self) -> Shape:
         """Shape of the result; ValueError where operands and properties do not fit."""
@@ -101,6 +133,15 @@ class ReshapeOp(MovementOperation):
     @property
     def is_view(self) -> bool:
         return self.has_plain_buffers
+
+    def moved_axis(self, axis: int) -> int:
+        """The axis of the same extent with as many elements before it."""
+        own, result = shape_of(self.input), self.result_shape()
+        for position, size in enumerate(result):
+            is_same = size == own[axis] and is_static(self.input)
+            if is_same and product(result[:position]) == product(own[:axis]):
+                return position
+        return super().moved_axis(axis)
 
     def result_shape(self) -> Shape:
         if self.target is not None:
@@ -150,6 +191,9 @@ class TransposeOp(MovementOperation):
     permutation = prop_def(DenseArrayBase)
     output = result_def(TensorType)
 
+    def moved_axis(self, axis: int) -> int:
+        return self.get("permutation").index(axis)
+
     @property
     def is_view(self) -> bool:
         """Moving axes of extent 1 moves no element."""
@@ -191,6 +235,9 @@ class ConcatOp(MovementOperation):
     inputs = var_operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     output = result_def(TensorType)
+
+    def moved_operands(self) -> Sequence[SSAValue]:
+        return tuple(self.operands)
 
     def result_shape(self) -> Shape:
         shapes, axis = [shape_of(o) for o in self.operands], self.get("axis")
@@ -340,16 +387,42 @@ def onnx_slice_range(size: int, start: int, stop: int, step: int) -> range:
 
 
 def _sliced(size: Dim, start: int, stop: int, step: int) -> Dim:
-    """Size of a sliced axis; of a symbolic one it is assumed that it reaches beyond the bounds."""
+    """Size of a sliced axis. Of a symbolic one a start inside the axis is taken for granted.
+
+    "s" to 0:128 -> "min(128,s)", "s" to 2: -> "s-2", "s" to every second -> "(s+1)//2".
+    """
     if isinstance(size, int):
         return len(slice_range(size, start, stop, step))
-    if step == 1 and stop == TO_THE_END:
-        return plus(size, -start) if start >= 0 else -start
-    if step == 1 and start >= 0 and stop < 0:
-        return plus(size, stop - start)
-    if stop >= 0 and start >= 0 and stop != TO_THE_END:
-        return len(range(start, stop, step))
-    return UNKNOWN
+    if step < 0:
+        is_whole = start in (-1, TO_THE_END) and stop == -1
+        return steps(size, -step) if is_whole else UNKNOWN
+    if stop >= FAR:
+        last = size
+    else:
+        last = smallest(stop, size) if stop >= 0 else plus(size, stop)
+    if start >= 0:
+        return steps(plus(last, -start), step)
+    return steps(-start, step) if last == size else UNKNOWN
+
+
+def computed_slice(size: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
+    """Size of an axis sliced by ONNX's rules, where bounds may be expressions over sizes.
+
+    Of an expression it is taken for granted that it is no negative number.
+    """
+    bounds = [b for b in (start, stop, step) if isinstance(b, int)]
+    if isinstance(size, int) and len(bounds) == 3:
+        return len(onnx_slice_range(size, *bounds))
+    if UNKNOWN in (size, start, stop) or not isinstance(step, int) or step < 1:
+        return UNKNOWN
+    first = sum_of([size, start]) if isinstance(start, int) and start < 0 else start
+    last = sum_of([size, stop]) if isinstance(stop, int) and stop < 0 else stop
+    if isinstance(stop, int) and stop >= FAR:
+        last = size
+    difference = expression_of(smallest(last, size)), expression_of(first)
+    if difference[0] is None or difference[1] is None:
+        return UNKNOWN
+    return steps(dimension_of(difference[0] - difference[1]), step)
 
 
 def _affine(index: AffineExpr, factor: int, offset: int) -> Subscript:
@@ -362,7 +435,7 @@ class PadOp(MovementOperation):
     """Elements of `value` before (low), behind (high) and between (interior) those of each axis.
 
     As XLA's pad, without negative numbers. Or the operand `amounts`, an i64 vector of all begins,
-    then all ends.
+    then all ends, in which negative ones take elements away.
     """
 
     name = "top.pad"
@@ -398,10 +471,12 @@ class PadOp(MovementOperation):
         x, *rest = operands
         if rest:
             begins, ends = np.split(rest[0], 2)
-            low, high = begins.tolist(), ends.tolist()
+            low, high = np.maximum(begins, 0).tolist(), np.maximum(ends, 0).tolist()
             interior = [0] * x.ndim
+            cuts = [(max(-a, 0), max(-b, 0)) for a, b in zip(begins, ends, strict=True)]
         else:
             low, high, interior = self._properties()
+            cuts = [(0, 0)] * x.ndim
         spread = [
             max((size - 1) * (between + 1) + 1, 0) if size else 0
             for size, between in zip(x.shape, interior, strict=True)
@@ -410,7 +485,8 @@ class PadOp(MovementOperation):
         result = np.full(shape, self.get("value"), x.dtype)
         places = zip(low, spread, interior, strict=True)
         result[tuple(slice(a, a + s, between + 1) for a, s, between in places)] = x
-        return (result,)
+        kept = zip(cuts, shape, strict=True)
+        return (result[tuple(slice(a, max(size - b, a)) for (a, b), size in kept)],)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         if self.amounts is not None:
@@ -440,11 +516,9 @@ class PadOp(MovementOperation):
 
 def _spread(size: Dim, between: int) -> Dim:
     """Elements that an axis takes with `between` new ones after each but the last."""
-    if not between or size == UNKNOWN:
+    if not between or size == 0:
         return size
-    if isinstance(size, int):
-        return (size - 1) * (between + 1) + 1 if size else 0
-    return f"({size})*{between + 1}-{between}"
+    return plus(times(size, between + 1), -between)
 
 
 @irdl_op_definition

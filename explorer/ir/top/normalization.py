@@ -286,7 +286,10 @@ class LayerNormOp(NormalizationOperation):
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
         for operand in self.operands[1:]:
-            if broadcast_shapes(shape, shape_of(operand)) != shape:
+            wide = broadcast_shapes(shape, shape_of(operand))
+            if len(wide) != len(shape) or any(
+                a != b for a, b in zip(wide, shape, strict=True) if isinstance(b, int)
+            ):
                 raise ValueError(
                     f"scale or shift {shape_of(operand)} does not broadcast to {shape}"
                 )

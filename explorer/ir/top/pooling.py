@@ -36,7 +36,14 @@ from explorer.ir.top.definitions import (
     store_element,
 )
 from explorer.ir.top.linear import SPATIAL, WINDOW, window_output
-from explorer.ir.types import element_type_of, shape_of, static_shape, tensor_type
+from explorer.ir.types import (
+    QuantizedType,
+    element_type_of,
+    shape_of,
+    static_shape,
+    stored_type,
+    tensor_type,
+)
 
 KINDS = ("max", "max_position", "average")
 
@@ -52,6 +59,7 @@ class PoolOp(TopOperation):
     """
 
     name = "top.pool"
+    TAKES_QUANTIZED: ClassVar[bool] = True
     FAMILY: ClassVar[str] = "pooling"
     KEEPS_FINITE: ClassVar[bool] = True
 
@@ -77,6 +85,8 @@ class PoolOp(TopOperation):
     def infer_types(self) -> list[Attribute]:
         x, window = shape_of(self.input), self.get("window")
         rank = len(x) - 2
+        if isinstance(element_type_of(self.input), QuantizedType) and self.get("kind") != "max":
+            raise ValueError(f"{self.get('kind')} pool of quantized numbers: only max is defined")
         if self.get("kind") not in KINDS:
             raise ValueError(f"unknown kind {self.get('kind')!r}; known: {', '.join(KINDS)}")
         numbers = (len(window), len(self.get("strides")), len(self.get("dilations")))
@@ -106,7 +116,7 @@ class PoolOp(TopOperation):
         if self.get("kind") == "max_position":
             return (self._positions_of_maxima(x),)
         if self.get("kind") == "max":
-            fill = lowest(element_type_of(self.input))
+            fill = lowest(stored_type(element_type_of(self.input)))
             return (np.maximum.reduce(list(self._taps(x, fill))),)
         total = sum(self._taps(x, 0))
         if self.counts_padding:
@@ -117,7 +127,7 @@ class PoolOp(TopOperation):
     def _positions_of_maxima(self, x: np.ndarray) -> np.ndarray:
         places = np.arange(prod(x.shape[2:]), dtype=np.int64).reshape(1, 1, *x.shape[2:])
         values = np.where(np.isnan(x), -np.inf, x) if x.dtype.kind == "f" else x
-        found = np.stack(list(self._taps(values, lowest(element_type_of(self.input)))))
+        found = np.stack(list(self._taps(values, lowest(stored_type(element_type_of(self.input))))))
         positions = np.stack(list(self._taps(places, -1)))
         # What lies outside is as low as the lowest, but it is no element.
         best = np.max(found, axis=0, keepdims=True)

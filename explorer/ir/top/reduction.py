@@ -69,13 +69,15 @@ class ReductionKind:
 
 
 def _sum(x: np.ndarray, axes: Axes, keepdims: bool) -> np.ndarray:
-    return np.sum(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+    """Floats are summed in float64: what nearly cancels keeps the digits that it has."""
+    is_float = np.issubdtype(x.dtype, np.floating)
+    return np.sum(x, axis=axes, keepdims=keepdims, dtype=np.float64 if is_float else x.dtype)
 
 
 def _mean(x: np.ndarray, axes: Axes, keepdims: bool) -> np.ndarray:
     """Integers truncate towards zero, as in C."""
     if np.issubdtype(x.dtype, np.floating):
-        return np.mean(x, axis=axes, keepdims=keepdims)
+        return np.asarray(np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float64))
     total = np.sum(x, axis=axes, keepdims=keepdims)
     count = x.size // max(total.size, 1)
     return np.sign(total) * (np.abs(total) // count)

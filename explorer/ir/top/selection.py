@@ -221,7 +221,7 @@ class NonMaxSuppressionOp(SelectingOperation):
 
     def infer_types(self) -> list[Attribute]:
         boxes, scores = shape_of(self.boxes), shape_of(self.scores)
-        fits = len(boxes) == 3 and len(scores) == 3 and boxes[2] == 4
+        fits = len(boxes) == 3 and len(scores) == 3 and (boxes[2] == 4 or isinstance(boxes[2], str))
         sizes = zip((boxes[0], boxes[1]), (scores[0], scores[2]), strict=True) if fits else ()
         if not fits or any(a != b for a, b in sizes if isinstance(a, int) and isinstance(b, int)):
             raise ValueError(f"{self.name}: boxes {boxes} and scores {scores} do not fit")

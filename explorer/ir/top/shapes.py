@@ -28,6 +28,7 @@ class ShapeOp(TopOperation):
 
     name = "top.shape"
     FAMILY: ClassVar[str] = "movement"
+    TAKES_QUANTIZED: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     start = opt_prop_def(IntegerAttr)

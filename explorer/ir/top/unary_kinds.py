@@ -61,6 +61,17 @@ def _softplus_body(x: Scalar) -> Scalar:
     return x.maximum(0.0) + (small + 1.0).unary(math.LogOp)
 
 
+def _mish_body(x: Scalar) -> Scalar:
+    """x * tanh(log(1 + e^x)) = x * (1 + 2 e) / (1 + 2 e + 2 e^2) for e = e^-x, if x >= 0.
+
+    For x < 0 it is x * (e^2 + 2 e) / (e^2 + 2 e + 2) with e = e^x: neither overflows.
+    """
+    e = x.unary(math.AbsFOp).negate().unary(math.ExpOp)
+    is_negative = x.compare("lt", 0)
+    dividend = is_negative.select(e * e + e * 2.0, e * 2.0 + 1.0)
+    return x * (dividend / (dividend + is_negative.select(2.0, e * e * 2.0)))
+
+
 def _abs_body(x: Scalar) -> Scalar:
     if isinstance(x.value.type, AnyFloat):
         return x.unary(math.AbsFOp)
@@ -113,7 +124,15 @@ UNARY: dict[str, UnaryKind] = {
         lambda x, a, b: x * _clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1),
         lambda s, x, a, b: x * (x * (1 / 6) + 0.5).maximum(0.0).minimum(1.0),
     ),
-    "silu": UnaryKind(lambda x, a, b: x * _sigmoid(x), lambda s, x, a, b: x * _sigmoid_body(x)),
+    "silu": UnaryKind(
+        lambda x, a, b: x * _sigmoid(x * x.dtype.type(a)),
+        lambda s, x, a, b: x * _sigmoid_body(x if a == 1 else x * a),
+        alpha=1.0,
+    ),
+    "mish": UnaryKind(
+        lambda x, a, b: x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))),
+        lambda s, x, a, b: _mish_body(x),
+    ),
     "tanh": UnaryKind(lambda x, a, b: np.tanh(x), lambda s, x, a, b: x.unary(math.TanhOp)),
     "erf": UnaryKind(lambda x, a, b: _erf(x), lambda s, x, a, b: x.unary(math.ErfOp)),
     "gelu": UnaryKind(

@@ -1,0 +1,296 @@
+"""Requantization: how a wide integer becomes a narrow one of another scale.
+
+    accumulator 1000, scales 0.02 -> 0.05, zero point 3:   round(1000 * 0.4) + 3 = 403 -> 255 (u8)
+
+Three schemes find round(accumulator * ratio), ratio = (scale of the accumulator) / (new scale):
+
+    float             single precision: round(f32(accumulator) * f32(ratio)), as onnxruntime has it
+    multiplier_shift  integers: (accumulator * m) >> s with ratio ~ m / 2^s and one rounding; m has
+                      `multiplier_bits` bits with its sign, its upper half being set
+    shift             integers: accumulator >> s with ratio ~ 1 / 2^s
+
+`requantize` is the one reference; generated code and the meanings of operations agree with it to
+the last bit. References: Jacob et al., "Quantization and Training of Neural Networks for Efficient
+Integer-Arithmetic-Only Inference", 2018, section 2.2; TensorFlow Lite,
+`MultiplyByQuantizedMultiplier` with TFLITE_SINGLE_ROUNDING; onnxruntime, `MlasRequantizeOutput`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from explorer.ir.types import QuantizedType
+
+Scheme = Literal["float", "multiplier_shift", "shift"]
+Rounding = Literal["nearest_even", "nearest_up", "nearest_away_from_zero", "down", "to_zero"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
+FEWEST_MULTIPLIER_BITS, MOST_MULTIPLIER_BITS = 2, 32
+"""Of a multiplier with its sign: its product with an accumulator of 32 bits must fit into 64."""
+LARGEST_SHIFT = 62
+"""A larger one leaves no bit of a product; the ratio counts as 0 then."""
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """How an accumulator becomes a narrow integer again."""
+
+    scheme: Scheme
+    rounding: Rounding
+    multiplier_bits: int = 32
+    """Of the scheme multiplier_shift, sign included."""
+
+    def __str__(self) -> str:
+        bits = f" of {self.multiplier_bits} bits" if self.scheme == "multiplier_shift" else ""
+        return f"{self.scheme}{bits}, {self.rounding}".replace("_", " ")
+
+
+AS_ONNXRUNTIME = Requantization("float", "nearest_even")
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Ratios as multiplier / 2^shift: two arrays of i64, 0 <= shift <= LARGEST_SHIFT."""
+
+    multipliers: np.ndarray
+    shifts: np.ndarray
+
+
+def fixed_point(ratios: np.ndarray, how: Requantization) -> FixedPoint:
+    """The ratios (positive, finite) as the integer schemes know them.
+
+    ValueError for a ratio that needs a multiplier of more than 32 bits.
+    """
+    ratios = np.asarray(ratios, np.float64)
+    if how.scheme == "shift":
+        shifts = -np.rint(np.log2(ratios)).astype(np.int64)
+        multipliers = np.ones_like(shifts)
+    else:
+        bits = how.multiplier_bits - 1
+        fractions, exponents = np.frexp(ratios)  # fraction in [1/2, 1)
+        multipliers = np.rint(np.ldexp(fractions, bits)).astype(np.int64)
+        shifts = bits - exponents.astype(np.int64)
+        is_power = multipliers == 1 << bits
+        multipliers = np.where(is_power, multipliers >> 1, multipliers)
+        shifts = np.where(is_power, shifts - 1, shifts)
+    excess = np.maximum(-shifts, 0)  # a shift to the left is part of the multiplier
+    if np.any(multipliers >= 1 << (31 - np.minimum(excess, 31))):
+        raise ValueError(
+            f"requantization by {ratios.max():g} needs a multiplier of more than 32 bits"
+        )
+    multipliers, shifts = multipliers << excess, np.maximum(shifts, 0)
+    vanishes = shifts > LARGEST_SHIFT
+    return FixedPoint(np.where(vanishes, 0, multipliers), np.where(vanishes, 0, shifts))
+
+
+def ratio_of(source: QuantizedType, target: QuantizedType) -> np.ndarray:
+    """source scale / target scale in single precision: one number, or one per slice of the source.
+
+    The target has one scale.
+    """
+    return source.scale_array / target.scale_array[0]
+
+
+def requantize(
+    accumulator: np.ndarray,
+    ratio: np.ndarray,
+    zero_point: np.ndarray | int,
+    limits: tuple[int, int],
+    how: Requantization,
+) -> np.ndarray:
+    """round(accumulator * ratio) + zero point, kept within limits, as i64.
+
+    `accumulator`: integers of at most 32 bits; `ratio` (f32) and `zero_point` broadcast to it.
+    """
+    low, high = limits
+    ratio = np.asarray(ratio, np.float32)
+    if how.scheme == "float":
+        scaled = rounded_float(accumulator.astype(np.float32) * ratio, how.rounding)
+        # Limits of at most 16 bits and zero points inside them are whole in single precision.
+        return np.clip(scaled, low - zero_point, high - zero_point).astype(np.int64) + zero_point
+    factors = fixed_point(ratio, how)
+    product = accumulator.astype(np.int64) * factors.multipliers
+    scaled = rounding_shift(product, factors.shifts, how.rounding)
+    return np.clip(scaled + zero_point, low, high)
+
+
+def rounded_float(x: np.ndarray, rounding: Rounding) -> np.ndarray:
+    """Floats as whole numbers, without an intermediate rounding (x - floor(x) is exact)."""
+    if rounding == "nearest_even":
+        return np.rint(x)
+    if rounding == "down":
+        return np.floor(x)
+    if rounding == "to_zero":
+        return np.trunc(x)
+    magnitude = np.abs(x) if rounding == "nearest_away_from_zero" else x
+    below = np.floor(magnitude)
+    whole = below + (magnitude - below >= 0.5).astype(x.dtype)
+    return np.copysign(whole, x) if rounding == "nearest_away_from_zero" else whole
+
+
+def rounding_shift(x: np.ndarray, shift: np.ndarray, rounding: Rounding) -> np.ndarray:
+    """x / 2^shift as whole numbers (i64), rounded once; |x| < 2^63 - 2^(shift - 1)."""
+    x, shift = np.broadcast_arrays(x.astype(np.int64), shift.astype(np.int64))
+    floor = x >> shift
+    rest = x - (floor << shift)  # 0 <= rest < 2^shift
+    if rounding == "down":
+        return floor
+    if rounding == "to_zero":
+        return floor + ((x < 0) & (rest > 0))
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 1)
+    is_above, is_tie = rest > half, rest == half
+    goes_up = {
+        "nearest_up": is_tie,
+        "nearest_even": is_tie & ((floor & 1) == 1),
+        "nearest_away_from_zero": is_tie & (x >= 0),
+    }[rounding]
+    return floor + (is_above | goes_up)
+
+
+def integer_limits(storage: IntegerType) -> tuple[int, int]:
+    """Least and greatest number of an integer type."""
+    bits = storage.width.data
+    if storage.signedness.data == Signedness.UNSIGNED:
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+@irdl_attr_definition
+class RequantizationAttr(ParametrizedAttribute):
+    """What an accumulator becomes, and how.
+
+    #top.requantization<!top.quantized<ui8, 0.05:3>, float, nearest_even>
+    #top.requantization<!top.quantized<i8, 0.05:0>, multiplier_shift 32, nearest_up, [0, 127]>
+
+    low, high: what results are kept within, inside the range of the storage type: an activation
+    such as relu or clip is nothing else.
+    """
+
+    name = "top.requantization"
+
+    to: QuantizedType
+    scheme: StringAttr
+    rounding: StringAttr
+    multiplier_bits: IntAttr
+    low: IntAttr
+    high: IntAttr
+
+    @staticmethod
+    def get(
+        to: QuantizedType,
+        how: Requantization = AS_ONNXRUNTIME,
+        limits: tuple[int, int] | None = None,
+    ) -> RequantizationAttr:
+        low, high = integer_limits(to.storage) if limits is None else limits
+        has_multiplier = how.scheme == "multiplier_shift"
+        return RequantizationAttr(
+            to,
+            StringAttr(how.scheme),
+            StringAttr(how.rounding),
+            IntAttr(how.multiplier_bits if has_multiplier else Requantization.multiplier_bits),
+            IntAttr(low),
+            IntAttr(high),
+        )
+
+    @property
+    def how(self) -> Requantization:
+        scheme: Scheme = self.scheme.data  # pyright: ignore[reportAssignmentType]
+        rounding: Rounding = self.rounding.data  # pyright: ignore[reportAssignmentType]
+        return Requantization(scheme, rounding, self.multiplier_bits.data)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        return self.low.data, self.high.data
+
+    def with_(
+        self, how: Requantization | None = None, limits: tuple[int, int] | None = None
+    ) -> RequantizationAttr:
+        """Another scheme, or limits cut to those given."""
+        low, high = self.limits
+        if limits is not None:
+            low, high = max(low, min(limits[0], high)), min(high, max(limits[1], low))
+        return RequantizationAttr.get(self.to, how or self.how, (low, high))
+
+    def check(self) -> None:
+        """ValueError for what no kernel can do."""
+        how, (least, most) = self.how, integer_limits(self.to.storage)
+        if how.scheme not in SCHEMES:
+            raise ValueError(f"unknown scheme {how.scheme!r}; known: {', '.join(SCHEMES)}")
+        if how.rounding not in ROUNDINGS:
+            raise ValueError(f"unknown rounding {how.rounding!r}; known: {', '.join(ROUNDINGS)}")
+        if not FEWEST_MULTIPLIER_BITS <= how.multiplier_bits <= MOST_MULTIPLIER_BITS:
+            raise ValueError(f"a multiplier has 2 to 32 bits, not {how.multiplier_bits}")
+        if self.to.storage.width.data > 16:
+            raise ValueError(f"requantized numbers have at most 16 bits, not {self.to.storage}")
+        if not self.to.is_per_tensor:
+            raise ValueError("what is requantized has one scale for the whole tensor")
+        if not least <= self.low.data <= self.high.data <= most:
+            raise ValueError(f"limits {self.limits} lie outside of {self.to.storage}")
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.to)
+            bits = f" {self.multiplier_bits.data}" if self.scheme.data == "multiplier_shift" else ""
+            printer.print_string(f", {self.scheme.data}{bits}, {self.rounding.data}")
+            if self.limits != integer_limits(self.to.storage):
+                printer.print_string(f", [{self.low.data}, {self.high.data}]")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            to = parser.parse_type()
+            if not isinstance(to, QuantizedType):
+                parser.raise_error("a quantized type expected")
+            parser.parse_punctuation(",")
+            scheme = parser.parse_identifier()
+            bits = parser.parse_optional_integer() or Requantization.multiplier_bits
+            parser.parse_punctuation(",")
+            rounding = parser.parse_identifier()
+            low, high = integer_limits(to.storage)
+            if parser.parse_optional_punctuation(",") is not None:
+                low, high = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, parser.parse_integer
+                )
+        return [
+            to,
+            StringAttr(scheme),
+            StringAttr(rounding),
+            IntAttr(bits),
+            IntAttr(low),
+            IntAttr(high),
+        ]
+
+
+def in_words(attribute: Attribute | None) -> str:
+    """` -> ui8 (float, nearest even)`, for a label; nothing without an attribute."""
+    if not isinstance(attribute, RequantizationAttr):
+        return ""
+    return f" -> {attribute.to.storage} ({attribute.how})"
+
+
+__all__ = [
+    "AS_ONNXRUNTIME",
+    "LARGEST_SHIFT",
+    "ROUNDINGS",
+    "SCHEMES",
+    "FixedPoint",
+    "Requantization",
+    "RequantizationAttr",
+    "Rounding",
+    "Scheme",
+    "fixed_point",
+    "in_words",
+    "integer_limits",
+    "ratio_of",
+    "requantize",
+    "rounded_float",
+    "rounding_shift",
+]

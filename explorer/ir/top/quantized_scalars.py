@@ -1,0 +1,211 @@
+"""Numbers of quantized tensors, in NumPy and in kernels: real, stored, requantized.
+
+    real(stored)        (stored - zero point) * scale                       f32
+    stored(real)        clip(round_half_even(real / scale) + zero point)    integers
+    requantized(sum)    explorer.ir.requantization.requantize               integers
+
+Each exists twice, for arrays and for the scalars of a compute definition, side by side. Scales of
+a whole tensor stand in the code; those per slice of an axis are tables beside the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.dialects.builtin import Float32Type, IntegerType
+from xdsl.ir import Attribute
+
+from explorer.ir.compute import Buffer, Scalar, Subscript
+from explorer.ir.operation import Access
+from explorer.ir.requantization import (
+    RequantizationAttr,
+    Rounding,
+    fixed_point,
+    integer_limits,
+    ratio_of,
+    requantize,
+)
+from explorer.ir.types import QuantizedType, numpy_dtype
+
+F32, I32, I64 = Float32Type(), IntegerType(32), IntegerType(64)
+Tables = list[tuple[str, np.ndarray]]
+
+
+# -- arrays ----------------------------------------------------------------------------------------
+
+
+def real_array(array: np.ndarray, kind: Attribute) -> np.ndarray:
+    """The numbers (f32) that a quantized array stands for; other arrays as they are."""
+    if not isinstance(kind, QuantizedType):
+        return array
+    scales = kind.along(kind.scale_array, array.ndim)
+    return centered(array, kind).astype(np.float32) * scales
+
+
+def stored_array(array: np.ndarray, kind: QuantizedType) -> np.ndarray:
+    """Real numbers (f32, f64) as the integers that stand for them."""
+    precise = array if array.dtype == np.float64 else array.astype(np.float32)
+    with np.errstate(all="ignore"):
+        divided = precise / kind.along(kind.scale_array, array.ndim)
+        return to_storage(np.rint(divided) + kind.along(kind.zero_point_array, array.ndim), kind)
+
+
+def to_storage(numbers: np.ndarray, kind: QuantizedType) -> np.ndarray:
+    """Whole numbers, kept within the storage type."""
+    low, high = integer_limits(kind.storage)
+    return np.clip(numbers, low, high).astype(np.int64).astype(numpy_dtype(kind))
+
+
+def centered(array: np.ndarray, kind: QuantizedType) -> np.ndarray:
+    """Stored numbers minus their zero points, as i64."""
+    return array.astype(np.int64) - kind.along(kind.zero_point_array, array.ndim)
+
+
+def requantized_array(
+    sums: np.ndarray, kind: QuantizedType, attribute: RequantizationAttr
+) -> np.ndarray:
+    """Numbers of one quantized type (stored - zero point, at most 32 bits) in another one."""
+    ratio = kind.along(ratio_of(kind, attribute.to), sums.ndim)
+    zero = int(attribute.to.zero_point_array[0])
+    result = requantize(sums, ratio, zero, attribute.limits, attribute.how)
+    return result.astype(numpy_dtype(attribute.to))
+
+
+# -- tables beside the operands of a kernel --------------------------------------------------------
+
+
+def parameter_tables(kind: QuantizedType) -> Tables:
+    """Scales and zero points per slice; nothing for a type with one of each."""
+    if kind.is_per_tensor:
+        return []
+    return [("scales", kind.scale_array), *zero_table(kind, "zeros")]
+
+
+def zero_table(kind: QuantizedType, name: str) -> Tables:
+    """Zero points per slice, unless all are equal."""
+    zeros = kind.zero_point_array
+    return [] if np.all(zeros == zeros[0]) else [(name, zeros.astype(np.int32))]
+
+
+def requantization_tables(kind: QuantizedType, attribute: RequantizationAttr) -> Tables:
+    """The factors of a requantization, one or one per slice: kernels that differ in them only are
+    one kernel."""
+    ratios = ratio_of(kind, attribute.to)
+    if attribute.how.scheme == "float":
+        return [("ratios", ratios)]
+    factors = fixed_point(ratios, attribute.how)
+    shifts = ("shifts", factors.shifts.astype(np.int32))
+    return [("multipliers", factors.multipliers.astype(np.int32)), shifts]
+
+
+def table_reads(
+    tables: Sequence[Access], subscript: Subscript
+) -> list[tuple[Buffer, list[Subscript]]]:
+    """The elements of tables for a slice."""
+    return [table.at(0 if table.shape == (1,) else subscript) for table in tables]
+
+
+# -- scalars ---------------------------------------------------------------------------------------
+
+
+def real_scalar(x: Scalar, kind: Attribute, *tables: Scalar) -> Scalar:
+    """The number (f32) that a stored scalar stands for; of another type itself."""
+    if not isinstance(kind, QuantizedType):
+        return x
+    scale = tables[0] if tables else float(kind.scale_array[0])
+    return centered_scalar(x, kind, *tables[1:]).convert(F32) * scale
+
+
+def centered_scalar(x: Scalar, kind: QuantizedType, *tables: Scalar) -> Scalar:
+    """A stored scalar minus its zero point, as i32."""
+    wide = x.convert(I32)
+    if tables:
+        return wide - tables[0]
+    zero = int(kind.zero_point_array[0])
+    return wide - zero if zero else wide
+
+
+def stored_scalar(x: Scalar, kind: QuantizedType, *tables: Scalar) -> Scalar:
+    """A real scalar (f32) as the integer that stands for it."""
+    scale = tables[0] if tables else float(kind.scale_array[0])
+    rounded = (x.convert(F32) / scale).unary(math.RoundEvenOp)
+    if len(tables) > 1:
+        rounded = rounded + tables[1].convert(F32)
+    elif kind.zero_point_array[0]:
+        rounded = rounded + float(kind.zero_point_array[0])
+    low, high = integer_limits(kind.storage)
+    return rounded.maximum(float(low)).minimum(float(high)).convert(I32).convert(kind.storage)
+
+
+def requantized_scalar(sum_: Scalar, attribute: RequantizationAttr, *factors: Scalar) -> Scalar:
+    """An accumulator (i32) in the narrow type; `factors` of `requantization_tables`."""
+    how, (low, high) = attribute.how, attribute.limits
+    zero = int(attribute.to.zero_point_array[0])
+    if how.scheme == "float":
+        scaled = _rounded(sum_.convert(F32) * factors[0], how.rounding)
+        limited = scaled.maximum(float(low - zero)).minimum(float(high - zero)).convert(I32)
+        return (limited + zero if zero else limited).convert(attribute.to.storage)
+    multiplier, shift = (factor.convert(I64) for factor in factors)
+    shifted = _shifted(sum_.convert(I64) * multiplier, shift, how.rounding)
+    limited = (shifted + zero if zero else shifted).maximum(low).minimum(high)
+    return limited.convert(I32).convert(attribute.to.storage)
+
+
+def _rounded(x: Scalar, rounding: Rounding) -> Scalar:
+    """As `requantization.rounded_float`."""
+    if rounding == "nearest_even":
+        return x.unary(math.RoundEvenOp)
+    if rounding == "down":
+        return x.unary(math.FloorOp)
+    if rounding == "to_zero":
+        return x.unary(math.TruncOp)
+    is_symmetric = rounding == "nearest_away_from_zero"
+    magnitude = x.unary(math.AbsFOp) if is_symmetric else x
+    below = magnitude.unary(math.FloorOp)
+    whole = (magnitude - below).compare("ge", 0.5).select(below + 1.0, below)
+    return whole.copy_sign(x) if is_symmetric else whole
+
+
+def _shifted(x: Scalar, shift: Scalar, rounding: Rounding) -> Scalar:
+    """As `requantization.rounding_shift`: what is shifted out is compared with one half."""
+    floor = x.shift_right(shift)
+    if rounding == "down":
+        return floor
+    unit = x.constant(1).shift_left(shift)
+    rest = x.logical_and(unit - 1)
+    if rounding == "to_zero":
+        grows = x.compare("lt", 0).logical_and(rest.compare("gt", 0))
+        return grows.select(floor + 1, floor)
+    twice = rest + rest
+    if rounding == "nearest_up":
+        grows = twice.compare("ge", unit)
+    else:
+        if rounding == "nearest_even":
+            goes_up = floor.logical_and(x.constant(1)).compare("ne", 0)
+        else:
+            goes_up = x.compare("ge", 0)
+        is_tie = twice.compare("eq", unit).logical_and(goes_up)
+        grows = twice.compare("gt", unit).logical_or(is_tie)
+    return grows.select(floor + 1, floor)
+
+
+__all__ = [
+    "F32",
+    "I32",
+    "Tables",
+    "centered",
+    "centered_scalar",
+    "parameter_tables",
+    "real_array",
+    "real_scalar",
+    "requantization_tables",
+    "requantized_array",
+    "requantized_scalar",
+    "stored_array",
+    "stored_scalar",
+    "table_reads",
+    "to_storage",
+    "zero_table",
+]

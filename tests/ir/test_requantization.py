@@ -1,0 +1,148 @@
+"""Requantization against exact rational arithmetic, for every scheme and rounding."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import IntegerType, Signedness, i8
+
+from explorer.ir.requantization import (
+    ROUNDINGS,
+    Requantization,
+    RequantizationAttr,
+    Rounding,
+    fixed_point,
+    integer_limits,
+    requantize,
+    rounded_float,
+    rounding_shift,
+)
+from explorer.ir.types import QuantizedType
+
+U8 = IntegerType(8, Signedness.UNSIGNED)
+WIDE = (-(2**31), 2**31 - 1)
+accumulators = st.integers(*WIDE)
+ratios = st.floats(2**-30, 64, width=32)
+roundings = st.sampled_from(ROUNDINGS)
+
+
+def rounded(x: Fraction, rounding: Rounding) -> int:
+    """The definition of each rounding."""
+    below = math.floor(x)
+    rest = x - below
+    half = Fraction(1, 2)
+    if rounding == "down":
+        return below
+    if rounding == "to_zero":
+        return math.trunc(x)
+    if rest != half:
+        return below + (rest > half)
+    return {
+        "nearest_even": below + below % 2,
+        "nearest_up": below + 1,
+        "nearest_away_from_zero": below + (x > 0),
+    }[rounding]
+
+
+@given(accumulators, ratios, roundings, st.integers(2, 32))
+def test_multiplier_and_shift_round_the_product_once(accumulator, ratio, rounding, bits):
+    how = Requantization("multiplier_shift", rounding, bits)
+    factors = fixed_point(np.array(ratio), how)
+    product = Fraction(accumulator) * int(factors.multipliers) / 2 ** int(factors.shifts)
+    found = requantize(np.array([accumulator], np.int32), np.array(ratio, np.float32), 0, WIDE, how)
+    assert found[0] == min(max(rounded(product, rounding), WIDE[0]), WIDE[1])
+
+
+@given(ratios, st.integers(2, 32))
+def test_a_multiplier_has_its_upper_half_set_and_errs_by_half_a_unit(ratio, bits):
+    factors = fixed_point(np.array(ratio), Requantization("multiplier_shift", "down", bits))
+    multiplier, shift = int(factors.multipliers), int(factors.shifts)
+    unit = Fraction(max(multiplier.bit_length() - bits + 1, 0))
+    assert 2 ** (bits - 2) <= multiplier
+    error = abs(Fraction(ratio) * 2**shift - multiplier)
+    assert error <= Fraction(1, 2) * 2 ** int(unit)
+
+
+@given(accumulators, ratios, roundings)
+def test_shift_takes_the_nearest_power_of_two(accumulator, ratio, rounding):
+    exponent = round(math.log2(ratio))
+    exact = Fraction(accumulator) * Fraction(2) ** exponent
+    how = Requantization("shift", rounding)
+    found = requantize(np.array([accumulator], np.int32), np.array(ratio, np.float32), 0, WIDE, how)
+    assert found[0] == min(max(rounded(exact, rounding), WIDE[0]), WIDE[1])
+
+
+@given(accumulators, ratios, roundings, st.integers(0, 255))
+def test_float_rounds_a_product_in_single_precision(accumulator, ratio, rounding, zero):
+    product = np.float32(accumulator) * np.float32(ratio)
+    expected = rounded(Fraction(float(product)), rounding) + zero
+    how = Requantization("float", rounding)
+    found = requantize(
+        np.array([accumulator], np.int32), np.array(ratio, np.float32), zero, (0, 255), how
+    )
+    assert found[0] == min(max(expected, 0), 255)
+
+
+@given(st.integers(-(2**62), 2**62 - 1), st.integers(0, 60), roundings)
+def test_a_rounding_shift_is_a_division(number, shift, rounding):
+    found = rounding_shift(np.array([number]), np.array([shift]), rounding)
+    assert found[0] == rounded(Fraction(number, 2**shift), rounding)
+
+
+@given(st.floats(-(2**22), 2**22, width=32), roundings)
+def test_rounding_floats_is_exact(number, rounding):
+    found = rounded_float(np.array([number], np.float32), rounding)
+    assert found[0] == rounded(Fraction(number), rounding)
+
+
+def test_ratios_per_channel_and_limits():
+    sums = np.array([[[100, -7]], [[100, -7]]], np.int32)
+    ratio = np.array([0.5, 0.25], np.float32).reshape(2, 1, 1)
+    how = Requantization("float", "nearest_even")
+    found = requantize(sums, ratio, 3, (0, 40), how)
+    np.testing.assert_array_equal(found, [[[40, 0]], [[28, 1]]])
+
+
+def test_a_ratio_that_vanishes_gives_the_zero_point():
+    how = Requantization("shift", "nearest_even")
+    found = requantize(
+        np.array([2**31 - 1], np.int32), np.array(2.0**-70, np.float32), 5, (0, 255), how
+    )
+    assert found[0] == 5
+
+
+def test_a_ratio_that_needs_more_than_32_bits_is_refused():
+    how = Requantization("multiplier_shift", "nearest_even", 32)
+    with pytest.raises(ValueError, match="more than 32 bits"):
+        fixed_point(np.array([2.0**32]), how)
+
+
+def test_integer_limits():
+    assert integer_limits(U8) == (0, 255)
+    assert integer_limits(i8) == (-128, 127)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"how": Requantization("float", "sideways")}, "unknown rounding 'sideways'"),  # pyright: ignore
+        ({"how": Requantization("lookup", "down")}, "unknown scheme 'lookup'"),  # pyright: ignore
+        ({"how": Requantization("multiplier_shift", "down", 40)}, "2 to 32 bits"),
+        ({"limits": (0, 300)}, "lie outside"),
+        ({"to": QuantizedType.get(IntegerType(32), [1.0], [0])}, "at most 16 bits"),
+        ({"to": QuantizedType.get(i8, [1.0, 2.0], [0, 0], 1)}, "one scale"),
+    ],
+)
+def test_what_no_kernel_can_do_is_refused(change, problem):
+    given = {"to": QuantizedType.get(U8, [0.1], [3]), **change}
+    with pytest.raises(ValueError, match=problem):
+        RequantizationAttr.get(**given).check()
+
+
+def test_limits_of_two_activations_are_those_of_both():
+    attribute = RequantizationAttr.get(QuantizedType.get(U8, [0.1], [3]), limits=(3, 200))
+    assert attribute.with_(limits=(0, 100)).limits == (3, 100)
+    assert attribute.with_(limits=(220, 255)).limits == (200, 200)

@@ -15,7 +15,13 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import ModelError
-from explorer.importers.model import SourceModel, SourceNode, SourceValue
+from explorer.importers.model import (
+    ExaminedModel,
+    OpenedProgram,
+    SourceModel,
+    SourceNode,
+    SourceValue,
+)
 from explorer.ir.weights import Weights
 
 _SUFFIXES = {
@@ -47,6 +53,14 @@ _NO_MODELS = {
 def load(path: str | Path) -> SourceModel:
     """Reads a model file; ModelError says why it cannot be read or that its format is not ours."""
     path = Path(path)
+    _require_onnx(path)
+    from explorer.importers import onnx
+
+    return onnx.load(path)
+
+
+def _require_onnx(path: Path) -> None:
+    """ModelError for what is no file, and for formats that cannot be read."""
     if path.is_dir():
         raise ModelError("a folder, not a model file", file=str(path), hint="name the file in it")
     if not path.is_file():
@@ -54,13 +68,10 @@ def load(path: str | Path) -> SourceModel:
     found = _format_of(path)
     if found in _NO_MODELS:
         raise ModelError(_NO_MODELS[found], file=str(path), hint=_HINTS[found])
-    if found == "onnx":
-        from explorer.importers import onnx
-
-        return onnx.load(path)
-    raise ModelError(
-        f"{found} models cannot be read yet, only ONNX", file=str(path), hint=_HINTS[found]
-    )
+    if found != "onnx":
+        raise ModelError(
+            f"{found} models cannot be read yet, only ONNX", file=str(path), hint=_HINTS[found]
+        )
 
 
 def to_top(
@@ -74,6 +85,35 @@ def to_top(
     from explorer.importers import onnx
 
     return onnx.to_top(model, dimensions)
+
+
+def open_program(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> OpenedProgram:
+    """As `to_top`, with the model as it is, and one rewrite for every node that leads from that
+    to the program."""
+    assert model.format == "onnx", model.format
+    from explorer.importers import onnx
+
+    return onnx.open_program(model, dimensions)
+
+
+def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> ExaminedModel:
+    """What of the model cannot be imported: all of it, with the reasons."""
+    assert model.format == "onnx", model.format
+    from explorer.importers import onnx
+
+    return onnx.examine(model, dimensions)
+
+
+def load_to_examine(path: str | Path) -> SourceModel:
+    """As `load`, also of a file for which that raises UnsupportedError.
+
+    Raises ModelError for what cannot be read at all, as `load` does.
+    """
+    path = Path(path)
+    _require_onnx(path)
+    from explorer.importers import onnx
+
+    return onnx.load(path, is_examined=True)
 
 
 def _format_of(path: Path) -> str:
@@ -108,4 +148,15 @@ def _is_exported(names: set[str]) -> bool:
     return any(name.startswith("serialized_exported_program") for name in names)
 
 
-__all__ = ["SourceModel", "SourceNode", "SourceValue", "load", "to_top"]
+__all__ = [
+    "ExaminedModel",
+    "OpenedProgram",
+    "SourceModel",
+    "SourceNode",
+    "SourceValue",
+    "examine",
+    "load",
+    "load_to_examine",
+    "open_program",
+    "to_top",
+]

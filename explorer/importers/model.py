@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import InputError
+from explorer.ir.rewriting import Rewrite
 from explorer.ir.types import Dim, Shape
+from explorer.ir.weights import Weights
 
 _BATCH_NAME = re.compile(r"batch|^n$", re.IGNORECASE)
 
@@ -63,6 +66,31 @@ class SourceModel:
     (`specialized_inputs`)."""
 
 
+@dataclass(frozen=True, eq=False)
+class OpenedProgram:
+    """A model before and after its import."""
+
+    source: ModuleOp
+    """The model as it is: see `explorer.ir.source_dialect`."""
+    module: ModuleOp
+    """The same in `top` operations."""
+    weights: Weights
+    rewrites: tuple[Rewrite, ...]
+    """One for every node; replayed on `source` they give `module`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExaminedModel:
+    """A model as far as it can be imported."""
+
+    source: ModuleOp
+    """Every node; those that cannot be imported say why."""
+    problems: Mapping[str, str]
+    """Why nodes (by name), inputs or weights cannot be imported."""
+    rewrites: tuple[Rewrite, ...] = ()
+    """Of the import, where all of it can be."""
+
+
 def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, int]:
     """Sizes for all symbolic dimensions of the inputs.
 
@@ -81,7 +109,8 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
                 raise InputError(
                     f"axis {axis} of input {value.name!r} has no size of its own: {size!r}",
                     node=value.name,
-                    hint=f"give one: --dim {size}=16",
+                    hint=f"give one, as --dim {size}=16 (dimensions=), or inputs that tell it: "
+                    "--input FILE.npz",
                 )
     return bound
 

@@ -12,9 +12,11 @@ and reported all at once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.model import SourceModel, check_dimension_names, with_sizes
@@ -31,6 +34,12 @@ from explorer.importers.onnx.converters import find_converter, missing_reason
 from explorer.importers.onnx.identifiers import argument_name, stem_of
 from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
+from explorer.importers.onnx.operand_types import check_operand_types
+from explorer.importers.onnx.quantized_types import (
+    as_stored,
+    is_quantized,
+    with_suited_operands,
+)
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.specialize import specialize
 from explorer.importers.onnx.structures import (
@@ -41,18 +50,36 @@ from explorer.importers.onnx.structures import (
     tensors_of,
 )
 from explorer.importers.onnx.tensors import check_size, read_tensor
+from explorer.ir.constraints import set_constraints
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
-from explorer.ir.origins import Origin, location_of, origins_of, set_origins, sources_of
+from explorer.ir.origins import (
+    Origin,
+    location_of,
+    origin_of,
+    origins_of,
+    set_origins,
+    sources_of,
+)
 from explorer.ir.rewriting import Names
 from explorer.ir.structure import DEVICE
 from explorer.ir.top.data import ReturnOp, WeightOp
-from explorer.ir.types import ELEMENT_TYPES, element_type_of, numpy_dtype, shape_of, tensor_type
+from explorer.ir.top.requirements import requirements
+from explorer.ir.types import (
+    ELEMENT_TYPES,
+    element_type_of,
+    format_shape,
+    numpy_dtype,
+    shape_of,
+    tensor_type,
+)
 from explorer.ir.weights import Weights
 
 _DEEPEST_FUNCTION = 8
 """How far ONNX's function bodies may nest in each other."""
 
+MOST_ELEMENTS = 2**48
+"""Of one tensor: more than any machine holds, and few enough to count with."""
 MOST_NESTED_NODES = 10_000
 """Nodes of nested graphs that are converted, one of an unrolled loop once for each iteration: a
 small file with loops in loops could ask for any number."""
@@ -68,13 +95,57 @@ def to_top(
     UnsupportedError lists every node that cannot be converted; ModelError names a node whose
     operands do not fit it.
     """
+    result = convert(model, dimensions)
+    assert result.module is not None
+    return result.module, result.weights
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What came of every node of a model."""
+
+    module: ModuleOp | None
+    """None for a model that was only examined, and has nodes that cannot be converted."""
+    weights: Weights
+    tensors: Mapping[str, Imported]
+    """Values of the outermost graph by their names in the model."""
+    arguments: Mapping[str, Imported]
+    """What the inputs of nested graphs stood for, by name."""
+    results: Mapping[str, Sequence[Imported | None]]
+    """Of every node, by its name; those of an unrolled loop's last iteration."""
+    microseconds: Mapping[str, float]
+    """By node, what it contains included."""
+    problems: Mapping[str, str]
+    """Why nodes, by name, and outputs of the model cannot be converted."""
+
+
+def convert(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> Conversion:
+    """As `to_top`, with what became of every node and tensor."""
     check_dimension_names(model, dimensions or {})
+    importing = _Import(model, dimensions or {})
     try:
-        return _Import(model, dimensions or {}).run()
+        module, _ = importing.run()
     except (ModelError, UnsupportedError) as error:
         if not error.file and model.path is not None:
             error.file = str(model.path)
         raise
+    return importing.conversion(module)
+
+
+def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> Conversion:
+    """Converts as far as it goes and raises nothing: `problems` says what does not.
+
+    A node that does not fit its operands, for which `convert` raises ModelError, is one of them.
+    """
+    importing = _Import(model, dimensions or {}, is_examined=True)
+    try:
+        module, _ = importing.run()
+    except UnsupportedError:
+        module = None
+    except ModelError as error:
+        importing.refused.setdefault(error.node, error.message)
+        module = None
+    return importing.conversion(module)
 
 
 @dataclass
@@ -102,8 +173,17 @@ class _Scope:
 
 
 class _Import:
-    def __init__(self, model: SourceModel, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, model: SourceModel, sizes: Mapping[str, int], is_examined: bool = False
+    ) -> None:
         assert isinstance(model.content, OnnxContent)
+        self.is_examined = is_examined
+        """Whether to go on behind nodes that do not fit their operands."""
+        self.results: dict[str, Sequence[Imported | None]] = {}
+        self.arguments: dict[str, Imported] = {}
+        self.microseconds: dict[str, float] = {}
+        self.refused: dict[str, str] = {}
+        """Why nodes cannot be converted, by name."""
         self.model = model
         self.content = model.content
         self.sizes = sizes
@@ -118,10 +198,23 @@ class _Import:
         self.knowledge = Knowledge(self.weights, model.assumed)
         self.build = Build(self.weights, self.knowledge, Block(), self)
 
+    def conversion(self, module: ModuleOp | None) -> Conversion:
+        return Conversion(
+            module,
+            self.weights,
+            self.scope.values,
+            self.arguments,
+            self.results,
+            self.microseconds,
+            self.refused,
+        )
+
     def run(self) -> tuple[ModuleOp, Weights]:
         graph = self.content.proto.graph
         for name in (t.values.name for t in graph.sparse_initializer):
             self.missing[name] = f"weight {name!r} is stored as a sparse tensor"
+        for name, reason in self.content.problems.items():
+            self.missing[name] = f"{name!r} ({reason})"
         self._arguments()
         self._nodes(graph.node)
         results = [self._operand(output.name, "the model's output") for output in graph.output]
@@ -130,12 +223,13 @@ class _Import:
             raise UnsupportedError(
                 f"{count} node{'s' * (count > 1)} of {self.model.name} cannot be imported",
                 problems=self.problems,
-                hint="export the model with other operators, or cut it before these nodes",
+                hint="export the model with other operators, or cut it before these nodes; "
+                "explorer.inspect(model) shows where they stand",
             )
         names = [output.name for output in graph.output]
         ports = [
             port
-            for name, result in zip(names, results, strict=True)
+            for name, result in zip(names, self._returned(results), strict=True)
             if result is not None
             for port in named_tensors(name, result)
         ]
@@ -144,6 +238,8 @@ class _Import:
     def _arguments(self) -> None:
         block, taken = self.build.block, set[str]()
         for value in self.model.inputs:
+            if value.name in self.content.problems:
+                continue
             shape = with_sizes(value.shape or (), self.sizes)
             kind = tensor_type(ELEMENT_TYPES[value.element_type], shape)
             numbers = [d for d in shape if isinstance(d, int)]
@@ -167,14 +263,33 @@ class _Import:
         specialize(block, self.build, self.names)
         if self.knowledge.specialized:
             function.attributes[SPECIALIZED] = _strings(sorted(self.knowledge.specialized))
+        declared = {v.name: v.shape or () for v in self.model.outputs}
+        set_constraints(function, requirements(function, self.weights, declared))
         module = ModuleOp([function])
         module.verify()
         return module
 
+    def _returned(self, results: Sequence[Imported | None]) -> list[Imported | None]:
+        """What the model returns: the stored integers of quantized numbers."""
+        returned: list[Imported | None] = []
+        for result in results:
+            if isinstance(result, OpResult) and is_quantized(element_type_of(result)):
+                self.build.source, self.build.created = "", []
+                stored = as_stored(result, self.build)
+                (op,) = self.build.created
+                op.location = result.op.location
+                set_origins(op, [origin_of(result)])
+                self._identify(op, "", "")
+                result = stored
+            returned.append(result)
+        return returned
+
     # -- graphs ----------------------------------------------------------------------------------
     def _nodes(self, nodes: Sequence[NodeProto]) -> None:
         for proto in nodes:
+            begin = time.perf_counter()
             self._node(proto)
+            self.microseconds[proto.name] = (time.perf_counter() - begin) * 1e6
 
     def _node(self, proto: NodeProto) -> None:
         """Converts a node of the model; its operations get identities, its results origins.
@@ -203,15 +318,31 @@ class _Import:
             self._problem(node.name, node.operator, domain, opset, str(unsupported))
             self._skip(proto)
             return
-        except ValueError as error:
+        except (ValueError, IndexError, VerifyException, ModelError) as error:
+            if self.is_examined and self.scope.outer is None:
+                self._problem(node.name, node.operator, domain, opset, _first_line(error))
+                self._skip(proto)
+                return
+            if isinstance(error, ModelError):
+                raise
             raise ModelError(
                 f"{node.operator} does not fit its operands: {error}",
                 node=node.name,
                 hint="check the sizes given to symbolic dimensions; else the file is damaged",
             ) from error
+        for value in (tensor for r in results if r is not None for tensor in tensors_of(r)):
+            sizes = [size for size in shape_of(value) if isinstance(size, int)]
+            if prod(sizes) > MOST_ELEMENTS:
+                raise ModelError(
+                    f"the result of {node.operator} has shape {format_shape(shape_of(value))}, "
+                    f"more than {MOST_ELEMENTS:,} elements",
+                    node=node.name,
+                    hint="the file may be damaged",
+                )
         self._finish(node, results)
 
     def _finish(self, node: Node, results: Sequence[Imported | None]) -> None:
+        self.results[node.name] = results
         for index, name in enumerate(node.results):
             value = results[index] if index < len(results) else None
             if value is None:
@@ -258,6 +389,8 @@ class _Import:
         reason = self.missing.get(name)
         if reason:
             self.problems.append(f"{use}: it uses {reason}, which is not supported")
+            asks = use.removeprefix("node ")
+            self.refused.setdefault(asks, f"it uses {reason}, which is not supported")
         self.missing[name] = ""
         return None
 
@@ -276,6 +409,7 @@ class _Import:
 
     def _problem(self, name: str, operator: str, domain: str, opset: int, reason: str) -> None:
         where = f"{domain or 'ai.onnx'} opset {opset}"
+        self.refused.setdefault(name, reason)
         self.problems.append(f"node {name}: {operator} ({where}): {reason}")
 
     # -- nested graphs (`GraphImporter`) ---------------------------------------------------------
@@ -293,7 +427,7 @@ class _Import:
         for declared, argument in zip(graph.input, arguments, strict=True):
             if isinstance(argument, BlockArgument) and argument.name_hint is None:
                 argument.name_hint = self.names.fresh(stem_of(declared.name, "argument"))
-            self.scope.values[declared.name] = argument
+            self.scope.values[declared.name] = self.arguments[declared.name] = argument
         problems = len(self.problems)
         made = list(created)
         for proto in graph.node:
@@ -301,35 +435,44 @@ class _Import:
             made += build.created
             build.source = source
         found = [self._operand(output.name, "a nested graph") for output in graph.output]
-        build.source, build.created, self.scope = source, made, outer
-        results = [r for r in found if r is not None]
+        build.source, build.created = source, made
+        results = [
+            as_stored(r, build) if isinstance(r, SSAValue) else r for r in found if r is not None
+        ]
+        self.scope = outer
         if len(self.problems) > problems or len(results) != len(found):
-            raise Unsupported("nodes of its nested graph cannot be imported")
+            inner = self.problems[problems:]
+            why = f" ({inner[0]})" if inner else ""
+            raise Unsupported(f"nodes of its nested graph cannot be imported{why}")
         return results
 
     def attempt(self, build: Callable[[], Found]) -> Found | Exception:
         """What `build` returns; the exception, and no trace of it, where it is not possible."""
         state, scope, missing = self.build, self.scope, dict(self.missing)
-        problems, opsets = list(self.problems), self.opsets
+        problems, refused, opsets = list(self.problems), dict(self.refused), self.opsets
         block, source, created = state.block, state.source, list(state.created)
         last = block.last_op
         try:
             return build()
         except (Unsupported, UnsupportedError, ModelError, ValueError) as error:
-            self.scope, self.missing, self.problems, self.opsets = scope, missing, problems, opsets
+            self.scope, self.missing, self.opsets = scope, missing, opsets
+            self.problems, self.refused = problems, refused
             state.block, state.source, state.created = block, source, created
             discard(block, last)
             return error
 
     # -- one node ----------------------------------------------------------------------------------
     def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[Imported | None]:
+        check_operand_types(node)
         converter = find_converter(node.operator, node.domain, node.opset)
         if converter is not None:
-            results = converter.convert(node, self.build)
+            suited = with_suited_operands(node, converter.knows_quantized, self.build)
+            results = converter.convert(suited, self.build)
             is_one = isinstance(results, SSAValue | TensorSequence | OptionalValue)
             return [results] if is_one else list(results)
         types = [_type_proto(o) for o in node.operands]
         body = _function_body(node, proto, types)
+        node = with_suited_operands(node, False, self.build)
         if body is None or depth > _DEEPEST_FUNCTION:
             raise Unsupported("no conversion is known")
         return self._inline_function(node, body, depth)
@@ -367,6 +510,11 @@ class _Import:
             yield self.scope.values
         finally:
             self.scope, self.opsets = scope, opsets
+
+
+def _first_line(error: Exception) -> str:
+    message = error.message if isinstance(error, ModelError) else str(error)
+    return message.split("\n")[0]
 
 
 def _make_node(

@@ -15,6 +15,7 @@ import onnx
 from explorer.importers.onnx import (
     attention,
     contrib,
+    contrib_quantized,
     control,
     einsum,
     elementwise,
@@ -62,6 +63,7 @@ _FAMILIES = (
     quantization,
     attention,
     contrib,
+    contrib_quantized,
     features,
     trees,
     training,

@@ -49,6 +49,14 @@ def elu(node: Node, build: Build) -> SSAValue:
     return build.unary("elu", node.operand(0), alpha=node.number("alpha", 1.0))
 
 
+@converts("Celu", since=12)
+def celu(node: Node, build: Build) -> SSAValue:
+    """alpha * elu(x / alpha), as ONNX's own function has it; with a scalar, which keeps rank 0."""
+    x, alpha = node.operand(0), node.number("alpha", 1.0)
+    scaled = build.binary("div", x, build.scalar_like(alpha, x)) if alpha != 1 else x
+    return build.scaled(build.unary("elu", scaled, alpha=1.0), alpha)
+
+
 @converts("Selu", since=6)
 def selu(node: Node, build: Build) -> SSAValue:
     """gamma * elu(x, alpha); the defaults are Klambauer et al., 2017."""

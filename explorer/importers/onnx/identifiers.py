@@ -17,7 +17,7 @@ _LONGEST = 32
 
 def argument_name(name: str, taken: set[str]) -> str:
     """An unused name for a function argument, close to the input's own."""
-    base = _identifier(name) or "input"
+    base = identifier(name) or "input"
     base = re.sub(r"_+(\d+)$", r"\1", base)
     if base[0].isdigit():
         base = f"input{base}"
@@ -34,12 +34,12 @@ def stem_of(name: str, default: str) -> str:
     last = parts[-1] if parts[-1].strip("0123456789_ ") else name
     if "." in last:
         last = "_".join(last.split(".")[-2:])
-    stem = re.sub(r"[_\d]+$", "", _identifier(last))
+    stem = re.sub(r"[_\d]+$", "", identifier(last))
     if not stem or stem[0].isdigit():
-        stem = _identifier(default)
+        stem = identifier(default)
     return stem.lower() if stem.lower() == default.lower() else stem
 
 
-def _identifier(text: str) -> str:
+def identifier(text: str) -> str:
     """Letters, digits and underscores of ASCII; not longer than a person reads."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[-_LONGEST:].strip("_")

@@ -19,11 +19,18 @@ from xdsl.ir import OpResult, SSAValue
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.dimensions import UNKNOWN, reshaped
+from explorer.ir.top.dimensions import dimension_of, plus, reshaped, sum_of
 from explorer.ir.top.elementwise import broadcast_shapes
-from explorer.ir.top.movement import ExpandOp, PadOp, ReshapeOp, SliceOp, onnx_slice_range
+from explorer.ir.top.movement import (
+    ExpandOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    computed_slice,
+)
 from explorer.ir.top.shapes import RangeOp, ShapeOp
-from explorer.ir.types import Shape, is_static, shape_of, static_shape
+from explorer.ir.top.sizes import SizeContents
+from explorer.ir.types import Dim, Shape, is_static, shape_of, static_shape
 from explorer.ir.weights import Weights
 
 _LARGEST_COMPUTED = 1 << 20
@@ -44,6 +51,7 @@ class Knowledge:
         self._assumed = assumed or {}
         self._inputs: dict[SSAValue, str] = {}
         self._needed: dict[SSAValue, np.ndarray | None] = {}
+        self._contents = SizeContents(weights)
         self.specialized: set[str] = set()
         """Inputs whose assumed contents were asked for."""
 
@@ -87,6 +95,11 @@ class Knowledge:
         array = self.needed(value)
         return None if array is None else [int(i) for i in array.reshape(-1)]
 
+    def sizes(self, value: SSAValue | None) -> list[Dim] | None:
+        """The contents of a vector: numbers, or expressions where they are computed from sizes."""
+        known = self.integers(value)
+        return list(known) if known is not None else self._contents.sizes(value)
+
     def result_shapes(self, op: TopOperation) -> list[Shape] | None:
         """Shapes that follow from the contents of operands; None where they do not."""
         if op.SIZED_BY_DATA:
@@ -98,7 +111,7 @@ class Knowledge:
         if isinstance(op, ReshapeOp) and op.target is not None:
             return self._reshaped(op)
         if isinstance(op, ExpandOp) and op.target is not None:
-            sizes = self.integers(op.target)
+            sizes = self.sizes(op.target)
             return None if sizes is None else broadcast_shapes(shape_of(op.input), tuple(sizes))
         if isinstance(op, SliceOp) and op.starts_value is not None:
             return self._sliced(op)
@@ -146,48 +159,44 @@ class Knowledge:
         return [result.shape for result in op.evaluate(*known)]
 
     def _reshaped(self, op: ReshapeOp) -> Shape | None:
-        target = self.integers(op.target)
+        target = self.sizes(op.target)
         if target is None:
             return None
         source, copies = shape_of(op.input), not op.get("allow_zero", False)
-        sizes = [source[axis] if s == 0 and copies else s for axis, s in enumerate(target)]
-        numbers = [s for s in sizes if isinstance(s, int)]
-        if len(numbers) == len(sizes):
-            return reshaped(source, numbers)
-        return tuple(UNKNOWN if s == -1 else s for s in sizes)
+        return reshaped(
+            source, [source[axis] if s == 0 and copies else s for axis, s in enumerate(target)]
+        )
 
     def _sliced(self, op: SliceOp) -> Shape | None:
-        starts, stops = self.integers(op.starts_value), self.integers(op.stops_value)
-        if starts is None or stops is None:
-            return None
-        steps = [1] * len(starts) if op.steps_value is None else self.integers(op.steps_value)
-        if steps is None:
+        starts, stops = self.sizes(op.starts_value), self.sizes(op.stops_value)
+        steps = [1] * len(starts or ()) if op.steps_value is None else self.sizes(op.steps_value)
+        if starts is None or stops is None or steps is None:
             return None
         shape = list(shape_of(op.input))
         for axis, *bounds in zip(op.get("axes"), starts, stops, steps, strict=True):
-            size = shape[axis]
-            is_known = isinstance(size, int)
-            shape[axis] = len(onnx_slice_range(size, *bounds)) if is_known else UNKNOWN
+            shape[axis] = computed_slice(shape[axis], *bounds)
         return tuple(shape)
 
     def _padded(self, op: PadOp) -> Shape | None:
-        amounts = self.integers(op.amounts)
+        amounts = self.sizes(op.amounts)
         if amounts is None:
             return None
         shape = shape_of(op.input)
         low, high = amounts[: len(shape)], amounts[len(shape) :]
-        return tuple(
-            size + a + b if isinstance(size, int) else UNKNOWN
-            for size, a, b in zip(shape, low, high, strict=True)
-        )
+        return tuple(sum_of(sizes) for sizes in zip(shape, low, high, strict=True))
 
     def _counted(self, op: RangeOp) -> Shape | None:
         bounds = [self.needed(o) for o in op.operands]
         numbers = [b.item() for b in bounds if b is not None]
-        if len(numbers) != len(bounds) or not numbers[2]:
+        if len(numbers) == len(bounds):
+            start, limit, delta = numbers
+            return (max(math.ceil((limit - start) / delta), 0),) if delta else None
+        contents = [self._contents.array(o) for o in op.operands]
+        known = [c.reshape(-1)[0] for c in contents if c is not None]
+        if len(known) != len(contents) or not known[2].is_number or known[2].constant < 1:
             return None
-        start, limit, delta = numbers
-        return (max(math.ceil((limit - start) / delta), 0),)
+        start, limit, delta = known
+        return (plus(dimension_of((limit - start - 1).divided(delta.constant)), 1),)
 
 
 def _is_small(value: SSAValue) -> bool:

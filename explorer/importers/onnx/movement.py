@@ -31,6 +31,8 @@ def reshape(node: Node, build: Build) -> SSAValue:
     sizes = build.stored(target)
     if sizes is None:
         return build.value(ReshapeOp, [x, target], allow_zero=allow_zero or None)
+    if sizes.ndim != 1:
+        raise ValueError(f"the shape is a tensor with {sizes.ndim} axes, one expected")
     return _reshape(x, [int(s) for s in sizes], allow_zero, build)
 
 

@@ -135,8 +135,9 @@ def _transposed_window(
         window.strides[a] * (known[a] - 1) + extra[a] + window.reach(a) - shape[-rank:][a]
         for a in range(rank)
     ]
-    # What the windows do not reach is bias alone: as `output_padding`.
-    extra = tuple(e + max(-total, 0) for e, total in zip(extra, totals, strict=True))
+    if not is_same:
+        # What the windows do not reach of a demanded shape is bias alone: as `output_padding`.
+        extra = tuple(e + max(-total, 0) for e, total in zip(extra, totals, strict=True))
     totals = [max(total, 0) for total in totals]
     halves = tuple(total // 2 for total in totals)
     rests = tuple(total - total // 2 for total in totals)

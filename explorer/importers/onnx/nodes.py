@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import GraphProto, TensorProto, TypeProto
+from onnx import GraphProto, SparseTensorProto, TensorProto, TypeProto
 from xdsl.ir import SSAValue
 
-from explorer.errors import ModelError
+from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.onnx.structures import Imported, OptionalValue, TensorSequence
 
 if TYPE_CHECKING:
@@ -152,15 +152,21 @@ class Converter:
     since: int
     until: int
     convert: Convert
+    knows_quantized: bool = False
+    """Whether it wants quantized operands as they are; others get their stored integers."""
 
 
 def converts(
-    *operators: str, since: int = 1, until: int = NEWEST, domain: str = ""
+    *operators: str,
+    since: int = 1,
+    until: int = NEWEST,
+    domain: str = "",
+    knows_quantized: bool = False,
 ) -> Callable[[Convert], Converter]:
     """Declares a function as the converter of operators."""
 
     def declare(function: Convert) -> Converter:
-        return Converter(operators, domain, since, until, function)
+        return Converter(operators, domain, since, until, function, knows_quantized)
 
     return declare
 
@@ -174,4 +180,7 @@ def attribute_value(attribute: onnx.AttributeProto) -> AttributeValue:
         return value.decode("utf-8", "replace")
     if isinstance(value, int | float | str | TensorProto | GraphProto | TypeProto):
         return value
+    if isinstance(value, SparseTensorProto):
+        problem = f"attribute {attribute.name!r} is a sparse tensor"
+        raise UnsupportedError("the model has sparse tensors", problems=[problem])
     return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)

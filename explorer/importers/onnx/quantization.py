@@ -1,38 +1,65 @@
 """Quantization: real numbers to stored ones and back, and operators on stored ones.
 
-    QuantizeLinear     clip(round(x / scale) + zero point), stored as integers; float8: rounded
-    DequantizeLinear   (x - zero point) * scale
-    QLinearConv        conv(x - zero point, w - zero point) in i32, then scaled and rounded
+    QuantizeLinear     top.quantize: clip(round(x / scale) + zero point)
+    DequantizeLinear   top.dequantize: (x - zero point) * scale
+    QLinearConv        top.conv of quantized tensors, sums in i32; top.requantize
 
-Scales are those of the whole tensor, one per slice of `axis`, or one per block of slices.
+Scales are those of the whole tensor, one per slice of `axis`, or one per block of slices. Where
+they are not constant, belong to blocks, or the type is float8, it is written out in arithmetic.
 Reference: ONNX operators, QuantizeLinear-10 to -25; onnxruntime, docs/ContribOperators.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from onnx import TensorProto
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Axis, Build, Size
 from explorer.importers.onnx.nn import conv, matmul
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.quantized_types import (
+    as_quantized,
+    as_stored,
+    quantized_type,
+    with_suited_operands,
+)
+from explorer.importers.onnx.structures import Imported
 from explorer.importers.onnx.tensors import dtype_of, read_tensor
+from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.elementwise import CastOp
-from explorer.ir.types import element_type_from_numpy, element_type_of
+from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
+from explorer.ir.types import (
+    QuantizedType,
+    element_type_from_numpy,
+    element_type_of,
+    stored_type,
+)
+
+NARROW = (Float32Type(), Float16Type(), BFloat16Type())
+"""Floats that quantize and dequantize compute in single precision."""
 
 
 @converts("QuantizeLinear", since=10)
 def quantize(node: Node, build: Build) -> SSAValue:
-    """The division is in `precision`, else in the wider of both types; narrow floats in f32."""
+    """Real numbers to quantized ones.
+
+    The division is in `precision`, else in the wider of both types; narrow floats in f32.
+    """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
     dtype = np.dtype(np.uint8)
     if zero_point is not None:
         dtype = build.dtype(zero_point)
     elif node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"), "the result")
+    kind = _typed(node, x, scale, zero_point, dtype, build)
+    is_single = node.integer("precision", 0) in (0, TensorProto.FLOAT)
+    if kind is not None and is_single and element_type_of(x) in NARROW and dtype.itemsize <= 2:
+        return build.value(QuantizeOp, [x], to=kind)
     precision = np.dtype(np.float64 if np.float64 in (build.dtype(x), build.dtype(scale)) else "f4")
     if node.integer("precision", 0):
         precision = dtype_of(node.integer("precision"), "the division")
@@ -46,16 +73,22 @@ def quantize(node: Node, build: Build) -> SSAValue:
     return _quantized(divided, zero, dtype, build)
 
 
-@converts("DequantizeLinear", since=10)
+@converts("DequantizeLinear", since=10, knows_quantized=True)
 def dequantize(node: Node, build: Build) -> SSAValue:
-    """In f32 (f64 where the scale is), rounded to the scale's type or `output_dtype` at the end.
+    """Quantized numbers to real ones.
 
-    Zero points of float8 are zero; integers of 32 bits have none.
+    In f32 (f64 where the scale is), rounded to the scale's type or `output_dtype` at the end. Zero
+    points of float8 are zero; integers of 32 bits have none.
     """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
     dtype = build.dtype(scale)
     if node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"), "the result")
+    kind = _typed(node, x, scale, zero_point, build.dtype(x), build)
+    if kind is not None and element_type_from_numpy(dtype) in NARROW:
+        to = element_type_from_numpy(dtype)
+        return build.value(DequantizeOp, [as_quantized(x, kind, build)], to=to)
+    x = as_stored(x, build)
     wide = np.dtype(np.float64 if build.dtype(scale) == np.float64 else np.float32)
     real = build.cast(x, wide)
     if zero_point is not None and isinstance(element_type_of(x), IntegerType):
@@ -63,6 +96,24 @@ def dequantize(node: Node, build: Build) -> SSAValue:
         real = build.binary("sub", real, zero)
     aligned = _aligned(build.cast(scale, wide), node, x, build)
     return build.cast(build.binary("mul", real, aligned), dtype)
+
+
+def _typed(
+    node: Node,
+    x: SSAValue,
+    scale: SSAValue,
+    zero_point: SSAValue | None,
+    dtype: np.dtype,
+    build: Build,
+) -> QuantizedType | None:
+    """The quantized type that the operands say; None where arithmetic has to."""
+    if node.integer("block_size", 0) or not isinstance(
+        stored_type(element_type_from_numpy(dtype)), IntegerType
+    ):
+        return None
+    rank = build.rank(x)
+    axis = build.axis(node.integer("axis", 1), rank) if build.rank(scale) and rank > 1 else 0
+    return quantized_type(scale, zero_point, dtype, build, axis)
 
 
 def _quantized(x: SSAValue, zero: SSAValue | None, dtype: np.dtype, build: Build) -> SSAValue:
@@ -113,17 +164,19 @@ def _repeated(parameter: SSAValue, axis: int, block: int, x: SSAValue, build: Bu
 
 @converts("ConvInteger", since=10)
 def conv_integer(node: Node, build: Build) -> SSAValue:
+    """The sums of products, as i32; both scales are 1."""
     x, weight = node.operand(0), node.operand(1)
     weight_zero = node.optional(3)
+    typed = _unscaled(node, x, weight, 0, build)
+    if typed is not None:
+        return as_stored(_one(conv.convert(replace(node, operands=typed), build)), build)
     if weight_zero is not None:
         weight_zero = _per_filter(weight_zero, build.rank(weight), build)
     operands = (
         _centered(x, node.optional(2), build),
         _centered(weight, weight_zero, build),
     )
-    y = conv.convert(replace(node, operands=operands), build)
-    assert isinstance(y, SSAValue)
-    return y
+    return _one(conv.convert(replace(node, operands=operands), build))
 
 
 @converts("MatMulInteger", since=10)
@@ -135,17 +188,43 @@ def matmul_integer(node: Node, build: Build) -> SSAValue:
         node.optional(2),
         node.optional(3),
     )
+    typed = _unscaled(node, left, right, build.rank(right) - 1, build)
+    if typed is not None:
+        return as_stored(_one(matmul.convert(replace(node, operands=typed), build)), build)
     if left_zero is not None:
         left_zero = _per_row(left_zero, build)
     operands = (_centered(left, left_zero, build), _centered(right, right_zero, build))
-    y = matmul.convert(replace(node, operands=operands), build)
-    assert isinstance(y, SSAValue)
-    return y
+    return _one(matmul.convert(replace(node, operands=operands), build))
 
 
-@converts("QLinearConv", since=10)
+def _unscaled(
+    node: Node, left: SSAValue, right: SSAValue, right_axis: int, build: Build
+) -> tuple[SSAValue, SSAValue] | None:
+    """The operands as quantized numbers of scale 1; None where zero points are not constant."""
+    typed = []
+    for x, zero, axis in ((left, node.optional(2), -1), (right, node.optional(3), right_axis)):
+        zeros = np.zeros((), np.int64) if zero is None else build.stored(zero)
+        if zeros is None or zeros.ndim > 1 or (zeros.size > 1 and axis < 0):
+            return None
+        numbers = zeros.reshape(-1).astype(np.int64).tolist()
+        storage = element_type_of(x)
+        assert isinstance(storage, IntegerType)
+        kind = QuantizedType.get(
+            storage, [1.0] * len(numbers), numbers, axis if len(numbers) > 1 else -1
+        )
+        typed.append((x, kind))
+    (left, left_kind), (right, right_kind) = typed
+    return as_quantized(left, left_kind, build), as_quantized(right, right_kind, build)
+
+
+@converts("QLinearConv", since=10, knows_quantized=True)
 def qlinear_conv(node: Node, build: Build) -> SSAValue:
     """The convolution of integers, rescaled at the end."""
+    typed = quantized_operands(node, 0, build)
+    if typed is not None:
+        y = conv.convert(replace(node, operands=(*typed.operands, node.optional(8))), build)
+        return requantized(_one(y), typed.result, build)
+    node = with_suited_operands(node, False, build)
     x, x_scale, x_zero, weight, w_scale, w_zero = (node.operand(index) for index in range(6))
     plain = replace(
         node,
@@ -155,14 +234,19 @@ def qlinear_conv(node: Node, build: Build) -> SSAValue:
             node.optional(8),
         ),
     )
-    y = conv.convert(plain, build)
-    assert isinstance(y, SSAValue)
+    y = _one(conv.convert(plain, build))
     scale = build.binary("mul", x_scale, w_scale)
     return _requantized(y, _per_filter(scale, build.rank(weight) - 1, build), node, 6, build)
 
 
-@converts("QLinearMatMul", since=10)
+@converts("QLinearMatMul", since=10, knows_quantized=True)
 def qlinear_matmul(node: Node, build: Build) -> SSAValue:
+    """The product of matrices of integers, rescaled at the end."""
+    typed = quantized_operands(node, build.rank(node.operand(3)) - 1, build)
+    if typed is not None:
+        y = matmul.convert(replace(node, operands=typed.operands), build)
+        return requantized(_one(y), typed.result, build)
+    node = with_suited_operands(node, False, build)
     left, left_scale, left_zero, right, right_scale, right_zero = (
         node.operand(index) for index in range(6)
     )
@@ -170,23 +254,44 @@ def qlinear_matmul(node: Node, build: Build) -> SSAValue:
         _centered(left, _per_row(left_zero, build), build),
         _centered(right, right_zero, build),
     )
-    product = matmul.convert(replace(node, operands=operands), build)
-    assert isinstance(product, SSAValue)
+    product = _one(matmul.convert(replace(node, operands=operands), build))
     scale = build.binary("mul", _per_row(left_scale, build), right_scale)
     return _requantized(product, scale, node, 6, build)
 
 
-@converts("QLinearAdd", "QLinearMul", domain="com.microsoft")
-def qlinear_binary(node: Node, build: Build) -> SSAValue:
-    """(left, scale, zero point), (right, scale, zero point), then those of the result."""
-    parts = []
-    for first in (0, 3):
+@dataclass(frozen=True)
+class TypedOperands:
+    """The two operands of a product in their quantized types, and the type of its result."""
+
+    operands: tuple[SSAValue, SSAValue]
+    result: QuantizedType
+
+
+def quantized_operands(node: Node, right_axis: int, build: Build) -> TypedOperands | None:
+    """Operands (number, scale, zero point) from 0 and 3 on, and the result's (scale, zero point).
+
+    None where a parameter is not constant, or is one per row.
+    """
+    kinds = []
+    for first, axis in ((0, -1), (3, right_axis)):
         x, scale, zero = (node.operand(first), node.operand(first + 1), node.optional(first + 2))
-        real = build.cast(_centered(x, zero, build), build.dtype(scale))
-        parts.append(build.binary("mul", real, scale))
-    y = build.binary("add" if node.operator == "QLinearAdd" else "mul", *parts)
-    dtype = build.dtype(node.operand(0))
-    return _quantized(build.binary("div", y, node.operand(6)), node.optional(7), dtype, build)
+        kinds.append(quantized_type(scale, zero, build.dtype(x), build, axis))
+    zero = node.optional(7)
+    dtype = build.dtype(node.operand(0) if zero is None else zero)
+    left, right = kinds
+    result = quantized_type(node.operand(6), zero, dtype, build)
+    if left is None or right is None or result is None:
+        return None
+    operands = (
+        as_quantized(node.operand(0), left, build),
+        as_quantized(node.operand(3), right, build),
+    )
+    return TypedOperands(operands, result)
+
+
+def requantized(sums: SSAValue, to: QuantizedType, build: Build) -> SSAValue:
+    """Sums in a narrow type, as onnxruntime computes it: passes may choose another scheme."""
+    return build.value(RequantizeOp, [sums], by=RequantizationAttr.get(to))
 
 
 @converts("RequantShift")
@@ -250,6 +355,11 @@ def _requantized(y: SSAValue, scale: SSAValue, node: Node, first: int, build: Bu
     factor = build.binary("div", scale, result_scale)
     real = build.binary("mul", build.cast(y, build.dtype(factor)), factor)
     return _quantized(real, zero, build.dtype(zero), build)
+
+
+def _one(result: Imported | Sequence[Imported | None]) -> SSAValue:
+    assert isinstance(result, SSAValue)
+    return result
 
 
 def _number(node: Node, name: str) -> float:

@@ -12,7 +12,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -54,20 +55,29 @@ class OnnxContent:
     """Initializers of the outermost graph by name."""
     folder: Path | None
     """Where external data lies."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Inputs and weights, by name, that have no place in the IR, and why; only where the model was
+    read to be examined."""
 
 
-def load(path: str | Path) -> SourceModel:
-    """Reads an ONNX file. ModelError says what is wrong with it and where."""
+def load(path: str | Path, is_examined: bool = False) -> SourceModel:
+    """Reads an ONNX file. ModelError says what is wrong with it and where.
+
+    is_examined: inputs and weights of types that the IR does not have, for which UnsupportedError
+    is raised else, are noted in `OnnxContent.problems`.
+    """
     path = Path(path)
     try:
-        return from_proto(parse(path), path.stem, path)
+        return from_proto(parse(path), path.stem, path, is_examined)
     except (ModelError, UnsupportedError) as error:
         if not error.file:
             error.file = str(path)
         raise
 
 
-def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None) -> SourceModel:
+def from_proto(
+    proto: ModelProto, name: str = "model", path: Path | None = None, is_examined: bool = False
+) -> SourceModel:
     """A SourceModel for a parsed model, which becomes its own: nodes without a name get one."""
     if not proto.HasField("graph") or not proto.graph.node:
         raise ModelError("not an ONNX model: there is no graph in it", hint="check the file")
@@ -78,23 +88,47 @@ def from_proto(proto: ModelProto, name: str = "model", path: Path | None = None)
     graph = proto.graph
     folder = path.parent if path is not None else None
     _name_nodes(graph, "", Counter())
-    weights = {t.name: read_tensor(t, folder) for t in graph.initializer}
-    inputs = [i for i in graph.input if i.name not in weights]
-    known = set(weights) | {i.name for i in inputs} | {""}
+    problems: dict[str, str] = {}
+    weights = {}
+    for tensor in graph.initializer:
+        with _noting(problems, tensor.name, is_examined):
+            weights[tensor.name] = read_tensor(tensor, folder)
+    stored = {t.name for t in graph.initializer}
+    inputs = [i for i in graph.input if i.name not in stored]
+    known = stored | {i.name for i in inputs} | {""}
     known |= {t.values.name for t in graph.sparse_initializer}
     _order_nodes(graph, known)
+    values = [SourceValue(i.name, "", None) for i in inputs]
+    for index, value in enumerate(inputs):
+        with _noting(problems, value.name, is_examined):
+            values[index] = _source_value(value, is_input=True)
+    outputs = [SourceValue(o.name, "", None) for o in graph.output]
+    for index, value in enumerate(graph.output):
+        with _noting(problems, value.name, is_examined):
+            outputs[index] = _source_value(value, is_input=False)
     return SourceModel(
         name=name,
         format="onnx",
         path=path,
         producer=f"{proto.producer_name} {proto.producer_version}".strip(),
         opset=", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items()),
-        inputs=tuple(_source_value(i, is_input=True) for i in inputs),
-        outputs=tuple(_source_value(o, is_input=False) for o in graph.output),
+        inputs=tuple(values),
+        outputs=tuple(outputs),
         nodes=tuple(SourceNode(n.name, n.op_type, node_text(n)) for n in walk(graph)),
         parameters=sum(math.prod(w.shape) for w in weights.values()),
-        content=OnnxContent(proto, weights, folder),
+        content=OnnxContent(proto, weights, folder, problems),
     )
+
+
+@contextmanager
+def _noting(problems: dict[str, str], name: str, is_examined: bool) -> Iterator[None]:
+    """Notes what is not supported instead of raising it, where the model is only examined."""
+    try:
+        yield
+    except UnsupportedError as error:
+        if not is_examined:
+            raise
+        problems.setdefault(name, error.message)
 
 
 def _inlined(proto: ModelProto) -> ModelProto:

@@ -76,7 +76,11 @@ def _repeated(x: SSAValue, axis: int, times: int, build: Build) -> SSAValue:
     """
     if times == 1:
         return x
+    if times == 0:
+        return build.slice(x, axis, 0, 0)
     sizes = build.all_sizes(x)
+    if 0 in build.shape(x):  # a size of -1 would stand for nothing
+        return build.concat([x] * times, axis)
     before, after = sizes[:axis], sizes[axis + 1 :]
     own = build.size(x, axis)
     split = build.reshape(x, [*before, 1, sizes[axis], *after])

@@ -19,12 +19,13 @@ def node_text(node: NodeProto) -> str:
     results = ", ".join(name or "_" for name in node.output)
     operands = ", ".join(name or "_" for name in node.input)
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    attributes = ", ".join(f"{a.name} = {_attribute_text(a)}" for a in node.attribute)
+    attributes = ", ".join(f"{a.name} = {attribute_text(a)}" for a in node.attribute)
     suffix = f" {{{attributes}}}" if attributes else ""
     return f"{results} = {operator}({operands}){suffix}"
 
 
-def _attribute_text(attribute: AttributeProto) -> str:
+def attribute_text(attribute: AttributeProto) -> str:
+    """An attribute's value in a few words; long lists, strings and tensors are cut."""
     kind = attribute.type
     if kind == AttributeProto.GRAPH:
         return f"<graph of {len(attribute.g.node)} nodes>"
@@ -48,7 +49,10 @@ def _attribute_text(attribute: AttributeProto) -> str:
 def _tensor_text(tensor: TensorProto) -> str:
     """Small tensors with their numbers, others by type and shape."""
     shape = "x".join(map(str, tensor.dims)) or "scalar"
-    name = TensorProto.DataType.Name(tensor.data_type).lower()
+    kind = tensor.data_type
+    if kind not in TensorProto.DataType.values():
+        return f"<{shape} of element type {kind}, damaged>"
+    name = TensorProto.DataType.Name(kind).lower()
     count = math.prod(tensor.dims)
     is_plain = tensor.data_location == TensorProto.DEFAULT
     if not is_plain or count > _LONGEST_LIST or tensor.data_type == TensorProto.STRING:

@@ -1,4 +1,4 @@
-"""Images at computed places: GridSample, RoiAlign, DeformConv."""
+"""Images at computed places: AffineGrid, GridSample, RoiAlign, DeformConv."""
 
 from __future__ import annotations
 
@@ -17,6 +17,34 @@ from explorer.ir.top.indexing import GatherOp
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """Names before opset 20."""
+
+
+@converts("AffineGrid", since=20)
+def affine_grid(node: Node, build: Build) -> SSAValue:
+    """theta: (N, axes, axes + 1), a map from where pixels of the result are to where they are read.
+
+    The places (last axis first, then 1) are a constant; their product with theta is the grid
+    (N, spatial..., axes). ONNX's own function fails for a batch of one.
+    """
+    theta = node.operand(0)
+    batch, _, *spatial = build.integers(node.operand(1), "the sizes of a grid")
+    align = bool(node.integer("align_corners", 0))
+    axes = len(spatial)
+    if axes not in (2, 3):
+        raise ValueError(f"a grid of {axes} axes; 2 or 3 expected")
+    centers = np.meshgrid(*(_centers(size, align) for size in spatial), indexing="ij")
+    places = np.stack([*reversed(centers), np.ones(spatial)], -1).reshape(-1, axes + 1)
+    points = build.weight(places.astype(build.dtype(theta)))
+    mapped = build.matmul(points, build.transpose(theta, [0, 2, 1]))
+    return build.reshape(mapped, [batch, *spatial, axes])
+
+
+def _centers(size: int, align: bool) -> np.ndarray:
+    """Where the pixels of an axis lie between -1 and 1: from corner to corner, or inside them."""
+    numbers = np.arange(size, dtype=np.float64)
+    if align:
+        return -1 + 2 * numbers / max(size - 1, 1)
+    return (2 * numbers + 1) / size - 1
 
 
 @converts("GridSample", since=16)

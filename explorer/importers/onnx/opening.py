@@ -1,0 +1,59 @@
+"""A model before and after its import, and a model of which not everything can be imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from explorer.importers.model import (
+    ExaminedModel,
+    OpenedProgram,
+    SourceModel,
+    check_dimension_names,
+    symbolic_dimensions,
+)
+from explorer.importers.onnx import convert
+from explorer.importers.onnx.decomposition import decomposition
+from explorer.importers.onnx.reading import OnnxContent
+from explorer.importers.onnx.source import source_program
+
+IMPORT = "import"
+"""Name of the pass that the import is."""
+
+
+def open_program(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> OpenedProgram:
+    """The model as it is, the imported program, and the rewrites between the two.
+
+    `dimensions` and errors are those of `convert.to_top`.
+    """
+    found = convert.convert(model, dimensions)
+    assert found.module is not None
+    source = source_program(model, found)
+    rewrites = decomposition(source, found.module, found.microseconds, IMPORT)
+    return OpenedProgram(source, found.module, found.weights, rewrites)
+
+
+def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> ExaminedModel:
+    """The model's nodes, with what of it cannot be imported, and why.
+
+    Without dimensions, nodes that can be imported with symbolic dimensions, or at the
+    sizes that they get by default, are no problem.
+    """
+    assert isinstance(model.content, OnnxContent)
+    check_dimension_names(model, dimensions or {})
+    found = convert.examine(model, dimensions)
+    sizes = _default_sizes(model)
+    if found.problems and sizes and not dimensions:
+        sized = convert.examine(model, sizes)
+        if len(sized.problems) < len(found.problems):
+            found = sized
+    problems = {**model.content.problems, **found.problems}
+    source = source_program(model, found)
+    if found.module is None or problems:
+        return ExaminedModel(source, problems)
+    rewrites = decomposition(source, found.module, found.microseconds, IMPORT)
+    return ExaminedModel(source, problems, rewrites)
+
+
+def _default_sizes(model: SourceModel) -> dict[str, int]:
+    """1 for every symbolic dimension, as a batch has."""
+    return dict.fromkeys(symbolic_dimensions(model), 1)

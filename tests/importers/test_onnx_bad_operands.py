@@ -1,0 +1,66 @@
+"""Damaged or unusual nodes end in an error that names them, and none in an error of Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from explorer.errors import ModelError, UnsupportedError
+from explorer.importers.onnx import from_proto, to_top
+
+ONES = np.ones((2, 3), np.float32)
+
+
+def refused(model: onnx.ModelProto) -> str:
+    with pytest.raises((ModelError, UnsupportedError)) as caught:
+        to_top(from_proto(model))
+    return str(caught.value)
+
+
+def test_a_shape_that_is_no_vector(make_model: Callable) -> None:
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"], name="flat")
+    model = make_model([node], {"x": ONES}, {"shape": np.array(6)}, 21)
+    message = refused(model)
+    assert "flat" in message
+    assert "0 axes, one expected" in message
+
+
+def test_an_axis_outside_of_the_operand(make_model: Callable) -> None:
+    node = helper.make_node("Squeeze", ["x"], ["y"], name="narrow", axes=[7])
+    assert "narrow" in refused(make_model([node], {"x": ONES}, {}, 11))
+
+
+def test_a_sparse_attribute(make_model: Callable) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    attribute = node.attribute.add()
+    attribute.name, attribute.type = "alpha", onnx.AttributeProto.SPARSE_TENSOR
+    assert "'alpha' is a sparse tensor" in refused(make_model([node], {"x": ONES}, {}, 21))
+
+
+def test_a_constant_of_an_unknown_element_type(make_model: Callable) -> None:
+    value = TensorProto(dims=[2], data_type=127, raw_data=b"12345678")
+    node = helper.make_node("Constant", [], ["y"], value=value)
+    assert "number 127" in refused(make_model([node], {}, {}, 21))
+
+
+def test_booleans_where_numbers_are_expected(make_model: Callable) -> None:
+    node = helper.make_node("GlobalAveragePool", ["x"], ["y"], name="mean")
+    model = make_model([node], {"x": np.ones((1, 2, 3), bool)}, {}, 21)
+    message = refused(model)
+    assert "mean" in message
+    assert "operand 0 has elements of type bool; it takes double, float" in message
+
+
+def test_a_result_that_no_machine_could_hold(make_model: Callable) -> None:
+    """Also where its first size is not known."""
+    padded = {"pads": np.array([0, 2**40, 2**30, 0, 0, 0])}
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], name="huge")
+    model = make_model([node], {"x": ONES[np.newaxis]}, padded, 21)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    message = refused(model)
+    assert "huge" in message
+    assert "elements" in message

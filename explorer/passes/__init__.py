@@ -1,8 +1,9 @@
 """Passes over `top`, one per file, and the order in which they run.
 
-Four phases follow one another: decomposition, simplification, recognition, fusion. `TOP_PIPELINE`
-is that order as plain data; `top_pipeline` makes the passes of one compilation. Rules that passes
-share stand in folders by what they are about: `arithmetic`, `movement`, `linear`, `recognition`.
+Five phases follow one another: decomposition, simplification, recognition, quantization, fusion.
+`TOP_PIPELINE` is that order as plain data; `top_pipeline` makes the passes of one compilation.
+Rules that passes share stand in folders by what they are about: `arithmetic`, `movement`, `linear`,
+`quantized`, `recognition`.
 """
 
 from __future__ import annotations
@@ -10,23 +11,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.ir.passes import Pass
+from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.passes.bind_dimensions import BindDimensions
+from explorer.passes.compute_in_integers import ComputeInIntegers
 from explorer.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from explorer.passes.eliminate_dead_code import EliminateDeadCode
 from explorer.passes.fold_batch_norm import FoldBatchNorm
 from explorer.passes.fold_constants import FoldConstants
 from explorer.passes.fuse_activation import FuseActivation
 from explorer.passes.fuse_bias import FuseBias
+from explorer.passes.fuse_quantization import FuseQuantization
 from explorer.passes.fuse_residual import FuseResidual
 from explorer.passes.infer_shapes import InferShapes
 from explorer.passes.legalize import Legalize
 from explorer.passes.narrow_transposes import NarrowTransposes
 from explorer.passes.push_transposes import PushTransposes
 from explorer.passes.recognize_activations import RecognizeActivations
+from explorer.passes.recognize_attention import RecognizeAttentions
 from explorer.passes.recognize_normalization import RecognizeNormalization
 from explorer.passes.remove_no_ops import RemoveNoOps
 from explorer.passes.simplify_arithmetic import SimplifyArithmetic
 from explorer.passes.simplify_movement import SimplifyMovement
+from explorer.passes.split_attention import SplitAttentions
 
 DECOMPOSITION: tuple[type[Pass], ...] = (BindDimensions, InferShapes, FoldConstants)
 """What was left open is settled: sizes, types, computed shapes and bounds."""
@@ -39,16 +45,25 @@ SIMPLIFICATION: tuple[type[Pass], ...] = (
 )
 """The same with fewer and cheaper operations, in one form of the many that models have."""
 
-RECOGNITION: tuple[type[Pass], ...] = (RecognizeNormalization, RecognizeActivations)
+RECOGNITION: tuple[type[Pass], ...] = (
+    RecognizeNormalization,
+    RecognizeActivations,
+    RecognizeAttentions,
+)
 """Operations that a model spells out, found in that form."""
 
+QUANTIZATION: tuple[type[Pass], ...] = (ComputeInIntegers,)
+"""What a quantized model stands for: products and sums of integers."""
+
 FUSION: tuple[type[Pass], ...] = (
+    SplitAttentions,
     PushTransposes,
     FoldBatchNorm,
     NarrowTransposes,
     FuseBias,
     FuseResidual,
     FuseActivation,
+    FuseQuantization,
     Legalize,
     EliminateDeadCode,
 )
@@ -58,25 +73,32 @@ TOP_PIPELINE: tuple[type[Pass], ...] = (
     *DECOMPOSITION,
     *SIMPLIFICATION,
     *RECOGNITION,
+    *QUANTIZATION,
     *FUSION,
 )
 
 
-def top_pipeline(sizes: Mapping[str, int], default: int | None = 1) -> list[Pass]:
+def top_pipeline(
+    sizes: Mapping[str, int],
+    default: int | None = 1,
+    requantization: Requantization = AS_ONNXRUNTIME,
+) -> list[Pass]:
     """The passes over `top` in order.
 
     sizes: of symbolic dimensions, by name; default: of inputs' first dimensions that have none
-    (None makes that an error).
+    (None makes that an error); requantization: the scheme of the target.
     """
-    return [
-        BindDimensions(sizes, default) if kind is BindDimensions else kind()
-        for kind in TOP_PIPELINE
-    ]
+    made: dict[type[Pass], Pass] = {
+        BindDimensions: BindDimensions(sizes, default),
+        ComputeInIntegers: ComputeInIntegers(requantization),
+    }
+    return [made.get(kind) or kind() for kind in TOP_PIPELINE]
 
 
 __all__ = [
     "DECOMPOSITION",
     "FUSION",
+    "QUANTIZATION",
     "RECOGNITION",
     "SIMPLIFICATION",
     "TOP_PIPELINE",

@@ -3,7 +3,8 @@
     func @main(%x: tensor<?x3xf32, dims = ["batch", ""]>)     sizes = {"batch": 4}
  => func @main(%x: tensor<4x3xf32>)
 
-Types inside the function follow by inference. A dimension without a name is called after its
+Types inside the function follow by inference. Sizes that the function's constraints do not allow
+are refused before anything changes. A dimension without a name is called after its
 place: `x.2` is axis 2 of input x.
 """
 
@@ -17,11 +18,14 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from explorer.errors import InputError
+from explorer.ir.constraints import check_sizes, constraints_of
 from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.operation import TopOperation
 from explorer.ir.passes import EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
-from explorer.ir.types import Shape, element_type_of, layout_of, shape_of, tensor_type
+from explorer.ir.symbols import parse
+from explorer.ir.top.dimensions import UNKNOWN, dimension_of
+from explorer.ir.types import Dim, Shape, element_type_of, layout_of, shape_of, tensor_type
 from explorer.passes.infer_shapes import infer_function
 
 
@@ -40,6 +44,7 @@ class BindDimensions(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
         sizes = self.bound_sizes(function)
+        check_sizes(constraints_of(function), sizes, "the sizes are")
         events = EventLog(self.name, rewriter)
         if sizes:
             with events.rewrite("bind", function, _explain(sizes)):
@@ -94,7 +99,14 @@ def _bind(function: func.FuncOp, sizes: Mapping[str, int], rewriter: RecordedRew
 
 
 def _with_sizes(shape: Shape, sizes: Mapping[str, int]) -> Shape:
-    return tuple(sizes.get(d, d) if isinstance(d, str) else d for d in shape)
+    return tuple(_with_size(d, sizes) for d in shape)
+
+
+def _with_size(dimension: Dim, sizes: Mapping[str, int]) -> Dim:
+    """Expressions over the names, too: `batch+1` becomes 5 where batch is 4."""
+    if isinstance(dimension, int) or dimension in sizes or dimension == UNKNOWN:
+        return sizes.get(dimension, dimension) if isinstance(dimension, str) else dimension
+    return dimension_of(parse(dimension).substituted(sizes))
 
 
 def _set_shape(value: SSAValue, shape: Shape, rewriter: RecordedRewriter) -> None:

@@ -54,10 +54,10 @@ class ReuseEqual(Rule):
         rewriter.replace(second, list(first.results))
 
     def _place(self, op: TopOperation) -> int:
-        """Where the operation stood in its block at the beginning: this pass moves none."""
+        """Where the operation stands in its block: counted anew for one that other rules made."""
         block = op.parent
         assert block is not None
-        if block not in self._places:
+        if op not in self._places.get(block, {}):
             self._places[block] = {other: index for index, other in enumerate(block.ops)}
         return self._places[block][op]
 

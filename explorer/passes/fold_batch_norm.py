@@ -23,6 +23,7 @@ from explorer.ir.top.normalization import BatchNormOp
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.arithmetic.division import rounded_below
 from explorer.passes.fixpoint import FixpointPass
+from explorer.passes.linear.operands import replace_with_parameters
 from explorer.passes.linear.scale_ahead import AHEAD_RULES
 from explorer.passes.linear.scale_behind import ScaleBeforeOffset
 from explorer.passes.matching import (
@@ -54,7 +55,8 @@ class FoldIntoWeights(Rule):
             raise Declined(reason)
         assert isinstance(linear, ConvOp | MatMulOp)
         factor, offset = factor_and_offset(op, rewriter)
-        rewriter.replace(op, scaled(linear, factor, offset, op, rewriter), absorbs=[linear])
+        new = scaled(linear, factor, offset, op, rewriter)
+        replace_with_parameters(op, new, [linear], rewriter)
 
 
 class FoldScale(Rule):
@@ -95,7 +97,8 @@ class FoldScale(Rule):
                 if not factor.all():
                     raise Declined(f"{identity_of(op)} divides by zero")
                 factor = 1 / factor
-            rewriter.replace(op, scaled(linear, factor, None, op, rewriter), absorbs=[linear])
+            new = scaled(linear, factor, None, op, rewriter)
+            replace_with_parameters(op, new, [linear], rewriter)
             return
 
 
@@ -127,7 +130,8 @@ def split_batch_norm(op: BatchNormOp, rewriter: RecordedRewriter) -> None:
     scale, shift = weight("factor", factor), weight("offset", offset)
     product = BinaryOp.make([op.input, scale], kind="mul")
     rewriter.insert_before(op, product)
-    rewriter.replace(op, BinaryOp.make([product.output, shift], kind="add"))
+    new = BinaryOp.make([product.output, shift], kind="add")
+    replace_with_parameters(op, new, [], rewriter)
 
 
 def factor_and_offset(op: BatchNormOp, rewriter: RecordedRewriter) -> tuple[np.ndarray, np.ndarray]:
@@ -221,4 +225,10 @@ class FoldBatchNorm(FixpointPass):
     """Batch normalizations and factors per channel go into the weights around them."""
 
     name = "fold-batch-norm"
-    rules = (FoldIntoWeights, FoldScale, SplitBatchNorm, ScaleBeforeOffset, *AHEAD_RULES)
+    rules = (
+        FoldIntoWeights,
+        FoldScale,
+        SplitBatchNorm,
+        ScaleBeforeOffset,
+        *AHEAD_RULES,
+    )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import func
+from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.passes import RulePass
@@ -26,14 +27,17 @@ from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import (
     TO_THE_END,
     ExpandOp,
+    MovementOperation,
     PadOp,
     ReshapeOp,
     SliceOp,
     onnx_slice_range,
 )
 from explorer.ir.top.normalization import BatchNormOp
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.quantized import DequantizeOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
-from explorer.ir.types import is_static, shape_of, size_bytes
+from explorer.ir.types import element_type_of, is_static, shape_of, size_bytes, static_shape
 from explorer.passes.infer_shapes import infer_again
 from explorer.passes.matching import constant, dtype_of, is_constant
 from explorer.passes.unroll_control import UnrollLoop
@@ -152,10 +156,10 @@ class SpecializeSlice(Rule):
 
 
 class SpecializePad(Rule):
-    """pad(x, amounts = constant [0, 1, 0, 2])   =>   pad(x) {low = [0, 1], high = [0, 2]}
+    """pad(x, amounts = constant [0, 1, 0, -2])   =>   slice(pad(x) {low = [0, 1]}) {0:, :-2}
 
-    Applies when the amounts are constant and not negative. Pays because only a pad with fixed
-    amounts has a compiled form.
+    Applies when the amounts are constant; negative ones take elements away, after the others were
+    added. Pays because only a pad with fixed amounts has a compiled form.
     """
 
     matches = (PadOp,)
@@ -164,17 +168,31 @@ class SpecializePad(Rule):
         amounts = None if op.amounts is None else constant(op.amounts, rewriter.weights)
         if amounts is None:
             return
-        if amounts.min(initial=0) < 0:
-            raise Declined(f"{identity_of(op)} takes away instead of adding: {amounts.tolist()}")
-        low, high = np.split(amounts, 2)
-        new = PadOp.make(
+        low, high = np.split(np.maximum(amounts, 0), 2)
+        padded = PadOp.make(
             [op.input, None],
             low=low.tolist(),
             high=high.tolist(),
             interior=[0] * len(low),
             value=op.get("value"),
         )
-        rewriter.replace(op, new)
+        if amounts.min(initial=0) >= 0:
+            rewriter.replace(op, padded)
+            return
+        if not is_static(padded.output):
+            padded.erase()
+            raise Declined(f"{identity_of(op)} takes away from axes without a size yet")
+        rewriter.insert_before(op, padded)
+        starts, taken_behind = np.split(-np.minimum(amounts, 0), 2)
+        sizes = np.array(static_shape(padded.output))
+        stops = np.maximum(sizes - taken_behind, starts)
+        cut = SliceOp.make(
+            [padded.output, None, None, None],
+            starts=starts.tolist(),
+            stops=stops.tolist(),
+            steps=[1] * len(starts),
+        )
+        rewriter.replace(op, cut)
 
 
 class InlineIf(Rule):
@@ -214,6 +232,7 @@ class FoldConstant(Rule):
             return
         if not op.operands or not all(is_constant(o) for o in op.operands):
             return
+        self.consider(op)
         arrays = [rewriter.weights[_weight(o).weight.data] for o in op.operands]
         _check_size(op, arrays)
         try:
@@ -221,6 +240,45 @@ class FoldConstant(Rule):
         except (ValueError, IndexError, ArithmeticError) as error:
             raise Declined(f"{identity_of(op)} cannot be computed: {error}") from error
         _replace_by_weights(op, results, rewriter)
+
+    def consider(self, op: TopOperation) -> None:
+        """Declined for what is better left as it is."""
+        if isinstance(op, DequantizeOp) and (product := _integer_product_behind(op)):
+            raise Declined(f"{identity_of(product)} may take {identity_of(op)}'s integers")
+
+
+class FoldDequantized(FoldConstant):
+    """dequantize(constant)   =>   constant
+
+    Applies to what was left for products of integers and not taken by one, and to what follows.
+    Pays because real numbers are computed once, by the compiler.
+    """
+
+    def consider(self, op: TopOperation) -> None:
+        """All constants may be folded now."""
+
+
+def _integer_product_behind(op: TopOperation) -> TopOperation | None:
+    """A product that reads the weights or bias, moved perhaps, beside a dequantized input."""
+    for use in op.results[0].uses:
+        user = use.operation
+        if isinstance(user, ConvOp | MatMulOp):
+            other = user.operands[0 if use.index else 1]
+            if _is_dequantized(other):
+                return user
+        elif isinstance(user, MovementOperation):
+            found = _integer_product_behind(user)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_dequantized(value: SSAValue) -> bool:
+    """Real numbers that were integers, moved perhaps."""
+    owner = value.owner
+    while isinstance(owner, MovementOperation | PoolOp):
+        owner = owner.operands[0].owner
+    return isinstance(owner, DequantizeOp)
 
 
 def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
@@ -260,7 +318,8 @@ def _replace_by_weights(op: TopOperation, results, rewriter: RecordedRewriter) -
         # Meanings may return views and wider types; a weight is dense and of the declared type.
         array = np.array(result, dtype=dtype_of(value), order="C")
         stored = rewriter.weights.add(f"{identity_of(op)}.folded", array)
-        weight = WeightOp.make([], [weight_type(array)], weight=stored)
+        kind = weight_type(array, element_type_of(value))
+        weight = WeightOp.make([], [kind], weight=stored)
         rewriter.insert_before(op, weight, stem="folded")
         rewriter.set_type(value, weight.output.type)
         weights.append(weight.output)

@@ -33,10 +33,12 @@ from explorer.ir.top.reduction import ReduceOp
 from explorer.ir.types import (
     PLAIN,
     Layout,
+    QuantizedType,
     element_type_of,
     is_static,
     layout_of,
     static_shape,
+    stored_type,
     with_layout,
 )
 from explorer.results import Knob
@@ -244,6 +246,8 @@ def why_not_blocked(op: TopOperation, layout: Layout) -> str:
     shape = static_shape(op.results[0])
     if len(shape) != 4:
         return "only four-dimensional tensors are blocked"
+    if any(isinstance(element_type_of(v), QuantizedType) for v in (*op.operands, *op.results)):
+        return "kernels for quantized numbers read and write plain tensors"
     if isinstance(op, ConvOp):
         if not isinstance(op.weight.owner, WeightOp):
             return "its filters are not constant, so that they cannot be packed"
@@ -311,9 +315,11 @@ def needs_halo(op: TopOperation) -> Halo:
 
 
 def halo_fill(op: TopOperation) -> float:
-    """What a window expects there: nothing greater for a maximum, zero otherwise."""
-    is_max = isinstance(op, PoolOp) and op.get("kind") == "max"
-    return float(lowest(element_type_of(op.operands[0]))) if is_max else 0.0
+    """What a window expects there: the least number for a maximum, else what stands for zero."""
+    kind = element_type_of(op.operands[0])
+    if isinstance(op, PoolOp) and op.get("kind") == "max":
+        return float(lowest(stored_type(kind)))
+    return float(kind.zero_point_array[0]) if isinstance(kind, QuantizedType) else 0.0
 
 
 def reads_whole_buffer(op: TopOperation) -> bool:

@@ -22,7 +22,6 @@ from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import CastOp
-from explorer.ir.top.definitions import lowest
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.top.movement import PadOp, ReshapeOp
@@ -31,9 +30,10 @@ from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.shapes import RangeOp
 from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
 from explorer.passes.fold_batch_norm import split_batch_norm
+from explorer.passes.layout import halo_fill
 from explorer.passes.matching import constant, dtype_of, weight_name
 from explorer.passes.remove_no_ops import MergeReshapes, RemoveReshape
-from explorer.passes.unroll_control import ComputeBothBranches
+from explorer.passes.unroll_control import ComputeBothBranches, MaskIterations
 from explorer.passes.widen import WidenProducts
 
 
@@ -102,10 +102,81 @@ class LiftToTwoDimensions(Rule):
         rewriter.replace(op, back)
 
 
+class DropPlainAxis(Rule):
+    """conv(x : 1x3x1x8x8, w : 8x3x1x3x3)   =>   reshape(conv(reshape(x) : 1x3x8x8, w : 8x3x3x3))
+
+    Applies to convolutions and pools over three dimensions, of which one has extent 1 in input and
+    window, or two neighbours have windows of one element that move in steps of one: then both are
+    one axis. Pays because the kernels for two dimensions are tiled; the reshapes are views.
+    """
+
+    matches = (ConvOp, PoolOp)
+
+    def rewrite(self, op: ConvOp | PoolOp, rewriter: RecordedRewriter) -> None:
+        if len(shape_of(op.input)) != 5:
+            return
+        if not all(is_static(v) for v in (*op.operands, op.output)):
+            raise Declined(f"the shape of {identity_of(op)} is not known yet")
+        axis = self._droppable(op)
+        if axis is None:
+            raise Declined(f"{identity_of(op)} has windows over three dimensions")
+        changes: dict[str, list[int]] = {
+            name: [n for a, n in enumerate(op.get(name)) if a != axis]
+            for name in ("strides", "dilations")
+        }
+        changes["pads"] = [n for a, n in enumerate(op.get("pads")) if a % 3 != axis]
+        values = {"input": op.input}
+        if isinstance(op, PoolOp):
+            changes["window"] = [n for a, n in enumerate(op.get("window")) if a != axis]
+        elif op.residual is not None:
+            values["residual"] = op.residual
+        operands = {
+            name: _reshaped(value, _without_axis(static_shape(value), 2 + axis), op, rewriter)
+            for name, value in values.items()
+        }
+        if isinstance(op, ConvOp):
+            window = static_shape(op.weight)
+            shape = (*window[: 2 + axis], *window[3 + axis :])
+            operands["weight"] = _reshaped(op.weight, shape, op, rewriter)
+        new = op.altered(**operands, **changes)
+        origin = origin_of(op.output)
+        shape = static_shape(new.output)
+        set_origins(new, [None if origin is None else origin.then("reshape", shape)])
+        rewriter.insert_before(op, new)
+        back = ReshapeOp.make([new.output, None], shape=list(static_shape(op.output)))
+        rewriter.replace(op, back)
+
+    @staticmethod
+    def _droppable(op: ConvOp | PoolOp) -> int | None:
+        """A spatial axis whose positions the one behind it (before it, for the last) can take."""
+        sizes, pads = static_shape(op.input)[2:], op.get("pads")
+        window = op.get("window") if isinstance(op, PoolOp) else static_shape(op.weight)[2:]
+        still = [window[a] == 1 and pads[a] == pads[3 + a] == 0 for a in range(3)]
+        for axis in range(3):
+            if still[axis] and sizes[axis] == 1:
+                return axis
+        steps = op.get("strides")
+        plain = [still[a] and steps[a] == 1 for a in range(3)]
+        return next((a for a in range(2) if plain[a] and plain[a + 1]), None)
+
+
+def _without_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The axis joined with the next one, or dropped where it has extent 1."""
+    if shape[axis] == 1:
+        return (*shape[:axis], *shape[axis + 1 :])
+    return (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
+
+
 def _with_height(value: SSAValue, op: TopOperation, rewriter: RecordedRewriter) -> SSAValue:
     """(a, b, c) as (a, b, 1, c): a constant at once, all else by a reshape."""
     first, second, last = static_shape(value)
-    shape = (first, second, 1, last)
+    return _reshaped(value, (first, second, 1, last), op, rewriter)
+
+
+def _reshaped(
+    value: SSAValue, shape: tuple[int, ...], op: TopOperation, rewriter: RecordedRewriter
+) -> SSAValue:
+    """The value in another shape: a constant at once, all else by a reshape."""
     array = constant(value, rewriter.weights)
     if array is not None:
         return rewriter.add_weight(op, weight_name(op, "weight"), array.reshape(shape), like=op)
@@ -120,8 +191,8 @@ class PadBeforeWindow(Rule):
     """conv(x) {pads = [1, 1, 1, 1, 1, 1]}   =>   conv(pad(x) {low = [0, 0, 1, 1, 1], ...})
 
     Applies to convolutions and pools over three dimensions, whose inputs get no halo: a maximum
-    is padded with the lowest number, all else with zero. Pays because their kernels then read
-    inside their input only.
+    is padded with the lowest number, all else with what stands for zero. Pays because their
+    kernels then read inside their input only.
     """
 
     matches = (ConvOp, PoolOp)
@@ -134,8 +205,7 @@ class PadBeforeWindow(Rule):
             return
         if isinstance(op, PoolOp) and not op.reads_padding:
             return
-        is_max = isinstance(op, PoolOp) and op.get("kind") == "max"
-        fill = float(lowest(element_type_of(op.input))) if is_max else 0.0
+        fill = halo_fill(op)
         low, high = [0, 0, *pads[:3]], [0, 0, *pads[3:]]
         pad = PadOp.make([op.input, None], low=low, high=high, interior=[0] * 5, value=fill)
         origin = origin_of(op.input)
@@ -201,8 +271,10 @@ class Legalize(RulePass):
     is_required = True
     rules = (
         ComputeBothBranches,
+        MaskIterations,
         CountPadding,
         LiftToTwoDimensions,
+        DropPlainAxis,
         PadBeforeWindow,
         ScaleAndShift,
         CountInSteps,

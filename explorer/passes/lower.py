@@ -33,12 +33,14 @@ from explorer.ir.structure import device_of, functions, walk_blocks
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.types import (
+    element_type_from_numpy,
     element_type_of,
     format_shape,
     is_static,
     layout_of,
     shape_of,
     static_shape,
+    stored_type,
 )
 
 CHANNELS = 1
@@ -93,7 +95,7 @@ class _Lowering:
             self.problems.append(f"{identity_of(op)} (from {', '.join(sources_of(op))}): {error}")
             return
         launch = LaunchOp.make(
-            [self._operands(op)],
+            [[*self._operands(op), *self._constants(op)]],
             [r.type for r in op.results],
             kernel=kernel,
             operation=op.name,
@@ -143,6 +145,13 @@ class _Lowering:
             operands.append(operand)
         return operands
 
+    def _constants(self, op: TopOperation) -> list[SSAValue]:
+        """The tables that the kernel reads beside the operands, as weights."""
+        return [
+            self.rewriter.add_weight(op, f"{identity_of(op)}.{name}", array, like=op)
+            for name, array in op.kernel_constants()
+        ]
+
 
 def _made_from(op: TopOperation) -> Hashable:
     """All that a compute definition depends on, but for the operation itself."""
@@ -178,13 +187,27 @@ def _definition(kernel: func.FuncOp) -> Hashable:
     return tuple(structure)
 
 
+def _missing_control(op: TopOperation) -> str:
+    """Why control flow was left over, and the way out: compiled code has none."""
+    if not op.REPEATS:
+        return (
+            "has branches of different shapes, or one that may trap: export the one that is needed"
+        )
+    if op.get("trip_count") is not None and len(op.regions[0].block.args) == 1 + len(op.operands):
+        return "is too long to be written out: export the model with fewer iterations"
+    return (
+        "is control flow that depends on data: export the model with a constant limit of "
+        "iterations and without rows"
+    )
+
+
 def define_kernel(op: TopOperation) -> func.FuncOp:
     """The operation's compute definition on its buffers, as an unnamed kernel function.
 
     NotImplementedError where the operation has none.
     """
     if op.regions:
-        raise NotImplementedError(f"{op.name} is control flow that depends on data")
+        raise NotImplementedError(f"{op.name} {_missing_control(op)}; or run it interpreted")
     for value in (*op.operands, *op.results):
         if not is_static(value):
             size = format_shape(shape_of(value))
@@ -199,6 +222,10 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
     for index, (operand, shape) in enumerate(zip(op.operands, shapes, strict=True)):
         role = "weight" if isinstance(operand.owner, WeightOp) else "input"
         inputs.append(_argument(builder, _argument_name(op, index), operand, shape, role))
+    for name, array in op.kernel_constants():
+        kind = element_type_from_numpy(array.dtype)
+        buffer = builder.argument(name, array.shape, kind, "weight")
+        inputs.append(Access(buffer, array.shape, (0,) * array.ndim))
     outputs = []
     for index, (result, shape) in enumerate(zip(op.results, output_shapes, strict=True)):
         name = "y" if index == 0 else f"y{index + 1}"
@@ -242,7 +269,8 @@ def _argument(
     """A kernel argument for a value: the buffer has the halo, the access knows where it ends."""
     layout = layout_of(value)
     buffer_shape = haloed_shape(shape, layout) if not layout.is_plain else shape
-    buffer = k.argument(name, buffer_shape or (1,), element_type_of(value), role)
+    element = stored_type(element_type_of(value))
+    buffer = k.argument(name, buffer_shape or (1,), element, role)
     shift = [0] * len(shape)
     if layout.halo != (0, 0, 0, 0):
         shift[2], shift[3] = layout.halo[0], layout.halo[1]

@@ -29,13 +29,7 @@ from explorer.passes.axes import joined_axes
 from explorer.passes.eliminate_dead_code import EraseUnused
 from explorer.passes.fixpoint import FixpointPass
 from explorer.passes.matching import maker
-from explorer.passes.remove_no_ops import (
-    MergeReshapes,
-    MergeTransposes,
-    RemoveReshape,
-    RemoveTranspose,
-    TransposeToReshape,
-)
+from explorer.passes.remove_no_ops import VIEW_RULES
 
 
 class JoinAxes(Rule):
@@ -87,12 +81,4 @@ class NarrowTransposes(FixpointPass):
     """Transposes between reshapes move only the axes that have to move."""
 
     name = "narrow-transposes"
-    rules = (
-        JoinAxes,
-        RemoveReshape,
-        MergeReshapes,
-        RemoveTranspose,
-        MergeTransposes,
-        TransposeToReshape,
-        EraseUnused,
-    )
+    rules = (JoinAxes, *VIEW_RULES, EraseUnused)

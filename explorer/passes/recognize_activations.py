@@ -114,10 +114,11 @@ class RecognizeLeakyRelu(Rule):
 
 
 class RecognizeSilu(Rule):
-    """x * sigmoid(x)   =>   silu(x)
+    """x * sigmoid(x)   =>   silu(x);   x * sigmoid(1.702 * x)   =>   silu(x) {alpha = 1.702}
 
-    Applies when nothing else reads the sigmoid. Pays because it is one pass over the tensor
-    instead of two, and fuses into the convolution before it.
+    Applies when nothing else reads the steps between. Pays because it is one pass over the tensor
+    instead of two or three, and fuses into the convolution before it. With a factor it is known as
+    Swish, and with 1.702 as the quick GELU.
     """
 
     matches = (BinaryOp,)
@@ -126,10 +127,40 @@ class RecognizeSilu(Rule):
         product = Product.of(op.output, rewriter.weights)
         for x, gate in product.pairs():
             sigmoid = maker(gate, UnaryOp)
-            if sigmoid is None or sigmoid.kind.data != "sigmoid" or sigmoid.input is not x:
+            if sigmoid is None or sigmoid.kind.data != "sigmoid" or product.number != 1.0:
                 continue
-            if product.number == 1.0:
-                _become(op, "silu", x, [*product.operations[1:], sigmoid], rewriter)
+            inner = Product(1.0, (x,), ())
+            if sigmoid.input is not x:
+                inner = Product.of(sigmoid.input, rewriter.weights)
+            if inner.factors != (x,):
+                continue
+            absorbed = [*product.operations[1:], sigmoid, *inner.operations]
+            alpha = None if inner.number == 1.0 else inner.number
+            _become(op, "silu", x, absorbed, rewriter, alpha=alpha)
+            return
+
+
+class RecognizeMish(Rule):
+    """x * tanh(softplus(x))   =>   mish(x)
+
+    Applies when nothing else reads the steps between. Pays because it is one pass over the tensor
+    instead of three, with one exponential instead of three functions, and fuses into the
+    convolution before it. Misra, "Mish: A Self Regularized Non-Monotonic Activation Function",
+    2019.
+    """
+
+    matches = (BinaryOp,)
+
+    def rewrite(self, op: BinaryOp, rewriter: RecordedRewriter) -> None:
+        product = Product.of(op.output, rewriter.weights)
+        for x, gate in product.pairs():
+            tanh = maker(gate, UnaryOp)
+            softplus = None if tanh is None else maker(tanh.input, UnaryOp)
+            if tanh is None or softplus is None or product.number != 1.0:
+                continue
+            if is_kind(tanh, "tanh") and is_kind(softplus, "softplus") and softplus.input is x:
+                absorbed = [*product.operations[1:], tanh, softplus]
+                _become(op, "mish", x, absorbed, rewriter)
                 return
 
 
@@ -187,22 +218,22 @@ class RecognizeHardSwish(Rule):
 class RecognizeGelu(Rule):
     """0.5 * x * (1 + erf(x * 0.7071...))   =>   gelu(x)
 
-    Applies when nothing else reads the steps between. Pays because it is one pass over the tensor
-    instead of five, and fuses into the matmul before it. The exact form of Hendrycks and Gimpel,
-    "Gaussian Error Linear Units", 2016.
+    Applies to x * (0.5 + 0.5 * erf(...)) and to 1 - erf(-...) as well, when nothing else reads the
+    steps between. Pays because it is one pass over the tensor instead of five, and fuses into the
+    matmul before it. The exact form of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
     """
 
     matches = (BinaryOp,)
 
     def rewrite(self, op: BinaryOp, rewriter: RecordedRewriter) -> None:
         product = Product.of(op.output, rewriter.weights)
-        for x, gate in product.pairs():
-            steps = _one_plus(gate, "erf", rewriter.weights)
-            if steps is None or not is_about(product.number, 0.5):
+        for x, value in product.pairs():
+            gate = _Gate.of(value, "erf", rewriter.weights)
+            if gate is None or not is_about(product.number * gate.number, 0.5):
                 continue
-            inner = Product.of(steps[1].input, rewriter.weights)
-            if inner.is_scaled(x, INVERSE_ROOT_OF_TWO):
-                absorbed = [*product.operations[1:], *steps, *inner.operations]
+            inner = Product.of(gate.function.input, rewriter.weights)
+            if inner.is_scaled(x, gate.sign * INVERSE_ROOT_OF_TWO):
+                absorbed = [*product.operations[1:], *gate.steps, *inner.operations]
                 _become(op, "gelu", x, absorbed, rewriter)
                 return
 
@@ -210,26 +241,65 @@ class RecognizeGelu(Rule):
 class RecognizeGeluTanh(Rule):
     """0.5 * x * (1 + tanh(0.7979 * (x + 0.044715 * x^3)))   =>   gelu_tanh(x)
 
-    Applies when nothing else reads the steps between. Pays because it is one pass over the tensor
-    instead of eight. The approximation of the same paper.
+    Applies to 0.7979 * x * (1 + 0.044715 * x^2) inside and to x * sigmoid(1.5958 * (...)) as well,
+    when nothing else reads the steps between. Pays because it is one pass over the tensor instead
+    of eight. The approximation of the same paper.
     """
 
     matches = (BinaryOp,)
 
     def rewrite(self, op: BinaryOp, rewriter: RecordedRewriter) -> None:
         product = Product.of(op.output, rewriter.weights)
-        for x, gate in product.pairs():
-            steps = _one_plus(gate, "tanh", rewriter.weights)
-            if steps is None or not is_about(product.number, 0.5):
+        for x, value in product.pairs():
+            gate = _Gate.of(value, "tanh", rewriter.weights) or _Gate.of_sigmoid(value)
+            if gate is None or not is_about(product.number * gate.number, 0.5):
                 continue
-            inner = Product.of(steps[1].input, rewriter.weights)
-            if len(inner.factors) != 1 or not is_about(inner.number, ROOT_OF_TWO_OVER_PI):
+            inner = Product.of(gate.function.input, rewriter.weights)
+            if not is_about(inner.number, gate.sign * ROOT_OF_TWO_OVER_PI * gate.stretch):
                 continue
-            cubic = _with_cubic_term(inner.factors[0], x, rewriter.weights)
+            cubic = _cubic(inner, x, rewriter.weights)
             if cubic is not None:
-                absorbed = [*product.operations[1:], *steps, *inner.operations, *cubic]
+                absorbed = [*product.operations[1:], *gate.steps, *inner.operations, *cubic]
                 _become(op, "gelu_tanh", x, absorbed, rewriter)
                 return
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """number * (1 + sign * function(...)), users first in `steps`.
+
+    stretch: what stands inside the function is that many times what stands inside a tanh.
+    """
+
+    number: float
+    function: UnaryOp
+    steps: tuple[Operation, ...]
+    sign: int = 1
+    stretch: float = 1.0
+
+    @staticmethod
+    def of(value: SSAValue, kind: str, weights: Weights) -> _Gate | None:
+        """1 + f, c + c * f, or 1 - f (1 + sign * f with what stands inside negated)."""
+        op = maker(value, BinaryOp)
+        if op is None or op.kind.data not in ("add", "sub"):
+            return None
+        sign = 1 if op.kind.data == "add" else -1
+        for term, other in both_orders(op) if sign == 1 else [(op.right, op.left)]:
+            number, product = scalar(other, weights), Product.of(term, weights)
+            if number is None or len(product.factors) != 1 or product.number != number:
+                continue
+            function = maker(product.factors[0], UnaryOp)
+            if function is not None and is_kind(function, kind):
+                return _Gate(number, function, (op, *product.operations, function), sign)
+        return None
+
+    @staticmethod
+    def of_sigmoid(value: SSAValue) -> _Gate | None:
+        """sigmoid(2 z) = 0.5 * (1 + tanh(z))"""
+        function = maker(value, UnaryOp)
+        if function is None or not is_kind(function, "sigmoid"):
+            return None
+        return _Gate(0.5, function, (function,), stretch=2.0)
 
 
 def _clipped_sum(value: SSAValue, weights: Weights) -> tuple[SSAValue, list[Operation]] | None:
@@ -246,15 +316,18 @@ def _clipped_sum(value: SSAValue, weights: Weights) -> tuple[SSAValue, list[Oper
     return None
 
 
-def _one_plus(value: SSAValue, kind: str, weights: Weights) -> tuple[BinaryOp, UnaryOp] | None:
-    """The addition and the function of 1 + kind(...); None for all else."""
-    add = maker(value, BinaryOp)
-    if add is None or add.kind.data != "add":
-        return None
-    for term, other in both_orders(add):
-        function = maker(term, UnaryOp)
-        if function and is_kind(function, kind) and scalar(other, weights) == 1.0:
-            return add, function
+def _cubic(inner: Product, x: SSAValue, weights: Weights) -> list[Operation] | None:
+    """The steps of x + 0.044715 * x^3, or x * (1 + 0.044715 * x^2), but for a number."""
+    if len(inner.factors) == 1:
+        return _with_cubic_term(inner.factors[0], x, weights)
+    for first, second in inner.pairs():
+        add = maker(second, BinaryOp)
+        if first is not x or add is None or add.kind.data != "add":
+            continue
+        for term, other in both_orders(add):
+            square = Product.of(term, weights)
+            if scalar(other, weights) == 1.0 and square.is_scaled(x, 0.044715, power=2):
+                return [add, *square.operations]
     return None
 
 
@@ -303,6 +376,7 @@ class RecognizeActivations(FixpointPass):
         RecognizeRelu,
         RecognizeLeakyRelu,
         RecognizeSilu,
+        RecognizeMish,
         RecognizeHardSigmoid,
         RecognizeHardSwish,
         RecognizeGelu,

@@ -263,23 +263,34 @@ def _forward_if_same_type(
         rewriter.replace(op, value)
 
 
+VIEW_RULES: tuple[type[Rule], ...] = (
+    RemoveReshape,
+    MergeReshapes,
+    RemoveTranspose,
+    MergeTransposes,
+    TransposeToReshape,
+)
+"""Reshapes and transposes, alone and in a row."""
+
+MOVEMENT_NO_OPS: tuple[type[Rule], ...] = (
+    *VIEW_RULES,
+    RemoveSlice,
+    RemovePad,
+    RemoveExpand,
+    RemoveConcat,
+)
+"""Movement that moves nothing."""
+
+
 @dataclass(frozen=True)
 class RemoveNoOps(RulePass):
     """Operations that change nothing are removed; reshapes and transposes in a row become one."""
 
     name = "remove-no-ops"
     rules = (
-        RemoveReshape,
-        MergeReshapes,
-        RemoveTranspose,
-        MergeTransposes,
-        TransposeToReshape,
-        RemoveSlice,
-        RemovePad,
+        *MOVEMENT_NO_OPS,
         RemoveCast,
         RemoveNeutralElement,
-        RemoveExpand,
         ReadUnexpanded,
-        RemoveConcat,
         RemoveClip,
     )

@@ -23,31 +23,15 @@ from explorer.passes.movement.expands import EXPAND_RULES
 from explorer.passes.movement.gathers import GATHER_RULES
 from explorer.passes.movement.pads import PAD_RULES
 from explorer.passes.movement.reductions import REDUCTION_RULES
+from explorer.passes.movement.shuffles import SHUFFLE_RULES
 from explorer.passes.movement.slices import SLICE_RULES
-from explorer.passes.remove_no_ops import (
-    MergeReshapes,
-    MergeTransposes,
-    RemoveConcat,
-    RemoveExpand,
-    RemovePad,
-    RemoveReshape,
-    RemoveSlice,
-    RemoveTranspose,
-    TransposeToReshape,
-)
+from explorer.passes.remove_no_ops import MOVEMENT_NO_OPS
 
 MOVEMENT_RULES: tuple[type[Rule], ...] = (
-    RemoveReshape,
-    MergeReshapes,
-    RemoveTranspose,
-    MergeTransposes,
-    TransposeToReshape,
-    RemoveSlice,
-    RemovePad,
-    RemoveExpand,
-    RemoveConcat,
+    *MOVEMENT_NO_OPS,
     *SLICE_RULES,
     *CONCAT_RULES,
+    *SHUFFLE_RULES,
     *PAD_RULES,
     *GATHER_RULES,
     *EXPAND_RULES,

@@ -1,5 +1,8 @@
 """Control flow that compiled code does not have: short loops unrolled, both branches computed.
 
+Where data decide when a short loop ends, all iterations that there may be are computed and the
+states of the last one that should run are selected.
+
    %s, %rows = top.loop(%x) {trip_count = 2, scans = 1} {
      (%i, %state): %n = top.unary(%state) {kind = "neg"}; top.return(%n, %state)
    }
@@ -185,7 +188,59 @@ class ComputeBothBranches(Rule):
         for value, result in zip(last.operands, op.results, strict=True):
             if not is_static(value) or value.type != result.type:
                 raise Declined(f"the branches of {identity_of(op)} differ in the result's shape")
-        for inner in branch.walk():
-            divides = isinstance(inner, BinaryOp) and inner.get("kind") in ("div", "mod")
-            if divides and not isinstance(element_type_of(inner.results[0]), AnyFloat):
-                raise Declined(f"{identity_of(inner)} in a branch may divide by zero")
+        check_harmless(branch, "a branch")
+
+
+class MaskIterations(Rule):
+    """loop(s, at most 2 times, while c) { body }   =>   select(c, body(s), s), then once more
+
+    Applies when data decide whether a loop goes on, but not how often at most: its trip count is
+    constant, it collects no rows (their number would depend on data), its states keep static types,
+    no operation of the body could trap, and the iterations have up to 4,096 operations. Pays
+    because compiled code has no loops around kernels: iterations that are not to run are computed,
+    and what was before them is selected.
+    """
+
+    matches = (LoopOp,)
+
+    def rewrite(self, op: LoopOp, rewriter: RecordedRewriter) -> None:
+        trips, goes_on = self._check(op)
+        states: list[SSAValue] = list(op.states)
+        for number in range(trips):
+            index = rewriter.add_weight(op, weight_name(op, "number"), np.array(number, np.int64))
+            before = [goes_on, *states]
+            after = copy_block(op.body.block, [index, *before], op, rewriter)
+            chosen = []
+            for old, new in zip(before, after, strict=True):
+                if old is new:
+                    chosen.append(new)
+                    continue
+                select = SelectOp.make([goes_on, new, old])
+                rewriter.insert_before(op, select)
+                chosen.append(select.output)
+            goes_on, *states = chosen
+        rewriter.replace(op, states)
+
+    @staticmethod
+    def _check(op: LoopOp) -> tuple[int, SSAValue]:
+        """How often it runs at most, and the flag that it begins with."""
+        trips = op.get("trip_count")
+        if op.condition is None or trips is None:
+            raise Declined(f"the most iterations of {identity_of(op)} are not known")
+        if op.get("scans"):
+            raise Declined(f"how many rows {identity_of(op)} collects depends on data")
+        if not all(is_static(value) for value in (*op.states, *op.results)):
+            raise Declined(f"the sizes of the states of {identity_of(op)} are not known")
+        size = trips * sum(1 for _ in op.body.walk())
+        if size > MOST_OPERATIONS:
+            raise Declined(f"{identity_of(op)} would become {size} operations")
+        check_harmless(op.body.block, "an iteration")
+        return trips, op.condition
+
+
+def check_harmless(block: Block, what: str) -> None:
+    """Declined for a block that must not run where the program would not have run it."""
+    for inner in block.walk():
+        divides = isinstance(inner, BinaryOp) and inner.get("kind") in ("div", "mod")
+        if divides and not isinstance(element_type_of(inner.results[0]), AnyFloat):
+            raise Declined(f"{identity_of(inner)} in {what} may divide by zero")

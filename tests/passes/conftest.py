@@ -129,6 +129,11 @@ class Checked:
         return [f"{r.rule} {r.site}" for r in self.result.rewrites if r.applied]
 
     @property
+    def rewritten(self) -> list[str]:
+        """`fired` without the operations that were erased because nothing reads them any more."""
+        return [name for name in self.fired if not name.startswith("erase-unused")]
+
+    @property
     def declined(self) -> list[str]:
         return [f"{r.rule} {r.site}: {r.reason}" for r in self.result.rewrites if not r.applied]
 

@@ -92,3 +92,15 @@ def test_static_programs_stay_as_they_are(make_program):
     """
     result = bound(make_program, BindDimensions({}, default=1), text)
     assert result.after is result.before
+
+
+def test_a_constraint_refuses_a_size_before_anything_changes(make_program):
+    constraint = '#top.constraint<"at most", "length", "16", "relu1", ["Embed"]>'
+    text = TWO_NAMES.replace(">>) {", f">>) attributes {{constraints = [{constraint}]}} {{")
+    working = make_program(text)
+    before = working.snapshot.text.lines
+    with pytest.raises(InputError, match=r"length = 17.*needs length <= 16.*node Embed.*length=16"):
+        run_pass(BindDimensions({"batch": 2, "length": 17}), working, RewriteOptions())
+    assert working.take_snapshot().text.lines == before
+    bound_at_limit = run_pass(BindDimensions({"batch": 2, "length": 16}), working, RewriteOptions())
+    assert "top.constraint" in "\n".join(bound_at_limit.after.text.lines)

@@ -1,8 +1,10 @@
-"""Within a pass the result does not depend on the order of the rules.
+"""Within a pass, and within a phase, the result does not depend on the order of the rules.
 
 Random graphs are rewritten twice, with the rules as they stand and in another order. Both results
 compute what the graph computes, and have the same structure: the same operations on the same
-operands, whatever they are called.
+operands, whatever they are called. So it is with the rules of all passes of a phase taken
+together. Passes run once each, one after the other: what the last one uncovers for the first one
+stays. Fusion is no such phase, there the order decides what goes into which weights.
 """
 
 import random
@@ -20,21 +22,27 @@ from explorer.ir.rewriting import RewriteOptions
 from explorer.ir.structure import value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
+from explorer.passes import RECOGNITION, SIMPLIFICATION
+from explorer.passes.fixpoint import FixpointPass
 from explorer.passes.fold_batch_norm import FoldBatchNorm
+from explorer.passes.fold_constants import FoldConstants
 from explorer.passes.narrow_transposes import NarrowTransposes
 from explorer.passes.push_transposes import PushTransposes
 from explorer.passes.recognize_activations import RecognizeActivations
+from explorer.passes.recognize_attention import RecognizeAttentions
 from explorer.passes.recognize_normalization import RecognizeNormalization
 from explorer.passes.remove_no_ops import RemoveNoOps
 from explorer.passes.simplify_arithmetic import SimplifyArithmetic
 from explorer.passes.simplify_movement import SimplifyMovement
 
 PASSES = (
+    FoldConstants,
     RemoveNoOps,
     SimplifyArithmetic,
     SimplifyMovement,
     RecognizeNormalization,
     RecognizeActivations,
+    RecognizeAttentions,
     PushTransposes,
     FoldBatchNorm,
     NarrowTransposes,
@@ -231,6 +239,40 @@ def matmul_step(graph: Graph, value: str, draw) -> str:
     return product
 
 
+def attention_step(graph: Graph, value: str, draw) -> str:
+    """One head in pieces, in one of the forms of its scores."""
+    other = draw(st.sampled_from(graph.values))
+    keys = graph.add(f"top.transpose({other}) {{permutation = [1, 0]}}", "6x4")
+    half = graph.weight(np.float32(0.5))
+    queries = graph.binary("mul", value, half) if draw(st.booleans()) else value
+    scores = graph.add(f"top.matmul({queries}, {keys})", "4x4")
+    if draw(st.booleans()):
+        scores = graph.add(f'top.binary({scores}, {half}) {{kind = "mul"}}', "4x4")
+    if draw(st.booleans()):
+        bias = graph.weight(np.arange(4) / 4)
+        scores = graph.add(f'top.binary({bias}, {scores}) {{kind = "add"}}', "4x4")
+    weights = graph.add(f"top.softmax({scores}) {{axis = 1, logarithm = false}}", "4x4")
+    return graph.add(f"top.matmul({weights}, {other})")
+
+
+def rotary_step(graph: Graph, value: str, draw) -> str:
+    """Halves of each row turned by angles, with the sign where it was, or in the table."""
+    first, second = (
+        graph.add(
+            f"top.slice({value}) {{starts = [0, {a}], stops = [{ROWS}, {a + 3}], steps = [1, 1]}}",
+            "4x3",
+        )
+        for a in (0, 3)
+    )
+    if draw(st.booleans()):
+        second = graph.add(f'top.unary({second}) {{kind = "neg"}}', "4x3")
+    rotated = graph.add(f"top.concat({second}, {first}) {{axis = 1}}")
+    tables = [graph.weight(np.cos(np.arange(COLUMNS) + shift)) for shift in (0.0, 1.5)]
+    return graph.binary(
+        "add", graph.binary("mul", value, tables[0]), graph.binary("mul", rotated, tables[1])
+    )
+
+
 STEPS = (
     constant_step,
     elementwise_step,
@@ -246,6 +288,8 @@ STEPS = (
     norm_step,
     gate_step,
     matmul_step,
+    attention_step,
+    rotary_step,
 )
 
 
@@ -333,3 +377,24 @@ def test_a_pass_leaves_nothing_for_a_second_run_of_itself(make_program, kind, gr
     run_pass(kind(), working, RewriteOptions())
     again = run_pass(kind(), working, RewriteOptions())
     assert not [r.address for r in again.rewrites if r.applied]
+
+
+def rules_of(kinds, seed: int | None) -> RulePass:
+    """One pass with the rules of all these, in their order or in another one."""
+    rules = list(dict.fromkeys(r for kind in kinds for r in kind.rules))
+    if seed is not None:
+        random.Random(seed).shuffle(rules)
+    return type("Phase", (FixpointPass,), {"rules": tuple(rules), "name": "phase"})()
+
+
+@pytest.mark.parametrize(
+    "kinds", [SIMPLIFICATION, RECOGNITION], ids=["simplification", "recognition"]
+)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graph=graphs(), seed=st.integers(0, 2**16))
+def test_the_order_of_all_rules_of_a_phase_does_not_matter(make_program, kinds, graph, seed):
+    forms = []
+    for chosen in (None, seed):
+        working = make_program(graph.text(), graph.arrays)
+        forms.append(structure(run_pass(rules_of(kinds, chosen), working, RewriteOptions()).after))
+    assert forms[0] == forms[1]

@@ -39,7 +39,7 @@ def test_a_batch_norm_goes_into_weights_and_bias_of_the_convolution(check, bias)
         "pads = [1, 1, 1, 1], strides = [1, 1]} : tensor<1x4x5x5xf32>",
         "top.return(%conv2)",
     ]
-    assert checked.fired == ["fold-into-weights y"]
+    assert checked.rewritten == ["fold-into-weights y"]
     assert checked.sources("conv2") == ("conv1", "y")
     assert checked.result.after.origins["conv2"].tensor == "y"
 
@@ -48,7 +48,7 @@ def test_a_grouped_convolution_is_scaled_by_output_channel(check):
     text = CONV.replace("4x3x3x3", "4x1x3x3").replace("1x3x5x5", "1x4x5x5")
     text = text.replace("group = 1", "group = 4")
     checked = check(FoldBatchNorm(), text, arrays=POSITIVE, tolerance=TOLERANCE)
-    assert checked.fired == ["fold-into-weights y"]
+    assert checked.rewritten == ["fold-into-weights y"]
 
 
 def test_a_matmul_of_two_matrices_takes_it_into_its_columns(check):
@@ -85,7 +85,7 @@ def test_after_anything_else_it_becomes_a_product_and_a_sum(check):
 def test_a_convolution_that_others_read_keeps_its_weights(check):
     text = CONV.replace("return(%y)", "return(%y, %conv1)")
     checked = check(FoldBatchNorm(), text, arrays=POSITIVE)
-    assert checked.fired == ["split-batch-norm y"]
+    assert checked.rewritten == ["split-batch-norm y"]
     assert checked.declined == [
         "fold-into-weights y: conv1 is used 2 times",
         "fold-scale mul1: conv1 is used 2 times",
@@ -154,5 +154,5 @@ def test_rows_of_a_batched_matmul_are_split_off(check):
     }}
     """
     checked = check(FoldBatchNorm(), text, arrays=POSITIVE)
-    assert checked.fired == ["split-batch-norm y"]
+    assert checked.rewritten == ["split-batch-norm y"]
     assert checked.declined[0] == "fold-into-weights y: p's columns are not what y normalizes"

@@ -240,3 +240,30 @@ def test_weights_of_a_convolution_are_stored_however_they_are_made(check):
     checked = check(FoldConstants(), text)
     assert checked.fired == ["fold-constant w"]
     assert checked.weight("folded1").nbytes == 64 * 64 * 9 * 4
+
+
+def test_negative_amounts_of_a_pad_take_away(check):
+    text = """
+      func.func @main(%x: tensor<4x6xf32>) {
+        %a = top.weight() {weight = "a"} : tensor<4xi64>
+        %y = top.pad(%x, amounts = %a) {value = 1.5} : tensor<?x?xf32>
+        top.return(%y)
+      }
+    """
+    checked = check(FoldConstants(), text, {"a": np.array([1, -2, 0, -1])})
+    assert "{high = [0, 0], interior = [0, 0], low = [1, 0], value = 1.5}" in checked.lines[0]
+    assert "starts = [0, 2], steps = [1, 1], stops = [5, 5]}" in checked.lines[1]
+    assert "tensor<5x3xf32>" in checked.lines[1]
+
+
+def test_axes_without_a_size_are_not_cut(make_program):
+    text = """
+      func.func @main(%x: tensor<4x?xf32>) {
+        %a = top.weight() {weight = "a"} : tensor<4xi64>
+        %y = top.pad(%x, amounts = %a) {value = 0.0} : tensor<?x?xf32>
+        top.return(%y)
+      }
+    """
+    working = make_program(text, {"a": np.array([0, -2, 0, -1])})
+    result = run_pass(FoldConstants(), working, RewriteOptions())
+    assert [r.reason for r in result.rewrites] == ["y takes away from axes without a size yet"]

@@ -177,3 +177,57 @@ def test_a_range_of_known_length_is_counted_in_steps(check):
         "top.return(%add1)",
     ]
     assert checked.weight("w1").tolist() == [0, 1, 2]
+
+
+def three_dimensional(check, x, w, y, properties, residual=""):
+    text = f"""
+      func.func @main(%x: tensor<{x}xf32>, %r: tensor<{y}xf32>) {{
+        %w = top.weight() {{weight = "w"}} : tensor<{w}xf32>
+        %y = top.conv(%x, %w{residual}) {{group = 1, {properties}}} : tensor<{y}xf32>
+        top.return(%y)
+      }}
+    """
+    shape = [int(n) for n in w.split("x")]
+    weight = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    return check(Legalize(), text, {"w": weight})
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "y", "pads", "flat"),
+    [
+        ("1x3x1x8x8", "4x3x1x3x3", "1x4x1x8x8", [0, 1, 1, 0, 1, 1], "1x4x8x8"),
+        ("1x3x8x1x8", "4x3x3x1x3", "1x4x8x1x8", [1, 0, 1, 1, 0, 1], "1x4x8x8"),
+        ("1x3x8x8x1", "4x3x3x3x1", "1x4x8x8x1", [1, 1, 0, 1, 1, 0], "1x4x8x8"),
+        ("1x3x2x5x8", "4x3x1x1x3", "1x4x2x5x8", [0, 0, 1, 0, 0, 1], "1x4x10x8"),
+        ("1x3x2x5x8", "4x3x1x1x1", "1x4x2x5x8", [0] * 6, "1x4x10x8"),
+    ],
+)
+@pytest.mark.parametrize("residual", ["", ", residual = %r"])
+def test_a_plain_axis_of_three_is_dropped_or_joined(check, x, w, y, pads, flat, residual):
+    properties = f"dilations = [1, 1, 1], strides = [1, 1, 1], pads = {pads}"
+    checked = three_dimensional(check, x, w, y, properties, residual)
+    (conv,) = [line for line in checked.lines if "top.conv" in line]
+    assert conv.endswith(f": tensor<{flat}xf32>")
+    assert "top.pad" not in "".join(checked.lines)
+    assert checked.fired[0] == "drop-plain-axis y"
+
+
+def test_windows_over_three_dimensions_stay(check):
+    properties = "dilations = [1, 1, 1], strides = [2, 1, 1], pads = [0, 0, 0, 0, 0, 0]"
+    checked = three_dimensional(check, "1x3x4x5x8", "4x3x1x1x3", "1x4x2x5x6", properties)
+    assert not checked.fired
+    assert checked.declined == ["drop-plain-axis y: y has windows over three dimensions"]
+
+
+def test_a_pool_over_three_dimensions_drops_a_plain_one_too(check):
+    checked = check(
+        Legalize(),
+        """
+        func.func @main(%x: tensor<1x3x1x6x6xf32>) {
+          %y = top.pool(%x) {kind = "max", window = [1, 2, 2], strides = [1, 2, 2],
+            pads = [0, 0, 0, 0, 0, 0], dilations = [1, 1, 1]} : tensor<1x3x1x3x3xf32>
+          top.return(%y)
+        }
+        """,
+    )
+    assert "window = [2, 2]} : tensor<1x3x3x3xf32>" in checked.lines[1]

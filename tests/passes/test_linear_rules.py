@@ -36,14 +36,14 @@ def fold(check, operations, returned="%y", arrays=None, **more):
 def test_a_factor_before_a_convolution_goes_into_its_weights(check, shape):
     checked = fold(check, before("mul", shape) + CONV)
     assert len(checked.lines) == 2 and "top.conv(%x, %w1)" in checked.lines[0]
-    assert checked.fired == ["fold-scale-ahead y"]
+    assert checked.rewritten == ["fold-scale-ahead y"]
     assert checked.sources("conv1") == ("a", "y")
 
 
 def test_an_offset_before_a_convolution_becomes_its_bias(check):
     checked = fold(check, before("add") + CONV)
     assert "top.conv(%x, %w, bias = %w1)" in checked.lines[0]
-    assert checked.fired == ["fold-offset-ahead y"]
+    assert checked.rewritten == ["fold-offset-ahead y"]
 
 
 def test_an_offset_before_a_padded_convolution_stays(check):
@@ -70,7 +70,7 @@ def test_each_group_of_a_convolution_sees_the_factors_of_its_own_channels(check,
     grouped = CONV.replace("group = 1", f"group = {group}").replace(
         "8x4x3x3", f"8x{4 // group}x3x3"
     )
-    assert fold(check, before("mul") + grouped).fired == ["fold-scale-ahead y"]
+    assert fold(check, before("mul") + grouped).rewritten == ["fold-scale-ahead y"]
 
 
 @pytest.mark.parametrize("kind", ["mul", "add"])
@@ -125,7 +125,7 @@ def test_a_factor_passes_an_offset_on_its_way_to_the_weights(check):
     """
     )
     checked = fold(check, operations)
-    assert checked.fired[:2] == ["scale-before-offset y", "fold-scale mul1"]
+    assert checked.rewritten[:2] == ["scale-before-offset y", "fold-scale mul1"]
     assert [line.split("(")[0] for line in checked.lines] == [
         "%conv1 = top.conv",
         "%add1 = top.binary",

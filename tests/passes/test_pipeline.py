@@ -63,4 +63,4 @@ def test_every_rule_explains_itself_by_an_example():
 
 def test_required_passes_are_those_that_lowering_needs():
     required = [p.name for p in top_pipeline({}) if p.is_required]
-    assert required == ["bind-dimensions", "infer-shapes", "legalize"]
+    assert required == ["bind-dimensions", "infer-shapes", "split-attention", "legalize"]

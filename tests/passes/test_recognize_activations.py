@@ -18,6 +18,9 @@ NUMBERS = {
     "cubic": 0.044715,
     "outer": (2 / np.pi) ** 0.5,
     "slope": 0.1,
+    "quick": 1.702,
+    "outer_twice": 2 * (2 / np.pi) ** 0.5,
+    "minus_inverse_root": -(0.5**0.5),
 }
 ARRAYS = {name: np.array(value, np.float32) for name, value in NUMBERS.items()}
 
@@ -78,6 +81,29 @@ CASES = {
         "a = add one u\np = mul x a\ny = mul half p",
         'kind = "gelu_tanh"',
     ),
+    "silu of a multiple": (
+        "t = mul x quick\ns = sigmoid t\ny = mul x s",
+        'alpha = 1.7020000219345093, kind = "silu"',
+    ),
+    "mish": ("s = softplus x\nt = tanh s\ny = mul t x", 'kind = "mish"'),
+    "gelu with halves": (
+        "d = mul x inverse_root\ne = erf d\nh = mul e half\na = add h half\ny = mul x a",
+        'kind = "gelu"',
+    ),
+    "gelu with the complement": (
+        "d = mul x minus_inverse_root\ne = erf d\na = sub one e\nh = mul half x\ny = mul h a",
+        'kind = "gelu"',
+    ),
+    "gelu with tanh of a product": (
+        "q = mul x x\nc = mul q cubic\ns = add one c\no = mul outer x\nt = mul o s\nu = tanh t\n"
+        "a = add u one\nh = mul x half\ny = mul h a",
+        'kind = "gelu_tanh"',
+    ),
+    "gelu with a sigmoid": (
+        "q = mul x x\nr = mul q x\nc = mul r cubic\ns = add x c\nt = mul s outer_twice\n"
+        "u = sigmoid t\ny = mul u x",
+        'kind = "gelu_tanh"',
+    ),
 }
 
 
@@ -98,6 +124,9 @@ def test_it_is_found(check, steps, expected):
         "d = div x half\ne = erf d\na = add e one\np = mul x a\ny = mul p half",
         "d = div x root\ne = erf d\na = add e one\ny = mul x a",
         "s = sigmoid x\ny = div x s",
+        "t = tanh x\ns = softplus t\ny = mul x s",
+        "d = mul x inverse_root\ne = erf d\nh = mul e half\na = add h one\ny = mul x a",
+        "d = mul x inverse_root\ne = erf d\na = sub one e\nh = mul half x\ny = mul h a",
     ],
 )
 def test_what_only_resembles_it_stays(check, steps):
@@ -109,3 +138,10 @@ def test_a_step_that_others_read_is_not_computed_twice(check):
     assert check(RecognizeActivations(), text, ARRAYS).declined == [
         "recognize-silu y: s is used 2 times: silu would compute it again"
     ]
+
+
+def test_silu_of_a_product_is_a_silu(check):
+    """x * quick is what both the product and the sigmoid read: no factor of the silu."""
+    text = spelled("t = mul x quick\ns = sigmoid t\ny = mul t s")
+    checked = check(RecognizeActivations(), text, ARRAYS, tolerance=TOLERANCE)
+    assert checked.lines[1] == f'%silu1 = top.unary(%t) {{kind = "silu"}} : {X}'

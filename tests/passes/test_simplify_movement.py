@@ -484,3 +484,57 @@ def test_any_chain_of_slices_and_concats_keeps_its_elements(check, data):
         values.append((f"%v{index}", size))
     checked = simplify(check, "".join(lines), values[-1][0])
     assert checked.result.after.operation_count <= checked.result.before.operation_count
+
+
+# -- strided slices that are joined ---------------------------------------------------------------
+
+
+def every_second(name: str, row: int, column: int) -> str:
+    return cut(f"%{name}", "%x", [0, 0, row, column], [1, 3, 4, 6], [1, 1, 2, 2], "1x3x2x3")
+
+
+CORNERS = {"a": (0, 0), "b": (1, 0), "c": (0, 1), "d": (1, 1)}
+PIXELS = "%x: tensor<1x3x4x6xf32>"
+
+
+def focus(check, order: str, **more):
+    operations = "".join(every_second(name, *CORNERS[name]) for name in "abcd")
+    joined = ", ".join(f"%{name}" for name in order)
+    operations += f"%y = top.concat({joined}) {{axis = 1}} : tensor<1x12x2x3xf32>"
+    return simplify(check, operations, arguments=PIXELS, **more)
+
+
+@pytest.mark.parametrize(
+    ("order", "permutation"), [("abcd", [0, 5, 3, 1, 2, 4]), ("acbd", [0, 3, 5, 1, 2, 4])]
+)
+def test_a_focus_is_one_transpose_between_views(check, order, permutation):
+    checked = focus(check, order)
+    assert [line.split(" = ", 1)[1].split(" : ")[0] for line in checked.lines[:3]] == [
+        "top.reshape(%x) {shape = [1, 3, 2, 2, 3, 2]}",
+        f"top.transpose(%reshape1) {{permutation = {permutation}}}",
+        "top.reshape(%transpose1) {shape = [1, 12, 2, 3]}",
+    ]
+    assert checked.result.after.origins["transpose1"].tensor == "y"
+
+
+def test_a_step_along_one_axis_is_enough(check):
+    operations = (
+        cut("%a", "%x", [0, 0], [4, 12], [1, 3], "4x4")
+        + cut("%b", "%x", [0, 1], [4, 12], [1, 3], "4x4")
+        + cut("%c", "%x", [0, 2], [4, 12], [1, 3], "4x4")
+        + "%y = top.concat(%a, %b, %c) {axis = 0} : tensor<12x4xf32>"
+    )
+    checked = simplify(check, operations)
+    assert "{permutation = [2, 0, 1]}" in checked.lines[1]
+
+
+def test_slices_in_no_regular_order_stay(check):
+    checked = focus(check, "adbc")
+    assert not checked.fired
+    assert checked.declined[0].endswith("are not all those of their steps, in a regular order")
+
+
+def test_slices_that_others_read_are_made_anyway(check):
+    checked = focus(check, "abcd", returned="%y, %c")
+    assert not checked.fired
+    assert checked.declined == ["join-strided-slices y: c is needed elsewhere too"]

@@ -1,5 +1,8 @@
 """Loops of known length and branches become straight lines with the same numbers."""
 
+import numpy as np
+import pytest
+
 from explorer.passes.fold_constants import FoldConstants
 from explorer.passes.legalize import Legalize
 
@@ -86,4 +89,49 @@ def test_a_branch_that_may_divide_by_zero_is_left_alone(check):
     )
     assert check(Legalize(), text, inputs=None).declined == [
         "compute-both-branches y: a in a branch may divide by zero"
+    ]
+
+
+WHILE = """
+func.func @main(%x: tensor<f32>, %c: tensor<i1>, %limit: tensor<f32>) {
+  %s = top.loop(%x, condition = %c) attributes {trip_count = 2, scans = 0} {
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %state: tensor<f32>):
+    %n = top.unary(%state) {kind = "exp"} : tensor<f32>
+    %less = top.binary(%n, %limit) {kind = "less"} : tensor<i1>
+    top.return(%less, %n)
+  } : tensor<f32>
+  top.return(%s)
+}
+"""
+
+
+def started(go: bool, limit: float) -> dict[str, np.ndarray]:
+    numbers = {"x": np.array(0.5, np.float32), "limit": np.array(limit, np.float32)}
+    return {**numbers, "c": np.array(go)}
+
+
+def test_a_loop_that_data_end_selects_the_states_of_its_last_iteration(check):
+    assert check(Legalize(), WHILE, inputs=started(True, 2)).lines == [
+        '%n1 = top.unary(%x) {kind = "exp"} : tensor<f32>',
+        '%less1 = top.binary(%n1, %limit) {kind = "less"} : tensor<i1>',
+        "%select1 = top.select(%c, %less1, %c) : tensor<i1>",
+        "%select2 = top.select(%c, %n1, %x) : tensor<f32>",
+        '%n2 = top.unary(%select2) {kind = "exp"} : tensor<f32>',
+        '%less2 = top.binary(%n2, %limit) {kind = "less"} : tensor<i1>',
+        "%select3 = top.select(%select1, %less2, %select1) : tensor<i1>",
+        "%select4 = top.select(%select1, %n2, %select2) : tensor<f32>",
+        "top.return(%select4)",
+    ]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 9])
+def test_a_masked_loop_ends_where_the_loop_does(check, limit):
+    check(Legalize(), WHILE, inputs=started(True, limit))
+    check(Legalize(), WHILE, inputs=started(False, limit))
+
+
+def test_a_loop_without_a_limit_is_left_to_the_interpreter(check):
+    text = WHILE.replace("trip_count = 2, ", "")
+    assert check(Legalize(), text, inputs=started(True, 2)).declined == [
+        "mask-iterations s: the most iterations of s are not known"
     ]

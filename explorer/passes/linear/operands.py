@@ -5,14 +5,17 @@ A convolution's weights are (outputs, inputs / group, window...), a matmul's (in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter
+from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.types import shape_of
-from explorer.passes.matching import constant, is_constant, is_used_once, weight_name
+from explorer.passes.matching import constant, is_constant, is_used_once, uses, weight_name
 
 Linear = ConvOp | MatMulOp
 
@@ -69,6 +72,21 @@ def per_input(weight: np.ndarray, numbers: np.ndarray, linear: Linear) -> np.nda
     own = numbers.reshape(group, 1, inputs)
     spread = np.broadcast_to(own, (group, outputs // group, inputs))
     return spread.reshape(outputs, inputs, *[1] * (weight.ndim - 2))
+
+
+def replace_with_parameters(
+    op: TopOperation,
+    new: TopOperation,
+    absorbs: Sequence[TopOperation],
+    rewriter: RecordedRewriter,
+) -> None:
+    """Replaces `op`; parameters that it or what it absorbs read alone go with them."""
+    read = [o.owner for step in (op, *absorbs) for o in step.operands]
+    weights = [w for w in dict.fromkeys(read) if isinstance(w, WeightOp)]
+    rewriter.replace(op, new, absorbs=absorbs)
+    for weight in weights:
+        if uses(weight) == 0:
+            rewriter.erase(weight)
 
 
 def with_weights(

@@ -23,6 +23,7 @@ from explorer.passes.linear.operands import (
     channel_axis_of,
     input_of,
     per_input,
+    replace_with_parameters,
     require_constant_parameters,
     takes_factor,
     with_weights,
@@ -48,7 +49,7 @@ class FoldScaleAhead(Rule):
         weight = require_constant_parameters(op, rewriter)
         scaled = weight.astype(np.float64) * per_input(weight, factor, op)
         new = with_weights(op, scaled, None, op, rewriter, **_reading(op, product))
-        rewriter.replace(op, new, absorbs=[product])
+        replace_with_parameters(op, new, [product], rewriter)
 
 
 class FoldOffsetAhead(Rule):
@@ -75,7 +76,7 @@ class FoldOffsetAhead(Rule):
         if present is not None:
             bias = bias + present
         new = with_weights(op, None, bias, op, rewriter, **_reading(op, total))
-        rewriter.replace(op, new, absorbs=[total])
+        replace_with_parameters(op, new, [total], rewriter)
 
 
 def _constant_operation(

@@ -17,7 +17,7 @@ from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import ReshapeOp, TransposeOp
 from explorer.ir.types import size_bytes
-from explorer.passes.linear.operands import takes_factor
+from explorer.passes.linear.operands import replace_with_parameters, takes_factor
 from explorer.passes.matching import (
     constant,
     is_constant,
@@ -56,7 +56,7 @@ class ScaleBeforeOffset(Rule):
         rewriter.insert_before(op, product)
         weight = rewriter.add_weight(op, weight_name(op, "shift"), shift, like=add)
         new = add.altered(left=product.output, right=weight)
-        rewriter.replace(op, new, absorbs=[add])
+        replace_with_parameters(op, new, [add], rewriter)
 
 
 class ScaleOperand(Rule):

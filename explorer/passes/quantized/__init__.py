@@ -1,0 +1,1 @@
+"""Rules about quantized numbers: products of integers, movement, pairs, and fusion into kernels."""

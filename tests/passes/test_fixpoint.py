@@ -1,0 +1,83 @@
+"""Passes that walk over the program until nothing changes."""
+
+from typing import ClassVar
+
+from explorer.ir.passes import run_pass
+from explorer.ir.rewriting import Declined, Fuel, RewriteOptions, Rule, apply_rules
+from explorer.ir.top.elementwise import UnaryOp
+from explorer.passes.eliminate_dead_code import EraseUnused
+from explorer.passes.fixpoint import FixpointPass
+from explorer.passes.matching import is_used_once
+
+X = "tensor<4xf32>"
+
+
+class ReluForTanh(Rule):
+    """tanh(x), if all that reads x is a tanh   =>   relu(x)"""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        if op.kind.data != "tanh":
+            return
+        if not isinstance(op.input.owner, UnaryOp):
+            return
+        if not is_used_once(op.input.owner):
+            raise Declined("what it reads is needed elsewhere too")
+        rewriter.replace(op, op.altered(kind="relu"))
+
+
+class Walks(FixpointPass):
+    """Counts uses, and erases what is not read."""
+
+    name = "walks"
+    rules: ClassVar = (ReluForTanh, EraseUnused)
+
+
+TEXT = f"""func.func @main(%x: {X}) {{
+  %a = top.unary(%x) {{kind = "neg"}} : {X}
+  %y = top.unary(%a) {{kind = "tanh"}} : {X}
+  %b = top.unary(%a) {{kind = "abs"}} : {X}
+  %c = top.unary(%b) {{kind = "abs"}} : {X}
+  top.return(%y)
+}}"""
+
+
+def test_what_becomes_possible_far_away_is_found_by_another_walk(make_program):
+    """%a loses its second reader only after %c and %b are erased, which lie behind %y."""
+    result = run_pass(Walks(), make_program(TEXT), RewriteOptions())
+    fired = [f"{r.rule} {r.site}" for r in result.rewrites if r.applied]
+    assert fired == ["erase-unused c", "erase-unused b", "relu-for-tanh y"]
+
+
+def test_a_single_walk_does_not_find_it(make_program):
+    class Once(FixpointPass):
+        """The same rules in one walk."""
+
+        name = "once"
+        rules: ClassVar = Walks.rules
+
+        def run(self, rewriter, options):
+            return apply_rules(self.name, [rule() for rule in self.rules], rewriter, options)
+
+    once = run_pass(Once(), make_program(TEXT), RewriteOptions())
+    again = run_pass(Walks(), make_program(TEXT), RewriteOptions())
+    assert sum(r.applied for r in once.rewrites) < sum(r.applied for r in again.rewrites)
+
+
+def test_a_reason_is_reported_once_however_many_walks_there_are(make_program):
+    result = run_pass(Walks(), make_program(TEXT), RewriteOptions())
+    declined = [r.reason for r in result.rewrites if not r.applied]
+    assert declined == ["what it reads is needed elsewhere too"]
+
+
+def test_walks_end_when_there_is_no_fuel_left(make_program):
+    result = run_pass(Walks(), make_program(TEXT), RewriteOptions(fuel=Fuel(1)))
+    assert [r.rule for r in result.rewrites if r.applied] == ["erase-unused"]
+
+
+def test_a_program_with_nothing_to_do_is_walked_once_and_unchanged(make_program):
+    operation = f'%y = top.unary(%x) {{kind = "neg"}} : {X}'
+    text = f"func.func @main(%x: {X}) {{\n{operation}\ntop.return(%y)\n}}"
+    result = run_pass(Walks(), make_program(text), RewriteOptions())
+    assert not result.rewrites and not result.changed

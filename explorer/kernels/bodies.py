@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
+from explorer.kernels.clipping import clip_of, clip_text
 from explorer.kernels.expressions import Expression, ExpressionWriter
 from explorer.kernels.identifiers import Names, comment_text
 from explorer.kernels.language import Language, vector_requirement
@@ -79,6 +80,7 @@ class BodyPrinter:
     """Prints operations of one function into `lines`.
 
     `buffers` names the function's arguments; register arrays are added where they are declared.
+    `size` is the argument that loops over rows end with.
     """
 
     def __init__(
@@ -89,12 +91,14 @@ class BodyPrinter:
         names: Names,
         lines: SourceLines,
         buffers: Mapping[SSAValue, str],
+        size: str = "",
     ):
         self.language = language
         self.writer = writer
         self.uses = uses
         self.names = names
         self.lines = lines
+        self.size = size
         self.arguments = frozenset(buffers)
         self.named: dict[SSAValue, Expression] = {b: Expression(n) for b, n in buffers.items()}
         self.pending: dict[SSAValue, Expression] = {}
@@ -161,6 +165,14 @@ class BodyPrinter:
         written = {inner.memref for inner in walk_inside(loop) if isinstance(inner, Store)}
         self._name_readers_of(written, depth)
         lower, upper = (self._sum(bound) for bound in loop_bounds(loop))
+        end = upper.within(ADDITIVE)
+        clip = clip_of(loop)
+        if clip is not None:
+            bound, last = clip_text(clip, self.size), self.names.claim(f"{name_of(loop)}_end")
+            declared = f"const {self.language.index} {last} ="
+            text = f"{declared} {bound} < {end} ? {bound} : {end};"
+            self.lines.add_wrapped(depth, text, tags)
+            end = last
         self.names.open_block()
         index = self.name_index(loop)
         if kind_of(loop) == "unroll":
@@ -168,7 +180,7 @@ class BodyPrinter:
         step = loop.step.value.data
         advance = f"{index}++" if step == 1 else f"{index} += {step}"
         declared = f"{self.language.index} {index} = {lower.text}"
-        header = f"for ({declared}; {index} < {upper.within(ADDITIVE)}; {advance}) {{"
+        header = f"for ({declared}; {index} < {end}; {advance}) {{"
         self.lines.add(depth, header, tags)
         self.operations(loop.body.block.ops, depth + 1)
         self.names.close_block()

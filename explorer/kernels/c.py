@@ -83,7 +83,8 @@ class CPrinter(KernelPrinter):
         marks = "" if self.uses_vectors else " VECTORIZE_LOOPS"
         self.line(0, f"static{marks} void {function}(")
         declared = [f"{self.pointer_type(p)}restrict {p.name}" for p in parameters]
-        self.parameter_list(1, [*declared, "long lo", "long hi"])
+        sizes = [f"long {self.size_parameter}"] if self.size else []
+        self.parameter_list(1, [*declared, *sizes, "long lo", "long hi"])
         self.line(0, "{")
 
     def begin_tasks(self, depth: int) -> None:
@@ -91,6 +92,10 @@ class CPrinter(KernelPrinter):
 
     def end_tasks(self, depth: int) -> None:
         self.line(depth, "}")
+
+    @property
+    def skip_task(self) -> str:
+        return "continue;"
 
     @property
     def tasks_depth(self) -> int:

@@ -53,11 +53,13 @@ def emit_program(
     kernels: Sequence[PrintedKernel],
     launches: Sequence[Launch],
     claims_per_section: int = 64,
+    size_offset: int | None = None,
 ) -> EmittedProgram:
     """The whole program of one device.
 
     `language` is c or opencl. A phase's tasks are handed out in about `claims_per_section`
-    portions (C only): fewer cost less, more balance better.
+    portions (C only): fewer cost less, more balance better. `size_offset`: where in the arena the
+    size of the open dimension lies (C only; OpenCL's host gives it as an argument).
 
     In the table of launches a line is owned by the launch's operation.
 
@@ -83,7 +85,7 @@ def emit_program(
         kernel_lines[kernel.name] = range(start, len(lines.lines))
         lines.add(0, "")
     if language == "c":
-        _add_driver(lines, kernels, launches, by_name, claims_per_section)
+        _add_driver(lines, kernels, launches, by_name, claims_per_section, size_offset)
     while lines.lines and not lines.lines[-1]:
         lines.lines.pop()
         lines.owners.pop()
@@ -100,13 +102,14 @@ def _add_driver(
     launches: Sequence[Launch],
     by_name: Mapping[str, PrintedKernel],
     claims_per_section: int,
+    size_offset: int | None,
 ) -> None:
     _add_text(lines, EXPORTED)
     lines.add(0, "")
     _add_text(lines, driver_text("types"))
     lines.add(0, "")
     for kernel in kernels:
-        _add_sections_of(lines, kernel)
+        _add_sections_of(lines, kernel, size_offset)
     lines.add(0, "// Where the arguments of every launch lie, in bytes from the arena or weights.")
     lines.add(0, "static const size_t offsets[] = {")
     for launch in launches:
@@ -138,8 +141,10 @@ def _add_driver(
     _add_text(lines, driver_text("run"))
 
 
-def _add_sections_of(lines: SourceLines, kernel: PrintedKernel) -> None:
+def _add_sections_of(lines: SourceLines, kernel: PrintedKernel, size_offset: int | None) -> None:
     """One wrapper per phase, which finds the arguments by a launch's offsets."""
+    assert size_offset is not None or not kernel.size, f"{kernel.name} takes a size"
+    sizes = [f"(long)*(const int64_t *)(arena + {size_offset})"] if kernel.size else []
     owners = tuple(tag for line_owners in kernel.owners for tag in line_owners)
     for phase in kernel.phases:
         lines.add(0, f"static void {phase.function}_section(", owners)
@@ -147,7 +152,7 @@ def _add_sections_of(lines: SourceLines, kernel: PrintedKernel) -> None:
         lines.add(0, "{")
         lines.add(1, f"{phase.function}(", owners)
         places = [_place(parameter, i) for i, parameter in enumerate(kernel.parameters)]
-        lines.add_list(2, [*places, "lo", "hi"], ending=");")
+        lines.add_list(2, [*places, *sizes, "lo", "hi"], ending=");")
         lines.add(0, "}")
         lines.add(0, "")
 

@@ -66,7 +66,8 @@ class OpenCLPrinter(KernelPrinter):
         self.line(0, f"__kernel void {function}(")
         offsets = [f"const ulong offset{i}" for i in range(len(parameters))]
         spaces = ["__global char *arena", "__global const char *weights"]
-        self.parameter_list(1, [*spaces, *offsets])
+        sizes = [f"const long {self.size_parameter}"] if self.size else []
+        self.parameter_list(1, [*spaces, *offsets, *sizes])
         self.line(0, "{")
         for number, parameter in enumerate(parameters):
             if not self.is_used(parameter):
@@ -82,6 +83,10 @@ class OpenCLPrinter(KernelPrinter):
 
     def end_tasks(self, depth: int) -> None:
         pass
+
+    @property
+    def skip_task(self) -> str:
+        return "return;"
 
     @property
     def tasks_depth(self) -> int:

@@ -24,11 +24,13 @@ from xdsl.ir import Operation, SSAValue
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
 from explorer.kernels.bodies import BodyPrinter
+from explorer.kernels.clipping import clip_of, clip_text
 from explorer.kernels.expressions import ExpressionWriter
 from explorer.kernels.identifiers import Names, comment_text, identifier
 from explorer.kernels.language import Language, Requirement
 from explorer.kernels.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.phases import Phase, PhaseNest, phases
+from explorer.kernels.rows import size_of_kernel
 from explorer.kernels.scalar_types import DOUBLE, ScalarType, scalar_type
 from explorer.kernels.source_lines import SourceLines, tags_of, tags_within
 from explorer.kernels.uses import Store, find_uses
@@ -62,6 +64,8 @@ class PrintedKernel:
     parameters: tuple[Parameter, ...]
     needs: tuple[Requirement, ...]
     """Sections of the prelude that the text calls."""
+    size: str = ""
+    """The dimension whose size is the last argument; empty where there is none."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -85,6 +89,9 @@ class KernelPrinter(ABC):
         self.writer = ExpressionWriter(language)
         self.uses = find_uses(function)
         self.parameters = self._parameters()
+        clipped = any(clip_of(op) for op in walk_inside(function) if isinstance(op, affine.ForOp))
+        self.size = size_of_kernel(function) if clipped else ""
+        self.size_parameter = self.names.claim(f"size_{self.size}") if clipped else ""
         arguments = function.body.block.args
         self._values = dict(zip(self.parameters, arguments, strict=True))
         self._phase_operations: list[Operation] = []
@@ -107,6 +114,7 @@ class KernelPrinter(ABC):
             phases=tuple(records),
             parameters=self.parameters,
             needs=tuple(self.writer.needs),
+            size=self.size,
         )
 
     # -- what a language decides ---------------------------------------------------------------
@@ -121,6 +129,11 @@ class KernelPrinter(ABC):
     @abstractmethod
     def end_tasks(self, depth: int) -> None:
         """Closes what `begin_tasks` opened."""
+
+    @property
+    @abstractmethod
+    def skip_task(self) -> str:
+        """The statement with which a task ends that has nothing to do."""
 
     @property
     @abstractmethod
@@ -170,7 +183,15 @@ class KernelPrinter(ABC):
         self.begin_phase(function, self.parameters)
         self.names.open_block()
         buffers: dict[SSAValue, str] = {value: p.name for p, value in self._values.items()}
-        body = BodyPrinter(self.language, self.writer, self.uses, self.names, self.lines, buffers)
+        body = BodyPrinter(
+            self.language,
+            self.writer,
+            self.uses,
+            self.names,
+            self.lines,
+            buffers,
+            self.size_parameter,
+        )
         for array in self._arrays_of(tops):
             body.operation(array, 1)
         if phase.tasks == 1 and not phase.nests[0].parallel:
@@ -219,6 +240,10 @@ class KernelPrinter(ABC):
             if index_of(loop) not in self.uses.counts:
                 continue  # one task, or the same work in every one
             self.lines.add(depth, f"const {self.language.index} {index} = {text};", tags)
+            clip = clip_of(loop)
+            if clip is not None:
+                bound = clip_text(clip, self.size_parameter)
+                self.lines.add(depth, f"if ({index} >= {bound}) {self.skip_task}", tags)
         body.operations(body_of(nest.parallel[-1]), depth)
 
     def _arrays_of(self, tops: Sequence[Operation]) -> list[memref.AllocaOp]:

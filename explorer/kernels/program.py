@@ -24,6 +24,7 @@ from explorer.ir.layout import haloed_shape, physical_shape, rounded_channels
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.program import Snapshot
+from explorer.ir.ranges import open_size
 from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
@@ -37,6 +38,7 @@ from explorer.results import (
     Argument,
     KernelRecord,
     Launch,
+    OpenDimension,
     Port,
     Program,
     ScheduleStep,
@@ -78,17 +80,24 @@ def build_program(
     used = {launch.kernel for launch in launches}
     printed = [builder.print(name) for name in builder.kernels if name in used]
     weights = builder.pack_weights()
+    arena_bytes = max(arena_bytes, ALIGNMENT_BYTES)
+    size = builder.open_dimension(arena_bytes)
+    size_offset = None
+    if size is not None:
+        size_offset = size.offset_bytes
+        arena_bytes = size.offset_bytes + ALIGNMENT_BYTES
     program = Program(
         target,
-        emit_program(language, printed, launches).source,
+        emit_program(language, printed, launches, size_offset=size_offset).source,
         tuple(builder.kernel_record(p, launches, (steps or {}).get(p.name, ())) for p in printed),
         tuple(launches),
-        builder.ports(list(function.body.block.args), input_names),
-        builder.ports(builder.results, output_names),
+        builder.ports(list(function.body.block.args), input_names, builder.rows("inputs")),
+        builder.ports(builder.results, output_names, builder.rows("outputs")),
         tuple(builder.taps()),
         tuple(builder.weight_slots.values()),
-        max(arena_bytes, ALIGNMENT_BYTES),
+        arena_bytes,
         weights.nbytes,
+        size,
     )
     return BuiltProgram(program, weights)
 
@@ -113,6 +122,23 @@ class _Builder:
         self.results = list(last.operands)
         self.weight_slots: dict[str, WeightSlot] = {}
         self.weights_end = 0
+        sizes = [s for f in functions(snapshot.program) if (s := open_size(f)) is not None]
+        self.size = sizes[0] if sizes else None
+
+    # -- the open dimension ----------------------------------------------------------------------
+    def open_dimension(self, arena_bytes: int) -> OpenDimension | None:
+        """The dimension whose size is given at run time; it lies behind everything else."""
+        if self.size is None:
+            return None
+        offset = -(-arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        kept = self.size.range
+        return OpenDimension(kept.name, kept.lowest, kept.highest, offset)
+
+    def rows(self, side: str) -> tuple[int, ...]:
+        """Rows per unit of the open dimension, of every input or output."""
+        if self.size is None:
+            return ()
+        return self.size.inputs if side == "inputs" else self.size.outputs
 
     # -- kernels ---------------------------------------------------------------------------------
     def print(self, name: str) -> PrintedKernel:
@@ -179,13 +205,16 @@ class _Builder:
         return block
 
     # -- values ----------------------------------------------------------------------------------
-    def ports(self, values: Sequence[SSAValue], names: Sequence[str]) -> tuple[Port, ...]:
+    def ports(
+        self, values: Sequence[SSAValue], names: Sequence[str], rows: Sequence[int] = ()
+    ) -> tuple[Port, ...]:
         chosen = list(names) or [value_name(v) for v in values]
         ports = []
-        for name, value in zip(chosen, values, strict=True):
+        for name, value, count in zip(chosen, values, rows or [0] * len(values), strict=True):
             shape, dtype = static_shape(value), numpy_dtype(element_type_of(value))
             offset = self.offsets[value_name(value)]
-            ports.append(Port(name, dtype.name, shape, offset, prod(shape) * dtype.itemsize))
+            size_bytes = prod(shape) * dtype.itemsize
+            ports.append(Port(name, dtype.name, shape, offset, size_bytes, count))
         return tuple(ports)
 
     def taps(self) -> list[Tap]:

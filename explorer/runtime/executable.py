@@ -20,6 +20,7 @@ from explorer.errors import DeviceError, InputError
 from explorer.results.events import ProfileRecord
 from explorer.results.program import Port, Program, Tap
 from explorer.runtime.profiles import Peaks
+from explorer.runtime.sizes import shape_at, size_of_inputs
 
 Arrays = dict[str, np.ndarray]
 TapKey = tuple[str, int]
@@ -92,6 +93,13 @@ def check_program(program: Program) -> None:
                 f"the tap of `{tap.operation}` is read after launch {tap.step}, and there are "
                 f"{len(program.launches)} launches"
             )
+    if program.size is not None:
+        end = program.size.offset_bytes + program.size.size_bytes
+        if program.size.offset_bytes < 0 or end > program.arena_bytes:
+            raise DeviceError(
+                f"the size of {program.size.name!r} lies at bytes {program.size.offset_bytes} to "
+                f"{end} of an arena of {program.arena_bytes}"
+            )
     limits = {"arena": program.arena_bytes, "weights": program.weights_bytes}
     for launch in program.launches:
         for argument in launch.arguments:
@@ -123,6 +131,7 @@ def check_inputs(program: Program, inputs: Mapping[str, np.ndarray]) -> list[np.
     """The inputs in the order of the program's ports, each dense in memory.
 
     Shape and element type must be exactly the port's: a silent conversion would hide a mistake.
+    Of a program with an open dimension the inputs say its size (`sizes.size_of_inputs`).
     """
     names = [port.name for port in program.inputs]
     for name in inputs:
@@ -132,11 +141,14 @@ def check_inputs(program: Program, inputs: Mapping[str, np.ndarray]) -> list[np.
                 f"the program has no input `{name}`; its inputs are {', '.join(names) or 'none'}",
                 hint=f"`{near[0]}`" if near else "",
             )
-    return [_check_input(port, inputs) for port in program.inputs]
+    size = size_of_inputs(program, inputs)
+    return [_check_input(port, inputs, shape_at(port, size)) for port in program.inputs]
 
 
-def _check_input(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    expected = f"{port.element_type} of shape {port.shape}"
+def _check_input(
+    port: Port, inputs: Mapping[str, np.ndarray], shape: tuple[int, ...]
+) -> np.ndarray:
+    expected = f"{port.element_type} of shape {shape}"
     if port.name not in inputs:
         raise InputError(f"input `{port.name}` is missing: expected {expected}")
     array = inputs[port.name]
@@ -146,10 +158,10 @@ def _check_input(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
             hint=f"numpy.asarray(value, dtype={port.element_type!r})",
         )
     dtype = np.dtype(port.element_type)
-    if array.shape != port.shape or array.dtype != dtype:
+    if array.shape != shape or array.dtype != dtype:
         # The byte order is named only where it is the difference.
         got = array.dtype.str if array.dtype.name == dtype.name else array.dtype.name
-        hint = f"array.astype({port.element_type!r})" if array.shape == port.shape else ""
+        hint = f"array.astype({port.element_type!r})" if array.shape == shape else ""
         raise InputError(
             f"input `{port.name}`: expected {expected}, "
             f"got {got if array.dtype != dtype else array.dtype.name} of shape {array.shape}",

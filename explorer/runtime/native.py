@@ -12,6 +12,7 @@ The library's one function runs all launches (its tables and threads are generat
 
 from __future__ import annotations
 
+import math
 import mmap
 import shutil
 import statistics
@@ -27,7 +28,7 @@ import numpy as np
 
 from explorer.errors import DeviceError, InputError
 from explorer.results.events import ProfileRecord
-from explorer.results.program import Port, Program, Tap
+from explorer.results.program import OpenDimension, Port, Program, Tap
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.c_programs import cached_library
 from explorer.runtime.executable import (
@@ -43,6 +44,7 @@ from explorer.runtime.executable import (
 from explorer.runtime.isolation import WorkerProcess
 from explorer.runtime.processor import processor_name
 from explorer.runtime.profiles import Peaks, median_events
+from explorer.runtime.sizes import shape_at, size_of_inputs
 from explorer.runtime.worker import (
     ALIGNMENT_BYTES,
     TIMES_OFFSET,
@@ -90,6 +92,8 @@ class NativeProgram:
         self._remove_folder: Callable[[], object] = lambda: None
         self._loaded: LoadedProgram | WorkerProcess | None = None
         self._is_closed = False
+        self._size = 0
+        """Of the open dimension, in the run before."""
         self._name = name
         self._cache = cache
         self.library = (build or self._build)("\n".join(program.source.lines) + "\n")
@@ -173,6 +177,9 @@ class NativeProgram:
         fed: Mapping[TapKey, np.ndarray] | None = None,
     ) -> Execution:
         arrays = check_inputs(self.program, inputs)
+        self._size = size_of_inputs(self.program, inputs)
+        if self.program.size is not None:
+            arrays.append(np.array([self._size], np.int64))
         loaded = self._load()
         for array, place in zip(arrays, self._layout.inputs, strict=True):
             self._write(loaded, place, array)
@@ -218,19 +225,24 @@ class NativeProgram:
         self, loaded: LoadedProgram | WorkerProcess, place: Transfer, array: np.ndarray
     ) -> None:
         target = np.frombuffer(loaded.exchange, np.uint8, place.size_bytes, place.exchange_offset)
-        target[:] = array.reshape(-1).view(np.uint8)
+        # At less than the largest size the array is the first part of its place.
+        target[: array.nbytes] = array.reshape(-1).view(np.uint8)
 
     def _read_outputs(self) -> Arrays:
         places = zip(self.program.outputs, self._layout.outputs, strict=True)
-        return {port.name: self._read(port, place) for port, place in places}
+        return {
+            port.name: self._read(port, place, shape_at(port, self._size)) for port, place in places
+        }
 
-    def _read(self, value: Port | Tap, place: Transfer) -> np.ndarray:
+    def _read(
+        self, value: Port | Tap, place: Transfer, shape: tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """A copy of an array in the exchange: the next run overwrites what lies there."""
         assert self._loaded is not None
-        content = np.frombuffer(
-            self._loaded.exchange, np.uint8, place.size_bytes, place.exchange_offset
-        )
-        return content.copy().view(value.element_type).reshape(value.shape)
+        shape = value.shape if shape is None else shape
+        size_bytes = math.prod(shape) * np.dtype(value.element_type).itemsize
+        content = np.frombuffer(self._loaded.exchange, np.uint8, size_bytes, place.exchange_offset)
+        return content.copy().view(value.element_type).reshape(shape)
 
 
 def plan_exchange(program: Program, library: Path, threads: int) -> Layout:
@@ -238,7 +250,9 @@ def plan_exchange(program: Program, library: Path, threads: int) -> Layout:
     launches = len(program.launches)
     next_offset = TIMES_OFFSET + launches * TIMES_PER_LAUNCH * 8
 
-    def place(values: Iterable[Port | Tap], steps: Sequence[int]) -> tuple[Transfer, ...]:
+    def place(
+        values: Iterable[Port | Tap | OpenDimension], steps: Sequence[int]
+    ) -> tuple[Transfer, ...]:
         nonlocal next_offset
         transfers = []
         for value, step in zip(values, steps, strict=True):
@@ -247,7 +261,8 @@ def plan_exchange(program: Program, library: Path, threads: int) -> Layout:
             next_offset += value.size_bytes
         return tuple(transfers)
 
-    inputs = place(program.inputs, [0] * len(program.inputs))
+    sizes = () if program.size is None else (program.size,)
+    inputs = place((*program.inputs, *sizes), [0] * (len(program.inputs) + len(sizes)))
     outputs = place(program.outputs, [launches] * len(program.outputs))
     taps = place(program.taps, [tap.step for tap in program.taps])
     return Layout(

@@ -46,6 +46,7 @@ from explorer.runtime.executable import (
     check_weights,
 )
 from explorer.runtime.profiles import Peaks, median_events, median_intervals
+from explorer.runtime.sizes import shape_at, size_of_inputs
 from explorer.runtime.vendors import visible_drivers
 
 
@@ -110,6 +111,9 @@ class OpenCLProgram:
             if flat_weights.nbytes:
                 cl.enqueue_copy(self._queue, self._weights, flat_weights)
             self._queue.finish()
+            self._sized_kernels: list[cl.Kernel] = []
+            """Kernels whose last argument is the size of the open dimension."""
+            self._size = 0
             self._launches = [self._prepare(launch, built) for launch in program.launches]
 
     def _build(
@@ -234,7 +238,8 @@ class OpenCLProgram:
         for phase in record.phases:
             kernel = cl.Kernel(built, phase.function)
             expected = 2 + len(launch.arguments)
-            if kernel.num_args != expected:
+            takes_size = self.program.size is not None and kernel.num_args == expected + 1
+            if kernel.num_args != expected and not takes_size:
                 raise BuildError(
                     f"kernel `{phase.function}` takes {kernel.num_args} arguments, its launch "
                     f"has {expected}",
@@ -244,6 +249,8 @@ class OpenCLProgram:
             kernel.set_arg(1, self._weights)
             for index, argument in enumerate(launch.arguments, start=2):
                 kernel.set_arg(index, np.uint64(argument.offset_bytes))
+            if takes_size:
+                self._sized_kernels.append(kernel)
             if phase.tasks:
                 group_items = work_group_items(phase.tasks, self.device)
                 dispatches.append(Dispatch(kernel, phase.tasks, group_items))
@@ -269,9 +276,9 @@ class OpenCLProgram:
     ) -> list[list[cl.Event]]:
         """Start copying the inputs into the arena; the events of each."""
         events: list[list[cl.Event]] = []
-        for port, array in zip(
-            self.program.inputs, check_inputs(self.program, inputs), strict=True
-        ):
+        arrays = check_inputs(self.program, inputs)
+        self._set_size(size_of_inputs(self.program, inputs))
+        for port, array in zip(self.program.inputs, arrays, strict=True):
             if array.nbytes == 0:  # OpenCL refuses to copy nothing
                 events.append([])
                 continue
@@ -281,19 +288,29 @@ class OpenCLProgram:
             events.append([copied])
         return events
 
+    def _set_size(self, size: int) -> None:
+        """Gives the size of the open dimension to the kernels that take it, where it is new."""
+        if size != self._size:
+            self._size = size
+            for kernel in self._sized_kernels:
+                kernel.set_arg(kernel.num_args - 1, np.int64(size))
+
     def _read_outputs(self, queue: cl.CommandQueue) -> tuple[Arrays, list[list[cl.Event]]]:
         """All outputs after waiting for everything in the queue."""
         outputs: Arrays = {}
         events = []
         for port in self.program.outputs:
-            outputs[port.name], copied = self._read(queue, port)
+            outputs[port.name], copied = self._read(queue, port, shape_at(port, self._size))
             events.append(copied)
         queue.finish()
         return outputs, events
 
-    def _read(self, queue: cl.CommandQueue, place: Port | Tap) -> tuple[np.ndarray, list[cl.Event]]:
+    def _read(
+        self, queue: cl.CommandQueue, place: Port | Tap, shape: tuple[int, ...] | None = None
+    ) -> tuple[np.ndarray, list[cl.Event]]:
         """Start copying a part of the arena; valid once the queue is finished."""
-        array = np.empty(place.shape, dtype=place.element_type)
+        shape = place.shape if shape is None else shape
+        array = np.empty(shape, dtype=place.element_type)
         if array.nbytes == 0:
             return array, []
         copied = cl.enqueue_copy(

@@ -22,7 +22,7 @@ from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
-from explorer.runtime.compilers import compile_shared_library
+from explorer.runtime.cache.c_programs import cached_library
 from explorer.runtime.devices import DeviceRecord, list_devices
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
@@ -43,8 +43,8 @@ def opencl_device() -> DeviceRecord:
 @pytest.fixture(autouse=True)
 def quick_builds(monkeypatch) -> None:
     """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
-    build = partial(compile_shared_library, flags=("-O0",))
-    monkeypatch.setattr("explorer.runtime.native.compile_shared_library", build)
+    build = partial(cached_library, flags=("-O0",))
+    monkeypatch.setattr("explorer.runtime.native.cached_library", build)
 
 
 # -- programs as text ------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from explorer.kernels.schedules.convolution import (
     schedule_convolution,
     schedule_depthwise,
 )
+from explorer.kernels.schedules.integers import is_integer_product, schedule_integers
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.matmul import matrix_operands, schedule_matmul
 from explorer.kernels.schedules.plain import schedule_plain
@@ -32,6 +33,8 @@ from explorer.kernels.steps.pack import Pack
 PLAIN = "plain"
 """The schedule that every kernel can have."""
 
+PRODUCTS = ("convolution", "depthwise", "grouped_convolution", "matmul")
+
 Scheduler = Callable[[Schedule, Machine, Mapping[str, Pack], Choices], None]
 
 
@@ -39,6 +42,7 @@ WHY: Mapping[str, str] = {
     "direct": "blocked channels: sums of whole vectors stay in registers",
     "depthwise": "blocked channels: every vector of channels is filtered by itself",
     "tiled": "a product of matrices: a tile of sums stays in registers",
+    "rows": "sums of integers: rows of them stay in registers",
     PLAIN: "no schedule of its own kind fits this kernel",
 }
 """Why a schedule is the first that is offered."""
@@ -92,6 +96,8 @@ def _schedulers(nest: LoopNest, packs: Mapping[str, Pack]) -> dict[str, Schedule
         offered["depthwise"] = schedule_depthwise
     if family == "matmul" and matrix_operands(nest, packs) is not None:
         offered["tiled"] = schedule_matmul
+    if family in PRODUCTS and is_integer_product(nest, packs):
+        offered["rows"] = schedule_integers
     offered[PLAIN] = schedule_plain
     return offered
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from math import isqrt
 
 from explorer.kernels.nest import ScheduleError
 from explorer.kernels.schedules.schedule import Choice
@@ -76,7 +77,10 @@ class Choices:
 
 
 def divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]
+    """All of them, ascending; found in pairs up to the square root."""
+    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
+    large = [number // d for d in reversed(small) if d * d != number]
+    return [*small, *large]
 
 
 def _listed(legal: Collection[int]) -> str:

@@ -37,6 +37,7 @@ from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.rows import find_row_reduction, is_contiguous, schedule_rows
 from explorer.kernels.schedules.schedule import Schedule
+from explorer.kernels.steps.contract import contract
 from explorer.kernels.steps.dependences import (
     conflict,
     determined_indices,
@@ -81,7 +82,16 @@ def schedule_plain(
     if has_vectors:
         _vectorize_reductions(schedule, machine)
         _vectorize_statements(schedule, machine)
+    contract_scratch(schedule)
     _mark_tasks(schedule)
+
+
+def contract_scratch(schedule: Schedule) -> None:
+    """Buffers between statements that were fused are not needed any more."""
+    nest = schedule.nest
+    for name, value in list(nest.buffers.items()):
+        if nest.roles[name] == "scratch" and value.first_use is None:
+            schedule.apply(contract, buffer=name)
 
 
 def finish_statements(schedule: Schedule, machine: Machine) -> None:

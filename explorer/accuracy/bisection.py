@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from explorer.accuracy.metrics import is_right
 from explorer.results import AccuracyReport, Fault, PassAccuracy, TensorError
 
 Probe = Callable[[int], bool]
@@ -40,9 +41,9 @@ def first_bad_pass(report: AccuracyReport) -> int | None:
 
 
 def worst_tensor(accuracy: PassAccuracy, tolerance: float) -> TensorError | None:
-    """The first tensor in program order that is out of tolerance."""
+    """The first tensor in program order that is not right."""
     for tensor in accuracy.tensors:
-        if not tensor.max_relative <= tolerance:
+        if not is_right(tensor, tolerance):
             return tensor
     return None
 

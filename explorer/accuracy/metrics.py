@@ -5,15 +5,45 @@
     cosine       = a.b / (|a| |b|)                    1 when both are zero
 
 Integers and booleans must be equal; NaN and infinities must stand at equal positions.
+
+A tensor is right when its `max_relative` is within the tolerance. Where it is not, the oracle may
+be the one that is off: then both are measured against float64, and the tensor is right when it is
+as near to the exact result as the oracle is (`with_exact`).
 """
 
 from __future__ import annotations
+
+import math
+from dataclasses import replace
 
 import numpy as np
 
 from explorer.results import TensorError
 
 SMALLEST_SCALE = 1e-6
+AS_EXACT = 2.0
+"""Two runs that round at other places are off by other amounts: by no more than twice what others
+reach counts as equally exact. Mistakes are off by orders of magnitude."""
+
+
+def is_right(error: TensorError, tolerance: float) -> bool:
+    """Equal to the oracle up to the tolerance, or as exact as can be had (`with_exact`)."""
+    return error.max_relative <= tolerance or error.as_exact
+
+
+def with_exact(
+    error: TensorError, from_exact: float, reachable: float, tolerance: float
+) -> TensorError:
+    """An error beyond the tolerance, judged by the distances from float64 of ours and of others.
+
+        |ours - exact|  <= max(tolerance, 2 reachable)         all of them max_relative
+
+    That holds for half precision, for cancellations, and for functions that the oracle
+    approximates.
+    """
+    limit = max(tolerance, AS_EXACT * reachable)
+    as_exact = math.isfinite(limit) and from_exact <= limit
+    return replace(error, from_exact=from_exact, reachable=reachable, as_exact=as_exact)
 
 
 def tensor_error(

@@ -87,7 +87,7 @@ def iterate_reference(
         try:
             asked = [name + WIDENED if name in narrow else name for name in chunk]
             arrays = session.run(asked, dict(inputs))
-        except _runtime_errors() as error:
+        except runtime_errors() as error:
             raise ModelError(
                 f"the oracle (onnxruntime) cannot run the model: {_first_line(error)}",
                 file=_file(model),
@@ -207,7 +207,7 @@ def _session(model: SourceModel, exposed: Sequence[str], narrow: Sequence[str] =
     try:
         data = content.proto.SerializeToString() + addition.SerializeToString()
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except (*_runtime_errors(), ValueError) as error:
+    except (*runtime_errors(), ValueError) as error:
         raise ModelError(
             f"the oracle (onnxruntime) cannot load the model: {_first_line(error)}",
             file=_file(model),
@@ -215,7 +215,7 @@ def _session(model: SourceModel, exposed: Sequence[str], narrow: Sequence[str] =
         ) from error
 
 
-def _runtime_errors() -> tuple[type[Exception], ...]:
+def runtime_errors() -> tuple[type[Exception], ...]:
     """onnxruntime's exceptions, which have only `Exception` as their base."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state  # pyright: ignore
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.accuracy.steps import rounding_ties
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import value_name
@@ -39,7 +40,8 @@ def near_ties(
     expected: Values,
     searches: Mapping[str, TopOperation] | None = None,
 ) -> tuple[Tie, ...]:
-    """Indices that differ from the expected ones where the candidates are equally good.
+    """Indices that differ from the expected ones where the candidates are equally good, and
+    quantized numbers that differ by a step where rounding may go either way (`steps.py`).
 
     `searches`: the operations of `SEARCHES` in earlier snapshots by identity, for launches that
     were made of them; by default the snapshot's own.
@@ -61,6 +63,7 @@ def near_ties(
             ties.append(
                 Tie(name, tie_record(identity, origin.tensor if origin else "", found, wanted, gap))
             )
+    ties += [Tie(name, record) for name, record in rounding_ties(snapshot, values, expected)]
     return tuple(ties)
 
 

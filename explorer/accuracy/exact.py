@@ -1,0 +1,200 @@
+"""The yardstick of the yardstick: the source model in float64, where the oracle may be off.
+
+    %y = top.unary(%x) {kind = "sigmoid"} : tensor<4xf32>
+    ->
+    %y = top.unary(%x) {kind = "sigmoid"} : tensor<4xf64>
+
+The oracle rounds, too. Where a tensor differs from the oracle's by more than the tolerance, both
+are compared with the imported program run in float64: it tells a mistake from an approximation of
+the oracle's, and from a result that no float32 can have (a difference of nearly equal numbers).
+
+The imported program is ours and could itself be wrong, so it is trusted only where others agree:
+fed with the oracle's values, every tensor must equal the oracle's up to the tolerance, or else what
+onnx's own reference implementation computes of that node in float64 (`certifying.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FunctionType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from explorer.accuracy.certifying import uncertified
+from explorer.accuracy.metrics import tensor_error, with_exact
+from explorer.errors import ExplorerError
+from explorer.importers.model import SourceModel
+from explorer.ir.copying import copy_operation
+from explorer.ir.evaluation import evaluate_module
+from explorer.ir.origins import Origin
+from explorer.ir.program import Snapshot
+from explorer.ir.top.casting import BitcastOp
+from explorer.ir.top.data import WeightOp
+from explorer.ir.types import element_type_of, is_float_dtype, layout_of, shape_of, tensor_type
+from explorer.ir.weights import Weights
+from explorer.results import TensorError
+
+Values = Mapping[str, np.ndarray]
+_ROUNDED = (Float16Type, BFloat16Type, Float32Type)
+"""Float types of arithmetic. Narrower ones are storage: rounding to them is what a model means."""
+
+
+@dataclass
+class ExactReference:
+    """Tensors of the source model in float64, computed when first asked for."""
+
+    model: SourceModel
+    imported: Snapshot
+    """The program before any pass."""
+    inputs: Values
+    oracle: Values
+    """The oracle's tensors by their names in the source model."""
+    tolerance: float
+
+    def judged(
+        self, error: TensorError, origin: Origin, actual: np.ndarray, mode: str
+    ) -> TensorError:
+        """The error with its distance from float64, where it is out of tolerance and that is known.
+
+        `mode`: accumulated, or isolated: then every operation is fed the oracle's values here too.
+        """
+        if error.max_relative <= self.tolerance or self.refusal:
+            return error
+        tensors = self._isolated if mode == "isolated" else self._accumulated
+        if origin.tensor not in tensors:
+            return error
+        exact = np.asarray(origin.apply(tensors[origin.tensor]))
+        oracle = np.asarray(origin.apply(self.oracle[origin.tensor]))
+        reachable = tensor_error("", "", oracle, exact).max_relative
+        if step(oracle.dtype) > self.tolerance:
+            reachable = max(reachable, step(oracle.dtype) / 2)
+        if mode != "isolated":
+            rounded = np.asarray(origin.apply(self._rounded[origin.tensor]))
+            reachable = max(reachable, tensor_error("", "", rounded, exact).max_relative)
+        ours = tensor_error("", "", actual, exact).max_relative
+        return with_exact(error, ours, reachable, self.tolerance)
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why the float64 run cannot be trusted; empty where it can."""
+        bitcasts = [op for op in self.imported.program.walk() if isinstance(op, BitcastOp)]
+        seen = [element_type_of(v) for op in bitcasts for v in (op.input, op.output)]
+        if any(isinstance(kind, AnyFloat) for kind in seen):
+            return "the model looks at the bits of floats"
+        try:
+            off = [name for name, array in self._isolated.items() if self._is_off(name, array)]
+        except ExplorerError as error:  # a meaning that is bound to its float type
+            return f"the model has no run in float64: {error.message}"
+        results = {name: self._isolated[name] for name in off}
+        return uncertified(self.model, self.inputs, self.oracle, results)
+
+    def _is_off(self, name: str, array: np.ndarray) -> bool:
+        return not tensor_error("", "", array, self.oracle[name]).max_relative <= self.tolerance
+
+    @cached_property
+    def _accumulated(self) -> Values:
+        return self._run({})
+
+    @cached_property
+    def _rounded(self) -> Values:
+        """The imported program in its own types: every tensor is rounded once.
+
+        A second run beside the oracle's that is right in each step, and so a second sample of how
+        exact these types can be where errors travel. Single steps have no such excuse.
+        """
+        return self._by_tensor(self.imported.run(self.inputs))
+
+    @cached_property
+    def _isolated(self) -> Values:
+        values = expected_values(self.imported, self.oracle)
+        return self._run({name: _wide(array) for name, array in values.items()})
+
+    def _run(self, fed: Values) -> Values:
+        inputs = {name: _wide(array) for name, array in self.inputs.items()}
+        return self._by_tensor(evaluate_module(self._program, self._weights, inputs, None, fed))
+
+    def _by_tensor(self, values: Values) -> Values:
+        return {
+            origin.tensor: values[name]
+            for name, origin in self.imported.origins.items()
+            if origin.tensor in self.oracle and not origin.steps
+        }
+
+    @cached_property
+    def _program(self) -> ModuleOp:
+        return widened_program(self.imported.program)
+
+    @cached_property
+    def _weights(self) -> Weights:
+        program, weights = self.imported.program, self.imported.weights
+        used = {op.weight.data for op in program.walk() if isinstance(op, WeightOp)}
+        return Weights({name: _wide(weights[name]) for name in sorted(used)})
+
+
+def step(dtype: np.dtype) -> float:
+    """The distance of neighbouring numbers of a float type, relative to them; 0 for integers."""
+    if not is_float_dtype(dtype):
+        return 0.0
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    is_rounded = is_float_dtype(array.dtype) and array.dtype.itemsize in (2, 4)
+    return array.astype(np.float64) if is_rounded else array
+
+
+def expected_values(snapshot: Snapshot, reference: Values) -> dict[str, np.ndarray]:
+    """What every value with an origin should be: the source tensor in the value's form."""
+    expected = {}
+    for name, origin in snapshot.origins.items():
+        source = reference.get(origin.tensor)
+        if source is not None:
+            expected[name] = np.asarray(origin.apply(source), order="C")
+    return expected
+
+
+def widened_program(program: ModuleOp) -> ModuleOp:
+    """A copy of a program of level `top` in which every float of arithmetic is a float64."""
+    copy = copy_operation(program)
+    for op in copy.walk():
+        for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
+            _widen_value(value)
+        # New dictionaries: a copied operation shares its properties with the original.
+        if isinstance(op.properties.get("to"), _ROUNDED):
+            op.properties = {**op.properties, "to": Float64Type()}
+        if isinstance(op, func.FuncOp):
+            op.properties = {**op.properties, "function_type": _wide_signature(op.function_type)}
+    return copy
+
+
+def _widen_value(value: SSAValue) -> None:
+    # In place: nobody else has seen the copy yet, and its uses need not be found.
+    value._type = _wide_type(value.type)  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+
+
+def _wide_type(kind: Attribute) -> Attribute:
+    if not isinstance(kind, TensorType) or not isinstance(kind.element_type, _ROUNDED):
+        return kind
+    return tensor_type(Float64Type(), shape_of(kind), layout_of(kind))
+
+
+def _wide_signature(signature: FunctionType) -> FunctionType:
+    return FunctionType.from_lists(
+        [_wide_type(kind) for kind in signature.inputs],
+        [_wide_type(kind) for kind in signature.outputs],
+    )

@@ -1,0 +1,66 @@
+"""Ties of rounding: a quantized number that differs by one step, in few places.
+
+    exact result 12.5 steps   ->   the reference rounds to 12, a program that multiplies in another
+                                   order to 13
+
+Integer arithmetic rounds once where the literal graph rounds a float several times, so that a
+result near half a step may go either way. Such a number is not wrong, but it differs in its
+integer: it is reported, with the step in units of the source, and what follows from it is compared
+in the isolated run. More than one step, or one step in many places, is a mistake (a truncation
+instead of a rounding is off by a step in half of all places).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from xdsl.ir import OpResult
+
+from explorer.ir.origins import origin_of
+from explorer.ir.program import Snapshot
+from explorer.ir.structure import value_name
+from explorer.ir.top.quantized_scalars import real_array
+from explorer.ir.types import QuantizedType, element_type_of
+from explorer.results import NearTie
+
+MOST_TIES = 0.02
+"""Share of a tensor's elements that may differ by a step."""
+FEW = 4
+"""So many may always differ, in a tensor of few elements."""
+
+
+def rounding_ties(
+    snapshot: Snapshot, values: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]
+) -> list[tuple[str, NearTie]]:
+    """Quantized values, by name, that differ from the expected ones by ties of rounding only."""
+    ties = []
+    for identity, op in snapshot.operations.items():
+        for result in op.results:
+            name = value_name(result)
+            found, wanted = values.get(name), expected.get(name)
+            kind = element_type_of(result)
+            if found is None or wanted is None or not isinstance(kind, QuantizedType):
+                continue
+            if found.shape != wanted.shape or found.dtype != wanted.dtype:
+                continue
+            record = _record(identity, result, kind, found, wanted)
+            if record is not None:
+                ties.append((name, record))
+    return ties
+
+
+def _record(
+    identity: str, result: OpResult, kind: QuantizedType, found: np.ndarray, wanted: np.ndarray
+) -> NearTie | None:
+    """The tie; None where the tensors are equal, or differ by more than rounding explains."""
+    steps = found.astype(np.int64) - wanted.astype(np.int64)
+    count = int(np.count_nonzero(steps))
+    if not count or np.abs(steps).max() > 1 or count > max(FEW, MOST_TIES * steps.size):
+        return None
+    first = tuple(int(i) for i in np.argwhere(steps)[0])
+    origin = origin_of(result)
+    real, target = real_array(found, kind), real_array(wanted, kind)
+    gap = float(np.abs(real - target).max()) / max(float(np.abs(target).max()), 1e-6)
+    tensor = origin.tensor if origin else ""
+    return NearTie(identity, tensor, count, first, int(found[first]), int(wanted[first]), gap)

@@ -2,6 +2,7 @@
 
     import explorer as ex
     model = ex.load("sample_models/digits_cnn.onnx")
+    ex.inspect(model)                         its nodes, and whether they can be imported
     c = ex.compile(model, target="cpu")
     c.passes                                  what every pass did
     c["fuse-activation"].diff                 one of them
@@ -20,14 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from explorer.compilation import Compilation, SavedCompilation
+    from explorer.compilation import Compilation, Inspection, SavedCompilation
     from explorer.errors import ExplorerError
     from explorer.importers import SourceModel
+    from explorer.session import Session
     from explorer.targets import Target
 
 __version__ = "0.1.0"
 
-__all__ = ["ExplorerError", "compile", "devices", "load", "open", "targets"]
+__all__ = ["ExplorerError", "Session", "compile", "devices", "inspect", "load", "open", "targets"]
 
 
 def load(path: str | Path) -> SourceModel:
@@ -37,17 +39,32 @@ def load(path: str | Path) -> SourceModel:
     return importers.load(path)
 
 
+def inspect(
+    model: SourceModel | str | Path, dimensions: Mapping[str, int] | None = None
+) -> Inspection:
+    """The model as it is: its operators, its nodes, and why some of them cannot be imported.
+
+    Opens what `compile` refuses with UnsupportedError, too. dimensions: sizes of symbolic
+    dimensions by name.
+    """
+    from explorer.compilation import inspect_model
+
+    _register_representations()
+    return inspect_model(model, dimensions)
+
+
 def compile(
     model: SourceModel | str | Path,
     target: str | Path | Target = "cpu",
     *,
     disable: Sequence[str] = (),
-    dimensions: Mapping[str, int] | None = None,
+    dimensions: Mapping[str, int | tuple[int, int]] | None = None,
     **options: Any,  # the fields of explorer.compilation.Settings
 ) -> Compilation:
     """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
 
-    disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name.
+    disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
+    pair (lowest, highest) for one of them: one program for all these sizes.
     Further options: decisions, fuel, planner, budget_bytes, pipeline, progress.
     """
     from explorer.compilation import compile_model
@@ -91,4 +108,8 @@ def __getattr__(name: str) -> object:
         from explorer.errors import ExplorerError
 
         return ExplorerError
+    if name == "Session":
+        from explorer.session import Session
+
+        return Session
     raise AttributeError(f"module 'explorer' has no attribute {name!r}")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from explorer.compilation import Accuracy, Compilation, SavedCompilation
+from explorer.compilation import Accuracy, Compilation, Inspection, SavedCompilation
 from explorer.compilation.comparing import Comparison
 from explorer.compilation.saving import SavedPass
 from explorer.ir.passes import PassResult
@@ -37,7 +37,7 @@ def register() -> None:
         kind.__str__ = text  # pyright: ignore[reportAttributeAccessIssue]
         kind._repr_html_ = html  # pyright: ignore[reportAttributeAccessIssue]
         kind._repr_pretty_ = _pretty  # pyright: ignore[reportAttributeAccessIssue]
-    for kind in (Compilation, SavedCompilation):
+    for kind in (Compilation, Inspection, SavedCompilation):
         kind.explore = _explore  # pyright: ignore[reportAttributeAccessIssue]
         kind.export_html = _export_html  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -47,14 +47,14 @@ def _pretty(self: object, printer, cycle: bool) -> None:
     printer.text("..." if cycle else str(self))
 
 
-def _explore(self: Compilation | SavedCompilation, height: str = "720px"):
+def _explore(self: Compilation | Inspection | SavedCompilation, height: str = "720px"):
     """The interactive explorer in a notebook's output, without a server or a port."""
     from explorer.views.widget import explore
 
     return explore(self.trace(), height=height)
 
 
-def _export_html(self: Compilation | SavedCompilation, path: str | Path) -> Path:
+def _export_html(self: Compilation | Inspection | SavedCompilation, path: str | Path) -> Path:
     """Writes the explorer with this compilation as one HTML file that works offline."""
     from explorer.views.page import export_page
 
@@ -100,6 +100,10 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     SavedCompilation: (
         lambda c: static.passes_text(c.trace()),
         lambda c: static.passes_html(c.trace()),
+    ),
+    Inspection: (
+        lambda i: static.operators_text(i.trace()),
+        lambda i: static.operators_html(i.trace()),
     ),
     PassResult: (
         lambda r: static.pass_text(_pass_trace(r), 1),

@@ -11,10 +11,12 @@ import numpy as np
 
 from explorer.accuracy.bisection import Suspect, bisect, first_bad_pass
 from explorer.accuracy.comparison import Runner, Subject, Values, compare
+from explorer.accuracy.exact import ExactReference
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
+from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
 from explorer.compilation.settings import Progress
-from explorer.ir.evaluation import EvaluationCache
+from explorer.ir.evaluation import EvaluationCache, outputs_by_name
 from explorer.ir.passes import RulePass, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from explorer.compilation.compilation import Compilation
 
 ORACLE = "onnxruntime, optimizations off"
+GOLDEN = "golden tensors"
+IMPORTED = "the imported program"
 
 
 @dataclass
@@ -35,6 +39,8 @@ class Accuracy:
     compilation: Compilation
     inputs: Mapping[str, np.ndarray]
     expected: Values
+    exact: ExactReference | None = None
+    """The source in float64; None where the reference is no oracle that rounds."""
 
     @property
     def passed(self) -> bool:
@@ -74,6 +80,7 @@ class Accuracy:
                 self.report.oracle,
                 self.report.tolerance,
                 most_details=0,
+                exact=self.exact,
             )
             return report.passed
 
@@ -82,11 +89,18 @@ class Accuracy:
     @cached_property
     def summary(self) -> str:
         """One line: the verdict and the worst tensor."""
-        errors = [t for p in self.report.passes for t in p.tensors]
+        report = self.report
+        passes = (*report.passes, *report.isolated)
+        errors = [t for p in passes for t in p.tensors]
         worst = max(errors, key=lambda t: t.max_relative, default=None)
         verdict = "equal to the source model" if self.passed else "NOT equal to the source model"
-        detail = f", worst tensor {worst.tensor} {worst.max_relative:.1e}" if worst else ""
-        return f"{verdict} after all {len(self.report.passes)} passes{detail}"
+        text = f"{verdict} after all {len(report.passes)} passes"
+        if worst is not None:
+            text += f", worst tensor {worst.tensor} {worst.max_relative:.1e}"
+        exact = {t.tensor for t in errors if t.from_exact is not None}
+        if self.passed and exact:
+            text += f"; {len(exact)} tensors as exact as the oracle, which is itself further off"
+        return text
 
     def __str__(self) -> str:
         lines = [self.summary]
@@ -110,14 +124,27 @@ def check(
     inputs: Mapping[str, np.ndarray] | None,
     tolerance: float,
     progress: Progress | None,
+    golden: Values | None = None,
 ) -> Accuracy:
-    """Compares every snapshot and the binary on its device with the source model."""
+    """Compares every snapshot and the binary on its device with the source model.
+
+    `golden`: tensors by name to compare with instead of onnxruntime's; empty for those that the
+    imported program computes, which tells whether passes and code keep its meaning.
+    """
     chosen = dict(inputs) if inputs is not None else compilation.example_inputs()
     wanted = sorted(
         {o.tensor for r in compilation.passes for o in r.after.origins.values()}
         | {o.name for o in compilation.model.outputs}
     )
-    expected = reference(compilation.model, chosen, wanted)
+    imported = compilation.passes[0].after
+    exact: ExactReference | None = None
+    if golden is None:
+        oracle, expected = ORACLE, reference(compilation.model, chosen, wanted)
+        exact = ExactReference(compilation.model, imported, chosen, expected, tolerance)
+    elif golden:
+        oracle, expected = GOLDEN, dict(golden)
+    else:
+        oracle, expected = IMPORTED, imported_tensors(imported, chosen)
     cache = EvaluationCache()
     runner = CompiledRunner()
     binary = TappedProgram(compilation.executable)
@@ -134,6 +161,8 @@ def check(
     subjects.append(
         Subject(f"binary on {compilation.target.name}", compilation.final, binary.values)
     )
+    if is_smaller(compilation, chosen):
+        subjects = [smaller_subject(compilation)]
     outputs = [(name, f"output:{name}") for name in compilation.port_names[1]]
     try:
         report = compare(
@@ -142,13 +171,27 @@ def check(
             expected,
             outputs,
             compilation.target.name,
-            ORACLE,
+            oracle,
             tolerance,
             progress=progress,
+            exact=exact,
         )
     finally:
         runner.close()
-    return Accuracy(report, compilation, chosen, expected)
+    if inputs is None and golden is None:
+        report = with_lowest(compilation, report)
+    return Accuracy(report, compilation, chosen, expected, exact)
+
+
+def imported_tensors(imported: Snapshot, inputs: Values) -> Values:
+    """The source's tensors as the imported program computes them."""
+    values = imported.run(inputs)
+    tensors = {
+        origin.tensor: values[name]
+        for name, origin in imported.origins.items()
+        if name in values and not origin.steps
+    }
+    return {**outputs_by_name(imported.program, values), **tensors}
 
 
 def snapshot_runner(

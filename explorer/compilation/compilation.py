@@ -38,6 +38,7 @@ from explorer.compilation.frames import CODE_KINDS, to_frame
 from explorer.compilation.inserting import Insertable, make_insertion
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
+from explorer.compilation.opened import operator_records
 from explorer.compilation.pipelines import near_name
 from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
@@ -48,10 +49,11 @@ from explorer.compilation.settings import (
     default_pipeline,
     device_for,
 )
+from explorer.compilation.sizes import Size, chosen_sizes
 from explorer.compilation.tracing import ladder, make_trace, with_assembly
 from explorer.errors import InputError
 from explorer.importers import SourceModel
-from explorer.importers.model import bind_dimensions
+from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function, input_names, output_names
 from explorer.ir.passes import Pass, PassResult, RulePass
 from explorer.ir.program import Snapshot
@@ -63,15 +65,18 @@ from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import Planner
 from explorer.memory.planning import MEMORY, value_offsets
 from explorer.results import (
+    ConstraintRecord,
     KernelRecord,
     Knob,
     MemoryPlan,
+    OperatorRecord,
     ProfileRecord,
     Program,
     RuleRecord,
     SourceText,
     Trace,
 )
+from explorer.runtime.cache import ProgramCache
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.opencl import OpenCLProgram
@@ -86,7 +91,7 @@ def compile_model(
     disable: Sequence[str] = (),
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
-    dimensions: Mapping[str, int] | None = None,
+    dimensions: Mapping[str, Size] | None = None,
     planner: Planner | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
@@ -96,9 +101,11 @@ def compile_model(
 
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
+    sizes, open_range = chosen_sizes(model, dimensions or {})
     plain = Settings(
         target if isinstance(target, Target) else load_target(target),
-        dimensions=bind_dimensions(model, dimensions or {}),
+        dimensions=sizes,
+        open_range=open_range,
         pipeline=None if pipeline is None else tuple(pipeline),
     )
     changes = Changes(
@@ -153,6 +160,16 @@ class Compilation:
         return len(self.passes)
 
     @property
+    def source(self) -> Snapshot:
+        """The model as it is, node by node: the program before the first pass."""
+        return self.passes[0].before
+
+    @cached_property
+    def operators(self) -> tuple[OperatorRecord, ...]:
+        """The model's operators, family by family, with what the import made of them."""
+        return operator_records(self.source, self.passes[0].rewrites)
+
+    @property
     def final(self) -> Snapshot:
         return self.passes[-1].after
 
@@ -171,6 +188,17 @@ class Compilation:
         see `decisions()` and the events of the passes.
         """
         return knobs_of(self._run)
+
+    @cached_property
+    def constraints(self) -> tuple[ConstraintRecord, ...]:
+        """What the model asks of its symbolic dimensions; `to_frame("constraints")` is the table.
+
+        Empty where it has none, or could only be imported at given sizes.
+        """
+        entry = entry_function(self.passes[0].after.program)
+        return tuple(
+            ConstraintRecord(c.text, c.kind, c.operation, c.nodes) for c in constraints_of(entry)
+        )
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -279,18 +307,37 @@ class Compilation:
             self._executable = self.open()
         return self._executable
 
-    def open(self, threads: int | None = None, isolated: bool = True) -> Executable:
-        """Builds the program for its device; the caller closes it.
+    def open(
+        self,
+        threads: int | None = None,
+        isolated: bool = True,
+        *,
+        cache: ProgramCache | None = None,
+    ) -> Executable:
+        """Builds the program for its device, or takes it from the cache; the caller closes it.
 
         threads: of the processor, one by default; on an OpenCL device all that it has by default,
         and fewer only where it is a processor. `isolated` runs C in a process of its own.
+        `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
         if "opencl" in self.target.languages:
             assert self.device is not None
             return OpenCLProgram(
-                self.built.program, self.built.weights, self.device, compute_units=threads
+                self.built.program,
+                self.built.weights,
+                self.device,
+                compute_units=threads,
+                name=self.model.name,
+                cache=cache,
             )
-        return NativeProgram(self.built.program, self.built.weights, isolated, threads or 1)
+        return NativeProgram(
+            self.built.program,
+            self.built.weights,
+            isolated,
+            threads or 1,
+            name=self.model.name,
+            cache=cache,
+        )
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, computed on the device."""
@@ -314,9 +361,14 @@ class Compilation:
         self._profile = with_peaks_of(self.device, profile) if with_peaks else profile
         return self._profile
 
-    def example_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Seeded random inputs that fit the compiled shapes."""
-        return random_inputs(self.model, seed, self.settings.dimensions)
+    def example_inputs(
+        self, seed: int = 0, dimensions: Mapping[str, int] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Seeded random inputs that fit the compiled shapes: the largest, unless sizes are given.
+
+        Other sizes fit a program for a range only.
+        """
+        return random_inputs(self.model, seed, {**self.settings.dimensions, **(dimensions or {})})
 
     # -- trusting ----------------------------------------------------------------------------
     def accuracy(
@@ -324,12 +376,15 @@ class Compilation:
         inputs: Mapping[str, np.ndarray] | None = None,
         tolerance: float = 1e-4,
         progress: Progress | None = None,
+        golden: Mapping[str, np.ndarray] | None = None,
     ) -> Accuracy:
         """Executes the IR after every pass and the binary, and compares with the source model.
 
-        Without inputs, seeded random ones. The result has `.report`, `.passed` and `.bisect()`.
+        Without inputs, seeded random ones. `golden`: tensors by name to compare with instead of
+        onnxruntime's; an empty one stands for the imported program's. The result has `.report`,
+        `.passed` and `.bisect()`.
         """
-        self._accuracy = check(self, inputs, tolerance, progress)
+        self._accuracy = check(self, inputs, tolerance, progress, golden)
         return self._accuracy
 
     # -- changing ----------------------------------------------------------------------------
@@ -345,7 +400,7 @@ class Compilation:
         layout: Layouts | Keep = KEEP,
         planner: Planner | str | None = None,
         budget_bytes: int | Keep | None = KEEP,
-        dimensions: Mapping[str, int] | None = None,
+        dimensions: Mapping[str, Size] | None = None,
         fuel: int | Keep | None = KEEP,
         label: str = "",
         progress: Progress | None = None,
@@ -362,7 +417,8 @@ class Compilation:
         one's own, or the names of those to run, in their order; None for the target's.
         decisions: values by address, of `knobs` and events; None takes one back. layout: "plain",
         "vector" or channels per block, of everything or by function or value. planner: a planner
-        or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name.
+        or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name, or a pair
+        (lowest, highest) for a range.
 
         Raises InputError for what is unknown or not legal, and says what would be.
         """
@@ -449,7 +505,7 @@ class Compilation:
     def decisions(self) -> dict[str, object]:
         """Every decision by its address with its value: giving them back replays this program."""
         made: dict[str, object] = {}
-        for result in self.passes:
+        for result in self.passes[1:]:
             for rewrite in result.rewrites:
                 made[rewrite.address] = rewrite.applied
         for kernel, choices in self.schedule.items():
@@ -470,7 +526,7 @@ class Compilation:
         return make_trace(self, report, self._profile, with_code)
 
     def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
-        """A table of `passes`, `events`, `knobs`, `layers`, `buffers` or `kernels`.
+        """A table of `operators`, `passes`, `events`, `knobs`, `layers`, `buffers` or `kernels`.
 
         A pandas.DataFrame where pandas is installed, else a `frames.Table`.
         """

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from explorer.compilation.pipelines import IMPORT, Insertion, Order, near_name
 from explorer.compilation.settings import Settings, rule_names
+from explorer.compilation.sizes import Size, as_sizes, chosen_sizes, parse_size
 from explorer.errors import InputError
 from explorer.importers import SourceModel
-from explorer.importers.model import bind_dimensions
 from explorer.ir.passes import Pass
 from explorer.memory.planners import Planner, choose_planner, default_planners
 from explorer.memory.planning import PlanMemory
@@ -69,7 +69,7 @@ class Changes:
     layout: Layouts | Keep = KEEP
     planner: Planner | str | None = None
     budget_bytes: int | Keep | None = KEEP
-    dimensions: Mapping[str, int] | None = None
+    dimensions: Mapping[str, Size] | None = None
     fuel: int | Keep | None = KEEP
 
 
@@ -89,8 +89,7 @@ def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
     if changes.target is not None:
         settings = replace(settings, target=chosen_target(settings.target, changes.target))
     if changes.dimensions is not None:
-        sizes = {**settings.dimensions, **changes.dimensions}
-        settings = replace(settings, dimensions=bind_dimensions(scope.model, sizes))
+        settings = _with_sizes(settings, changes.dimensions, scope)
     if not isinstance(changes.fuel, Keep):
         settings = replace(settings, fuel=_count(FUEL, changes.fuel))
     if not isinstance(changes.budget_bytes, Keep):
@@ -150,8 +149,7 @@ def decide(settings: Settings, address: str, value: object, scope: Scope) -> Set
     if address == FUEL:
         return replace(settings, fuel=_count(address, value))
     if head == DIMENSIONS and rest:
-        sizes = {**settings.dimensions, rest: _positive(address, value)}
-        return replace(settings, dimensions=bind_dimensions(scope.model, sizes))
+        return _with_sizes(settings, {rest: _size(address, value)}, scope)
     if address == PLANNER:
         name = _text(address, value)
         if name == planner_name(settings.planner):
@@ -308,6 +306,20 @@ def _count(name: str, value: object) -> int | None:
     return value
 
 
+def _with_sizes(settings: Settings, sizes: Mapping[str, Size], scope: Scope) -> Settings:
+    asked = {**as_sizes(settings.dimensions, settings.open_range), **sizes}
+    dimensions, open_range = chosen_sizes(scope.model, asked)
+    return replace(settings, dimensions=dimensions, open_range=open_range)
+
+
+def _size(address: str, value: object) -> Size:
+    """A number, a pair, or the text `1..8`."""
+    found = parse_size(value) if isinstance(value, str) else value
+    if isinstance(found, tuple | list) and len(found) == 2:
+        return (found[0], found[1])
+    return _positive(address, value if found is None else found)
+
+
 def _positive(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} cannot be {value!r}: a number from 1 on is expected")
@@ -347,6 +359,8 @@ def describe(old: Settings, new: Settings) -> str:
         for name, size in new.dimensions.items()
         if old.dimensions.get(name) != size
     ]
+    if new.open_range != old.open_range and new.open_range is not None:
+        parts.append(str(new.open_range))
     if new.pipeline != old.pipeline:
         parts.append("with passes of its own" if new.pipeline else "with the target's passes")
     return ", ".join(parts) or "fork"

@@ -1,4 +1,4 @@
-"""Compilations as tables: one row per pass, event, knob, layer, buffer or kernel.
+"""Compilations as tables: one row per operator, pass, event, knob, layer, buffer or kernel.
 
     c.to_frame("events")          pandas.DataFrame, where pandas is installed
     c.to_frame("events").query("not applied")
@@ -103,6 +103,21 @@ def as_frame(columns: tuple[str, ...], rows: Iterator[Row]) -> Any:  # a DataFra
 # -- rows ------------------------------------------------------------------------------------------
 
 
+def operator_rows(trace: Trace) -> Iterator[Row]:
+    """One row per operator of the model; `made` counts the operations that the import made."""
+    for record in trace.operators:
+        yield {
+            "family": record.family,
+            "operator": record.operator,
+            "domain": record.domain or "ai.onnx",
+            "version": record.version,
+            "nodes": len(record.nodes),
+            "made": ", ".join(f"{count} {name}" for name, count in record.made),
+            "parameters": record.parameters,
+            "problems": "; ".join(dict.fromkeys(reason for _, reason in record.problems)),
+        }
+
+
 def pass_rows(trace: Trace) -> Iterator[Row]:
     """One row per pass; `max_relative` is the worst tensor's error, None where not compared."""
     worst = _worst_after_passes(trace.accuracy)
@@ -200,6 +215,17 @@ def buffer_rows(trace: Trace) -> Iterator[Row]:
         }
 
 
+def constraint_rows(trace: Trace) -> Iterator[Row]:
+    """One row per constraint of the symbolic dimensions."""
+    for constraint in trace.constraints:
+        yield {
+            "text": constraint.text,
+            "kind": constraint.kind,
+            "operation": constraint.operation,
+            "nodes": constraint.nodes,
+        }
+
+
 def kernel_rows(trace: Trace) -> Iterator[Row]:
     """One row per kernel; `choices` are the decisions of its schedule."""
     for kernel in trace.kernels:
@@ -255,7 +281,12 @@ FRAMES: Mapping[str, tuple[Callable[[Trace], Iterator[Row]], tuple[str, ...]]] =
         event_rows,
         _columns("pass rule site applied reason matched produced rule_source microseconds address"),
     ),
+    "constraints": (constraint_rows, _columns("text kind operation nodes")),
     "knobs": (knob_rows, _columns("address value choices why")),
+    "operators": (
+        operator_rows,
+        _columns("family operator domain version nodes made parameters problems"),
+    ),
     "layers": (
         layer_rows,
         _columns(

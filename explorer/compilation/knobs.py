@@ -25,6 +25,7 @@ from explorer.compilation.forking import (
 from explorer.compilation.running import Run
 from explorer.compilation.settings import VECTOR_FLOATS, Settings, machine_lanes, rule_names
 from explorer.ir.passes import KNOBS, Pass, PassResult
+from explorer.ir.requantization import MOST_MULTIPLIER_BITS, ROUNDINGS, SCHEMES, Requantization
 from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import LEGAL_BLOCKS
@@ -71,10 +72,26 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
             _including(blocks, target.layout.channel_block),
             "channels per block around convolutions; 1: not blocked",
         )
+        if target.requantization is not None:
+            yield from _requantization_knobs(target.requantization)
     for name, size in settings.dimensions.items():
-        yield Knob(f"{DIMENSIONS}/{name}", size, (), "size of a symbolic dimension of the model")
+        value, why = size, "size of a symbolic dimension of the model"
+        kept = settings.open_range
+        if kept is not None and kept.name == name:
+            value, why = f"{kept.lowest}..{kept.highest}", "a range: one program for all its sizes"
+        yield Knob(f"{DIMENSIONS}/{name}", value, (), why)
     why = "no limit" if settings.fuel is None else f"at most {settings.fuel} optional rewrites"
     yield Knob(FUEL, settings.fuel, (), why)
+
+
+def _requantization_knobs(how: Requantization) -> Iterator[Knob]:
+    head = f"{TARGET}/requantization"
+    yield Knob(f"{head}.scheme", how.scheme, SCHEMES, "how sums of integers become narrow again")
+    yield Knob(f"{head}.rounding", how.rounding, ROUNDINGS, "of what lies between two integers")
+    why = "of the factor that the scheme multiplier_shift multiplies with, sign included"
+    bits = (8, 16, 24, MOST_MULTIPLIER_BITS)
+    legal = bits if how.multiplier_bits in bits else (*bits, how.multiplier_bits)
+    yield Knob(f"{head}.multiplier_bits", how.multiplier_bits, legal, why)
 
 
 def _is_auto(settings: Settings) -> bool:

@@ -9,15 +9,15 @@ another one, or is decided otherwise, or for which there is other fuel.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-from xdsl.dialects.builtin import ModuleOp
 
 from explorer.accuracy.execution import execute_compiled
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.inserting import what_happened
-from explorer.compilation.pipelines import Insertion
+from explorer.compilation.opened import source_snapshot
+from explorer.compilation.pipelines import IMPORT, Insertion
 from explorer.compilation.settings import (
     Progress,
     Settings,
@@ -26,12 +26,11 @@ from explorer.compilation.settings import (
     full_pipeline,
     without_disabled,
 )
-from explorer.errors import ExplorerError, PassError, UnsupportedError
-from explorer.importers import SourceModel, to_top
+from explorer.errors import ExplorerError, InputError, PassError, UnsupportedError
+from explorer.importers import OpenedProgram, SourceModel, open_program
 from explorer.ir.passes import Pass, PassResult, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
-from explorer.ir.weights import Weights
 from explorer.passes.bind_dimensions import BindDimensions
 from explorer.runtime.devices import DeviceRecord
 
@@ -121,37 +120,44 @@ def _run_guarded(
 
 
 def import_model(model: SourceModel, settings: Settings) -> PassResult:
-    """The imported program, as the result of the pass `import`."""
-    note, (module, weights) = _import(model, settings.dimensions)
-    first = Snapshot(module, weights, "top", execute_compiled)
+    """The imported program as the result of the pass `import`; before it stands the model."""
+    begin = time.perf_counter()
+    note, opened = _import(model, settings)
+    before = source_snapshot(model, opened.source, opened.weights)
+    after = Snapshot(opened.module, opened.weights, "top", execute_compiled)
     return PassResult(
-        "import",
-        f"The model as it is in its {model.format} file, in the operations of this compiler{note}.",
-        first,
-        first,
-        (),
+        IMPORT,
+        f"Every node of the {model.format} file becomes operations of this compiler{note}.",
+        before,
+        after,
+        opened.rewrites,
+        time.perf_counter() - begin,
         0.0,
-        0.0,
-        Names.of(module),
+        Names.of(opened.module),
         {IMPORTED_AT: dict(settings.dimensions)} if note else {},
     )
 
 
-def _import(
-    model: SourceModel, dimensions: Mapping[str, int]
-) -> tuple[str, tuple[ModuleOp, Weights]]:
+def _import(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]:
     """The imported program, with symbolic dimensions where the importer can keep them.
 
     Some models compute ranks and windows from their dimensions: those are imported at the sizes
     that the compilation binds anyway, and the note says so.
     """
+    dimensions = settings.dimensions
     try:
-        return "", to_top(model)
-    except UnsupportedError:
+        return "", open_program(model)
+    except UnsupportedError as error:
         if not dimensions:
             raise
+        if settings.open_range is not None:
+            name = settings.open_range.name
+            raise InputError(
+                f"one program for a range of {name!r} is not possible: {error.problems[0]}",
+                hint=f"give one size: --dim {name}={settings.open_range.highest}",
+            ) from error
         sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
-        return f" (imported at {sizes})", to_top(model, dimensions)
+        return f" (imported at {sizes})", open_program(model, dimensions)
 
 
 # -- what is shared --------------------------------------------------------------------------------

@@ -4,6 +4,8 @@
     trace.json            the records of `explorer.results`, snapshots' texts and graphs left out
     snapshots/N.json      text with its line map, and graph, of the N-th distinct snapshot
     snapshots/N.mlir      complete IR of it, which `explorer opt` reads
+    source.json           text and graph of the model as it is
+    source.mlir           complete IR of it
     weights.npz           arrays by name (left out above 16 MiB; the manifest says so)
 
 Reading one executes nothing and needs no compiler and no device. Sizes are checked before
@@ -30,6 +32,7 @@ from explorer.errors import DeviceError, InputError, ModelError
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
+    ConstraintRecord,
     GraphDiff,
     KernelRecord,
     Knob,
@@ -88,11 +91,13 @@ def save(compilation: Compilation, path: str | Path) -> Path:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(MANIFEST, json.dumps(manifest, indent=1))
-        slim = replace(trace, snapshots=())
+        slim = replace(trace, snapshots=(), source=None)
         file.writestr("trace.json", json.dumps(to_json(slim)))
         for number, key in enumerate(order):
             file.writestr(f"snapshots/{number}.json", json.dumps(to_json(distinct[key])))
             file.writestr(f"snapshots/{number}.mlir", texts[key])
+        file.writestr("source.json", json.dumps(to_json(trace.source)))
+        file.writestr("source.mlir", compilation.source.dump())
         if keeps_weights:
             arrays = io.BytesIO()
             # Names in a model are not file names: arrays are numbered, weights.json names them.
@@ -142,7 +147,7 @@ class SavedCompilation:
     def __init__(self, trace: Trace, weights: Mapping[str, np.ndarray]):
         self._trace = trace
         self.weights = weights
-        before = [trace.snapshots[0], *trace.snapshots[:-1]]
+        before = [trace.source or trace.snapshots[0], *trace.snapshots[:-1]]
         self.passes = [
             SavedPass(record, old, new, diff)
             for record, old, new, diff in zip(
@@ -173,6 +178,11 @@ class SavedCompilation:
     def knobs(self) -> tuple[Knob, ...]:
         """What might have been decided otherwise, with the legal values."""
         return self._trace.knobs
+
+    @property
+    def constraints(self) -> tuple[ConstraintRecord, ...]:
+        """What the model asks of its symbolic dimensions."""
+        return self._trace.constraints
 
     @cached_property
     def kernels(self) -> dict[str, KernelRecord]:
@@ -263,7 +273,10 @@ def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
                 name: _read_array(arrays.read(f"w{index}.npy")) for index, name in enumerate(names)
             }
     snapshots = tuple(distinct[number] for number in numbers)
-    return SavedCompilation(replace(slim, snapshots=snapshots), weights)
+    source = None
+    if "source.json" in file.namelist():  # traces of before the import was a pass have none
+        source = from_json(Snapshot, json.loads(file.read("source.json")))
+    return SavedCompilation(replace(slim, snapshots=snapshots, source=source), weights)
 
 
 def _check_unpacked_size(file: zipfile.ZipFile, path: Path) -> None:

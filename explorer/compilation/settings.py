@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 from explorer.compilation.pipelines import Edit, near_name, with_edits
 from explorer.errors import InputError
 from explorer.ir.passes import Pass, RulePass
+from explorer.ir.ranges import SizeRange
+from explorer.ir.requantization import AS_ONNXRUNTIME
+from explorer.kernels.clipping import ClipLoops
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
+from explorer.kernels.rows import FindRows
 from explorer.kernels.schedules import Machine
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import PlanMemory
 from explorer.passes import top_pipeline
+from explorer.passes.keep_range import KeepRange
 from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
@@ -47,6 +52,8 @@ class Settings:
     """At most so many rewrites by optional passes; what lowering needs is always done."""
     dimensions: Mapping[str, int] = field(default_factory=dict)
     """Sizes of symbolic dimensions."""
+    open_range: SizeRange | None = None
+    """A dimension that stays open; `dimensions` has its largest size."""
     planner: Planner = field(default_factory=GreedyPlanner)
     budget_bytes: int | None = None
     """Most bytes that the arena may take."""
@@ -63,13 +70,21 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     target = settings.target
     lanes = machine_lanes(target, device)
     language = "opencl" if "opencl" in target.languages else "c"
+    open_range = settings.open_range
+    sizes = dict(settings.dimensions)
+    kept = () if open_range is None else (KeepRange(open_range, sizes),)
     return (
-        *top_pipeline(dict(settings.dimensions)),
+        *kept,
+        *top_pipeline(
+            dict(settings.dimensions), requantization=target.requantization or AS_ONNXRUNTIME
+        ),
         PlaceOnDevice(target.name),
         AssignLayouts(channel_block(target, lanes)),
         LowerToKernels(),
         LowerToLoops(),
+        *(() if settings.open_range is None else (FindRows(),)),
         ScheduleLoops(Machine(lanes, language)),
+        *(() if settings.open_range is None else (ClipLoops(),)),
         PlanMemory(settings.planner, settings.budget_bytes),
     )
 

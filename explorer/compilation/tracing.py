@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from explorer.importers import SourceValue
+from explorer.importers import SourceModel, SourceValue
 from explorer.ir.printing import show
 from explorer.ir.types import ELEMENT_TYPES, format_shape
 from explorer.kernels.schedules.schedule import ScheduledKernel
@@ -46,7 +46,7 @@ def make_trace(
     device = compilation.device.name if compilation.device else ""
     return Trace(
         TRACE_VERSION,
-        model_record(compilation),
+        model_record(compilation.model),
         compilation.target.name,
         device,
         compilation.label,
@@ -61,11 +61,14 @@ def make_trace(
         profile,
         compilation.knobs,
         compilation.rule_records,
+        SnapshotRecord(compilation.source.text, compilation.source.graph),
+        compilation.operators,
+        constraints=compilation.constraints,
     )
 
 
-def model_record(compilation: Compilation) -> ModelRecord:
-    model = compilation.model
+def model_record(model: SourceModel) -> ModelRecord:
+    """What the views say of the model itself."""
     return ModelRecord(
         model.name,
         model.format,

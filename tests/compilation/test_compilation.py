@@ -154,7 +154,7 @@ def test_a_fork_shares_the_passes_before_the_first_difference(compiled):
     fork = compiled.fork(disable=["fuse-activation"])
     number = compiled.names.index("fuse-activation")
     assert all(a is b for a, b in zip(compiled.passes[:number], fork.passes[:number], strict=True))
-    assert fork.passes[number].name == "legalize"
+    assert fork.passes[number].name == "fuse-quantization"
     assert fork.passes[number] is not compiled.passes[number + 1]
     assert fork.label == "without fuse-activation"
 

@@ -1,0 +1,63 @@
+"""Checking one program at several sizes of its open dimension.
+
+At the largest size every pass is compared, tensor by tensor, as always: the snapshots are of that
+size. At any other size the imported program, whose dimension is still symbolic, is compared tensor
+by tensor, and of the binary its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explorer.accuracy.comparison import Runner, Subject, Values
+from explorer.accuracy.metrics import is_right, tensor_error
+from explorer.accuracy.oracle import reference
+from explorer.results import AccuracyReport
+from explorer.runtime.sizes import size_of_inputs
+
+if TYPE_CHECKING:
+    from explorer.compilation.compilation import Compilation
+
+
+def is_smaller(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> bool:
+    """Whether the inputs are of another size than the one that the snapshots have."""
+    open_range = compilation.settings.open_range
+    if open_range is None:
+        return False
+    return size_of_inputs(compilation.program, inputs) != open_range.highest
+
+
+def smaller_subject(compilation: Compilation) -> Subject:
+    """The imported program, with the binary's outputs as `output:NAME`."""
+    imported = compilation.passes[0].after
+
+    def run(inputs: Values, replaced: Values) -> Values:
+        outputs = compilation.executable.run(inputs)
+        values = imported.run(inputs, None, replaced)
+        return {**values, **{f"output:{name}": array for name, array in outputs.items()}}
+
+    runner: Runner = run
+    return Subject("import", imported, runner)
+
+
+def with_lowest(compilation: Compilation, report: AccuracyReport, seed: int = 0) -> AccuracyReport:
+    """The report, with the binary's outputs at the smallest size of the range."""
+    open_range = compilation.settings.open_range
+    if open_range is None:
+        return report
+    inputs = compilation.example_inputs(seed, {open_range.name: open_range.lowest})
+    names = compilation.port_names[1]
+    expected = reference(compilation.model, inputs, names)
+    outputs = compilation.executable.run(inputs)
+    label = f"{open_range.name} = {open_range.lowest}"
+    errors = tuple(
+        replace(tensor_error(name, f"output:{name}", outputs[name], expected[name]),
+                tensor=f"{name} ({label})")
+        for name in names
+    )  # fmt: skip
+    passed = report.passed and all(is_right(error, report.tolerance) for error in errors)
+    return replace(report, outputs=(*report.outputs, *errors), passed=passed)

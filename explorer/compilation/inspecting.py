@@ -1,0 +1,114 @@
+"""A model that is opened and looked at, whether it can be compiled or not.
+
+found = inspect_model("net.onnx")
+found.problems          {"Decode_3": "unknown operator", ...}: all of them, with the reason
+found.operators         what is in it, family by family
+found.source            every node, as a program that can be looked at
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from explorer.compilation.frames import to_frame
+from explorer.compilation.opened import operator_records, source_snapshot
+from explorer.compilation.tracing import model_record
+from explorer.importers import ExaminedModel, SourceModel, examine, load_to_examine
+from explorer.importers.model import symbolic_dimensions
+from explorer.ir.program import Snapshot
+from explorer.ir.weights import Weights
+from explorer.results import TRACE_VERSION, OperatorRecord, Trace
+from explorer.results.trace import Snapshot as SnapshotRecord
+
+
+def inspect_model(
+    model: SourceModel | str | Path, dimensions: Mapping[str, int] | None = None
+) -> Inspection:
+    """Opens a model, from its file or as it was loaded, as far as that goes.
+
+    dimensions: sizes of symbolic dimensions by name. ModelError where there is no model in the
+    file; what is merely not supported is a part of the result.
+    """
+    source = model if isinstance(model, SourceModel) else load_to_examine(model)
+    return Inspection(source, examine(source, dimensions), bool(dimensions))
+
+
+class Inspection:
+    """A model as it is, with what of it cannot be imported. Made by `inspect_model`."""
+
+    def __init__(self, model: SourceModel, examined: ExaminedModel, is_sized: bool = False):
+        self.model = model
+        self._is_sized = is_sized
+        self._examined = examined
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why nodes, inputs or weights cannot be imported, by name; empty where all can."""
+        return dict(self._examined.problems)
+
+    @property
+    def can_be_imported(self) -> bool:
+        return not self._examined.problems
+
+    @property
+    def hint(self) -> str:
+        """What might help where there are problems; empty where nothing is known to."""
+        names = symbolic_dimensions(self.model)
+        if self.can_be_imported or self._is_sized or not names:
+            return ""
+        sizes = ", ".join(f"{name!r}: ..." for name in names)
+        return f"with sizes for its dimensions there may be fewer: dimensions={{{sizes}}}"
+
+    @cached_property
+    def source(self) -> Snapshot:
+        """The model node by node; nodes that cannot be imported say why."""
+        return source_snapshot(self.model, self._examined.source, Weights())
+
+    @cached_property
+    def operators(self) -> tuple[OperatorRecord, ...]:
+        """The model's operators, family by family."""
+        return operator_records(self.source, self._examined.rewrites, self._examined.problems)
+
+    def to_frame(self, kind: str = "operators") -> Any:  # a pandas.DataFrame or a frames.Table
+        """The table of operators."""
+        return to_frame(self.trace(), kind)
+
+    def trace(self) -> Trace:
+        """What is known as plain data, for views: the model, and no passes."""
+        return Trace(
+            TRACE_VERSION,
+            model_record(self.model),
+            "",
+            "",
+            "",
+            (),
+            (),
+            (),
+            (),
+            None,
+            (),
+            None,
+            None,
+            None,
+            source=SnapshotRecord(self.source.text, self.source.graph),
+            operators=self.operators,
+            problems=tuple(self.problems.items()),
+        )
+
+    def __str__(self) -> str:
+        names = {node.name for node in self.model.nodes}
+        refused = sum(name in names for name in self.problems)
+        count = len(self.model.nodes)
+        if self.can_be_imported:
+            head = f"{self.model.name}: all {count} nodes can be imported"
+        elif refused:
+            head = f"{self.model.name}: {refused} of {count} nodes cannot be imported"
+        else:
+            head = f"{self.model.name}: cannot be imported"
+        lines = [f"  - {name}: {reason}" for name, reason in self.problems.items()]
+        if self.hint:
+            lines.append(f"  {self.hint}")
+        return "\n".join([head, *lines])

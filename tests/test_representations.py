@@ -49,6 +49,7 @@ def shown(tmp_path_factory) -> dict[type, object]:
         compilation.program.source,
         compilation.final.graph,
         compilation.final,
+        explorer.inspect(path),
     ]
     compilation.close()
     return {type(o): o for o in objects}

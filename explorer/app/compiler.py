@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from explorer.app.forks import changes, differing_passes, is_parent
 from explorer.app.session import Bisection, Progress, Request
+from explorer.errors import UnsupportedError
 from explorer.results import ProfileRecord, Trace
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class ModelCompiler:
         self._compilations: dict[Request, Compilation] = {}
         self._accuracies: dict[Request, Accuracy] = {}
         self._profiles: dict[Request, ProfileRecord] = {}
+        self._refused: dict[Request, Trace] = {}
+        """Of models that cannot be imported: how they are, and why."""
         self._meter: PeakMeter | None = None
 
     def stage(self, request: Request, name: str, progress: Progress) -> Trace:
@@ -37,9 +40,14 @@ class ModelCompiler:
 
         if request.is_trace:
             return self._opened(request, progress)
+        if request in self._refused:
+            return self._refused[request]
         if name == "passes":
             with paused_collection():
-                return self._compiled(request, progress).trace(with_code=False)
+                try:
+                    return self._compiled(request, progress).trace(with_code=False)
+                except UnsupportedError as error:
+                    return self._inspected(request, error)
         compilation = self._compiled(request, progress)
         if name == "program":
             bare = compilation.trace(with_code=False)
@@ -54,7 +62,7 @@ class ModelCompiler:
         return replace(compilation.trace(), profile=self._profiles.get(request))
 
     def optional(self, request: Request) -> tuple[str, ...]:
-        if request.is_trace:
+        if request.is_trace or request in self._refused:
             return ()
         return tuple(p.name for p in self._compilations[request].pipeline if not p.is_required)
 
@@ -68,7 +76,7 @@ class ModelCompiler:
         return Bisection(fault.pass_name, fault.rule, fault.operation, fault.tensor, fault.address)
 
     def forget(self, request: Request) -> None:
-        for kept in (self._compilations, self._accuracies, self._profiles):
+        for kept in (self._compilations, self._accuracies, self._profiles, self._refused):
             kept.pop(request, None)
 
     def _opened(self, request: Request, progress: Progress) -> Trace:
@@ -77,6 +85,21 @@ class ModelCompiler:
 
         progress("reading the trace", 0, 1)
         return open_trace(request.path).trace()
+
+    def _inspected(self, request: Request, error: UnsupportedError) -> Trace:
+        """The model as it is, with what cannot be imported or compiled; a fork just fails."""
+        import explorer as ex
+
+        if request != request.base:
+            raise error
+        trace = ex.inspect(request.path).trace()
+        if not trace.problems:
+            if not error.problems:
+                raise error
+            pairs = (problem.partition(": ") for problem in error.problems)
+            trace = replace(trace, problems=tuple((what, why) for what, _, why in pairs))
+        self._refused[request] = trace
+        return trace
 
     def _compiled(self, request: Request, progress: Progress) -> Compilation:
         """Compiled now, or kept; a fork of the kept compilation with most passes in common."""

@@ -7,6 +7,11 @@ A person opens and closes blocks one by one, so that every block has a drawing o
 `level_graphs` says what stands in each, with two ports for the edges from and to outside.
 
     inside of "stage1":   #in -> conv_1 -> relu_1 -> #out
+
+An operation with regions (if, loop) is a block of its own, with a block inside for every region;
+these are never simplified away, however little stands in them.
+
+    block "if if_3":   #in -> block "then", block "else" -> if_3 -> #out
 """
 
 from __future__ import annotations
@@ -25,12 +30,18 @@ MOST_UNITS = 96
 MOST_PARTS = 240
 """Most blocks that a repeated structure becomes; beyond that each holds several repetitions."""
 _ENDS = ("input", "output")
+_REGION = "\0"
+"""Before the names of regions, which no name scope can then have."""
 
 
 @dataclass(frozen=True)
 class Block:
     label: str
     parent: int
+    is_region: bool = False
+    """An operation with regions, or one of its regions."""
+    sources: tuple[str, ...] = ()
+    """Of the operation with regions, so that its box stays in its place when a pass replaces it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,8 @@ class _Scope:
 
     operations: list[GraphNode] = field(default_factory=list)
     parts: dict[str, _Scope] = field(default_factory=dict)
+    is_region: bool = False
+    sources: tuple[str, ...] = ()
 
     def count(self) -> int:
         return len(self.operations) + sum(part.count() for part in self.parts.values())
@@ -78,6 +91,10 @@ def build_blocks(graphs: Sequence[Graph]) -> BlockTree:
             scope = program
             for part in _path(node):
                 scope = scope.parts.setdefault(part, _Scope())
+            for part in node.regions:
+                scope = scope.parts.setdefault(_REGION + part, _Scope(is_region=True))
+            if len(node.regions) % 2:
+                scope.sources = node.sources
             scope.operations.append(node)
     _simplify(program)
     program = _without_only_block(program)
@@ -97,7 +114,8 @@ def level_graphs(graph: Graph, tree: BlockTree) -> dict[int, Graph]:
         for outer, inner in pairwise(chain):
             name = unit_name(inner)
             if name not in units.setdefault(outer, {}):
-                units[outer][name] = _unit_node(name, tree.blocks[inner].label)
+                block = tree.blocks[inner]
+                units[outer][name] = _unit_node(name, block.label, block.sources)
         units.setdefault(chain[-1], {})[node.id] = node
     edges: dict[int, dict[tuple[str, str], None]] = {}
 
@@ -130,8 +148,8 @@ def _unit(chain: tuple[int, ...], depth: int, operation: str) -> str:
     return unit_name(chain[depth]) if depth < len(chain) else operation
 
 
-def _unit_node(name: str, label: str) -> GraphNode:
-    return GraphNode(name, "block", label, "block", "", (), "")
+def _unit_node(name: str, label: str, sources: tuple[str, ...] = ()) -> GraphNode:
+    return GraphNode(name, "block", label, "block", "", sources, "")
 
 
 def _path(node: GraphNode) -> tuple[str, ...]:
@@ -144,11 +162,15 @@ def _simplify(scope: _Scope) -> None:
     """A block of one operation is that operation; a block of only one block is that block."""
     for name, part in list(scope.parts.items()):
         _simplify(part)
+        if part.is_region:
+            continue
         if part.count() == 1:
             del scope.parts[name]
             scope.operations.extend(part.operations)
         elif not part.operations and len(part.parts) == 1:
             ((inner_name, inner),) = part.parts.items()
+            if inner.is_region:
+                continue
             scope.parts = {
                 (f"{name}/{inner_name}" if key == name else key): (inner if key == name else value)
                 for key, value in scope.parts.items()
@@ -159,6 +181,8 @@ def _without_only_block(program: _Scope) -> _Scope:
     """Where all operations stand in one block, what is in it stands in the program itself."""
     while len(program.parts) == 1 and all(n.family in _ENDS for n in program.operations):
         (part,) = program.parts.values()
+        if part.is_region:
+            break
         program = _Scope([*program.operations, *part.operations], part.parts)
     return program
 
@@ -247,7 +271,7 @@ def _number(
     scope: _Scope, label: str, parent: int, blocks: list[Block], of: dict[str, int]
 ) -> None:
     index = len(blocks)
-    blocks.append(Block(label, parent))
+    blocks.append(Block(label.removeprefix(_REGION), parent, scope.is_region, scope.sources))
     of.update(dict.fromkeys((node.id for node in scope.operations), index))
     for name, part in scope.parts.items():
         _number(part, name, index, blocks, of)

@@ -18,6 +18,7 @@ from explorer.views.theme import (
     DIFFERENCES,
     FAMILIES,
     UNKNOWN_FAMILY,
+    UNSUPPORTED,
     VERDICTS,
     Look,
     cividis,
@@ -55,6 +56,7 @@ SOURCES = (
     "timeline",
     "roofline",
     "kernels",
+    "operators",
     "difference",
     "compare",
     "dock",
@@ -66,7 +68,7 @@ SOURCES = (
     "explorer",
 )
 """Files of `js/` in reading order; constants stand before what uses them."""
-STYLES = ("explorer.css", "measures.css")
+STYLES = ("explorer.css", "measures.css", "model.css")
 SCALE_STEPS = 64
 
 
@@ -83,7 +85,11 @@ def _style() -> str:
     hues = [
         f".explorer .{prefix}-{look.name or 'other'} {{ --fill: var(--explorer-{look.name}-fill);"
         f" --edge: var(--explorer-{look.name}-edge); --ink: var(--explorer-{look.name}-ink); }}"
-        for prefix, looks in (("family", FAMILIES), ("mark", DIFFERENCES), ("ink", DIFFERENCES))
+        for prefix, looks in (
+            ("family", FAMILIES),
+            ("mark", (*DIFFERENCES, UNSUPPORTED)),
+            ("ink", (*DIFFERENCES, UNSUPPORTED)),
+        )
         for look in looks
     ]
     layouts = [(FOLDER / name).read_text(encoding="utf-8") for name in STYLES]
@@ -95,6 +101,7 @@ def _looks() -> dict[str, object]:
         "families": _table((*FAMILIES, UNKNOWN_FAMILY)),
         "verdicts": _table(VERDICTS),
         "differences": _table(DIFFERENCES),
+        "unsupported": _table([UNSUPPORTED])[0],
         "scale": [cividis(step / (SCALE_STEPS - 1)) for step in range(SCALE_STEPS)],
     }
 

@@ -61,7 +61,7 @@ def export_page(trace: Trace, against: Trace | None = None) -> str:
         "head": payload.head,
         "chunks": {key: payload.chunk(key) for key in payload.chunk_keys()},
     }
-    title = f"{trace.model.name} on {trace.target}"
+    title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(
         policy=CONTENT_POLICY,
         title=escape(title),

@@ -10,6 +10,7 @@
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
                        "kernel/1"   schedule steps, source, assembly
+               "operators"  the model's operators, family by family
                "rules"      the Python text of the rules
                "links"      share of linked lines, by level, for the program and every kernel
                        "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from explorer.results import Knob, Trace
+from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.payload_comparison import comparison_payload, side_of
 from explorer.views.payload_difference import difference_payload
 from explorer.views.payload_links import links_payload
@@ -39,6 +41,7 @@ from explorer.views.payload_measures import (
     profile_payload,
     worst_of,
 )
+from explorer.views.payload_model import operators_payload, problems_payload
 from explorer.views.payload_passes import (
     checks_of_passes,
     makers_payload,
@@ -49,7 +52,7 @@ from explorer.views.payload_passes import (
 )
 from explorer.views.payload_snapshots import SnapshotParts
 from explorer.views.payload_text import Json
-from explorer.views.theme import judge
+from explorer.views.theme import REFERENCE, judge, judged_error
 
 PAYLOAD_VERSION = 2
 MESSAGE_CHARACTERS = 400_000
@@ -98,6 +101,7 @@ def trace_payload(
 
     `parts` are those of an earlier, less complete trace of the same compilation.
     """
+    trace = with_model_step(trace)
     parts = parts or SnapshotParts.of(trace)
     names = [record.name for record in trace.passes]
     tables = None if trace.accuracy is None else AccuracyTables.of(trace.accuracy, names)
@@ -106,6 +110,7 @@ def trace_payload(
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
+    makers["operators"] = partial(operators_payload, trace)
     if trace.memory is not None:
         makers["memory"] = partial(memory_payload, trace.memory)
     settled = frozenset(makers)
@@ -160,6 +165,8 @@ def _head(
     trace: Trace, parts: SnapshotParts, tables: AccuracyTables | None, is_compared: bool
 ) -> Json:
     checks = checks_of_passes(trace.accuracy, tables)
+    if trace.passes and trace.passes[0].level == SOURCE_LEVEL:
+        checks[0] = {"check": REFERENCE.name, "worst": None}
     return {
         "version": PAYLOAD_VERSION,
         "model": _model_payload(trace),
@@ -174,12 +181,17 @@ def _head(
             }
             for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True))
         ],
+        "constraints": [
+            {"text": c.text, "node": ", ".join(c.nodes), "kind": c.kind} for c in trace.constraints
+        ],
         "summary": _summary(trace),
+        "problems": problems_payload(trace),
         "pages": {"nodes": parts.nodes.page_count(), "lines": len(parts.lines.lines)},
         "blocks": {
             "count": len(parts.tree.blocks) - 1,
             "flat": parts.is_flat_possible,
             "opens": parts.opens_with_blocks,
+            "initially": list(parts.open_at_first),
         },
         "kernelCount": len(trace.kernels),
         "has": {
@@ -189,6 +201,7 @@ def _head(
             "program": trace.program is not None,
             "steps": any(kernel.steps for kernel in trace.kernels),
             "compare": is_compared,
+            "operators": bool(trace.operators),
         },
     }
 
@@ -247,7 +260,7 @@ def _summary(trace: Trace) -> Json:
     final = [] if report is None or not report.passes else report.passes[-1].tensors
     worst = worst_of([*final, *report.outputs]) if report is not None else None
     tolerance = 0.0 if report is None else report.tolerance
-    verdict = judge(None if worst is None else worst.max_relative, tolerance).name
+    verdict = judge(None if worst is None else judged_error(worst, tolerance), tolerance).name
     if report is not None and not report.passed:
         verdict = "wrong"
     memory, profile = trace.memory, trace.profile

@@ -74,7 +74,7 @@ def _graph(side: Side, position: int) -> Graph:
 
 
 def _node(record: Json, names: list[str]) -> GraphNode:
-    identity, operation, label, family, shape, sources, device, attributes, scope, _ = record
+    identity, operation, label, family, shape, sources, device, attributes, scope, *_ = record
     return GraphNode(
         identity,
         operation,

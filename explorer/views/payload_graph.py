@@ -78,6 +78,7 @@ class NodeTable:
                     [list(pair) for pair in node.attributes],
                     node.scope,
                     self.block_of[node.id],
+                    node.problem,
                 ]
             )
         return self._record_of[node]

@@ -21,6 +21,7 @@ from explorer.results import (
 )
 from explorer.views.payload_details import DetailPages
 from explorer.views.payload_text import Json, LineTable
+from explorer.views.theme import judged_error
 
 TENSORS_PER_PAGE = 50
 """Tensors whose errors over all passes travel in one message."""
@@ -189,13 +190,14 @@ class AccuracyTables:
         The isolated comparison blames the guilty tensor, so that it is asked first.
         """
         isolated = self.report.isolated or self.report.passes
+        tolerance = self.report.tolerance
         for row, (together, apart) in enumerate(zip(self.report.passes, isolated, strict=True)):
             wrong = next(
                 (
                     (mode, error)
                     for mode, accuracy in (("isolated", apart), ("accumulated", together))
                     for error in accuracy.tensors
-                    if not error.max_relative <= self.report.tolerance
+                    if not judged_error(error, tolerance) <= tolerance
                 ),
                 None,
             )

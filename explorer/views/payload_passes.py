@@ -6,11 +6,13 @@ makers    {"conv_1": [[4, 0], [5, 2]]}: pass 4 and pass 5 made or changed conv_1
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
 from explorer.views.payload_graph import diff_payload
 from explorer.views.payload_measures import AccuracyTables, number, worst_of
 from explorer.views.payload_text import Json
-from explorer.views.theme import judge
+from explorer.views.theme import judge, judged_error
 
 
 def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
@@ -92,7 +94,9 @@ def checks_of_passes(
         return {}
     checks = {}
     for place, accuracy in zip(tables.places(report.passes), report.passes, strict=True):
-        worst = worst_of(accuracy.tensors)
+        worst = worst_of(
+            [replace(t, max_relative=judged_error(t, report.tolerance)) for t in accuracy.tensors]
+        )
         error = None if worst is None else worst.max_relative
         checks[place] = {
             "check": judge(error, report.tolerance).name,

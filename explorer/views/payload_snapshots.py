@@ -14,7 +14,8 @@ from functools import cache, partial
 
 from explorer.results import Graph, Trace
 from explorer.results.trace import Snapshot
-from explorer.views.blocks import BlockTree, build_blocks, level_graphs
+from explorer.views.blocks import ROOT, BlockTree, build_blocks, level_graphs
+from explorer.views.model_step import with_model_step
 from explorer.views.payload_graph import NodeTable, block_payload, layout_payload
 from explorer.views.payload_text import Json, LineTable
 
@@ -22,6 +23,8 @@ MOST_FLAT = 1000
 """Most operations in one drawing without blocks."""
 BLOCKS_ABOVE = 200
 """With more operations, blocks are closed at first."""
+OPEN_BELOW = 80
+"""With no more operations, regions are open at first."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,14 @@ class SnapshotParts:
     tree: BlockTree
     is_flat_possible: bool
     opens_with_blocks: bool
+    open_at_first: tuple[int, ...]
+    """Blocks that a first visitor finds open: the regions of a small program."""
     makers: dict[str, Callable[[], Json]]
     """Chunks by key; see `payload.py`."""
 
     @staticmethod
     def of(trace: Trace) -> SnapshotParts:
-        distinct, place = distinct_snapshots(trace)
+        distinct, place = distinct_snapshots(with_model_step(trace))
         tree = build_blocks([snapshot.graph for snapshot in distinct])
         nodes, lines = NodeTable(tree.of), LineTable()
         makers: dict[str, Callable[[], Json]] = {}
@@ -57,13 +62,15 @@ class SnapshotParts:
             makers["blocks"] = partial(_blocks_payload, tree)
             for block in range(len(tree.blocks)):
                 makers[f"block/{block}"] = partial(levels.payload, block)
+        has_regions = any(block.is_region for block in tree.blocks)
         return SnapshotParts(
             place=tuple(place),
             nodes=nodes,
             lines=lines,
             tree=tree,
             is_flat_possible=largest <= MOST_FLAT,
-            opens_with_blocks="blocks" in makers and largest > BLOCKS_ABOVE,
+            opens_with_blocks="blocks" in makers and (largest > BLOCKS_ABOVE or has_regions),
+            open_at_first=_regions_with_parents(tree) if largest <= OPEN_BELOW else (),
             makers=makers,
         )
 
@@ -89,10 +96,21 @@ def distinct_snapshots(trace: Trace) -> tuple[list[Snapshot], list[int]]:
     return distinct, place
 
 
+def _regions_with_parents(tree: BlockTree) -> tuple[int, ...]:
+    found: set[int] = set()
+    for index, block in enumerate(tree.blocks):
+        number = index if block.is_region else ROOT
+        while number != ROOT:
+            found.add(number)
+            number = tree.blocks[number].parent
+    return tuple(sorted(found))
+
+
 def _blocks_payload(tree: BlockTree) -> Json:
     return {
         "labels": [block.label for block in tree.blocks],
         "parents": [block.parent for block in tree.blocks],
+        "regions": [index for index, block in enumerate(tree.blocks) if block.is_region],
     }
 
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results import TensorError
+
 BLACK = "#000000"
 ORANGE = "#e69f00"
 SKY_BLUE = "#56b4e9"
@@ -169,12 +171,15 @@ FAMILIES: tuple[Look, ...] = (
     _look("pooling", "pooling", "▽", SKY_BLUE),
     _look("reduction", "reduction", "Σ", YELLOW),
     _look("movement", "data movement", "⇄", REDDISH_PURPLE),
-    _look("control", "control", "◇", "#4b5563"),
+    _look("control", "control flow", "◇", "#4b5563"),
+    _look("recurrent", "recurrent layer", "↻", mix(BLUE, BLACK, 0.35)),
+    _look("sequence", "sequences, text", "≡", mix(BLUISH_GREEN, BLACK, 0.35)),
     _look("quantization", "quantization", "#", VERMILLION),
     _look("transfer", "transfer between devices", "⇅", mix(REDDISH_PURPLE, BLACK, 0.35)),
     _look("input", "input", "▸", GREY),
     _look("output", "output", "■", GREY),
-    _look("weight", "weight", "●", GREY),
+    _look("weight", "weight, constant", "●", GREY),
+    _look("other", "other", "·", GREY),
     _look("block", "collapsed block", "⊞", GREY),
 )
 UNKNOWN_FAMILY = _look("", "other", "·", GREY)
@@ -189,7 +194,13 @@ EQUAL = _look("equal", "equal to the source model up to rounding", "✓", BLUISH
 WITHIN = _look("within-tolerance", "differs, but within the tolerance", "≈", ORANGE)
 WRONG = _look("wrong", "differs by more than the tolerance", "✗", VERMILLION)
 NOT_RUN = _look("not-run", "not compared with the source model", "○", GREY)
-VERDICTS = (EQUAL, WITHIN, WRONG, NOT_RUN)
+REFERENCE = _look("reference", "the source model: the reference itself", "◆", BLUE)
+VERDICTS = (EQUAL, WITHIN, WRONG, NOT_RUN, REFERENCE)
+
+
+def judged_error(error: TensorError, tolerance: float) -> float:
+    """What a verdict is about: at most the tolerance where float64 says that it is right."""
+    return min(error.max_relative, tolerance) if error.as_exact else error.max_relative
 
 
 def judge(worst: float | None, tolerance: float) -> Look:
@@ -203,6 +214,8 @@ def judge(worst: float | None, tolerance: float) -> Look:
         return EQUAL
     return WITHIN if worst <= tolerance else WRONG
 
+
+UNSUPPORTED = _look("unsupported", "cannot be imported", "⊘", VERMILLION, dashes="2 2")
 
 ADDED = _look("added", "new after the pass", "+", BLUISH_GREEN)
 REMOVED = _look("removed", "gone after the pass", "−", VERMILLION, dashes="4 3")
@@ -238,7 +251,7 @@ def css_variables(surface: Surface) -> dict[str, str]:
         f"--explorer-{role}": getattr(surface, role)
         for role in ("background", "raised", "border", "text", "quiet", "line", "accent")
     }
-    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES):
+    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES, UNSUPPORTED):
         tone = look.tone(surface)
         variables[f"--explorer-{look.name}-fill"] = tone.fill
         variables[f"--explorer-{look.name}-edge"] = tone.edge

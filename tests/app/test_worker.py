@@ -10,13 +10,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from onnx import TensorProto, ValueInfoProto, helper, save
 
 from explorer.app.background import Background
 from explorer.app.compiler import ModelCompiler
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.session import STAGES, Bisection, Failure, Progress, Request, failure_of
 from explorer.app.worker import Worker
-from explorer.errors import InputError
+from explorer.errors import InputError, UnsupportedError
 from explorer.results import Trace
 
 MODEL = str(Path(__file__).resolve().parents[2] / "sample_models" / "digits_mlp.onnx")
@@ -357,3 +358,43 @@ def test_a_failure_says_what_was_being_done_and_the_way_out(synthetic: ModuleTyp
     later = failure_of(ValueError("no"), request, "accuracy")
     assert later.where == "ValueError while comparing net.onnx for cpu"
     assert later.advice == "Everything that was shown before stays usable."
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> str:
+    """A model with an operator that nobody knows."""
+    graph = helper.make_graph(
+        [helper.make_node("Wobble", ["x"], ["y"], "wobble", domain="com.example")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [ValueInfoProto(name="y")],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.example", 1)]
+    path = tmp_path / "refused.onnx"
+    save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return str(path)
+
+
+def test_a_model_that_cannot_be_imported_is_shown_as_it_is(refused: str):
+    compiler = ModelCompiler()
+    request = Request(refused, "cpu")
+    trace = compiler.stage(request, "passes", quiet)
+    assert trace.passes == ()
+    assert trace.problems == (("wobble", "unknown operator"),)
+    assert compiler.optional(request) == ()
+    assert compiler.stage(request, "program", quiet) is trace
+    with pytest.raises(UnsupportedError, match="1 node of refused cannot be imported"):
+        compiler.stage(Request(refused, "cpu", disable=("fuse-bias",)), "passes", quiet)
+    compiler.forget(request)
+    assert compiler.stage(request, "passes", quiet) == trace
+
+
+def test_the_page_of_a_model_that_cannot_be_imported_gets_its_reasons(refused: str):
+    wire = Wire()
+    wire.arrive("compile", 1, Request(refused, "cpu"))
+    run(wire, ModelCompiler())
+    assert not wire.of_kind("failed")
+    (head,) = {json.dumps(message[2]) for message in wire.of_kind("head")}
+    shown = json.loads(head)
+    assert [p["name"] for p in shown["passes"]] == ["model"]
+    assert shown["problems"]["reasons"] == [["wobble", "unknown operator"]]

@@ -140,7 +140,9 @@ def test_a_block_has_a_place_for_everything_in_it():
 def test_messages_of_a_program_of_5000_operations_are_small(generated: ModuleType):
     payload = trace_payload(generated.make_large_trace(5000))
     assert len(encode(payload.head).encode()) < 20_000
-    assert payload.head["blocks"] == {"count": 744, "flat": False, "opens": True}
+    assert payload.head["blocks"] == {
+        "count": 744, "flat": False, "opens": True, "initially": []
+    }  # fmt: skip
     assert len(payload.chunk("block/0")["ids"]) == 33
     assert "layout" not in payload.chunk_keys()
 

@@ -14,6 +14,7 @@ from explorer.views.theme import (
     NOT_RUN,
     SURFACES,
     UNKNOWN_FAMILY,
+    UNSUPPORTED,
     VERDICTS,
     WITHIN,
     WRONG,
@@ -29,10 +30,11 @@ from explorer.views.theme import (
     text_on,
 )
 
-LOOKS = (*FAMILIES, *VERDICTS, *DIFFERENCES)
+LOOKS = (*FAMILIES, *VERDICTS, *DIFFERENCES, UNSUPPORTED)
 GRAPH_NODE_FAMILIES = (
     *("convolution", "elementwise", "normalization", "pooling", "movement", "reduction"),
-    *("control", "quantization", "transfer", "input", "output", "weight"),
+    *("control", "recurrent", "quantization", "sequence", "transfer", "other"),
+    *("input", "output", "weight"),
 )
 
 

@@ -57,7 +57,7 @@ async function accuracyView(app) {
   const side = element("aside", {class: "heat-side scroll"});
   const fault = element("div", {class: "fault-host"});
   const map = element("div", {class: "heat-main"}, element("div", {class: "scroll heat-scroll"}, element("div", {class: "heat-grid"}, labels, frame)));
-  const host = element("div", {class: "accuracy-pane"}, fault, element("div", {class: "accuracy"}, map, side), tip);
+  const host = element("div", {class: "accuracy-pane"}, fault, data.head.passes[0].level === "source" ? element("p", {class: "quiet-text heat-reference"}, element("span", {class: "dot reference", "aria-hidden": "true"}, app.look.verdict("reference").glyph), " ", button("model", "go to the model as it is", () => app.goToPass(0), {class: "link"}), ` is the reference itself (${accuracy.oracle}): every pass below is compared with it.`) : null, element("div", {class: "accuracy"}, map, side), tip);
   let cell = 16;
   // What the side shows instead of the worst tensors: {row, column, pass, selection}
   let detail = app.heat.detail && app.heat.detail.row < rows.length && app.heat.detail.column < count ? app.heat.detail : null;

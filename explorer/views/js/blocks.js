@@ -14,6 +14,7 @@ class BlockTree {
   constructor(raw, latest) {
     this.labels = raw.labels;
     this.parents = raw.parents;
+    this.regions = new Set(raw.regions ?? []); // operations with regions, and their regions
     this.operations = raw.labels.map(() => []); // directly inside
     for (const record of latest.values()) this.operations[record.block].push(record.id);
     this.chains = raw.labels.map(() => null);
@@ -156,7 +157,10 @@ function growLevel(layout, sizes) {
     if (!place) continue;
     const row = rows.get(place[1]) ?? {growth: 0, grown: []};
     row.growth = Math.max(row.growth, height + 2 * ROW_CLEARANCE - nodeHeight);
-    row.grown.push([place[0], width - nodeWidth]);
+    // Two blocks in one place, which are there in different passes, share its room.
+    const shared = row.grown.find(([x]) => Math.abs(x - place[0]) < 1);
+    if (shared) shared[1] = Math.max(shared[1], width - nodeWidth);
+    else row.grown.push([place[0], width - nodeWidth]);
     rows.set(place[1], row);
   }
   const sorted = [...rows].sort((a, b) => a[0] - b[0]).map(([y, row]) => ({y, top: y - nodeHeight / 2, bottom: y + nodeHeight / 2, ...row}));
@@ -168,24 +172,21 @@ function growLevel(layout, sizes) {
   const move = ([x, y]) => [moveX(x, y), moveY(y)];
 
   const at = new Map([...layout.at].map(([unit, place]) => [unit, move(place)]));
-  let left = 0, right = layout.width;
-  for (const [unit, [x]] of at) {
-    const half = (sizes.get(unit)?.[0] ?? 0) / 2;
-    left = Math.min(left, x - half - 8);
-    right = Math.max(right, x + half + 8);
-  }
-  const routes = new Map();
   const sizeOf = (unit) => sizes.get(unit) ?? (unit === "#in" || unit === "#out" ? PORT_SIZE : [nodeWidth, nodeHeight]);
   // Where an edge touches a node: below or above it, on the side where the drawing has it.
   const touch = (unit, point) => {
     const [x, y] = at.get(unit);
     return [x, y + (point[1] > layout.at.get(unit)[1] ? 1 : -1) * sizeOf(unit)[1] / 2];
   };
-  const route = (source, target) => {
-    const key = `${source}\n${target}`;
-    if (routes.has(key)) return routes.get(key);
-    const flat = layout.routes.get(key);
-    if (!flat) return null;
+  let left = 0, right = layout.width;
+  const reach = (from, to) => {
+    left = Math.min(left, from - 8);
+    right = Math.max(right, to + 8);
+  };
+  for (const [unit, [x]] of at) reach(x - (sizes.get(unit)?.[0] ?? 0) / 2, x + (sizes.get(unit)?.[0] ?? 0) / 2);
+  const routes = new Map();
+  for (const [key, flat] of layout.routes) {
+    const [source, target] = key.split("\n");
     let points = [];
     for (let index = 0; index < flat.length; index += 2) points.push([flat[index], flat[index + 1]]);
     const ends = [points[0], points[points.length - 1]];
@@ -193,12 +194,14 @@ function growLevel(layout, sizes) {
     const start = touch(source, ends[0]), end = touch(target, ends[1]);
     if (Math.abs(start[1] - points[0][1]) > 0.5) points.unshift(start);
     if (Math.abs(end[1] - points[points.length - 1][1]) > 0.5) points.push(end);
-    routes.set(key, points.map(([x, y]) => [x - left, y]));
-    return routes.get(key);
-  };
+    // What steps aside for a block may not leave the frame around it.
+    if (sizes.size) for (const [x] of points) reach(x, x);
+    routes.set(key, points);
+  }
+  for (const points of routes.values()) for (const point of points) point[0] -= left;
   for (const place of at.values()) place[0] -= left;
   return {
-    at, sizes, route, node: layout.node, width: right - left,
+    at, sizes, route: (source, target) => routes.get(`${source}\n${target}`) ?? null, node: layout.node, width: right - left,
     height: layout.height + sorted.reduce((sum, row) => sum + row.growth, 0),
   };
 }
@@ -211,7 +214,7 @@ function aroundRows(points, rows) {
     if (fromX === x) {
       const down = y > fromY;
       for (const row of down ? rows : [...rows].reverse()) {
-        if (row.top <= Math.min(fromY, y) || row.bottom >= Math.max(fromY, y)) continue;
+        if (row.bottom <= Math.min(fromY, y) || row.top >= Math.max(fromY, y)) continue;
         const stops = [row.top - RANK_GAP, row.top, row.bottom, row.bottom + RANK_GAP]
           .filter((stop) => stop > Math.min(fromY, y) && stop < Math.max(fromY, y));
         for (const stop of down ? stops : stops.reverse()) way.push([x, stop]);

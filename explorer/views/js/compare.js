@@ -10,7 +10,7 @@ const COMPARE_VIEWS = [
   {id: "kernels", label: "kernels", title: "every kernel of all of them"},
 ];
 const LETTERS = ["A", "B", "C", "D"];
-const VERDICT_WORDS = {equal: "equal to source", "within-tolerance": "within tolerance", wrong: "differs from source", "not-run": "not compared"};
+const VERDICT_WORDS = {equal: "equal to source", "within-tolerance": "within tolerance", wrong: "differs from source", "not-run": "not compared", reference: "the reference"};
 
 // Made once per compilation that is looked at: its controls stay while results arrive.
 async function compareView(app) {

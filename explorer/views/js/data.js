@@ -90,7 +90,7 @@ class TraceData {
     this.records = pages.flatMap((page) => page.records).map((record) => ({
       id: record[0], operation: record[1], label: record[2], family: record[3], shape: record[4],
       sources: record[5].map((index) => sources[index]), device: record[6],
-      attributes: record[7], scope: record[8], block: record[9],
+      attributes: record[7], scope: record[8], block: record[9], problem: record[10] ?? "",
     }));
     for (const record of this.records) this.latest.set(record.id, record);
     this.devices = new Set(this.records.map((record) => record.device).filter(Boolean));
@@ -256,6 +256,12 @@ class TraceData {
     });
   }
 
+  // The model's operators, family by family; nodes by the identities that they have at first.
+  operators() {
+    return this.once("operators", async () => (await this.chunk("operators")).map(([domain, operator, version, family, nodes, made, parameters, problems]) =>
+      ({name: domain ? `${domain}.${operator}` : operator, domain, operator, version, family, nodes, made, parameters, problems})));
+  }
+
   // The Python text of a rule; without lines where the trace doesn't hold it.
   async ruleText(name) {
     const texts = await this.chunk("rules");
@@ -344,7 +350,7 @@ class TraceData {
 }
 
 // Chunks that more knowledge of the same compilation does not change.
-const SETTLED = /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|memory)(\/|$)/;
+const SETTLED = /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory)(\/|$)/;
 
 function expandRuns(raw, pages) {
   const lines = [], owners = [], keys = [];

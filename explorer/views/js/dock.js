@@ -4,6 +4,7 @@
 function dockPane(app) {
   const {data, store} = app;
   const tabs = [
+    ...(data.head.has.operators ? [{id: "model", label: "model", title: "the model's operators by family, and what became of them (o)"}] : []),
     {id: "memory", label: "memory", title: "where every buffer lies, and when (m)"},
     {id: "accuracy", label: "accuracy", title: "errors of every tensor after every pass (a)"},
     {id: "timeline", label: "timeline", title: "when every kernel runs (t)"},
@@ -16,7 +17,7 @@ function dockPane(app) {
   const body = element("div", {class: "dock-body", role: "tabpanel"});
   const node = element("section", {class: "pane dock", "aria-label": "whole program"},
     element("div", {class: "tab-bar"}, row, element("span", {class: "grow"}), aside), body);
-  const makers = {memory: memoryView, accuracy: accuracyView, timeline: timelineView, roofline: rooflineView, kernels: kernelsView, compare: compareView};
+  const makers = {model: operatorsView, memory: memoryView, accuracy: accuracyView, timeline: timelineView, roofline: rooflineView, kernels: kernelsView, compare: compareView};
   let current = null; // {node, aside, refresh(), resized(), hovered()}
   let turn = 0;
   const showBody = steady(body), showAside = steady(aside);

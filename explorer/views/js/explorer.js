@@ -55,6 +55,7 @@ function render({model, el}) {
       app = createApp({host, data, root, session, theme, announcer, kept, model, onnotice});
       replace(stage, app.node);
       app.begin();
+      drawBanner();
     }, (failure) => {
       if (loading === data) replace(stage, emptyState("The trace could not be loaded", failure.message, button("try again", "load it again", () => start())));
     });
@@ -69,7 +70,7 @@ function render({model, el}) {
 
   // The same element stays where it is: a click on it must not be lost while results arrive.
   function drawBanner() {
-    const node = session?.banner() ?? (notice ? linkNotice(notice, () => onnotice("")) : null);
+    const node = session?.banner() ?? (notice ? linkNotice(notice, () => onnotice("")) : app?.refusal ?? null);
     if (banner.firstChild !== node) replace(banner, node);
     banner.hidden = !banner.childElementCount;
   }
@@ -110,10 +111,13 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
   // The first visit opens where there is most to see: the pass that fused most, the first of equals.
   const weight = (pass) => 1000 * pass.fused + pass.removed;
-  const eventful = passes.reduce((best, pass, index) => (index > 0 && weight(pass) > weight(passes[best]) ? index : best), 0);
+  const start = passes.findIndex((pass) => pass.level !== "source");
+  const eventful = passes.reduce((best, pass, index) => (index > start && weight(pass) > (best > start ? weight(passes[best]) : 0) ? index : best), Math.max(0, start));
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
   const isBranch = kept?.model === model;
-  const initial = kept ? {...kept.state, ...(isBranch ? {} : {selection: null, open: [], blocks: null}), pass: again >= 0 ? again : eventful} : {pass: eventful, ...fromLink};
+  const initially = data.head.blocks.initially ?? [];
+  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : {})};
+  const initial = kept ? {...kept.state, ...(isBranch ? {initially} : {...fresh, selection: null, blocks: null}), pass: again >= 0 ? again : eventful} : {pass: eventful, ...fresh, ...fromLink};
   const store = createStore(initial);
   const app = {host, data, root, session, store, hover: createHover(), look: createLook(), id: instances += 1, ready: false};
   app.draft = session ? createDraft(session) : null;
@@ -265,6 +269,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     app.graph.update().then(() => { if (selection !== null) app.graph.reveal(selection); });
     app.inspector.update();
     app.dock.update();
+    app.refusal = problemsBanner(app);
     app.ready = true;
     if (usesLink) {
       store.subscribe((state) => { if (!app.stopped) window.history.replaceState(null, "", stateToLink(state, session?.link())); });

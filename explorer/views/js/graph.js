@@ -12,6 +12,7 @@ const SMALLEST_FIT = 0.16;
 const LARGEST_ZOOM = 2.5;
 const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
+const LABEL_ZOOM = 0.7; // from here on edges say what they carry
 
 function graphPane(app) {
   const {data, store} = app;
@@ -21,10 +22,11 @@ function graphPane(app) {
   const counts = element("span", {class: "graph-counts"});
   const boxesLayer = shape("g", {class: "boxes"});
   const edgesLayer = shape("g", {class: "edges"});
+  const labelsLayer = shape("g", {class: "edge-labels"});
   const marksLayer = shape("g", {class: "brackets"});
   const titlesLayer = shape("g", {class: "titles"});
   const nodesLayer = shape("g", {class: "nodes"});
-  const camera = shape("g", {}, boxesLayer, edgesLayer, titlesLayer, marksLayer, nodesLayer);
+  const camera = shape("g", {}, boxesLayer, edgesLayer, labelsLayer, titlesLayer, marksLayer, nodesLayer);
   const svg = shape("svg", {
     class: "canvas", tabindex: 0, role: "application",
     "aria-label": "graph of operations; arrow keys follow the edges, plus and minus zoom, g fits",
@@ -57,6 +59,7 @@ function graphPane(app) {
   let drawn = Promise.resolve(); // the last drawing that was asked for
   const nodeElements = new Map();
   const edgeElements = new Map();
+  const labelElements = new Map();
 
   // ---- what is drawn
 
@@ -128,6 +131,7 @@ function graphPane(app) {
     tip.hidden = true;
     scene = {...composeScene({data, state, before, after, details, placed, unitOf}), before, after, unitOf};
     replace(counts, pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)}` : exactText(pass.after), element("span", {class: "long"}, pass.changed ? " operations" : " operations, unchanged"));
+    if (pass.level === "source") replace(counts, countText(pass.after, "node"), element("span", {class: "long"}, " of the file"));
     counts.title = pass.changed ? `${exactText(pass.before)} operations before, ${exactText(pass.after)} after` : `${countText(pass.after, "operation")}, unchanged`;
     title.textContent = pass.name;
     title.title = pass.description;
@@ -137,7 +141,7 @@ function graphPane(app) {
     const closed = scene.items.filter((item) => item.inside);
     const hidden = closed.reduce((sum, item) => sum + Math.max(item.inside.before, item.inside.after), 0);
     scene.hiddenNote = hidden ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: open one with +, or search with /` : "";
-    for (const elements of [nodeElements, edgeElements]) {
+    for (const elements of [nodeElements, edgeElements, labelElements]) {
       for (const item of elements.values()) item.remove();
       elements.clear();
     }
@@ -195,6 +199,7 @@ function graphPane(app) {
     const names = ["node", `family-${safeName(item.record.family)}`, item.status];
     if (item.isGhost) names.push("ghost");
     if (item.inside) names.push("block");
+    if (item.problem) names.push("unsupported");
     if (item.id === scene.selected) names.push("selected");
     else if (scene.related?.has(item.id)) names.push("related");
     if (scene.event?.has(item.id)) names.push("in-event");
@@ -300,6 +305,8 @@ function graphPane(app) {
     const edges = scene.edges.filter((edge) =>
       edge.right > left && edge.left < right && edge.bottom > top && edge.top < bottom);
     keep(edgeElements, edgesLayer, edges.slice(0, MOST_ELEMENTS), (edge) => edge.key, makeEdge, edgeClass);
+    const labels = view.k < LABEL_ZOOM ? [] : edgeLabels(edges.slice(0, MOST_ELEMENTS));
+    keep(labelElements, labelsLayer, labels, (label) => label.key, makeLabel, () => "edge-label");
     const notes = [];
     if (edges.length > MOST_ELEMENTS) notes.push(`${edges.length - MOST_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`);
     if (inSight.length > shown.length) notes.push(`${inSight.length - shown.length} of ${inSight.length} operations in sight are not drawn: zoom in`);

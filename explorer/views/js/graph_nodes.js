@@ -24,12 +24,28 @@ function makeNode(app, scene, item) {
       shape("rect", {x: width - 24, y: 4, width: 20, height: height - 8, rx: 4}), shape("text", {x: width - 14, y: height / 2 + 5, "text-anchor": "middle"}, "+")));
   }
   if (record.device && app.data.devices.size > 1) group.setAttribute("data-device", [...app.data.devices].indexOf(record.device));
+  if (item.problem) {
+    group.append(shape("path", {class: "hatch", d: hatchPath(width, height)}),
+      shape("g", {class: "problem-sign", transform: `translate(${width} ${height})`}, shape("circle", {r: 7}), shape("text", {"text-anchor": "middle", y: 4}, LOOK.unsupported.glyph)));
+    group.setAttribute("aria-label", `${group.getAttribute("aria-label")}, ${LOOK.unsupported.title}: ${clip(item.problem, TIP_CHARACTERS)}`);
+  }
   if (item.status) {
     const look = app.look.difference(item.status);
     group.append(shape("g", {class: "badge", transform: `translate(${width} 0)`},
       shape("circle", {r: 7}), shape("text", {"text-anchor": "middle", y: 4}, look.glyph)));
   }
   return group;
+}
+
+// Stripes over what cannot be imported, from lower left to upper right.
+function hatchPath(width, height) {
+  const inset = 3, step = 8;
+  let path = "";
+  for (let at = inset + step; at < width + height - inset; at += step) {
+    const left = Math.max(inset, at - height + inset), right = Math.min(width - inset, at - inset);
+    path += `M${left} ${at - left}L${right} ${at - right}`;
+  }
+  return path;
 }
 
 // A removed operation whose place was taken: a tab on the card of the one that took it.
@@ -47,7 +63,7 @@ function makeGhost(app, scene, item) {
 
 // The frame of an open block lies below edges and nodes; its title, which closes it, above them.
 function makeFrame(box) {
-  return shape("rect", {class: "block-box", "data-box": box.block, x: box.x, y: box.y, width: box.width, height: box.height, rx: 8});
+  return shape("rect", {class: `block-box${box.isRegion ? " region" : ""}`, "data-box": box.block, x: box.x, y: box.y, width: box.width, height: box.height, rx: 8});
 }
 
 function makeTitle(box) {
@@ -64,6 +80,10 @@ function makeEdge(edge) {
     shape("path", {class: "tipped", d: edge.arrow}));
 }
 
+function makeLabel({x, y, text}) {
+  return shape("text", {x, y}, clip(text, 48));
+}
+
 // A bracket from the operations that were taken over to the one that took them over.
 function makeBracket(scene, {from, to}) {
   const [width] = scene.node;
@@ -76,15 +96,17 @@ function makeBracket(scene, {from, to}) {
 
 function tipOfNode(app, item) {
   const {record, inside} = item;
+  const refused = item.problem ? element("div", {class: "ink-unsupported"}, `${LOOK.unsupported.glyph} ${clip(item.problem, TIP_CHARACTERS)}`) : null;
   if (inside) {
     const kinds = [...item.families].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([name, count]) => `${count} ${app.look.family(name).title}`);
     const marks = ["added", "removed", "changed", "fused"].filter((name) => inside[name]);
-    return [element("strong", {}, clip(record.label, TIP_CHARACTERS)), element("div", {class: "mono"}, `block, ${record.shape}`), element("div", {}, kinds.join(", ")),
+    return [element("strong", {}, clip(record.label, TIP_CHARACTERS)), element("div", {class: "mono"}, `block, ${record.shape}`), element("div", {}, kinds.join(", ")), refused,
       marks.map((name) => element("div", {class: `ink-${name}`}, `${app.look.difference(name).glyph} ${countText(inside[name], "operation")}: ${app.look.difference(name).title}`)),
       element("div", {class: "quiet-text"}, "click + or press e to open it")];
   }
   return [
     element("strong", {}, clip(record.id, TIP_CHARACTERS)), element("div", {class: "mono"}, clip(`${record.operation}  ${record.shape}`, TIP_CHARACTERS)),
+    refused,
     record.sources.length ? element("div", {}, "from ", clip(record.sources.join(", "), 90)) : null,
     item.status ? element("div", {class: `ink-${item.status}`}, `${app.look.difference(item.status).glyph} ${app.look.difference(item.status).title}`) : null,
     item.changes.map((change) => element("div", {class: "mono"}, `${change[1]}: ${clip(change[2], 40)} → ${clip(change[3], 40)}`)),
@@ -108,6 +130,8 @@ function legendContent(app, scene) {
       devices.length > 1 ? devices.map((name, index) => element("li", {}, element("span", {class: "swatch device", "data-device": index}), element("span", {}, `on ${name}`))) : null,
       [...marks].map((mark) => element("li", {},
         element("span", {class: `swatch mark-${mark}`}, app.look.difference(mark).glyph), app.look.difference(mark).title)),
+      scene.items.some((item) => item.problem) ? element("li", {}, element("span", {class: "swatch mark-unsupported"}, LOOK.unsupported.glyph), LOOK.unsupported.title) : null,
+      scene.boxes.some((box) => box.isRegion) ? element("li", {}, element("span", {class: "swatch region"}), "region: then, else, body") : null,
       scene.brackets.length ? element("li", {}, element("span", {class: "swatch mark-fused"}, "]"), "joins what was taken over with what took it over") : null,
       scene.items.some((item) => item.isGhost) ? element("li", {}, element("span", {class: "swatch mark-removed"}, MINUS), "as a tab on top: its place was taken") : null),
   ];

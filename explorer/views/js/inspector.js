@@ -112,11 +112,12 @@ function inspectorPane(app) {
         element("h2", {}, record.id), element("span", {class: "mono quiet-text"}, record.operation),
         element("span", {class: "grow"}), button("copy", "copy the operation's name", () => app.copy(record.id), {class: "quiet"})),
       moved,
+      record.problem ? element("p", {class: "reason-line ink-unsupported"}, `${LOOK.unsupported.glyph} Cannot be imported: ${record.problem}`) : null,
       element("div", {class: "origin-row"}, element("span", {class: "row-label"}, "from"),
         chips.length ? chips : element("span", {class: "quiet-text"}, "no node of the model: the compiler added it"),
         record.sources.length > MOST_CHIPS ? element("span", {class: "quiet-text"}, `and ${record.sources.length - MOST_CHIPS} more; all stand under the tab model`) : null),
       element("div", {class: "origin-row"}, element("span", {class: "row-label"}, "made by"),
-        makers.length ? makers : element("span", {class: "quiet-text"}, "import")),
+        makers.length ? makers : element("span", {class: "quiet-text"}, record.operation.startsWith("source.") ? "the model's author" : "import")),
     ];
   }
 
@@ -142,10 +143,15 @@ function inspectorPane(app) {
     const follow = app.followButton({class: "primary"});
     return element("div", {class: "welcome"},
       element("h2", {}, all.model.name),
-      element("p", {}, `${[all.model.format, clip(all.model.producer, 60)].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, compiled by ${countText(all.passes.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}.`),
+      element("p", {}, `${[all.model.format, clip(all.model.producer, 60)].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, ${madeOf(all)}`),
       element("p", {}, "Select an operation in the graph, or press / to search. Its origin, the rules that made it, its loops, its source and its errors appear here."),
       follow ? element("div", {class: "actions"}, follow) : null);
   }
+
+  const madeOf = (all) => {
+    const compiled = all.passes.filter((pass) => pass.level !== "source");
+    return compiled.length ? `compiled by ${countText(compiled.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}.` : all.problems?.reasons.length ? "not compiled, for not all of it is supported." : "opened, and not compiled.";
+  };
 
   // Only the app can compile again, and what lowering needs cannot be left out.
   const mayLeaveOut = (event) => event.applied && app.session?.isOptional(event.address.split("/")[0]);

@@ -101,7 +101,7 @@ function passesPane(app) {
     if (pass.macs) facts.push(`${amountText(pass.macs)} MACs`);
     host.append(element("p", {class: "quiet-text"}, facts.join(" · ")));
     if (!pass.rewrites && !pass.declined) {
-      host.append(element("p", {class: "quiet-text"}, index === 0 ? "The model as it was read." : pass.changed ? "No single rewrites were recorded." : "Nothing to do here."));
+      host.append(element("p", {class: "quiet-text"}, pass.level === "source" || index === 0 ? "The model as it was read." : pass.changed ? "No single rewrites were recorded." : "Nothing to do here."));
       return host;
     }
     const rules = element("div", {class: "rules"}, element("p", {class: "quiet-text"}, "loading rewrites"));

@@ -21,13 +21,14 @@ function composeScene({data, state, before, after, details, placed, unitOf}) {
       if (after.nodes.has(id) || isFirst) block.inside.after += 1;
       if (before.nodes.has(id)) block.inside.before += 1;
       if (status) block.inside[status] += 1;
+      if (record.problem) block.problem = `${countText(block.problems += 1, "node")} inside cannot be imported`;
       block.families.set(record.family, (block.families.get(record.family) || 0) + 1);
       continue;
     }
     const [x, y] = placed.at.get(unit);
     const own = marks.statusOf(id);
     const status = state.view === "before" && own !== "removed" && !marks.changes.has(id) ? "" : own;
-    units.set(id, {id, record, x, y, status, isGhost: false, changes: marks.changes.get(id) || []});
+    units.set(id, {id, record, x, y, status, problem: record.problem, isGhost: false, changes: marks.changes.get(id) || []});
   }
   for (const item of units.values()) if (item.inside) finishBlock(item, state, isFirst);
   const items = [...units.values()];
@@ -37,7 +38,7 @@ function composeScene({data, state, before, after, details, placed, unitOf}) {
   const {boxes = [], node, width, height} = placed;
   return {
     items, byId: units, edges: [...edges.values()], edgeByKey: edges, brackets,
-    node, width, height, boxes: boxes.map((box) => ({...box, label: data.blocks.labels[box.block], inside: countInside(data, box.block, records)})),
+    node, width, height, boxes: boxes.map((box) => ({...box, label: data.blocks.labels[box.block], isRegion: data.blocks.regions.has(box.block), inside: countInside(data, box.block, records)})).filter((box) => box.inside > 0),
     families: familiesOf(items),
   };
 }
@@ -58,7 +59,7 @@ function blockItem(data, unit, placed) {
   const label = data.blocks.labels[data.blocks.indexOf(unit)];
   const [x, y] = placed.at.get(unit);
   return {
-    id: unit, x, y, isGhost: false, changes: [], status: "", families: new Map(),
+    id: unit, x, y, isGhost: false, changes: [], status: "", problem: "", problems: 0, families: new Map(),
     inside: {before: 0, after: 0, added: 0, removed: 0, changed: 0, fused: 0},
     record: {id: unit, operation: "block", label, family: "block", shape: "", sources: [], device: "", attributes: [], scope: ""},
   };
@@ -167,7 +168,34 @@ function edgeShape(points) {
   }
   const x = points[points.length - 2], y = points[points.length - 1];
   const down = y >= points[points.length - 3] ? 1 : -1;
-  return {path, left, right, top, bottom, arrow: `M${x - 3.5} ${y - 6 * down}L${x} ${y}L${x + 3.5} ${y - 6 * down}`};
+  return {path, points, left, right, top, bottom, arrow: `M${x - 3.5} ${y - 6 * down}L${x} ${y}L${x + 3.5} ${y - 6 * down}`};
+}
+
+// What the edges carry, written once where a value leaves its operation, in the gap below it. Several
+// results of one operation stand below one another.
+function edgeLabels(edges) {
+  const seen = new Map(); // operation -> what is written below it already
+  const labels = [];
+  for (const edge of edges) {
+    if (!edge.type || edge.status === "removed" || NO_TYPES.has(edge.type)) continue;
+    const [x, y, , below] = edge.points;
+    const text = typeText(edge.type);
+    const place = `${Math.round(x)},${Math.round(y)}`;
+    const written = seen.get(place) ?? new Set();
+    if (written.has(text) || written.size >= MOST_LABELS_AT) continue;
+    seen.set(place, written.add(text));
+    labels.push({key: `${place}\n${text}`, x: x + 4, y: y + (below < y ? -4 : 11) + 9 * (written.size - 1), text});
+  }
+  return labels;
+}
+const MOST_LABELS_AT = 3;
+const NO_TYPES = new Set(["unknown", "left out"]); // words of source.py for what the file does not say
+
+// 1x16x8x8 f32 → 1×16×8×8 f32, Nx3xH → N×3×H; where a name of a size has an x in it, as it is.
+function typeText(type) {
+  const [shape, ...rest] = type.split(" ");
+  const sizes = shape.split("x");
+  return sizes.every((size) => /^(\d+|\?|[A-Z][A-Za-z]?\d*)$/.test(size)) ? [sizes.join("×"), ...rest].join(" ") : type;
 }
 
 function clip(text, most) {

@@ -6,7 +6,7 @@ const FRESH_STATE = {
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
   tab: "operation", // operation, model, ir, loops, c, assembly, tensors, fork
-  dock: "memory", // memory, accuracy, timeline, roofline, kernels, compare
+  dock: "memory", // model, memory, accuracy, timeline, roofline, kernels, compare
   view: "diff", // before, diff, after
   onlyChanges: false, // whether passes that changed nothing are left out of the time line
   step: null, // schedule step in the tab of loops; null: the last one
@@ -16,6 +16,7 @@ const FRESH_STATE = {
   bars: "time", // time line: time, kernel, source
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
+  initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
 const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "onlyChanges", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
@@ -23,7 +24,7 @@ const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
   tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
-  dock: ["memory", "accuracy", "timeline", "roofline", "kernels", "compare"],
+  dock: ["model", "memory", "accuracy", "timeline", "roofline", "kernels", "compare"],
   view: ["before", "diff", "after"],
   mode: ["accumulated", "isolated"],
   metric: ["relative", "sqnr", "cosine"],
@@ -50,7 +51,7 @@ function stateToLink(state, others = {}) {
   const parts = new URLSearchParams(others);
   for (const name of IN_LINK) {
     if (name === "open") {
-      if (state.open.length) parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+      if (String(state.open) !== String(state.initially)) parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
     } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
   }
   // `pass` always stands there, so that a link with it is told from a first visit.

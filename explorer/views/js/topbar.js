@@ -5,12 +5,13 @@ function topBar(app) {
   const {head} = app.data;
   const isApp = Boolean(app.session);
   const totals = element("span", {class: "totals"});
-  const learn = () => { replace(totals, verdictButton(app), factsRow(app)); };
+  const isCompiled = head.passes.some((pass) => pass.level !== "source");
+  const learn = () => { replace(totals, isCompiled ? [verdictButton(app), factsRow(app)] : null); };
   learn();
   const node = element("header", {class: "topbar"},
-    isApp ? app.session.controls() : [element("strong", {class: "model-name", title: head.model.name}, head.model.name), element("span", {class: "target", title: head.device}, head.target)],
+    isApp ? app.session.controls() : [element("strong", {class: "model-name", title: head.model.name}, head.model.name), element("span", {class: "target", title: head.device}, head.target || "not compiled")],
     head.label && !isApp ? element("span", {class: "chip", title: head.label}, clip(head.label, 40)) : null,
-    isApp && !app.session.isTrace() ? button("fork +", "change a decision and compile again (f)", () => app.openFork(), {class: "quiet fork-button"}) : null,
+    isApp && isCompiled && !app.session.isTrace() ? button("fork +", "change a decision and compile again (f)", () => app.openFork(), {class: "quiet fork-button"}) : null,
     totals, isApp ? app.background : null,
     element("span", {class: "grow"}),
     searchBox(app),

@@ -31,7 +31,16 @@ from explorer.views.static.markup import (
     table,
 )
 from explorer.views.static.plain import columns
-from explorer.views.theme import LIGHT, VERMILLION, Look, cividis, judge, text_on, tone_of
+from explorer.views.theme import (
+    LIGHT,
+    VERMILLION,
+    Look,
+    cividis,
+    judge,
+    judged_error,
+    text_on,
+    tone_of,
+)
 
 LOWEST_EXPONENT = -8
 WORST_LAYERS = 10
@@ -154,7 +163,7 @@ def _row(
             continue
         colour = cividis(_position(error.max_relative))
         parts.append(svg.rect(x, y + 1, cell - 1, CELL_HEIGHT - 2, fill=colour))
-        if not error.max_relative <= tolerance:
+        if not judged_error(error, tolerance) <= tolerance:
             parts.append(
                 svg.text(x + cell / 2 - 0.5, y + 13, "✗", text_anchor="middle",
                          fill=text_on(colour), font_size=10)
@@ -244,7 +253,8 @@ def _order(error: float) -> float:
 def _verdict(report: AccuracyReport) -> tuple[Look, str]:
     last = report.passes[-1] if report.passes else None
     tensors = [*(last.tensors if last else ()), *report.outputs]
-    worst = max((t.max_relative for t in tensors), key=_order, default=None)
+    judged = (judged_error(t, report.tolerance) for t in tensors)
+    worst = max(judged, key=_order, default=None)
     look = judge(worst, report.tolerance)
     if worst is None:
         return look, look.title

@@ -37,7 +37,7 @@ from explorer.views.static.markup import (
     plain,
     table,
 )
-from explorer.views.theme import BLUE, LIGHT, NOT_RUN, Look, judge, tone_of
+from explorer.views.theme import BLUE, LIGHT, NOT_RUN, Look, judge, judged_error, tone_of
 
 NAMED_UNCHANGED = 6
 _HEADER = ("", "pass", "ops", "change", "rewrites", "time", "")
@@ -134,7 +134,8 @@ def worst_error(trace: Trace) -> float | None:
     if trace.accuracy is None:
         return None
     last = trace.accuracy.passes[-1].tensors if trace.accuracy.passes else ()
-    errors = [error.max_relative for error in (*last, *trace.accuracy.outputs)]
+    tolerance = trace.accuracy.tolerance
+    errors = [judged_error(e, tolerance) for e in (*last, *trace.accuracy.outputs)]
     # Not max() alone: an error that is not a number compares as neither larger nor smaller.
     return next((e for e in errors if e != e), max(errors, default=None))
 
@@ -158,7 +159,7 @@ def verdict_of(accuracy: PassAccuracy | None, tolerance: float) -> Look:
     """The verdict on one pass by its worst tensor."""
     if accuracy is None or accuracy.worst is None:
         return NOT_RUN
-    errors = [tensor.max_relative for tensor in accuracy.tensors]
+    errors = [judged_error(tensor, tolerance) for tensor in accuracy.tensors]
     return judge(next((e for e in errors if e != e), max(errors)), tolerance)
 
 

@@ -1,0 +1,161 @@
+"""The model as it is, in a real browser: its nodes, operators, regions, and what is refused."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.results import (
+    TRACE_VERSION,
+    Graph,
+    GraphEdge,
+    GraphNode,
+    ModelRecord,
+    OperatorRecord,
+    SourceText,
+    Trace,
+)
+from explorer.results.trace import Snapshot
+
+pytestmark = pytest.mark.browser
+
+TYPE = "Nx4 f32"
+
+
+def node(
+    name: str,
+    label: str,
+    family: str = "elementwise",
+    regions: tuple[str, ...] = (),
+    problem: str = "",
+) -> GraphNode:
+    operation = "source.node" if family != "input" else "input"
+    return GraphNode(
+        name, operation, label, family, TYPE, (name,), "host", (), "", regions, problem
+    )
+
+
+def model(*edges: tuple[str, str], **nodes: GraphNode) -> Snapshot:
+    lines = tuple(f"%{name} = source.node()" for name in nodes)
+    return Snapshot(
+        SourceText("mlir", lines, tuple((name,) for name in nodes)),
+        Graph(tuple(nodes.values()), tuple(GraphEdge(a, b, a, TYPE) for a, b in edges)),
+    )
+
+
+@pytest.fixture
+def refused() -> Trace:
+    """A model with two nodes of which nothing can be made, one of them in a branch."""
+    nodes = {
+        "x": node("x", "x", "input"),
+        "a": node("a", "Abs"),
+        "w": node("w", "<b>Wobble</b>", "other", problem="unknown operator <i>"),
+        "v": node("v", "Wibble", "other", ("i", "then"), "not supported in opset 9"),
+        "i": node("i", "If", "control", ("i",)),
+    }
+    source = model(("x", "a"), ("a", "w"), ("w", "v"), ("v", "i"), ("a", "i"), **nodes)
+    operators = (
+        OperatorRecord("", "If", 20, "control", ("i",), (), 0),
+        OperatorRecord("", "Abs", 20, "elementwise", ("a",), (), 0),
+        OperatorRecord("ex", "Wobble", 1, "other", ("w",), (), 7, (("w", "unknown operator <i>"),)),
+        OperatorRecord("", "Wibble", 9, "other", ("v",), (), 0, (("v", "not supported"),)),
+    )
+    names = tuple((name, nodes[name].label, "") for name in nodes if name != "x")
+    record = ModelRecord("net", "onnx", "", "ai.onnx 20", 4, 7, (("x", TYPE),), (), names)
+    return Trace(
+        TRACE_VERSION, record, "", "", "", (), (), (), (), None, (), None, None, None,
+        source=source, operators=operators,
+        problems=(("w", "unknown operator <i>"), ("v", "not supported in opset 9")),
+    )  # fmt: skip
+
+
+def test_a_model_that_cannot_be_compiled_is_shown_with_every_reason(
+    opened: Callable[..., Any], refused: Trace
+):
+    watched = opened(refused, start=None)
+    page = watched.page
+    banner = page.get_by_role("alert")
+    expect(banner).to_contain_text("2 of 4 nodes cannot be imported")
+    expect(banner).to_contain_text("unknown operator <i>")
+    watched.expect_pass("model")
+    expect(page.locator(".node.unsupported")).to_have_count(2)
+    expect(page.locator(".node.unsupported .hatch")).to_have_count(2)
+    problems = page.locator(".problems li")
+    expect(problems).to_have_count(2)
+    problems.get_by_role("button", name="v").click()
+    expect(page.locator(".subject .reason-line")).to_contain_text("not supported in opset 9")
+    expect(page.locator(".topbar .target")).to_have_text("not compiled")
+    assert watched.is_clean(), watched
+
+
+def test_hovering_a_refused_node_says_why(opened: Callable[..., Any], refused: Trace):
+    watched = opened(refused, start=None)
+    watched.page.locator('.node[data-id="w"] .label').hover()
+    expect(watched.page.locator(".tip")).to_contain_text("unknown operator <i>")
+    assert watched.is_clean(), watched
+
+
+def test_regions_are_boxes_that_close_and_open(opened: Callable[..., Any], refused: Trace):
+    watched = opened(refused, start=None)
+    page = watched.page
+    expect(page.locator(".block-box.region")).to_have_count(2)
+    assert sorted(watched.texts(".block-title .label")) == ["i", "then"]
+    page.get_by_role("button", name="close all").click()
+    expect(page.locator(".block-box")).to_have_count(0)
+    expect(page.locator(".node.block")).to_have_count(1)
+    expect(page).to_have_url(re.compile("open=(&|$)"))
+    page.reload()
+    expect(page.locator(".node.block")).to_have_count(1)
+    expect(page.locator(".block-box")).to_have_count(0)
+    assert watched.is_clean(), watched
+
+
+def test_edges_say_their_types_when_they_are_large_enough(
+    opened: Callable[..., Any], refused: Trace
+):
+    watched = opened(refused, start=None)
+    page = watched.page
+    page.get_by_role("button", name=re.compile(r"^\d+ %$")).click()
+    expect(page.locator(".edge-label").first).to_have_text("N×4 f32")
+    for _ in range(4):
+        page.get_by_role("button", name="−", exact=True).click()
+    expect(page.locator(".edge-label")).to_have_count(0)
+    assert watched.is_clean(), watched
+
+
+def test_operators_are_chosen_by_family_and_lead_to_their_nodes(
+    opened: Callable[..., Any], refused: Trace
+):
+    watched = opened(refused, start=None)
+    page = watched.page
+    rows = page.locator(".operators-table tbody tr")
+    expect(rows).to_have_count(4)
+    page.locator('.family-chip[data-family="other"]').click()
+    expect(rows).to_have_count(2)
+    page.locator('.family-chip[data-family="other"]').click()
+    expect(rows).to_have_count(4)
+    rows.filter(has_text="Abs").click()
+    expect(page.locator(".subject h2")).to_have_text("a")
+    expect(rows.filter(has_text="Abs")).to_have_class(re.compile("marked"))
+    assert watched.is_clean(), watched
+
+
+def test_the_model_is_the_first_stop_of_the_time_line(
+    opened: Callable[..., Any], trace: Trace, refused: Trace
+):
+    whole = replace(trace, source=refused.source, operators=refused.operators)
+    watched = opened(whole, link="pass=1")
+    page = watched.page
+    watched.expect_pass("import")
+    page.keyboard.press("k")
+    watched.expect_pass("model")
+    expect(page.get_by_label("pass", exact=True)).to_have_value("0")
+    expect(page.locator(".pass-row .dot.reference")).to_have_count(1)
+    page.keyboard.press("a")
+    expect(page.locator(".heat-reference")).to_contain_text("is the reference itself")
+    page.keyboard.press("o")
+    expect(page.locator(".operators-table tbody tr")).to_have_count(4)
+    assert watched.is_clean(), watched

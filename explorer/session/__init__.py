@@ -1,0 +1,16 @@
+"""A model that is called with arrays and compiled for what it is called with.
+
+    session = ex.Session("net.onnx", "cpu", mode="lazy")
+    session({"image": x})["scores"]     compiled for x's shape, by mode at once or later
+    session.why()                       why the last call was not answered by a known program
+    session.calls                       every call: answered by what, for what reason, how fast
+
+signatures.py says what a program was made for, fallback.py answers while there is none,
+session.py decides between them.
+"""
+
+from explorer.session.fallback import Fallback
+from explorer.session.session import MODES, Call, Session
+from explorer.session.signatures import Signature
+
+__all__ = ["MODES", "Call", "Fallback", "Session", "Signature"]

@@ -1,0 +1,383 @@
+"""A session: programs by signature, made on demand, and a log of why each was made.
+
+    strict         a call waits until its program is compiled
+    lazy           a fallback answers until the same signature was seen `hot_after` times
+    asynchronous   a fallback answers while a thread compiles
+
+A model whose inputs change shape all the time would compile all the time. After `most_programs`
+compilations with fewer than `calls_per_program` calls each, new signatures are left to the
+fallback (as XLA's auto-clustering gives megamorphic clusters up; Google, tensorflow/compiler/jit/
+device_compilation_profiler.cc).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+
+from explorer.compilation import Compilation, compile_model
+from explorer.errors import ExplorerError, InputError
+from explorer.importers import SourceModel, load
+from explorer.importers.model import SourceValue
+from explorer.ir.evaluation import entry_function, specialized_inputs
+from explorer.runtime.cache import ProgramCache, default_cache
+from explorer.runtime.executable import Executable
+from explorer.session.fallback import Fallback
+from explorer.session.signatures import Signature
+
+Mode = Literal["strict", "lazy", "asynchronous"]
+MODES: tuple[str, ...] = get_args(Mode)
+Inputs = Mapping[str, np.ndarray]
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Call:
+    """How one call was answered."""
+
+    number: int
+    """From 1."""
+    signature: str
+    answered_by: str
+    """program, onnxruntime or interpreter."""
+    event: str
+    """hit, compiled, compiling, not hot, cut off or refused."""
+    reason: str
+    """Why no known program fitted; empty for a hit."""
+    seconds: float
+    """Of the whole call."""
+    compile_seconds: float = 0.0
+    """That the call waited for."""
+
+
+@dataclass(eq=False)
+class Compiled:
+    """One program of a session."""
+
+    signature: Signature
+    compilation: Compilation
+    executable: Executable
+    seconds: float
+    """Compiling and building."""
+    calls: int = 0
+
+
+class Session:
+    """Safe for threads; close it, or use it in a `with` statement."""
+
+    def __init__(
+        self,
+        model: SourceModel | str | Path,
+        target: str = "cpu",
+        *,
+        mode: Mode = "strict",
+        meanwhile: str = "onnxruntime",
+        ranges: Mapping[str, Sequence[Range]] | None = None,
+        most_programs: int = 10,
+        calls_per_program: int = 4,
+        hot_after: int = 2,
+        threads: int = 1,
+        programs: Path | None = None,
+        cache: ProgramCache | None = None,
+        **options: Any,  # the fields of explorer.compilation.Settings
+    ) -> None:
+        """Reads the model; nothing is compiled before the first call.
+
+        ranges: buckets of symbolic dimensions, `{"batch": [(1, 8), (9, 64)]}`: one program for
+        all sizes of a bucket, where the kernels allow it. programs: a file that `explorer cache
+        export` wrote. InputError for a mode that does not exist and for buckets that overlap.
+        """
+        if mode not in MODES:
+            raise InputError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+        self.model = load(model) if isinstance(model, str | Path) else model
+        self.target = target
+        self.mode = mode
+        self.most_programs = most_programs
+        self.calls_per_program = calls_per_program
+        self.hot_after = hot_after
+        self.threads = threads
+        self.calls: list[Call] = []
+        self._ranges = {name: _checked(name, r) for name, r in (ranges or {}).items()}
+        self._options = options
+        self._cache = cache
+        if programs is not None:
+            base = default_cache() if cache is None else cache
+            self._cache = ProgramCache(base.folder, base.limit_bytes, (*base.shipped, programs))
+        self._fallback = Fallback(self.model, meanwhile, threads)
+        self._lock = threading.RLock()
+        self._programs: OrderedDict[Signature, Compiled] = OrderedDict()
+        self._pending: dict[Signature, Future[Compiled]] = {}
+        self._refused: dict[Signature, str] = {}
+        self._seen: Counter[Signature] = Counter()
+        self._compilations = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._is_closed = False
+
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> dict[str, np.ndarray]:
+        """Inputs in the model's order, or by name; one mapping also does."""
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not named:
+            return self.run(arrays[0])
+        names = [value.name for value in self.model.inputs]
+        if len(arrays) > len(names):
+            raise InputError(
+                f"{len(arrays)} inputs were given, the model takes {len(names)}",
+                hint=f"they are {', '.join(names)}",
+            )
+        return self.run({**dict(zip(names, arrays, strict=False)), **named})
+
+    def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        """Outputs by name. InputError for inputs that the model cannot have."""
+        started = time.perf_counter()
+        with self._lock:
+            if self._is_closed:
+                raise InputError("the session was closed", hint="open another one")
+            given = self._checked_inputs(inputs)
+            self._collect()
+            program = self._fitting(given)
+            event, reason, waited = "hit", "", 0.0
+            if program is None:
+                reason = self._reason(given)
+                program, event, waited = self._decide(given)
+                if event == "refused":
+                    reason = self._refused[self._plain(given)]
+            if program is not None:
+                program.calls += 1
+                self._programs.move_to_end(program.signature)
+        if program is not None:
+            outputs, answered_by = program.executable.run(given), "program"
+        else:
+            outputs = self._fallback.run(given)
+            answered_by = self._fallback.name
+        call = Call(
+            len(self.calls) + 1,
+            str(self._plain(given)),
+            answered_by,
+            event,
+            reason,
+            time.perf_counter() - started,
+            waited,
+        )
+        self.calls.append(call)
+        return outputs
+
+    def why(self) -> str:
+        """Why the last call that met no known program met none."""
+        for call in reversed(self.calls):
+            if call.reason:
+                return f"call {call.number} ({call.event}): {call.reason}"
+        return "every call met a program"
+
+    @property
+    def programs(self) -> tuple[Compiled, ...]:
+        """What is compiled, the last used last."""
+        return tuple(self._programs.values())
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether new signatures are no longer compiled: there were too many of few calls each."""
+        if self._compilations < self.most_programs:
+            return False
+        return len(self.calls) < self.calls_per_program * self._compilations
+
+    def wait(self) -> None:
+        """Until all that is being compiled is there."""
+        for future in list(self._pending.values()):
+            future.exception()
+        with self._lock:
+            self._collect()
+
+    def close(self) -> None:
+        """Gives processes and devices back. What is being compiled is awaited."""
+        with self._lock:
+            self._is_closed = True
+        self.wait()
+        if self._pool is not None:
+            self._pool.shutdown()
+        with self._lock:
+            for program in self._programs.values():
+                program.executable.close()
+                program.compilation.close()
+            self._programs.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- deciding ----------------------------------------------------------------------------
+
+    def _decide(self, given: Inputs) -> tuple[Compiled | None, str, float]:
+        """(program, event, seconds that were waited) where no known program fits."""
+        signature = self._plain(given)
+        self._seen[signature] += 1
+        if signature in self._refused:
+            return None, "refused", 0.0
+        if self.is_cut_off:
+            return None, "cut off", 0.0
+        if self.mode == "strict":
+            started = time.perf_counter()
+            program = self._compile(given)
+            self._keep(program)
+            return program, "compiled", time.perf_counter() - started
+        if self.mode == "lazy":
+            if self._seen[signature] < self.hot_after:
+                return None, "not hot", 0.0
+            started = time.perf_counter()
+            try:
+                program = self._compile(given)
+            except ExplorerError as error:
+                self._refused[signature] = str(error)
+                return None, "refused", 0.0
+            self._keep(program)
+            return program, "compiled", time.perf_counter() - started
+        if signature not in self._pending:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="explorer-session")
+            self._pending[signature] = self._pool.submit(self._compile, given)
+        return None, "compiling", 0.0
+
+    def _collect(self) -> None:
+        """Takes over what the thread has finished."""
+        for signature, future in list(self._pending.items()):
+            if not future.done():
+                continue
+            del self._pending[signature]
+            error = future.exception()
+            if error is None:
+                self._keep(future.result())
+            elif isinstance(error, ExplorerError):
+                self._refused[signature] = str(error)
+            else:
+                raise error
+
+    def _keep(self, program: Compiled) -> None:
+        self._compilations += 1
+        self._programs[program.signature] = program
+        while len(self._programs) > self.most_programs:
+            _, oldest = self._programs.popitem(last=False)
+            oldest.executable.close()
+            oldest.compilation.close()
+
+    def _compile(self, given: Inputs) -> Compiled:
+        started = time.perf_counter()
+        source = replace(self.model, assumed=dict(given))
+        dimensions, ranges = self._dimensions(given)
+        compilation = compile_model(source, self.target, dimensions=dimensions, **self._options)
+        entry = entry_function(compilation.passes[0].after.program)
+        signature = Signature.of(given, specialized_inputs(entry), ranges)
+        executable = compilation.open(
+            self.threads if self.target == "cpu" else None, cache=self._cache
+        )
+        return Compiled(signature, compilation, executable, time.perf_counter() - started)
+
+    def _dimensions(
+        self, given: Inputs
+    ) -> tuple[dict[str, int | Range], dict[tuple[str, int], Range]]:
+        """Sizes or buckets of the symbolic dimensions; and the buckets by input and axis."""
+        sizes: dict[str, int | Range] = {}
+        ranges: dict[tuple[str, int], Range] = {}
+        for value in self.model.inputs:
+            for axis, dimension in enumerate(value.shape or ()):
+                if not isinstance(dimension, str):
+                    continue
+                size = given[value.name].shape[axis]
+                bucket = self._bucket(dimension, size)
+                sizes[dimension] = size if bucket is None else bucket
+                if bucket is not None:
+                    ranges[value.name, axis] = bucket
+        return sizes, ranges
+
+    def _bucket(self, dimension: str, size: int) -> Range | None:
+        return next((r for r in self._ranges.get(dimension, ()) if r[0] <= size <= r[1]), None)
+
+    def _fitting(self, given: Inputs) -> Compiled | None:
+        return next((p for p in self._programs.values() if p.signature.fits(given)), None)
+
+    def _plain(self, given: Inputs) -> Signature:
+        """What a program for these inputs would be made for, as far as it is known beforehand."""
+        _, ranges = self._dimensions(given)
+        contents = sorted({n for p in self._programs for n, *_ in p.contents})
+        return Signature.of(given, contents, ranges)
+
+    def _reason(self, given: Inputs) -> str:
+        """How the inputs differ from the known program that is most like them."""
+        if not self._programs:
+            return "nothing was compiled before"
+        found = [s.differences(given) for s in reversed(self._programs)]
+        return "; ".join(min(found, key=len))
+
+    # -- inputs ------------------------------------------------------------------------------
+
+    def _checked_inputs(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        known = [value.name for value in self.model.inputs]
+        for name in inputs:
+            if name not in known:
+                raise InputError(
+                    f"the model has no input {name!r}", hint=f"its inputs are {', '.join(known)}"
+                )
+        given = {}
+        sizes: dict[str, tuple[str, int]] = {}
+        for value in self.model.inputs:
+            if value.name not in inputs:
+                raise InputError(f"there is no array for the input {value.name!r}", node=value.name)
+            given[value.name] = _fitting_array(value, np.asarray(inputs[value.name]), sizes)
+        return given
+
+
+def _fitting_array(
+    value: SourceValue, array: np.ndarray, sizes: dict[str, tuple[str, int]]
+) -> np.ndarray:
+    """The array where the model can take it. Adds to `sizes`: who gave a dimension its size."""
+    if array.dtype.name != value.element_type:
+        raise InputError(
+            f"input {value.name!r}: expected {value.element_type}, got {array.dtype.name}",
+            node=value.name,
+            hint=f"array.astype({value.element_type!r})",
+        )
+    shape = value.shape
+    if shape is None:
+        return array
+    if len(shape) != array.ndim:
+        raise InputError(
+            f"input {value.name!r}: expected {len(shape)} axes, got {array.ndim}", node=value.name
+        )
+    for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=True)):
+        if isinstance(dimension, str):
+            giver, expected = sizes.setdefault(dimension, (value.name, size))
+            where = f"as dimension {dimension!r} of input {giver!r}"
+        else:
+            expected, where = dimension, "as the model says"
+        if size != expected:
+            raise InputError(
+                f"input {value.name!r}: axis {axis} has size {size}, expected {expected} {where}",
+                node=value.name,
+            )
+    return array
+
+
+def _checked(name: str, ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """Buckets in order. InputError where one is empty, or two have a size in common."""
+    ordered = tuple(sorted((int(low), int(high)) for low, high in ranges))
+    for low, high in ordered:
+        if not 1 <= low <= high:
+            raise InputError(f"{name}: a bucket from {low} to {high} holds no size")
+    for (_, high), (low, _) in pairwise(ordered):
+        if low <= high:
+            raise InputError(f"{name}: two buckets hold the size {low}")
+    return ordered

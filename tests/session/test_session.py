@@ -1,0 +1,203 @@
+"""Sessions: what is compiled when, why, and that every mode answers alike."""
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import explorer as ex
+from explorer.errors import InputError, UnsupportedError
+from explorer.importers.onnx import from_proto
+from explorer.session import MODES, Session, Signature
+
+
+@pytest.fixture
+def digits(sample_models: Path) -> Path:
+    return sample_models / "digits_mlp.onnx"
+
+
+@pytest.fixture
+def image() -> np.ndarray:
+    return np.random.default_rng(3).random((1, 1, 8, 8), dtype=np.float32)
+
+
+def scaling_model(*shape: str | int, dtype: int = TensorProto.FLOAT) -> Any:
+    """y = x * 2, for an x of a shape with names in it."""
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "two"], ["y"], name="scale")],
+        "scaling",
+        [helper.make_tensor_value_info("x", dtype, shape)],
+        [helper.make_tensor_value_info("y", dtype, None)],
+        [helper.make_tensor("two", dtype, (), [2])],
+    )
+    return from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def reshaping_model() -> Any:
+    """y = reshape(x, shape), where the shape is an input."""
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"], name="reshape")],
+        "reshaping",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, (12,)),
+            helper.make_tensor_value_info("shape", TensorProto.INT64, (2,)),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    return from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def events(session: Session) -> list[str]:
+    return [call.event for call in session.calls]
+
+
+def test_the_same_signature_meets_its_program_and_another_shape_is_compiled_for():
+    with ex.Session(scaling_model("n", 3)) as session:
+        for count in (2, 2, 5, 2):
+            x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
+            np.testing.assert_array_equal(session(x)["y"], 2 * x)
+        assert events(session) == ["compiled", "hit", "compiled", "hit"]
+        assert session.why() == "call 3 (compiled): axis 0 of x is 5, not 2"
+        assert [program.calls for program in session.programs] == [1, 3]
+
+
+def test_other_contents_where_they_decide_a_shape_are_compiled_for():
+    x = np.arange(12, dtype=np.float32)
+    with Session(reshaping_model()) as session:
+        for shape in ([3, 4], [3, 4], [2, 6]):
+            y = session({"x": x, "shape": np.array(shape, np.int64)})["y"]
+            np.testing.assert_array_equal(y, x.reshape(shape))
+        assert events(session) == ["compiled", "hit", "compiled"]
+        assert session.why().endswith("shape, which decides a shape, holds [2, 6], not [3, 4]")
+
+
+@pytest.mark.parametrize("meanwhile", ["onnxruntime", "interpreter"])
+def test_all_modes_answer_alike(digits: Path, image: np.ndarray, meanwhile: str):
+    answers = {}
+    for mode in MODES:
+        with Session(digits, mode=mode, meanwhile=meanwhile) as session:
+            before = session(image)
+            session(image)
+            session.wait()
+            answers[mode] = session(image)
+            assert session.calls[-1].answered_by == "program"
+            for name, array in answers[mode].items():
+                np.testing.assert_allclose(before[name], array, rtol=1e-5, atol=1e-6)
+    for mode in MODES:
+        for name, array in answers[mode].items():
+            np.testing.assert_array_equal(array, answers["strict"][name])
+
+
+def test_a_lazy_session_compiles_what_is_called_again(digits: Path, image: np.ndarray):
+    with Session(digits, mode="lazy", hot_after=3) as session:
+        for _ in range(4):
+            session(image)
+        assert events(session) == ["not hot", "not hot", "compiled", "hit"]
+        assert [call.answered_by for call in session.calls][:2] == ["onnxruntime"] * 2
+
+
+def test_an_asynchronous_session_never_waits(digits: Path, image: np.ndarray):
+    with Session(digits, mode="asynchronous") as session:
+        session(image)
+        session(image)
+        assert events(session) == ["compiling", "compiling"]
+        assert all(call.compile_seconds == 0 for call in session.calls)
+        session.wait()
+        session(image)
+        assert session.calls[-1].event == "hit"
+        assert len(session.programs) == 1
+
+
+def test_a_model_that_changes_shape_all_the_time_is_given_up():
+    with Session(scaling_model("n"), most_programs=3, calls_per_program=2) as session:
+        for count in range(1, 8):
+            x = np.ones(count, np.float32)
+            np.testing.assert_array_equal(session(x)["y"], 2 * x)
+        assert events(session) == ["compiled"] * 3 + ["cut off"] * 3 + ["compiled"]
+        assert session.calls[3].answered_by == "onnxruntime"
+        assert len(session.programs) == 3
+
+
+def test_a_bucket_is_one_program_for_all_its_sizes():
+    ranges = {"n": [(1, 4), (5, 8)]}
+    with Session(scaling_model("n", 3), ranges=ranges) as session:
+        for count in (3, 1, 4, 6):
+            x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
+            np.testing.assert_array_equal(session(x)["y"], 2 * x)
+        assert events(session) == ["compiled", "hit", "hit", "compiled"]
+        assert session.why() == "call 4 (compiled): axis 0 of x is 6, not within 1..4"
+
+
+@pytest.mark.parametrize("ranges", [[(1, 4), (4, 8)], [(3, 2)], [(0, 2)]])
+def test_buckets_that_make_no_sense_are_refused(ranges: list[tuple[int, int]]):
+    with pytest.raises(InputError, match="n: "):
+        Session(scaling_model("n"), ranges={"n": ranges})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"z": np.ones(3, np.float32)}, "no input 'z'"),
+        ({}, "no array for the input 'x'"),
+        ({"x": np.ones((1, 3), np.float64)}, "expected float32, got float64"),
+        ({"x": np.ones(3, np.float32)}, "expected 2 axes, got 1"),
+        ({"x": np.ones((1, 4), np.float32)}, "axis 1 has size 4, expected 3 as the model says"),
+    ],
+)
+def test_inputs_that_the_model_cannot_have_are_refused(inputs: dict, words: str):
+    with Session(scaling_model("n", 3)) as session:
+        with pytest.raises(InputError, match=words):
+            session.run(inputs)
+        assert session.calls == []
+
+
+def test_what_cannot_be_compiled_stays_with_the_fallback(
+    monkeypatch: pytest.MonkeyPatch, digits: Path, image: np.ndarray
+):
+    def refuse(*_: object, **__: object) -> None:
+        raise UnsupportedError("not today")
+
+    monkeypatch.setattr("explorer.session.session.compile_model", refuse)
+    with Session(digits, mode="lazy", hot_after=1) as session:
+        session(image)
+        session(image)
+        assert events(session) == ["refused", "refused"]
+        assert "not today" in session.why()
+    with Session(digits) as strict, pytest.raises(UnsupportedError):
+        strict(image)
+
+
+def test_a_model_that_onnxruntime_cannot_load_is_interpreted():
+    # It has no kernel that multiplies bfloat16.
+    model = scaling_model("n", dtype=TensorProto.BFLOAT16)
+    with Session(model, mode="lazy", hot_after=9) as session:
+        x = np.array([1.5, -3], ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(session(x)["y"], np.array([3, -6], ml_dtypes.bfloat16))
+        assert session.calls[0].answered_by == "interpreter"
+
+
+def test_a_closed_session_says_so(digits: Path, image: np.ndarray):
+    session = Session(digits)
+    session.close()
+    with pytest.raises(InputError, match="closed"):
+        session(image)
+
+
+def test_unknown_modes_and_fallbacks_are_refused(digits: Path):
+    with pytest.raises(InputError, match="one of strict, lazy, asynchronous"):
+        Session(digits, mode="eager")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="unknown fallback"):
+        Session(digits, meanwhile="torch")
+
+
+def test_signatures_name_every_difference():
+    made_for = Signature.of({"x": np.ones((1, 3), np.float32), "k": np.array([7])}, ("k",))
+    assert str(made_for) == "x: float32 1×3, k: int64 1, k = [7]"
+    assert made_for.differences({"x": np.ones((2, 3)), "k": np.array([8])}) == (
+        "x is float64, not float32",
+        "axis 0 of x is 2, not 1",
+        "k, which decides a shape, holds [8], not [7]",
+    )

@@ -24,16 +24,18 @@ from explorer.importers import SourceModel, to_top
 from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
 from explorer.ir.program import Snapshot
 from explorer.onnx_backend.signatures import (
-    Signature,
     flattened_inputs,
     specialized_model,
+    structure_of,
     structured_outputs,
+    tensors_of,
 )
 from explorer.runtime.devices import opencl_device
 from explorer.runtime.executable import Executable
+from explorer.session import Signature
 
 DEVICES = ("INTERPRETER", "CPU", "OPENCL")
-_TARGETS = {"CPU": "cpu", "OPENCL": "opencl"}
+TARGETS = {"CPU": "cpu", "OPENCL": "opencl"}
 
 Opener = Callable[[Compilation], Executable]
 """Builds a compiled program for its device. The default runs C in a process of its own."""
@@ -48,7 +50,7 @@ class Representation(BackendRep):
         self.device = device
         self.model = model
         self._open_program = open_program
-        self._programs: dict[Signature, _Program] = {}
+        self._programs: dict[tuple[object, Signature], _Program] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Outputs in the model's order, for inputs in the model's order or by name."""
@@ -57,16 +59,17 @@ class Representation(BackendRep):
         return structured_outputs(self.model, outputs)
 
     def _program(self, named: dict[str, Any]) -> _Program:
-        for signature, program in self._programs.items():
-            if signature.fits(named):
+        structure, tensors = structure_of(named), tensors_of(named)
+        for (known, signature), program in self._programs.items():
+            if known == structure and signature.fits(tensors):
                 return program
         source = specialized_model(self.model, named)
         program = _Interpreted(source) if self.device == "INTERPRETER" else self._compiled(source)
-        self._programs[Signature.of(named, program.specialized)] = program
+        self._programs[structure, Signature.of(tensors, program.specialized)] = program
         return program
 
     def _compiled(self, source: SourceModel) -> _Program:
-        return _Compiled(source, _TARGETS[self.device], self._open_program)
+        return _Compiled(source, TARGETS[self.device], self._open_program)
 
     @property
     def compilations(self) -> list[Compilation]:

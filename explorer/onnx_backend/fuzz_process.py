@@ -17,11 +17,18 @@ import numpy as np
 
 from explorer.onnx_backend.children import Answer
 from explorer.onnx_backend.differential import compare_seed
-from explorer.onnx_backend.mutation import DEFECTS, Watch, limit_memory, mutate, try_mutant
+from explorer.onnx_backend.mutation import (
+    DEFECTS,
+    Compiled,
+    Watch,
+    mutate,
+    prepare_process,
+    try_mutant,
+)
 from explorer.onnx_backend.suite import open_here
 
 
-def answer(request: Answer, scratch: Path, watch: Watch) -> Answer:
+def answer(request: Answer, scratch: Path, watch: Watch, compiled: Compiled) -> Answer:
     """What happened, as plain data."""
     folder = Path(request["folder"]) if request.get("folder") else None
     if "model" not in request:
@@ -32,7 +39,7 @@ def answer(request: Answer, scratch: Path, watch: Watch) -> Answer:
         # In case this process does not live to say what happened.
         suspect = folder / f"{request['seed']}-{Path(request['model']).name}"
         suspect.write_bytes(damaged)
-    found = try_mutant(damaged, scratch, watch)
+    found = try_mutant(damaged, scratch, watch, compiled)
     if folder is not None and found["status"] not in DEFECTS:
         suspect.unlink()  # pyright: ignore[reportPossiblyUnboundVariable]
     return found
@@ -41,15 +48,19 @@ def answer(request: Answer, scratch: Path, watch: Watch) -> Answer:
 def main() -> None:
     warnings.simplefilter("ignore")  # of NumPy, about infinities
     watch = Watch()
+    compiled = Compiled()
+    is_prepared = False
     with (
         tempfile.TemporaryDirectory(prefix="explorer-fuzz-") as scratch,
         os.fdopen(int(sys.argv[1]), "w") as replies,
     ):
         for line in sys.stdin:
             request = json.loads(line)
-            if "model" in request:
-                limit_memory()
-            replies.write(json.dumps(answer(request, Path(scratch), watch)) + "\n")
+            if "model" in request and not is_prepared:
+                prepare_process()
+                is_prepared = True
+            found = answer(request, Path(scratch), watch, compiled)
+            replies.write(json.dumps(found) + "\n")
             replies.flush()
 
 

@@ -5,17 +5,21 @@
 
 Half of the mutants are damaged as bytes (bits, cuts, repeated and moved stretches), the others as
 messages: a field somewhere inside gets a number, a name or a type that it should not have. What is
-tried is what opening a file does: reading, importing, compiling, emitting C. An audit hook notes
-whatever writes, starts a process or opens a connection.
+tried is what opening a file does: reading, importing, compiling, emitting C. A program that was
+compiled before in the same process, up to the numbers of its larger weights, is only imported. An
+audit hook notes whatever writes, starts a process or opens a connection.
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
+import re
 import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +29,18 @@ from google.protobuf.message import DecodeError, Message
 
 from explorer.compilation import compile_model
 from explorer.errors import ExplorerError
-from explorer.importers import load
+from explorer.importers import SourceModel, load, to_top
+from explorer.ir.printing import dump
 from explorer.onnx_backend.children import Answer
 
 MOST_SECONDS = 10.0
 """Of processor time; whoever waits for the answer has a longer limit, for a busy machine."""
 MEMORY_BYTES = 1 << 30
-"""How much a mutant may add to the process's peak, on top of MEMORY_PER_BYTE for each of its own
-bytes: what the models of the tests need, with room to spare."""
+"""How much a mutant may add to the process's memory at its peak, on top of MEMORY_PER_BYTE for
+each of its own bytes: what the models of the tests need, with room to spare."""
 MEMORY_PER_BYTE = 60
+SMALL_WEIGHT = 64
+"""Numbers of a weight that may decide more than results."""
 ADDRESS_SPACE_BYTES = 12 << 30
 """Beyond this the process gets a MemoryError instead of taking the machine down."""
 
@@ -167,17 +174,39 @@ class Watch:
             self.seen.append(f"{event} {arguments[0] if arguments else ''}")
 
 
-def try_mutant(content: bytes, folder: Path, watch: Watch) -> Answer:
+class Compiled:
+    """The programs that were compiled, so that damage without consequences costs little.
+
+    Programs are the same when their text is, and the numbers of their small weights: what decides
+    shapes and trip counts.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def compile(self, model: SourceModel) -> None:
+        """Imports the model, and compiles it down to source text if it is another program."""
+        module, weights = to_top(model)
+        digest = hashlib.sha256(dump(module).encode())
+        for name in weights:
+            if weights[name].size <= SMALL_WEIGHT:
+                digest.update(f"{name} {weights[name].tobytes()!r}".encode())
+        if digest.digest() not in self._seen:
+            assert compile_model(model, "cpu").built
+            self._seen.add(digest.digest())
+
+
+def try_mutant(content: bytes, folder: Path, watch: Watch, compiled: Compiled) -> Answer:
     """Opens and compiles a damaged file that is put into `folder`."""
     path = folder / "mutant.onnx"
     path.write_bytes(content)
     gc.collect()
-    before = _peak_bytes()
+    before = _begin_peak()
     started = time.process_time()
     watch.seen.clear()
     watch.is_on = True
     try:
-        status, reason = _outcome(lambda: compile_model(load(path), "cpu").built)
+        status, reason = _outcome(lambda: compiled.compile(load(path)))
     finally:
         watch.is_on = False
     seconds = time.process_time() - started
@@ -207,10 +236,32 @@ def _outcome(run: Callable[[], object]) -> tuple[str, str]:
     return COMPILED, ""
 
 
+def _begin_peak() -> int:
+    """Starts a new peak of this process's memory where the system can (Linux); its size now.
+
+    Elsewhere the peak only ever rises, and what lies below an earlier one is not seen.
+    """
+    with suppress(OSError):
+        _CLEAR_REFERENCES.write_text("5")
+    return _peak_bytes()
+
+
 def _peak_bytes() -> int:
+    with suppress(OSError):
+        found = re.search(r"VmHWM:\s*(\d+) kB", _STATUS.read_text())
+        if found is not None:
+            return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def limit_memory() -> None:
-    """For this process, from now on."""
+_CLEAR_REFERENCES, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+
+def prepare_process() -> None:
+    """For this process, from now on: its memory is limited, and what is loaded stays.
+
+    Objects that are there already are no garbage: collecting after each mutant looks at its own.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+    gc.collect()
+    gc.freeze()

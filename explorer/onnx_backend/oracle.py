@@ -20,16 +20,8 @@ class OracleRepresentation(BackendRep):
     """A session of onnxruntime without optimizations."""
 
     def __init__(self, model: ModelProto) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        options.intra_op_num_threads = 1
         self._names = [i.name for i in model.graph.input]
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = _session(model)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         given = self._session.get_inputs()
@@ -37,6 +29,34 @@ class OracleRepresentation(BackendRep):
         # NumPy's scalars are no arrays to onnxruntime.
         arrays = [np.asarray(i) if isinstance(i, np.generic) else i for i in inputs]
         return tuple(self._session.run(None, dict(zip(names, arrays, strict=False))))
+
+
+_REFUSALS = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
+"""onnxruntime's exceptions when a session is made; compiled code, which declares none of them."""
+
+
+def accepts(model: ModelProto) -> bool:
+    """Whether onnxruntime takes a model: it knows the operators, and has them for these types."""
+    import onnxruntime.capi.onnxruntime_pybind11_state as states
+
+    refusals = tuple(getattr(states, name) for name in _REFUSALS)
+    try:
+        _session(model)
+    except refusals:
+        return False
+    return True
+
+
+def _session(model: ModelProto) -> Any:  # onnxruntime has no types
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 class OracleBackend(Backend):

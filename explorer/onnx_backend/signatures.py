@@ -1,4 +1,4 @@
-"""What a program of the backend was made for: shapes and types, and contents where these count.
+"""Inputs of a model as a program takes them.
 
 Programs have tensors as inputs and outputs only. Sequences and optionals are flattened:
 
@@ -11,7 +11,7 @@ and the model is told how to put them together again: the graph begins with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -27,23 +27,14 @@ from explorer.importers import SourceModel
 from explorer.importers.onnx import from_proto
 
 
-@dataclass(frozen=True)
-class Signature:
-    """Forms of all inputs, and the contents of some."""
+def structure_of(inputs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """How the inputs are nested: programs for other sequences are other programs."""
+    return tuple((name, _structure(value)) for name, value in inputs.items())
 
-    forms: tuple[tuple[str, Any], ...]
-    contents: tuple[tuple[str, Any], ...]
 
-    @staticmethod
-    def of(inputs: Mapping[str, Any], specialized: Sequence[str]) -> Signature:
-        forms = tuple((name, _form(value)) for name, value in inputs.items())
-        tensors = flattened_inputs(inputs)
-        return Signature(forms, tuple((name, _contents(tensors[name])) for name in specialized))
-
-    def fits(self, inputs: Mapping[str, Any]) -> bool:
-        if self.forms != Signature.of(inputs, ()).forms:
-            return False
-        return self == Signature.of(inputs, [name for name, _ in self.contents])
+def tensors_of(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The flattened inputs as arrays, as a session's signature takes them."""
+    return {name: np.asarray(tensor) for name, tensor in flattened_inputs(inputs).items()}
 
 
 def flattened_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,13 +129,7 @@ def _type_of(value: Any) -> TypeProto:
     return make_tensor_type_proto(np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def _form(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return (value.dtype.name, value.shape)
-    if isinstance(value, Sequence):
-        return tuple(_form(v) for v in value)
-    return type(value).__name__
-
-
-def _contents(value: Any) -> Any:
-    return np.asarray(value).tobytes()
+def _structure(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_structure(v) for v in value)
+    return "none" if value is None else "tensor"

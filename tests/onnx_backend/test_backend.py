@@ -6,11 +6,13 @@ import numpy as np
 import onnx
 import onnx.backend.test
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import explorer.onnx_backend as backend
-from explorer.errors import InputError
+from explorer.errors import InputError, UnsupportedError
 from explorer.onnx_backend import DEVICES, backend_for
+from explorer.onnx_backend.oracle import OracleRepresentation
+from explorer.onnx_backend.suite import open_here
 
 
 @pytest.fixture
@@ -97,3 +99,58 @@ def test_onnx_own_runner_takes_the_backend_as_it_is():
     tests = onnx.backend.test.BackendTest(backend_for("INTERPRETER"), __name__)
     case = tests.test_cases["OnnxBackendNodeModelTest"]
     case("test_relu_cpu").debug()
+
+
+def counting_loop(has_limit: bool) -> onnx.ModelProto:
+    """Adds x to the state until a sum is reached, at most five times if there is a limit."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "x"], ["next"]),
+            helper.make_node("ReduceSum", ["next"], ["sum"], keepdims=0),
+            helper.make_node("Less", ["sum", "limit"], ["goes_on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("number", TensorProto.INT64, []),
+            helper.make_tensor_value_info("went_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, [4]),
+        ],
+        [
+            helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, [4]),
+        ],
+    )
+    operands = ["most" if has_limit else "", "starts", "x"]
+    graph = helper.make_graph(
+        [helper.make_node("Loop", operands, ["y"], name="count", body=body)],
+        "graph",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+            helper.make_tensor_value_info("limit", TensorProto.FLOAT, []),
+            helper.make_tensor_value_info("starts", TensorProto.BOOL, []),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        [numpy_helper.from_array(np.array(5), "most")] if has_limit else [],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("limit", [3.0, 9.5, 99.0])
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_loop_that_data_end_runs_compiled_as_in_onnxruntime(limit, starts):
+    model = counting_loop(has_limit=True)
+    inputs = [np.ones(4, np.float32), np.array(limit, np.float32), np.array(starts)]
+    (expected,) = OracleRepresentation(model).run(inputs)
+    representation = backend_for("CPU", open_here).prepare(model)
+    np.testing.assert_array_equal(representation.run(inputs)[0], expected)
+    representation.close()
+
+
+def test_a_loop_without_a_limit_runs_interpreted_and_is_refused_by_name_when_compiled():
+    model = counting_loop(has_limit=False)
+    inputs = [np.ones(4, np.float32), np.array(9.5, np.float32), np.array(True)]
+    (expected,) = OracleRepresentation(model).run(inputs)
+    (interpreted,) = backend_for("INTERPRETER").prepare(model).run(inputs)
+    np.testing.assert_array_equal(interpreted, expected)
+    with pytest.raises(UnsupportedError, match=r"from count.*constant limit of iterations"):
+        backend_for("CPU").prepare(model).run(inputs)

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 
 from explorer.errors import ModelError
+from explorer.importers.onnx import from_proto
 from explorer.onnx_backend import mutation
 from explorer.onnx_backend.children import Child, answer_all
-from explorer.onnx_backend.mutation import DEFECTS, mutate, try_mutant
+from explorer.onnx_backend.mutation import DEFECTS, Compiled, mutate, try_mutant
 
 MODELS = ("digits_mlp.onnx", "digits_cnn.onnx")
 
@@ -68,11 +70,32 @@ def test_errors_are_told_apart(error, status, content, tmp_path, watch, monkeypa
         raise error
 
     monkeypatch.setattr(mutation, "load", fail)
-    assert try_mutant(content, tmp_path, watch)["status"] == status
+    assert try_mutant(content, tmp_path, watch, Compiled())["status"] == status
 
 
 def test_a_whole_file_compiles(content, tmp_path, watch):
-    assert try_mutant(content, tmp_path, watch)["status"] == "compiled"
+    assert try_mutant(content, tmp_path, watch, Compiled())["status"] == "compiled"
+
+
+def test_only_another_program_is_compiled_again(sample_models, monkeypatch):
+    model = onnx.load(sample_models / "digits_mlp.onnx")
+    calls: list[str] = []
+
+    def note(model, target):
+        calls.append(target)
+        return SimpleNamespace(built=True)
+
+    monkeypatch.setattr(mutation, "compile_model", note)
+    compiled = Compiled()
+    compiled.compile(from_proto(model))
+    largest = max(model.graph.initializer, key=lambda t: len(t.raw_data))
+    largest.raw_data = bytes(len(largest.raw_data))
+    compiled.compile(from_proto(model))
+    assert calls == ["cpu"]
+    model.graph.node[-1].op_type = "Sin"
+    del model.graph.node[-1].input[1:]
+    compiled.compile(from_proto(model))
+    assert calls == ["cpu", "cpu"]
 
 
 def test_writing_connecting_and_starting_processes_are_noticed(tmp_path):

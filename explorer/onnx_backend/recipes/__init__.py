@@ -1,0 +1,71 @@
+"""How a random node of each operator is drawn: operands that fit, attributes that are valid.
+
+A recipe is a function of a `Draft` that adds a node (or a few that belong together), or raises
+`NotPossible`. Operators that jump take exact operands (inputs) only; those that need a bounded
+domain get one from another node. Types may be drawn freely: what onnxruntime does not have is
+drawn again. The recipes stand in one file per family; `NEVER` says why an operator has none.
+"""
+
+from __future__ import annotations
+
+from explorer.onnx_backend.recipes import (
+    attention,
+    control,
+    elementwise,
+    features,
+    indexing,
+    linear,
+    movement,
+    normalization,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    sampling,
+    selection,
+    sequences,
+    shapes,
+    spectral,
+)
+from explorer.onnx_backend.recipes.recipe import Recipe
+
+RECIPES: tuple[Recipe, ...] = (
+    *elementwise.RECIPES,
+    *reduction.RECIPES,
+    *normalization.RECIPES,
+    *movement.RECIPES,
+    *indexing.RECIPES,
+    *selection.RECIPES,
+    *shapes.RECIPES,
+    *linear.RECIPES,
+    *pooling.RECIPES,
+    *sampling.RECIPES,
+    *spectral.RECIPES,
+    *attention.RECIPES,
+    *quantized.RECIPES,
+    *recurrent.RECIPES,
+    *control.RECIPES,
+    *sequences.RECIPES,
+    *features.RECIPES,
+)
+
+_RANDOM = "its results are random numbers"
+_OPSET_27 = "defined in opset 27 or later; onnxruntime 1.31 reads up to 26"
+_TRAINING = "onnxruntime has training operators in another build"
+NEVER: dict[str, str] = {
+    "Bernoulli": _RANDOM,
+    "Multinomial": _RANDOM,
+    "RandomNormal": _RANDOM,
+    "RandomNormalLike": _RANDOM,
+    "RandomUniform": _RANDOM,
+    "RandomUniformLike": _RANDOM,
+    "CausalConvWithState": _OPSET_27,
+    "LinearAttention": _OPSET_27,
+    "SwiGLU": _OPSET_27,
+    "Adagrad": _TRAINING,
+    "Adam": _TRAINING,
+    "Momentum": _TRAINING,
+}
+"""Operators that the importer knows and no recipe makes."""
+
+__all__ = ["NEVER", "RECIPES", "Recipe"]

@@ -12,6 +12,7 @@ sizes (1 for linear; n log n gives about 1.1 here).
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import tempfile
 import time
@@ -119,7 +120,7 @@ def transformer(nodes: int) -> onnx.ModelProto:
 
 def measure(nodes: int, folder: Path) -> tuple[int, int, float, dict[str, float]]:
     """Nodes, operations left, seconds of the import, and of each pass with its snapshot."""
-    from explorer.importers import load, to_top
+    from explorer.importers import load, open_program
     from explorer.ir.passes import Working, run_pass
     from explorer.ir.rewriting import Names, RewriteOptions
     from explorer.passes import top_pipeline
@@ -128,8 +129,10 @@ def measure(nodes: int, folder: Path) -> tuple[int, int, float, dict[str, float]
     path = folder / f"transformer_{nodes}.onnx"
     onnx.save(model, path)
     begin = time.process_time()
-    module, weights = to_top(load(path))
-    working = Working(module, weights, Names.of(module))
+    # With the model as it is and the rewrites from that to the program, as a compilation has them.
+    opened = open_program(load(path))
+    module = opened.module
+    working = Working(module, opened.weights, Names.of(module))
     imported = time.process_time() - begin
     seconds: dict[str, float] = {}
     left = 0
@@ -145,12 +148,16 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[2000, 5000, 10000])
     parser.add_argument("--passes", action="store_true", help="seconds of each pass")
     arguments = parser.parse_args()
+    from explorer.compilation.collection import paused_collection
+
     print("nodes  operations  import s  passes s  together s  growth")
     with tempfile.TemporaryDirectory() as folder:
         measure(100, Path(folder))  # imports of modules, caches
         previous: tuple[int, float] | None = None
         for nodes in arguments.nodes:
-            count, left, imported, seconds = measure(nodes, Path(folder))
+            with paused_collection():  # as in a compilation
+                count, left, imported, seconds = measure(nodes, Path(folder))
+            gc.collect()
             passes = sum(seconds.values())
             total = imported + passes
             growth = ""

@@ -17,11 +17,15 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 from explorer.cli import (
     bench,
+    cache,
     check,
     compile,
     conformance,
@@ -33,8 +37,8 @@ from explorer.cli import (
     serve,
     show,
 )
-from explorer.cli.terminal import print_error
-from explorer.errors import ExplorerError, ModelError
+from explorer.cli.terminal import print_error, print_note
+from explorer.errors import CacheWarning, ExplorerError, ModelError
 
 COMMANDS: dict[str, ModuleType] = {
     "compile": compile,
@@ -45,6 +49,7 @@ COMMANDS: dict[str, ModuleType] = {
     "bench": bench,
     "serve": serve,
     "devices": devices,
+    "cache": cache,
     "conformance": conformance,
     "fuzz": fuzz,
     "rules": rules,
@@ -63,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:
-        status = COMMANDS[parsed.command].run(parsed)
+        with cache_warnings_as_notes():
+            status = COMMANDS[parsed.command].run(parsed)
         sys.stdout.flush()
         return status
     except ExplorerError as error:
@@ -96,6 +102,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return A_MISTAKE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+@contextmanager
+def cache_warnings_as_notes() -> Iterator[None]:
+    """What the program cache could not do is a note; other warnings are shown as ever."""
+    show = warnings.showwarning
+
+    def show_note(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if issubclass(category, CacheWarning):
+            print_note(str(message))
+        else:
+            show(message, category, *rest)
+
+    warnings.showwarning = show_note
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
 
 
 def name_model(error: ExplorerError, model: str) -> None:

@@ -27,7 +27,7 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=dimension,
         metavar="NAME=SIZE",
-        help="size of a symbolic dimension; may be given several times",
+        help="size of a symbolic dimension, or a range (batch=1..8); may be given several times",
     )
 
 
@@ -35,12 +35,21 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
 
 
-def dimension(text: str) -> tuple[str, int]:
-    """`batch=4` -> ("batch", 4). A name may hold `=`; the size is what follows the last one."""
+def dimension(text: str) -> tuple[str, int | tuple[int, int]]:
+    """`batch=4` -> ("batch", 4), `batch=1..8` -> ("batch", (1, 8)).
+
+    A name may hold `=`; the size is what follows the last one.
+    """
     name, separator, size = text.rpartition("=")
-    if not separator or not name or not size.isdecimal() or int(size) < 1:
+    lowest, dots, highest = size.partition("..")
+    numbers = [lowest, highest] if dots else [lowest]
+    if not separator or not name or not all(n.isdecimal() and int(n) >= 1 for n in numbers):
         raise argparse.ArgumentTypeError(f"expected name=size with a size of 1 or more: {text!r}")
-    return name, int(size)
+    if not dots:
+        return name, int(size)
+    if int(lowest) > int(highest):
+        raise argparse.ArgumentTypeError(f"expected name=lowest..highest: {text!r}")
+    return name, (int(lowest), int(highest))
 
 
 def names(text: str) -> list[str]:

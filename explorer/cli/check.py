@@ -1,14 +1,18 @@
 """`explorer check MODEL`: is the program right after every pass, and the binary on its device?
 
     explorer check net.onnx --input inputs.npz --tolerance 1e-4 --json
+    explorer check net.onnx --golden outputs.npz          where onnxruntime does not load it
+    explorer check models/ --targets cpu,opencl --cases models.toml --report models.md
 
 Every snapshot is executed and every tensor compared with the source model's (docs/json.md).
-Status 1 when something is off; the first fault is then named on stderr.
+Status 1 when something is off; the first fault is then named on stderr. Of a folder, or of several
+models, it makes one table (docs/checking-models.md); each runs in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +20,8 @@ from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines, printable
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from explorer.results import AccuracyReport, TensorError
 
 SUMMARY = "compare the program after every pass with the source model"
@@ -23,7 +29,9 @@ NOT_PASSED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser)
+    parser.add_argument(
+        "models", nargs="+", metavar="MODEL", help="an ONNX file; several or a folder for a table"
+    )
     options.add_target(parser)
     parser.add_argument(
         "--input", type=Path, metavar="FILE.npz", help="arrays by name (default: seeded random)"
@@ -35,11 +43,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="largest max_relative of any tensor (default: 1e-4)",
     )
+    parser.add_argument(
+        "--golden",
+        metavar="FILE.npz",
+        help="compare with these tensors by name instead of onnxruntime's; `imported` for those of "
+        "the imported program",
+    )
     options.add_dimensions(parser)
     options.add_json(parser)
+    several = parser.add_argument_group("a table of several models")
+    several.add_argument(
+        "--targets", type=options.names, metavar="T,T", help="targets of the table (default: cpu)"
+    )
+    several.add_argument(
+        "--cases",
+        type=Path,
+        metavar="FILE.toml",
+        help="inputs, goldens and labels (docs/checking-models.md)",
+    )
+    several.add_argument("--report", type=Path, metavar="FILE.md", help="write the table as a page")
+    several.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="keep results there; what it has is not run again",
+    )
+    several.add_argument(
+        "--kept", action="store_true", help="run nothing: the table of what --record holds"
+    )
+    several.add_argument(
+        "--files", type=Path, metavar="FOLDER", help="what paths of the cases start from"
+    )
+    several.add_argument(
+        "--only", metavar="PATTERN", default="", help="models with this in the name"
+    )
+    several.add_argument(
+        "--seconds", type=options.count, default=600, metavar="N", help="per model and target"
+    )
+    several.add_argument(
+        "--memory", type=options.count, default=8, metavar="GIB", help="per model and target"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
+    names = arguments.models
+    asked = (arguments.targets, arguments.cases, arguments.report, arguments.record)
+    if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
+        from explorer.cli.checks.command import run_table
+
+        return run_table(arguments)
+    arguments.model = names[0]
+    return check_one(arguments)
+
+
+def check_one(arguments: argparse.Namespace) -> int:
+    """One model on one target, in this process."""
     import sys
 
     import explorer
@@ -51,11 +109,12 @@ def run(arguments: argparse.Namespace) -> int:
     inputs, sizes = None, dict(arguments.dim)
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)
+    golden = None if arguments.golden is None else read_golden(arguments.golden)
     with Progress("compiling") as progress:
         compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:
         with Progress("checking") as progress:
-            accuracy = compilation.accuracy(inputs, arguments.tolerance, progress)
+            accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
         if arguments.json:
             print_json(summarize(accuracy.report, compilation.model.name))
         else:
@@ -68,6 +127,13 @@ def run(arguments: argparse.Namespace) -> int:
     if fault is not None:
         print(f"first fault: {printable(fault)}", file=sys.stderr)
     return NOT_PASSED
+
+
+def read_golden(name: str) -> Mapping[str, np.ndarray]:
+    """Tensors by name; none for the imported program's own."""
+    from explorer.cli.arrays import read_arrays
+
+    return {} if name == "imported" else read_arrays(Path(name))
 
 
 def summarize(report: AccuracyReport, model: str) -> dict:
@@ -90,6 +156,9 @@ def summarize(report: AccuracyReport, model: str) -> dict:
             }
             for output in report.outputs
         ],
+        "as_exact": sorted(
+            {t.tensor for p in (*report.passes, *isolated) for t in p.tensors if t.as_exact}
+        ),
     }
 
 

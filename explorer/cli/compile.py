@@ -73,6 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(summary)
         return 0
     print_lines(passes_text(compilation.trace(with_code=False)).split("\n"))
+    if compilation.constraints:
+        print("the model asks of its dimensions:")
+        print_lines([f"  {c.text}  ({c.operation})" for c in compilation.constraints])
     program, memory = summary["program"], summary["memory"]
     print(
         f"{program['launches']} launches of {program['kernels']} kernels, "
@@ -103,6 +106,10 @@ def summarize(compilation: Compilation) -> dict:
                 "rules": record.rules,
             }
             for record in (result.record for result in compilation.passes)
+        ],
+        "constraints": [
+            {"text": c.text, "kind": c.kind, "operation": c.operation, "nodes": list(c.nodes)}
+            for c in compilation.constraints
         ],
         "memory": {
             "peak_bytes": memory.peak_bytes,

@@ -1,6 +1,6 @@
 """`explorer fuzz`: random models on all devices against onnxruntime, and damaged model files.
 
-    explorer fuzz --differential --count 1000 --seed 0 --out failures/
+    explorer fuzz --differential --count 1000 --seed 0 --out failures/ --coverage
     explorer fuzz --mutate net.onnx other.onnx --count 20000 --out failures/
 
 Everything runs in child processes with a time limit. Prints how often what happened; what is a
@@ -43,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", choices=DEVICES, action="append", help="with --differential (default: all)"
     )
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="with --differential: which operators were tried on which types, and which never",
+    )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where defects are written")
     parser.add_argument(
         "--jobs", type=options.count, default=1, metavar="N", help="child processes (default: 1)"
@@ -52,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from explorer.onnx_backend import differential, mutation
     from explorer.onnx_backend.children import Answer, Child, answer_all
+    from explorer.onnx_backend.tried import Tried
 
     folder = ""
     if arguments.out is not None:
@@ -90,6 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         f"{status:10} {count:7}  {meanings.get(status, '')}"
         for status, count in counts.most_common()
     )
+    if arguments.coverage and arguments.differential:
+        print_lines(Tried.of(answers).lines())
     found = [(r, a) for r, a in zip(requests, answers, strict=True) if a["status"] in defects]
     for request, answer in found[:MOST_NOTES]:
         operators = ", ".join(answer.get("operators", ())) or request.get("model", "")

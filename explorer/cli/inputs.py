@@ -32,6 +32,22 @@ def read_inputs(
     and the input that does not fit.
     """
     arrays = read_arrays(path)
+    found = check_arrays(model, arrays, sizes, path)
+    for value in model.inputs:
+        if value.name not in arrays:
+            raise InputError(
+                f"there is no array for the input {value.name!r}; expected {describe(value)}",
+                file=str(path),
+                node=value.name,
+                hint=f"numpy.savez(file, **{{{value.name!r}: array}})",
+            )
+    return arrays, found
+
+
+def check_arrays(
+    model: SourceModel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], path: Path
+) -> dict[str, int]:
+    """`sizes` and those that the arrays say, which may be of some inputs only."""
     known = [value.name for value in model.inputs]
     for name in arrays:
         if name not in known:
@@ -42,15 +58,9 @@ def read_inputs(
             )
     found = dict(sizes)
     for value in model.inputs:
-        if value.name not in arrays:
-            raise InputError(
-                f"there is no array for the input {value.name!r}; expected {describe(value)}",
-                file=str(path),
-                node=value.name,
-                hint=f"numpy.savez(file, **{{{value.name!r}: array}})",
-            )
-        _check_array(value, arrays[value.name], found, path)
-    return arrays, found
+        if value.name in arrays:
+            _check_array(value, arrays[value.name], found, path)
+    return found
 
 
 def _check_array(value: SourceValue, array: np.ndarray, sizes: dict[str, int], path: Path) -> None:
@@ -67,7 +77,8 @@ def _check_array(value: SourceValue, array: np.ndarray, sizes: dict[str, int], p
     fits = len(shape) == array.ndim
     for dimension, size in zip(shape, array.shape, strict=False):
         expected = sizes.setdefault(dimension, size) if isinstance(dimension, str) else dimension
-        fits = fits and expected == size
+        lowest, highest = expected if isinstance(expected, tuple) else (expected, expected)
+        fits = fits and lowest <= size <= highest
     if not fits:
         raise InputError(
             f"input {value.name!r}: expected {describe(value, sizes)}, got {got}",

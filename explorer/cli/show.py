@@ -3,9 +3,11 @@
     explorer show net.onnx --pass fuse-activation --what diff
     explorer show net.nnx --what memory -o memory.html
     explorer show net.onnx --pass import --what graph -o graph.svg
+    explorer show net.onnx --what operators
 
-The file's suffix chooses the form: `.html` and `.json` for everything, `.svg` and `.dot` for
-graphs, text for any other. A trace (`.nnx`) needs no compiler and no device.
+The file's suffix chooses the form: `.html` and `.json` (constraints: `.json` only), `.svg` and
+`.dot` for graphs, text for any other. A trace (`.nnx`) needs no compiler and no device. Operators
+are shown of models that cannot be compiled, too, with the reasons.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from explorer.compilation import Compilation, SavedCompilation
     from explorer.results import KernelRecord, Trace
 
-SUMMARY = "show the IR, differences, graph, memory or kernels of a compilation"
-WHAT = ("ir", "diff", "graph", "memory", "kernels")
+SUMMARY = "show the IR, differences, graph, memory, kernels or constraints of a compilation"
+WHAT = ("ir", "diff", "graph", "memory", "kernels", "constraints", "operators")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pass", dest="pass_name", metavar="NAME", help="a pass (default: the last one)"
     )
-    parser.add_argument("--what", choices=WHAT, default="ir", help="default: ir")
+    parser.add_argument(
+        "--what", "--view", dest="what", choices=WHAT, default="ir", help="default: ir"
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
     options.add_target(parser)
     options.add_dimensions(parser)
@@ -48,6 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         render_as = find_renderer(arguments.what, arguments.output)
     else:
         render_as = TEXTS[arguments.what]
+    if arguments.what == "operators" and not is_trace(arguments.model):
+        _write(arguments, render_as(_inspected(arguments), -1))
+        return 0
     compilation = open_compilation(arguments)
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
@@ -62,11 +69,24 @@ def run(arguments: argparse.Namespace) -> int:
             file=arguments.model,
             hint="save it again with explorer compile --save",
         ) from error
+    _write(arguments, rendered)
+    return 0
+
+
+def _write(arguments: argparse.Namespace, rendered: str) -> None:
     if arguments.output is None:
         print_lines(rendered.rstrip("\n").split("\n"))
     else:
         write_file(arguments.output, rendered)
-    return 0
+
+
+def _inspected(arguments: argparse.Namespace) -> Trace:
+    """The model as it is: nothing is compiled."""
+    import explorer
+
+    # A range of sizes says nothing of whether the nodes can be imported.
+    sizes = {name: size for name, size in arguments.dim if isinstance(size, int)}
+    return explorer.inspect(arguments.model, dimensions=sizes).trace()
 
 
 def open_compilation(arguments: argparse.Namespace) -> Compilation | SavedCompilation:
@@ -128,8 +148,23 @@ def memory_text(trace: Trace, index: int) -> str:
     return static.memory_text(_memory(trace)) + "\n"
 
 
+def operators_text(trace: Trace, index: int) -> str:
+    from explorer.views import static
+
+    return static.operators_text(trace) + "\n"
+
+
 def kernels_text(trace: Trace, index: int) -> str:
     return "\n".join(line for kernel in trace.kernels for line in _kernel_lines(kernel)) + "\n"
+
+
+def constraints_text(trace: Trace, index: int) -> str:
+    """What the model asks of its symbolic dimensions, and which nodes do."""
+    lines = [
+        f"{c.text}    {c.operation}" + (f" (from {', '.join(c.nodes)})" if c.nodes else "")
+        for c in trace.constraints
+    ]
+    return "\n".join(lines or ["no constraints"]) + "\n"
 
 
 def _kernel_lines(kernel: KernelRecord) -> Iterator[str]:
@@ -187,6 +222,12 @@ def memory_html(trace: Trace, index: int) -> str:
     return page("memory", static.memory_html(_memory(trace), static.families_of(graph)))
 
 
+def operators_html(trace: Trace, index: int) -> str:
+    from explorer.views import static
+
+    return page("operators", static.operators_html(trace))
+
+
 def kernels_html(trace: Trace, index: int) -> str:
     from explorer.views.static import kernel_html
 
@@ -219,6 +260,8 @@ TEXTS: dict[str, Renderer] = {
     "graph": graph_text,
     "memory": memory_text,
     "kernels": kernels_text,
+    "constraints": constraints_text,
+    "operators": operators_text,
 }
 FILES: dict[tuple[str, str], Renderer] = {
     ("ir", ".html"): ir_html,
@@ -233,6 +276,14 @@ FILES: dict[tuple[str, str], Renderer] = {
     ("memory", ".json"): as_json(lambda trace, index: _memory(trace)),
     ("kernels", ".html"): kernels_html,
     ("kernels", ".json"): as_json(lambda trace, index: trace.kernels),
+    ("operators", ".html"): operators_html,
+    ("operators", ".json"): as_json(
+        lambda trace, index: {
+            "operators": trace.operators,
+            "problems": [{"name": name, "reason": reason} for name, reason in trace.problems],
+        }
+    ),
+    ("constraints", ".json"): as_json(lambda trace, index: trace.constraints),
 }
 _PICTURES = (".svg", ".dot")
 

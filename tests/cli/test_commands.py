@@ -152,7 +152,8 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
 
     report = json.loads(finished.output)
     assert finished.status == 0
-    assert set(report) == {"model", "target", "passed", "passes", "outputs"}
+    assert set(report) == {"model", "target", "passed", "passes", "outputs", "as_exact"}
+    assert report["as_exact"] == []
     assert report["passes"][0]["name"] == "import"
     assert report["passes"][-1]["name"] == "binary on cpu"
     for accuracy in report["passes"]:
@@ -164,9 +165,11 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
     assert output["cosine"] > 1 - 1e-9
 
 
-def test_check_that_is_not_passed_has_status_1_and_names_the_fault(explorer_command, mlp):
-    # No float program is equal to another to the last bit, so tolerance 0 cannot be met.
-    finished = explorer_command("check", mlp, "--tolerance", "0", "--json")
+def test_check_that_is_not_passed_has_status_1_and_names_the_fault(explorer_command, mlp, tmp_path):
+    # No float32 program is equal to other numbers to the last bit: tolerance 0 cannot be met.
+    golden = tmp_path / "golden.npz"
+    np.savez(golden, logits=np.full((1, 10), 1 / 3, np.float32))
+    finished = explorer_command("check", mlp, "--tolerance", "0", "--golden", golden, "--json")
 
     assert finished.status == 1
     assert json.loads(finished.output)["passed"] is False
@@ -332,3 +335,29 @@ def test_help_loads_neither_the_compiler_nor_panel():
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert finished.stdout == "[]\n", finished.stderr
+
+
+def test_show_lists_the_operators_of_a_model(explorer_command, cnn):
+    finished = explorer_command("show", cnn, "--view", "operators")
+
+    assert finished.status == 0
+    assert finished.output.splitlines()[0] == "digits_cnn: 17 nodes, 32 k parameters"
+    assert any("Gemm" in line and "2 matmul" in line for line in finished.output.splitlines())
+
+
+def test_show_lists_the_operators_of_a_model_that_cannot_be_compiled(explorer_command, tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Wobble", ["x"], ["y"], "wobble")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )
+    path = tmp_path / "refused.onnx"
+    path.write_bytes(helper.make_model(graph).SerializeToString())
+    output = tmp_path / "operators.json"
+    finished = explorer_command("show", path, "--what", "operators", "-o", output)
+
+    assert finished.status == 0
+    found = json.loads(output.read_text())
+    assert [record["operator"] for record in found["operators"]] == ["Wobble"]
+    assert found["problems"][0]["name"] == "wobble"

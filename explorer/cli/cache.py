@@ -1,0 +1,189 @@
+"""`explorer cache`: the compiled programs that are kept, why one is missing, and how to ship them.
+
+explorer cache list
+explorer cache explain MODEL --target T      found, or what differs from the last time
+explorer cache verify [--repair]             every entry against its seal and its headers
+explorer cache prune [--most 200MB]          those that were not used for longest
+explorer cache export MODEL -o FILE          for ex.compile(...).open(cache=ProgramCache(...))
+
+The folder is what EXPLORER_CACHE says (`off`: none), or `--folder`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.cli import arguments as options
+from explorer.cli.files import check_output, write_file
+from explorer.cli.terminal import Progress, print_json, print_lines
+
+if TYPE_CHECKING:
+    from explorer.runtime.cache import ProgramCache
+
+SUMMARY = "list, explain, verify, prune and export compiled programs"
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+DIFFERENT = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def action(name: str, text: str) -> argparse.ArgumentParser:
+        made = actions.add_parser(name, help=text, description=text)
+        made.add_argument("--folder", type=Path, help="another folder than EXPLORER_CACHE's")
+        return made
+
+    options.add_json(action("list", "what is kept, the last used first"))
+    explain = action("explain", "whether a model's program is kept, or why not")
+    _add_compilation(explain)
+    options.add_json(explain)
+    verify = action("verify", "every entry against its seal and the headers it was made of")
+    verify.add_argument("--repair", action="store_true", help="drop what is damaged")
+    options.add_json(verify)
+    prune = action("prune", "drop what was not used for longest")
+    prune.add_argument(
+        "--most", type=_size, metavar="SIZE", help="what may stay, as 200MB; 0: nothing (1 GB)"
+    )
+    export = action("export", "the compiled program of a model, for a machine like this one")
+    _add_compilation(export)
+    export.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    export.add_argument(
+        "--without-source", action="store_true", help="leave out kernel text and model name"
+    )
+
+
+def _add_compilation(parser: argparse.ArgumentParser) -> None:
+    options.add_model(parser)
+    options.add_target(parser)
+    options.add_dimensions(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return {
+        "list": _list,
+        "explain": _explain,
+        "verify": _verify,
+        "prune": _prune,
+        "export": _export,
+    }[arguments.action](arguments)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    cache = _cache(arguments)
+    entries = cache.entries()
+    if arguments.json:
+        print_json(
+            {
+                "folder": str(cache.folder),
+                "limit_bytes": cache.limit_bytes,
+                "entries": [
+                    {**dataclasses.asdict(entry), "path": str(entry.path)} for entry in entries
+                ],
+            }
+        )
+        return 0
+    now = time.time()
+    for entry in entries:
+        age = max(0, now - entry.used_at) / 3600
+        print_lines(
+            [
+                f"{entry.digest[:12]}  {entry.language:6}  {entry.size_bytes / 1024:8,.0f} KiB  "
+                f"built in {entry.build_seconds:.2f} s, used {age:.1f} h ago  "
+                f"{entry.name or '(no name)'}  {entry.compiler}"
+            ]
+        )
+    total = sum(entry.size_bytes for entry in entries)
+    print_lines(
+        [f"{len(entries)} programs, {total / (1 << 20):,.1f} MiB in {cache.folder or 'no folder'}"]
+    )
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    import explorer
+    from explorer.compilation.programs import key_of
+    from explorer.runtime.cache import Found
+
+    cache = _cache(arguments)
+    with Progress("compiling") as progress:
+        compilation = explorer.compile(
+            arguments.model,
+            arguments.target,
+            dimensions=dict(arguments.dim),
+            progress=progress,
+        )
+    try:
+        key = key_of(compilation)
+    finally:
+        compilation.close()
+    found = cache.find(key)
+    reason = "" if isinstance(found, Found) else found.reason
+    if arguments.json:
+        print_json({"digest": key.digest(), "found": not reason, "reason": reason, **key.fields})
+    elif reason:
+        print_lines([f"{key.digest()[:12]} would be built: {reason}"])
+    else:
+        print_lines([f"{key.digest()[:12]} is kept"])
+    return DIFFERENT if reason else 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    cache = _cache(arguments)
+    wrong = cache.verify()
+    if arguments.repair:
+        for path in wrong:
+            cache.drop(path.stem)
+    if arguments.json:
+        print_json({"wrong": {str(path): reason for path, reason in wrong.items()}})
+    else:
+        print_lines(f"{path.name}: {reason}" for path, reason in wrong.items())
+        count = len(cache.entries())
+        ending = "dropped" if arguments.repair else "wrong"
+        print_lines([f"{len(wrong)} {ending}, {count} entries"])
+    return DIFFERENT if wrong and not arguments.repair else 0
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    cache = _cache(arguments)
+    dropped = cache.prune(arguments.most)
+    print_lines([f"{len(dropped)} dropped, {len(cache.entries())} stay"])
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    import explorer
+    from explorer.compilation.programs import bundle_for
+
+    check_output(arguments.output)
+    with Progress("compiling") as progress:
+        compilation = explorer.compile(
+            arguments.model,
+            arguments.target,
+            dimensions=dict(arguments.dim),
+            progress=progress,
+        )
+    try:
+        content = bundle_for(compilation, not arguments.without_source)
+    finally:
+        compilation.close()
+    write_file(arguments.output, content)
+    print_lines([f"{arguments.output}: {len(content) / 1024:,.0f} KiB"])
+    return 0
+
+
+def _cache(arguments: argparse.Namespace) -> ProgramCache:
+    from explorer.runtime.cache.folder import required_folder
+
+    return required_folder(arguments.folder)
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+)\s*([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected a size such as 200MB: {text!r}")
+    return int(found.group(1)) * UNITS[found.group(2).upper()]

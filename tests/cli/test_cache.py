@@ -1,0 +1,71 @@
+"""`explorer cache`: what a person sees of the compiled programs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from explorer.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, which the environment names."""
+    folder = tmp_path / "programs"
+    monkeypatch.setenv("EXPLORER_CACHE", str(folder))
+    return folder
+
+
+def test_a_program_is_missing_until_it_was_built_and_listed_then(
+    sample_models: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model = str(sample_models / "digits_mlp.onnx")
+    assert main(["cache", "explain", model]) == 1
+    assert "would be built: it was not compiled before" in capsys.readouterr().out
+    assert main(["bench", model, "--repeats", "2", "--threads", "1"]) == 0
+    assert main(["cache", "explain", model]) == 0
+    capsys.readouterr()
+    assert main(["cache", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert "digits_mlp" in listed
+    assert "1 programs" in listed
+    assert main(["cache", "list", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["entries"]
+    assert entry["language"] == "c"
+    path = Path(entry["path"])
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["cache", "verify"]) == 1
+    assert "does not fit its seal" in capsys.readouterr().out
+    assert main(["cache", "verify", "--repair"]) == 0
+    assert not path.exists()
+
+
+def test_an_exported_program_is_used_by_whoever_gets_it(
+    sample_models: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    import explorer
+    from explorer.runtime.cache import ProgramCache
+
+    model = sample_models / "digits_mlp.onnx"
+    bundle = tmp_path / "digits.programs"
+    assert main(["cache", "export", str(model), "-o", str(bundle), "--without-source"]) == 0
+    assert b"digits" not in bundle.read_bytes()
+    cache = ProgramCache(None, shipped=[bundle])
+    explorer.compile(model).open(cache=cache).close()
+    assert cache.counts["shipped"] == 1
+
+
+def test_pruning_takes_a_size(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["cache", "prune", "--most", "0"]) == 0
+    assert "0 dropped, 0 stay" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["cache", "prune", "--most", "much"])
+    assert "expected a size such as 200MB" in capsys.readouterr().err
+
+
+def test_a_cache_that_is_off_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("EXPLORER_CACHE", "off")
+    assert main(["cache", "list"]) == 2
+    assert "EXPLORER_CACHE=off" in capsys.readouterr().err

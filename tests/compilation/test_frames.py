@@ -6,11 +6,13 @@ from runpy import run_path
 from types import SimpleNamespace
 
 import pytest
+from onnx import TensorProto, helper
 
 import explorer
 from explorer.compilation import Compilation, Table
 from explorer.compilation.frames import FRAMES, SHOWN_ROWS
 from explorer.errors import InputError
+from explorer.importers.onnx import from_proto
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 
@@ -20,6 +22,22 @@ def compiled(tmp_path_factory) -> Compilation:
     """Convolution, batch norm, relu, convolution, relu."""
     model = sources.source_model(tmp_path_factory.mktemp("model"), sources.CHAIN)
     return explorer.compile(model, "cpu")
+
+
+@pytest.fixture(scope="module")
+def constrained() -> Compilation:
+    """The sum of two vectors, whose lengths have two names."""
+    vectors = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [size]) for n, size in ("an", "bm")
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["y"], name="add")],
+        "sum",
+        vectors,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return explorer.compile(from_proto(proto), "cpu", dimensions={"n": 4, "m": 4})
 
 
 @pytest.fixture
@@ -35,8 +53,9 @@ def test_pandas_frames_come_where_pandas_is_installed(compiled):
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_both_forms_hold_the_same(compiled, kind, monkeypatch):
+def test_both_forms_hold_the_same(compiled, constrained, kind, monkeypatch):
     pytest.importorskip("pandas")
+    compiled = constrained if kind == "constraints" else compiled
     frame = compiled.to_frame(kind)
     monkeypatch.setitem(sys.modules, "pandas", None)
     table = compiled.to_frame(kind)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from explorer.runtime.compilers import compile_shared_library
+from explorer.runtime.cache.c_programs import cached_library
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 
@@ -19,8 +19,8 @@ TOLERANCE = 2e-6
 @pytest.fixture(autouse=True)
 def quick_builds(monkeypatch) -> None:
     """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
-    build = partial(compile_shared_library, flags=("-O0",))
-    monkeypatch.setattr("explorer.runtime.native.compile_shared_library", build)
+    build = partial(cached_library, flags=("-O0",))
+    monkeypatch.setattr("explorer.runtime.native.cached_library", build)
 
 
 def reduction(kind: str, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> str:

@@ -129,8 +129,12 @@ class ModelCompiler:
 
     def _first(self, request: Request, progress: Progress) -> Compilation:
         import explorer as ex
+        from explorer.compilation.sizes import suggested_sizes
 
-        return ex.compile(ex.load(request.path), target=request.target, progress=progress)
+        # Sizes that the file does not say are knobs of the page; something has to be shown first.
+        model = ex.load(request.path)
+        sizes = suggested_sizes(model)
+        return ex.compile(model, target=request.target, dimensions=sizes, progress=progress)
 
     def _measured(self, compilation: Compilation, progress: Progress) -> ProfileRecord:
         """Times of all launches, and what the device can do at best."""

@@ -10,10 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.errors import InputError
-from explorer.importers import SourceModel
-from explorer.importers.model import bind_dimensions
+from explorer.errors import ExplorerError, InputError
+from explorer.importers import SourceModel, to_top
+from explorer.importers.model import bind_dimensions, is_batch, symbolic_dimensions
+from explorer.ir.constraints import Constraint, constraints_of
+from explorer.ir.evaluation import entry_function
 from explorer.ir.ranges import SizeRange
+from explorer.ir.symbols import parse
+
+FIRST_SIZE = 16
+"""What a dimension without a size of its own begins with."""
+MOST_CHANGES = 30
 
 Size = int | tuple[int, int]
 """A size, or the lowest and the highest of a range."""
@@ -39,6 +46,45 @@ def chosen_sizes(
         if open_range.lowest == open_range.highest:
             open_range = None
     return bind_dimensions(model, numbers), open_range
+
+
+def suggested_sizes(model: SourceModel) -> dict[str, int]:
+    """Sizes for a look at a model whose inputs do not say them all; none where they do.
+
+    `FIRST_SIZE`, changed until what the model asks of its dimensions is met, as far as that can
+    be told before it is compiled.
+    """
+    try:
+        bind_dimensions(model, {})
+    except InputError:
+        pass
+    else:
+        return {}
+    sizes = {
+        name: 1 if is_batch(model, name) else FIRST_SIZE for name in symbolic_dimensions(model)
+    }
+    try:
+        module, _ = to_top(model)
+    except ExplorerError:  # it can be imported at given sizes only
+        return sizes
+    constraints = constraints_of(entry_function(module))
+    for _ in range(MOST_CHANGES):
+        violated = next((c for c in constraints if c.holds(sizes) is False), None)
+        if violated is None:
+            break
+        sizes = _changed(sizes, violated)
+    return sizes
+
+
+def _changed(sizes: dict[str, int], constraint: Constraint) -> dict[str, int]:
+    """Sizes that meet a constraint where one of its sides is a name; all halved otherwise."""
+    for name, other in ((constraint.left, constraint.right), (constraint.right, constraint.left)):
+        size = parse(other).value(sizes)
+        if name in sizes and size >= 1:
+            return {**sizes, name: size}
+        if constraint.kind in ("at least", "at most", "multiple"):
+            break  # only the left side is what is asked about
+    return {name: max(1, size // 2) for name, size in sizes.items()}
 
 
 def as_sizes(dimensions: Mapping[str, int], open_range: SizeRange | None) -> dict[str, Size]:

@@ -99,10 +99,9 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
     """
     check_dimension_names(model, sizes)
     bound = dict(sizes)
-    for value in model.inputs:
-        for axis, size in enumerate(value.shape or ()):
-            if isinstance(size, str) and (axis == 0 or _BATCH_NAME.search(size)):
-                bound.setdefault(size, 1)
+    for name in symbolic_dimensions(model):
+        if is_batch(model, name):
+            bound.setdefault(name, 1)
     for value in model.inputs:
         for axis, size in enumerate(value.shape or ()):
             if isinstance(size, str) and size not in bound:
@@ -113,6 +112,13 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
                     "--input FILE.npz",
                 )
     return bound
+
+
+def is_batch(model: SourceModel, name: str) -> bool:
+    """Whether a dimension is some input's first one, or its name reads like a batch."""
+    return bool(_BATCH_NAME.search(name)) or any(
+        value.shape and value.shape[0] == name for value in model.inputs
+    )
 
 
 def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:

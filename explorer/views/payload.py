@@ -55,6 +55,8 @@ from explorer.views.payload_text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
 
 PAYLOAD_VERSION = 2
+DIMENSIONS = "dimensions/"
+"""How the addresses of knobs for sizes of symbolic dimensions begin."""
 MESSAGE_CHARACTERS = 400_000
 """Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
 
@@ -183,6 +185,11 @@ def _head(
         ],
         "constraints": [
             {"text": c.text, "node": ", ".join(c.nodes), "kind": c.kind} for c in trace.constraints
+        ],
+        "sizes": [
+            [knob.address.removeprefix(DIMENSIONS), knob.value]
+            for knob in trace.knobs
+            if knob.address.startswith(DIMENSIONS)
         ],
         "summary": _summary(trace),
         "problems": problems_payload(trace),

@@ -13,6 +13,7 @@ const TABS = [
 const FORK_TAB = {id: "fork", label: "fork", title: "change decisions and compile again (f)"};
 const MOST_LISTED = 200;
 const MOST_CHIPS = 12;
+const MOST_SIZES = 4; // of symbolic dimensions that are named in a sentence
 const MOST_DELTA = 2000; // characters of an operation's text in a rewrite
 // What stands below a tab when the next level is shown beside it.
 const NEXT_LEVEL = {operation: "ir", model: "ir", ir: "loops", loops: "c", c: "assembly", assembly: "c", tensors: "ir", fork: "loops"};
@@ -150,8 +151,11 @@ function inspectorPane(app) {
 
   const madeOf = (all) => {
     const compiled = all.passes.filter((pass) => pass.level !== "source");
-    return compiled.length ? `compiled by ${countText(compiled.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}.` : all.problems?.reasons.length ? "not compiled, for not all of it is supported." : "opened, and not compiled.";
+    return compiled.length ? `compiled by ${countText(compiled.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}${withSizes(all)}.` : all.problems?.reasons.length ? "not compiled, for not all of it is supported." : "opened, and not compiled.";
   };
+
+  // Sizes of symbolic dimensions; the fork tab changes them.
+  const withSizes = ({sizes = []}) => sizes.length ? `, with ${sizes.slice(0, MOST_SIZES).map(([name, size]) => `${clip(name, 24)} = ${size}`).join(", ")}${sizes.length > MOST_SIZES ? " …" : ""}` : "";
 
   // Only the app can compile again, and what lowering needs cannot be left out.
   const mayLeaveOut = (event) => event.applied && app.session?.isOptional(event.address.split("/")[0]);

@@ -60,6 +60,17 @@ def test_a_number_behind_the_product_is_its_scale(check, kind, scale):
     assert f"(%q, %k, %v) {{scale = {scale}}}" in checked.lines[0]
 
 
+def test_half_precision_keeps_a_scale_where_it_is(check):
+    scaled = f'{EIGHTH}%m = top.binary(%s, %c) {{kind = "mul"}} : {S}\n'
+    half = (SCORES + scaled + weights("%m") + MIXED).replace("xf32", "xf16")
+    half = half.replace("tensor<f32>", "tensor<f16>")
+    arguments = ARGUMENTS.replace("xf32", "xf16")
+    program = f"func.func @main({arguments}) {{\n{half}\ntop.return(%y)\n}}"
+    checked = check(RecognizeAttentions(), program, {"c": np.float16(0.125)}, tolerance=TOLERANCE)
+    assert not any("top.attention" in line for line in checked.lines)
+    assert any("rounds otherwise" in reason for reason in checked.declined)
+
+
 def test_numbers_on_queries_and_keys_are_too(check):
     operations = (
         f'{EIGHTH}%a = top.binary(%q, %c) {{kind = "mul"}} : {Q}\n'

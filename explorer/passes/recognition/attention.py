@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.operation import identity_of
@@ -27,7 +28,7 @@ from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import ExpandOp, ReshapeOp, TransposeOp
 from explorer.ir.top.normalization import SoftmaxOp
-from explorer.ir.types import Shape, is_static, shape_of, static_shape
+from explorer.ir.types import Shape, element_type_of, is_static, shape_of, static_shape
 from explorer.ir.weights import Weights
 from explorer.passes.matching import (
     both_orders,
@@ -123,6 +124,7 @@ class RecognizeAttention(Rule):
         query, on_query, query_steps = _unscaled(scores.product.left, rewriter.weights)
         key, on_key, key_steps = _unscaled(scores.product.right, rewriter.weights)
         scale = scores.scale * on_query * on_key
+        _require_same_rounding(op, scale)
         turns = [m for m in (maker(v, TransposeOp) for v in (key, value)) if m is not None]
         steps += [*query_steps, *key_steps, *turns]
         _require_heads(
@@ -185,6 +187,15 @@ def _require_alone(op: MatMulOp, steps: list[Operation], scores: Scores, value: 
     for operand, role in ((scores.product.right, "keys"), (value, "values")):
         if is_constant(operand):
             raise Declined(f"the {role} of {identity_of(op)} are weights: it is a layer")
+
+
+def _require_same_rounding(op: MatMulOp, scale: float) -> None:
+    """Declined where a scale in another place is not what the model computes, digit by digit."""
+    kind = element_type_of(op.output)
+    if scale != 1 and isinstance(kind, Float16Type | BFloat16Type):
+        raise Declined(
+            f"{identity_of(op)} is in {kind}: scaled in another place it rounds otherwise"
+        )
 
 
 def _require_heads(op: MatMulOp, query: Shape, key: Shape, value: Shape) -> None:

@@ -50,8 +50,11 @@ class QuantizationOperation(ElementwiseOperation):
 
     @property
     def parameters(self) -> QuantizedType:
-        """The quantized type whose scales may differ per slice."""
-        raise NotImplementedError(self.name)
+        """The quantized type whose scales may differ per slice: the operand's unless said."""
+        kind = element_type_of(self.operands[0])
+        if not isinstance(kind, QuantizedType):
+            raise ValueError(f"{self.name} takes quantized numbers, not {kind}")
+        return kind
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
@@ -132,13 +135,6 @@ class DequantizeOp(QuantizationOperation):
     to = prop_def(Attribute)
     output = result_def(TensorType)
 
-    @property
-    def parameters(self) -> QuantizedType:
-        kind = element_type_of(self.input)
-        if not isinstance(kind, QuantizedType):
-            raise ValueError(f"{self.name} takes quantized numbers, not {kind}")
-        return kind
-
     def infer_types(self) -> list[Attribute]:
         check_axis(self.parameters, len(shape_of(self.input)))
         if not isinstance(self.to, AnyFloat):
@@ -171,13 +167,6 @@ class RequantizeOp(QuantizationOperation):
     input = operand_def(TensorType)
     by = prop_def(RequantizationAttr)
     output = result_def(TensorType)
-
-    @property
-    def parameters(self) -> QuantizedType:
-        kind = element_type_of(self.input)
-        if not isinstance(kind, QuantizedType):
-            raise ValueError(f"{self.name} takes quantized numbers, not {kind}")
-        return kind
 
     def infer_types(self) -> list[Attribute]:
         check_axis(self.parameters, len(shape_of(self.input)))

@@ -111,5 +111,6 @@ def __getattr__(name: str) -> object:
     if name == "Session":
         from explorer.session import Session
 
+        _register_representations()
         return Session
     raise AttributeError(f"module 'explorer' has no attribute {name!r}")

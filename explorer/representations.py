@@ -24,10 +24,14 @@ from explorer.results import (
     MemoryPlan,
     ModelRecord,
     ProfileRecord,
+    ProgramLookup,
+    SessionRecord,
     SourceText,
     Trace,
 )
 from explorer.results.trace import Snapshot as SnapshotRecord
+from explorer.runtime.cache import ProgramCache
+from explorer.session import Session
 from explorer.views import static
 
 
@@ -126,6 +130,19 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     ProfileRecord: (static.profile_text, static.profile_html),
     KernelRecord: (static.kernel_text, static.kernel_html),
     SourceText: (static.source_text, static.source_html),
+    ProgramLookup: (
+        lambda found: static.lookups_text([found]),
+        lambda found: static.lookups_html([found]),
+    ),
+    ProgramCache: (
+        lambda cache: static.lookups_text(cache.looked),
+        lambda cache: static.lookups_html(cache.looked),
+    ),
+    SessionRecord: (static.session_text, static.session_html),
+    Session: (
+        lambda session: static.session_text(session.record()),
+        lambda session: static.session_html(session.record()),
+    ),
     Graph: (static.graph_text, static.graph_html),
     Snapshot: (
         lambda s: static.source_text(s.text),

@@ -29,6 +29,7 @@ from explorer.compilation.forking import (
     Changes,
     Keep,
     Layouts,
+    Schedules,
     Scope,
     TargetChoice,
     changed,
@@ -40,6 +41,7 @@ from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
 from explorer.compilation.pipelines import near_name
+from explorer.compilation.programs import key_of
 from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
 from explorer.compilation.saving import save
@@ -50,7 +52,7 @@ from explorer.compilation.settings import (
     device_for,
 )
 from explorer.compilation.sizes import Size, chosen_sizes
-from explorer.compilation.tracing import ladder, make_trace, with_assembly
+from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.constraints import constraints_of
@@ -72,11 +74,12 @@ from explorer.results import (
     OperatorRecord,
     ProfileRecord,
     Program,
+    ProgramLookup,
     RuleRecord,
     SourceText,
     Trace,
 )
-from explorer.runtime.cache import ProgramCache
+from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.opencl import OpenCLProgram
@@ -136,6 +139,7 @@ class Compilation:
         self._accuracy: Accuracy | None = None
         self._profile: ProfileRecord | None = None
         self._assembled: dict[str, KernelRecord] | None = None
+        self._caches: list[ProgramCache] = []
 
     # -- looking -----------------------------------------------------------------------------
     @property
@@ -231,7 +235,12 @@ class Compilation:
     @cached_property
     def _printed(self) -> dict[str, KernelRecord]:
         return {
-            k.name: replace(k, steps=ladder(self._scheduled[k.name])) for k in self.program.kernels
+            k.name: replace(
+                k,
+                steps=ladder(self._scheduled[k.name]),
+                calls=schedule_calls(self._scheduled[k.name]),
+            )
+            for k in self.program.kernels
         }
 
     def measure_ladder(self, kernel: str, repeats: int = 5) -> Ladder:
@@ -320,9 +329,10 @@ class Compilation:
         and fewer only where it is a processor. `isolated` runs C in a process of its own.
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
+        cache = default_cache() if cache is None else cache
         if "opencl" in self.target.languages:
             assert self.device is not None
-            return OpenCLProgram(
+            executable = OpenCLProgram(
                 self.built.program,
                 self.built.weights,
                 self.device,
@@ -330,13 +340,27 @@ class Compilation:
                 name=self.model.name,
                 cache=cache,
             )
-        return NativeProgram(
-            self.built.program,
-            self.built.weights,
-            isolated,
-            threads or 1,
-            name=self.model.name,
-            cache=cache,
+        else:
+            executable = NativeProgram(
+                self.built.program,
+                self.built.weights,
+                isolated,
+                threads or 1,
+                name=self.model.name,
+                cache=cache,
+            )
+        if not any(cache is known for known in self._caches):
+            self._caches.append(cache)
+        return executable
+
+    @property
+    def lookups(self) -> tuple[ProgramLookup, ...]:
+        """Where the program's binary came from, each time that it was opened, and why."""
+        if not self._caches:
+            return ()
+        digest = key_of(self).digest()
+        return tuple(
+            found for cache in self._caches for found in cache.looked if found.digest == digest
         )
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -397,6 +421,7 @@ class Compilation:
         order: Sequence[str] = (),
         pipeline: Sequence[Pass | str] | Keep | None = KEEP,
         decisions: Mapping[str, object] | None = None,
+        schedule: Schedules | None = None,
         layout: Layouts | Keep = KEEP,
         planner: Planner | str | None = None,
         budget_bytes: int | Keep | None = KEEP,
@@ -415,7 +440,9 @@ class Compilation:
         enable, disable: passes, rules ("fuse-activation/fuse-unary") or single rewrites (an
         event's address). order: passes that change places among themselves. pipeline: passes of
         one's own, or the names of those to run, in their order; None for the target's.
-        decisions: values by address, of `knobs` and events; None takes one back. layout: "plain",
+        decisions: values by address, of `knobs` and events; None takes one back. schedule: by
+        kernel, choices ({"pixels": 7}), or a whole list of steps like `kernels[name].schedule`;
+        None takes all of a kernel back. layout: "plain",
         "vector" or channels per block, of everything or by function or value. planner: a planner
         or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name, or a pair
         (lowest, highest) for a range.
@@ -438,6 +465,7 @@ class Compilation:
             budget_bytes,
             dimensions,
             fuel,
+            schedule,
         )
         settings = changed(self.settings, changes, self._scope)
         forked = self.branch(settings, label, progress)

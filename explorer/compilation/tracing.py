@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from explorer.importers import SourceModel, SourceValue
 from explorer.ir.printing import show
 from explorer.ir.types import ELEMENT_TYPES, format_shape
+from explorer.kernels.schedules.listing import as_data
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.results import (
     TRACE_VERSION,
@@ -18,6 +19,7 @@ from explorer.results import (
     ModelRecord,
     ProfileRecord,
     Program,
+    ScheduleCall,
     ScheduleStep,
     Trace,
 )
@@ -64,6 +66,7 @@ def make_trace(
         SnapshotRecord(compilation.source.text, compilation.source.graph),
         compilation.operators,
         constraints=compilation.constraints,
+        lookups=compilation.lookups,
     )
 
 
@@ -100,6 +103,17 @@ def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
             sum(1 for _ in step.function.walk()) - 1,
         )
         for step in kernel.steps
+    )
+
+
+def schedule_calls(kernel: ScheduledKernel) -> tuple[ScheduleCall, ...]:
+    """The schedule's steps with all their arguments, as `KernelRecord.schedule` shows them."""
+    return tuple(
+        ScheduleCall(
+            str(row["step"]),
+            tuple((key, json.dumps(value)) for key, value in row.items() if key != "step"),
+        )
+        for row in as_data(kernel.steps[-1].calls)
     )
 
 

@@ -17,8 +17,9 @@ from explorer.results.accuracy import (
 from explorer.results.constraints import ConstraintRecord
 from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
-from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleStep
+from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleCall, ScheduleStep
 from explorer.results.knobs import Knob, KnobValue
+from explorer.results.lookups import TIERS, ProgramLookup
 from explorer.results.memory import (
     BufferLifetime,
     MemoryPlan,
@@ -29,15 +30,22 @@ from explorer.results.memory import (
 from explorer.results.operators import OperatorRecord
 from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
 from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
+from explorer.results.sessions import Call, SessionProgram, SessionRecord
 from explorer.results.source import SourceText
 from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
+from explorer.results.tuning import Candidate, CostEstimate, CostTerm, KernelSearch, SearchResult
 
 __all__ = [
+    "TIERS",
     "TRACE_VERSION",
     "AccuracyReport",
     "Argument",
     "BufferLifetime",
+    "Candidate",
+    "Call",
     "ConstraintRecord",
+    "CostEstimate",
+    "CostTerm",
     "Delta",
     "Fault",
     "Graph",
@@ -45,6 +53,7 @@ __all__ = [
     "GraphEdge",
     "GraphNode",
     "KernelRecord",
+    "KernelSearch",
     "Knob",
     "KnobValue",
     "Launch",
@@ -62,10 +71,15 @@ __all__ = [
     "Port",
     "ProfileRecord",
     "Program",
+    "ProgramLookup",
     "RefusedPlacement",
     "RewriteEvent",
     "RuleRecord",
+    "ScheduleCall",
     "ScheduleStep",
+    "SessionProgram",
+    "SessionRecord",
+    "SearchResult",
     "SourceText",
     "TensorDetail",
     "TensorError",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from explorer.results.source import SourceText
 
@@ -16,6 +18,16 @@ class ScheduleStep:
     arguments: tuple[tuple[str, str], ...]
     text: SourceText
     operations: int
+
+
+@dataclass(frozen=True)
+class ScheduleCall:
+    """One application of a step, complete: what replaying it needs."""
+
+    step: str
+    """split, reorder, accumulate, fuse_producer ..."""
+    arguments: tuple[tuple[str, str], ...]
+    """(name, value as JSON)."""
 
 
 @dataclass(frozen=True)
@@ -44,3 +56,13 @@ class KernelRecord:
     """For every line of `assembly` the lines of `source`, from 0, that it comes from."""
     assembly_note: str = ""
     """Why there is no assembly, or what to know about it."""
+    calls: tuple[ScheduleCall, ...] = ()
+    """The whole schedule; `steps` shows it with what came of it."""
+
+    @property
+    def schedule(self) -> list[dict[str, Any]]:  # values are JSON's: names, numbers, lists
+        """The schedule as data: edited or not, `fork(schedule={name: ...})` takes it back."""
+        return [
+            {"step": call.step, **{name: json.loads(value) for name, value in call.arguments}}
+            for call in self.calls
+        ]

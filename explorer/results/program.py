@@ -91,6 +91,17 @@ class Tap:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """A kernel `function(arena, weights, first, last)` whose one work-item runs short phases.
+
+    Step number i runs phase `steps[i][1]` of launch `steps[i][0]`, all its tasks in turn.
+    """
+
+    function: str
+    steps: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class Program:
     """Everything that building and running needs, and nothing of the compiler."""
 
@@ -108,3 +119,5 @@ class Program:
     size: OpenDimension | None = None
     """The dimension that is open, if one is; kernels whose loops end with it take its size as
     their last argument."""
+    chain: Chain | None = None
+    """Phases that a processor runs without a launch of their own (OpenCL); None: there are none."""

@@ -10,6 +10,7 @@ from explorer.results.events import ProfileRecord
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.kernels import KernelRecord
 from explorer.results.knobs import Knob
+from explorer.results.lookups import ProgramLookup
 from explorer.results.memory import MemoryPlan
 from explorer.results.operators import OperatorRecord
 from explorer.results.passes import PassRecord, RuleRecord
@@ -77,3 +78,5 @@ class Trace:
     where this is empty."""
     constraints: tuple[ConstraintRecord, ...] = ()
     """What the model asks of its symbolic dimensions, in the order of its operations."""
+    lookups: tuple[ProgramLookup, ...] = ()
+    """Where the binary came from, each time that the program was opened."""

@@ -30,6 +30,7 @@ from explorer.errors import ExplorerError, InputError
 from explorer.importers import SourceModel, load
 from explorer.importers.model import SourceValue
 from explorer.ir.evaluation import entry_function, specialized_inputs
+from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
 from explorer.session.fallback import Fallback
@@ -41,25 +42,6 @@ Inputs = Mapping[str, np.ndarray]
 Range = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Call:
-    """How one call was answered."""
-
-    number: int
-    """From 1."""
-    signature: str
-    answered_by: str
-    """program, onnxruntime or interpreter."""
-    event: str
-    """hit, compiled, compiling, not hot, cut off or refused."""
-    reason: str
-    """Why no known program fitted; empty for a hit."""
-    seconds: float
-    """Of the whole call."""
-    compile_seconds: float = 0.0
-    """That the call waited for."""
-
-
 @dataclass(eq=False)
 class Compiled:
     """One program of a session."""
@@ -69,6 +51,8 @@ class Compiled:
     executable: Executable
     seconds: float
     """Compiling and building."""
+    lookup: ProgramLookup | None = None
+    """Where its binary came from."""
     calls: int = 0
 
 
@@ -189,6 +173,29 @@ class Session:
             return False
         return len(self.calls) < self.calls_per_program * self._compilations
 
+    def record(self) -> SessionRecord:
+        """The log as data: what a notebook shows of a session."""
+        with self._lock:
+            programs = []
+            for program in self._programs.values():
+                found = program.lookup
+                programs.append(
+                    SessionProgram(
+                        str(program.signature),
+                        program.calls,
+                        program.seconds,
+                        *((found.tier, found.reason) if found else ()),
+                    )
+                )
+            return SessionRecord(
+                self.model.name,
+                self.target,
+                self.mode,
+                tuple(self.calls),
+                tuple(programs),
+                self.is_cut_off,
+            )
+
     def wait(self) -> None:
         """Until all that is being compiled is there."""
         for future in list(self._pending.values()):
@@ -284,7 +291,9 @@ class Session:
         executable = compilation.open(
             self.threads if self.target == "cpu" else None, cache=self._cache
         )
-        return Compiled(signature, compilation, executable, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        lookup = next(reversed(compilation.lookups), None)
+        return Compiled(signature, compilation, executable, seconds, lookup)
 
     def _dimensions(
         self, given: Inputs

@@ -17,6 +17,7 @@ from pathlib import Path
 from explorer.views.theme import (
     DIFFERENCES,
     FAMILIES,
+    TIERS,
     UNKNOWN_FAMILY,
     UNSUPPORTED,
     VERDICTS,
@@ -57,6 +58,7 @@ SOURCES = (
     "roofline",
     "kernels",
     "operators",
+    "lookups",
     "difference",
     "compare",
     "dock",
@@ -88,7 +90,7 @@ def _style() -> str:
         for prefix, looks in (
             ("family", FAMILIES),
             ("mark", (*DIFFERENCES, UNSUPPORTED)),
-            ("ink", (*DIFFERENCES, UNSUPPORTED)),
+            ("ink", (*DIFFERENCES, *TIERS, UNSUPPORTED)),
         )
         for look in looks
     ]
@@ -101,6 +103,7 @@ def _looks() -> dict[str, object]:
         "families": _table((*FAMILIES, UNKNOWN_FAMILY)),
         "verdicts": _table(VERDICTS),
         "differences": _table(DIFFERENCES),
+        "tiers": _table(TIERS),
         "unsupported": _table([UNSUPPORTED])[0],
         "scale": [cividis(step / (SCALE_STEPS - 1)) for step in range(SCALE_STEPS)],
     }

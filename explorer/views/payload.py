@@ -36,6 +36,7 @@ from explorer.views.payload_measures import (
     METRICS,
     AccuracyTables,
     kernel_payload,
+    lookups_payload,
     memory_payload,
     number,
     profile_payload,
@@ -193,6 +194,7 @@ def _head(
         ],
         "summary": _summary(trace),
         "problems": problems_payload(trace),
+        "lookups": lookups_payload(trace.lookups),
         "pages": {"nodes": parts.nodes.page_count(), "lines": len(parts.lines.lines)},
         "blocks": {
             "count": len(parts.tree.blocks) - 1,

@@ -17,6 +17,7 @@ from explorer.results import (
     MemoryPlan,
     PassAccuracy,
     ProfileRecord,
+    ProgramLookup,
     TensorError,
 )
 from explorer.views.payload_details import DetailPages
@@ -73,6 +74,20 @@ def memory_payload(plan: MemoryPlan) -> Json:
         "steps": list(plan.steps),
         "total": plan.total_bytes,
     }  # fmt: skip
+
+
+def lookups_payload(lookups: Sequence[ProgramLookup]) -> Json:
+    """Where the binary came from, the latest first."""
+    return [
+        {
+            "tier": found.tier,
+            "digest": found.digest,
+            "seconds": rounded(found.seconds),
+            "reason": found.reason,
+            "key": [list(pair) for pair in found.key],
+        }
+        for found in reversed(lookups)
+    ]
 
 
 def profile_payload(profile: ProfileRecord) -> Json:

@@ -215,6 +215,14 @@ def judge(worst: float | None, tolerance: float) -> Look:
     return WITHIN if worst <= tolerance else WRONG
 
 
+FROM_MEMORY = _look("memory", "this process had it", "●", BLUISH_GREEN)
+FROM_FOLDER = _look("folder", "from the program cache on disk", "◐", SKY_BLUE)
+FROM_FILE = _look("shipped", "from a file of exported programs", "◆", BLUE)
+FROM_SOURCE = _look("source", "built from source", "▲", ORANGE)
+FROM_FALLBACK = _look("fallback", "answered without a program", "○", GREY)
+TIERS = (FROM_MEMORY, FROM_FOLDER, FROM_FILE, FROM_SOURCE)
+"""Where compiled programs come from, in the order in which they are looked for."""
+
 UNSUPPORTED = _look("unsupported", "cannot be imported", "⊘", VERMILLION, dashes="2 2")
 
 ADDED = _look("added", "new after the pass", "+", BLUISH_GREEN)
@@ -251,7 +259,7 @@ def css_variables(surface: Surface) -> dict[str, str]:
         f"--explorer-{role}": getattr(surface, role)
         for role in ("background", "raised", "border", "text", "quiet", "line", "accent")
     }
-    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES, UNSUPPORTED):
+    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, UNSUPPORTED):
         tone = look.tone(surface)
         variables[f"--explorer-{look.name}-fill"] = tone.fill
         variables[f"--explorer-{look.name}-edge"] = tone.edge

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 import explorer as ex
 from explorer.errors import InputError, UnsupportedError
 from explorer.importers.onnx import from_proto
+from explorer.runtime.cache import ProgramCache
 from explorer.session import MODES, Session, Signature
 
 
@@ -201,3 +202,29 @@ def test_signatures_name_every_difference():
         "axis 0 of x is 2, not 1",
         "k, which decides a shape, holds [8], not [7]",
     )
+
+
+def test_the_record_says_where_each_program_came_from(
+    digits: Path, image: np.ndarray, tmp_path: Path
+):
+    cache = ProgramCache(tmp_path)
+    with Session(digits, cache=cache) as session:
+        session(image)
+        session(image)
+        record = session.record()
+    assert [call.event for call in record.calls] == ["compiled", "hit"]
+    (program,) = record.programs
+    assert (program.calls, program.tier) == (2, "source")
+    assert program.reason == "it was not compiled before"
+    assert "it was not compiled before" in str(record)
+
+
+def test_a_compilation_knows_every_lookup_of_its_program(digits: Path, tmp_path: Path):
+    cache = ProgramCache(tmp_path)
+    compilation = ex.compile(digits)
+    assert compilation.lookups == ()
+    for _ in range(2):
+        compilation.open(cache=cache).close()
+    assert [found.tier for found in compilation.lookups] == ["source", "memory"]
+    assert dict(compilation.lookups[0].key)["language"] == "c"
+    assert compilation.trace().lookups == compilation.lookups

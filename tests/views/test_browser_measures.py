@@ -14,6 +14,7 @@ from explorer.results import (
     Fault,
     NearTie,
     PassAccuracy,
+    ProgramLookup,
     RefusedPlacement,
     TensorDetail,
     Trace,
@@ -301,3 +302,21 @@ def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace
         "least => document.querySelector('.bar.marked').getBoundingClientRect().width > least",
         arg=1.5 * before,
     )
+
+
+def test_the_program_pane_says_which_tier_answered_and_why_it_was_built(opened: Any, trace: Trace):
+    key = (("compiler", "/usr/bin/cc <gcc>"), ("source", "12"))
+    lookups = (
+        ProgramLookup("net", "cd" * 32, "source", "it was not compiled before", 1.5, key),
+        ProgramLookup("net", "cd" * 32, "folder", "", 0.002, key),
+    )
+    watched = opened(replace(trace, lookups=lookups))
+    explorer = watched.page
+    explorer.keyboard.press("p")
+    expect(explorer.locator('.tier[aria-current="true"]')).to_contain_text("folder on disk")
+    expect(explorer.locator(".lookups")).to_contain_text("it was not compiled before")
+    expect(explorer.locator(".key-parts")).to_contain_text("/usr/bin/cc <gcc>")
+    rows = explorer.locator('table[aria-label="look-ups of the program"] tbody tr')
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("2 ms")
+    assert watched.is_clean(), watched

@@ -53,6 +53,13 @@ class ProgramKey:
             "device": self.device,
         }
 
+    def described(self) -> tuple[tuple[str, str], ...]:
+        """(field, value) for a person."""
+        return tuple(
+            (name, " ".join(map(str, value)) if isinstance(value, list) else str(value))
+            for name, value in self.fields.items()
+        )
+
     def digest(self) -> str:
         """64 hexadecimal digits."""
         return digest_of(json.dumps(self.fields, sort_keys=True).encode())

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from explorer.errors import CacheWarning
+from explorer.results import TIERS, ProgramLookup
 from explorer.runtime.cache.entries import (
     MAGIC,
     MOST_HEAD_BYTES,
@@ -47,7 +48,6 @@ MOST_COMPARED = 200
 """Entries that are looked at for the reason of a miss, the latest first."""
 TRIED_SUFFIX = ".tried"
 UNFINISHED_PREFIX = "unfinished-"
-TIERS = ("memory", "folder", "shipped", "source")
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,6 @@ class Found:
 @dataclass(frozen=True)
 class Missed:
     reason: str
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What one program came from."""
-
-    name: str
-    digest: str
-    tier: str
-    """Of `TIERS`; source: it was built."""
-    reason: str
-    """Why it was built; empty where it was found."""
-    seconds: float
-    """Until it was there, building included."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +96,7 @@ class ProgramCache:
         self.limit_bytes = limit_bytes
         self.shipped = tuple(shipped)
         self.problems: list[str] = []
-        self.looked: list[Looked] = []
+        self.looked: list[ProgramLookup] = []
         """Every program that was asked for, in order."""
         self._memory: OrderedDict[str, Entry] = OrderedDict()
         self._lock = threading.RLock()
@@ -126,7 +112,9 @@ class ProgramCache:
         return self._memory.get(digest)
 
     def note(self, key: ProgramKey, tier: str, seconds: float, reason: str = "") -> None:
-        self.looked.append(Looked(key.name, key.digest(), tier, reason, seconds))
+        self.looked.append(
+            ProgramLookup(key.name, key.digest(), tier, reason, seconds, key.described())
+        )
 
     # -- looking up --------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ function dockPane(app) {
     {id: "accuracy", label: "accuracy", title: "errors of every tensor after every pass (a)"},
     {id: "timeline", label: "timeline", title: "when every kernel runs (t)"},
     {id: "roofline", label: "roofline", title: "how near every kernel comes to what the device can do (r)"},
+    {id: "program", label: "program", title: "where the compiled program came from, and why (p)"},
     {id: "kernels", label: "kernels", title: "all kernels with their costs (n)", note: String(data.head.kernelCount)},
   ];
   if (data.head.has.compare || app.session) tabs.push({id: "compare", label: "compare", title: "this compilation and another one (c)"});
@@ -17,7 +18,7 @@ function dockPane(app) {
   const body = element("div", {class: "dock-body", role: "tabpanel"});
   const node = element("section", {class: "pane dock", "aria-label": "whole program"},
     element("div", {class: "tab-bar"}, row, element("span", {class: "grow"}), aside), body);
-  const makers = {model: operatorsView, memory: memoryView, accuracy: accuracyView, timeline: timelineView, roofline: rooflineView, kernels: kernelsView, compare: compareView};
+  const makers = {model: operatorsView, memory: memoryView, accuracy: accuracyView, timeline: timelineView, roofline: rooflineView, program: lookupsView, kernels: kernelsView, compare: compareView};
   let current = null; // {node, aside, refresh(), resized(), hovered()}
   let turn = 0;
   const showBody = steady(body), showAside = steady(aside);
@@ -50,7 +51,7 @@ function dockPane(app) {
   // More is known: what is shown is drawn anew only where it shows that.
   function learn(before, now) {
     row.querySelector('[data-tab="kernels"] .note').textContent = String(data.head.kernelCount);
-    const about = {memory: ["memory"], accuracy: ["accuracy"], timeline: ["profile"], roofline: ["profile"], kernels: ["program", "steps", "profile"]}[store.get().dock];
+    const about = {memory: ["memory"], accuracy: ["accuracy"], timeline: ["profile"], roofline: ["profile"], program: ["program", "profile"], kernels: ["program", "steps", "profile"]}[store.get().dock];
     if (!about || about.some((name) => before[name] !== now[name])) update();
   }
 

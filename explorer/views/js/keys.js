@@ -3,7 +3,7 @@
 const HELP = [
   ["j  k", "next pass, pass before"], ["u", "leave out passes that changed nothing"], ["J  K", "next rewrite, rewrite before"], ["/", "search"],
   ["d", "graph: diff, after, before in turn"], ["g", "fit the graph"], ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
-  ["e", "open or close the selected block"], ["b", "show the next level below the tab"], ["o", "operators of the model"], ["m  a  t", "memory, accuracy, timeline"], ["r  n  c", "roofline, kernels, comparison"],
+  ["e", "open or close the selected block"], ["b", "show the next level below the tab"], ["o", "operators of the model"], ["m  a  t", "memory, accuracy, timeline"], ["r  n  c", "roofline, kernels, comparison"], ["p", "where the compiled program came from"],
   ["f", "change decisions and compile again (app)"],
   ["arrows", "in the graph: follow the edges"], ["+  −", "in the graph: zoom; or Ctrl and wheel"],
   ["Esc", "close, then let go of the selection"], ["?", "this page"],
@@ -45,7 +45,7 @@ function handleKey(app, event) {
     d: () => store.set({view: {before: "diff", diff: "after", after: "before"}[state.view]}),
     g: () => app.graph.fit(), b: () => store.set({beside: !state.beside}),
     m: () => store.set({dock: "memory"}), a: () => store.set({dock: "accuracy"}), t: () => store.set({dock: "timeline"}), n: () => store.set({dock: "kernels"}),
-    r: () => store.set({dock: "roofline"}), c: () => store.set({dock: "compare"}), e: () => toggleBlock(app),
+    r: () => store.set({dock: "roofline"}), p: () => store.set({dock: "program"}), c: () => store.set({dock: "compare"}), e: () => toggleBlock(app),
     "?": () => app.showHelp(),
   };
   if (app.data.head.has.operators) actions.o = () => store.set({dock: "model"});

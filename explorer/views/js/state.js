@@ -6,7 +6,7 @@ const FRESH_STATE = {
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
   tab: "operation", // operation, model, ir, loops, c, assembly, tensors, fork
-  dock: "memory", // model, memory, accuracy, timeline, roofline, kernels, compare
+  dock: "memory", // model, memory, accuracy, timeline, roofline, program, kernels, compare
   view: "diff", // before, diff, after
   onlyChanges: false, // whether passes that changed nothing are left out of the time line
   step: null, // schedule step in the tab of loops; null: the last one
@@ -24,7 +24,7 @@ const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
   tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
-  dock: ["model", "memory", "accuracy", "timeline", "roofline", "kernels", "compare"],
+  dock: ["model", "memory", "accuracy", "timeline", "roofline", "program", "kernels", "compare"],
   view: ["before", "diff", "after"],
   mode: ["accumulated", "isolated"],
   metric: ["relative", "sqnr", "cosine"],

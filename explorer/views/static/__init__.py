@@ -18,12 +18,14 @@ from explorer.views.static.kernels import (
     source_html,
     source_text,
 )
+from explorer.views.static.lookups import lookups_html, lookups_text
 from explorer.views.static.memory import families_of, memory_html, memory_text
 from explorer.views.static.operation import operation_html, operation_text
 from explorer.views.static.operators import operators_html, operators_text
 from explorer.views.static.passes import passes_html, passes_text
 from explorer.views.static.profile import profile_html, profile_text
 from explorer.views.static.rewrites import pass_html, pass_text
+from explorer.views.static.session import session_html, session_text
 
 __all__ = [
     "passes_text",
@@ -51,6 +53,10 @@ __all__ = [
     "schedule_html",
     "source_text",
     "source_html",
+    "lookups_text",
+    "lookups_html",
+    "session_text",
+    "session_html",
     "comparison_text",
     "comparison_html",
 ]

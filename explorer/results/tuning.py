@@ -1,0 +1,136 @@
+"""What a search for schedules tried and found: one record per candidate, kernel and search.
+
+Candidate((("pixels", 14), ("vectors", 2)), predicted_us=36.1, measured_us=41.2, ...)
+KernelSearch("conv_1", ..., default=0, chosen=3, candidates=(...))
+SearchResult("digits_cnn", ..., kernels=(...))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ChoicePair = tuple[str, int | str]
+"""A choice of a schedule by name, and its value."""
+
+STATUSES = ("measured", "refused", "failed", "wrong", "hung", "not measured")
+"""measured: timed, and its numbers are right; refused: the schedule is not legal; failed: it did
+not compile, or ended its process; wrong: its numbers differ; hung: it did not end in time; not
+measured: the search ended before its turn."""
+
+
+@dataclass(frozen=True)
+class CostTerm:
+    """A part of a predicted time, with the figures that it is made of."""
+
+    name: str
+    """arithmetic, loads, stores, latency, spills, loops, L2, L3, memory, tasks."""
+    microseconds: float
+    why: str
+    is_added: bool = False
+    """Of the terms that are not added only the longest counts: they overlap."""
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """The predicted time of a kernel under one schedule, explained."""
+
+    kernel: str
+    microseconds: float
+    terms: tuple[CostTerm, ...]
+    threads: int = 1
+
+    @property
+    def bound(self) -> str:
+        """The overlapping term that takes longest."""
+        overlapping = [term for term in self.terms if not term.is_added]
+        return max(overlapping, key=lambda term: term.microseconds).name if overlapping else ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One schedule of a kernel that was tried."""
+
+    choices: tuple[ChoicePair, ...]
+    """All that it decides."""
+    predicted_us: float
+    """Of one launch, by the cost model; NaN where the schedule was refused."""
+    measured_us: float = 0.0
+    """Median of one launch; 0 where it was not measured."""
+    spread_us: float = 0.0
+    """Half of the distance between the quartiles of what was measured."""
+    status: str = "not measured"
+    """One of `STATUSES`."""
+    reason: str = ""
+    """Why it was not measured, or was not chosen although it was fast."""
+    default_us: float = 0.0
+    """Median of the default schedule, measured in turns with this one."""
+    origin: str = ""
+    """default, predicted, mutation of N (the candidate's number), or random."""
+
+    @property
+    def ratio(self) -> float:
+        """Measured / default of the same rounds: below 1 it is faster; 0 where not measured."""
+        return self.measured_us / self.default_us if self.default_us else 0.0
+
+
+@dataclass(frozen=True)
+class KernelSearch:
+    """All candidates of one kernel, in the order in which they were proposed."""
+
+    kernel: str
+    workload: str
+    """Digest of all that the kernel computes, and on which layouts."""
+    target: str
+    device: str
+    """Processor and compiler, or OpenCL device and driver."""
+    seed: int
+    default: int
+    """Number of the candidate that is used without a search; -1 where it could not be measured."""
+    chosen: int
+    """Number of the candidate that was kept: the default where nothing was clearly faster."""
+    candidates: tuple[Candidate, ...]
+    seconds: float
+    launches: int = 1
+    """How often the model runs the kernel."""
+    threads: int = 1
+    why: str = ""
+    """The reason for the choice: `tuned: 41.2 us against 48.0`, or why the default stays."""
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast the chosen one is as the default; 1 where that was kept."""
+        if self.chosen < 0 or self.chosen == self.default:
+            return 1.0
+        ratio = self.candidates[self.chosen].ratio
+        return 1 / ratio if ratio else 1.0
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search over the kernels of a model found."""
+
+    model: str
+    target: str
+    device: str
+    threads: int
+    seed: int
+    kernels: tuple[KernelSearch, ...]
+    seconds: float
+    kept_in: str = ""
+    """Folder of the tuned schedules that later compilations use; empty where none were kept."""
+
+    def __getitem__(self, kernel: str) -> KernelSearch:
+        """The search of a kernel by its name; KeyError lists the names."""
+        for search in self.kernels:
+            if search.kernel == kernel:
+                return search
+        raise KeyError(f"{kernel}; searched were {', '.join(k.kernel for k in self.kernels)}")
+
+    @property
+    def schedule(self) -> dict[str, dict[str, int | str]]:
+        """What was chosen, by kernel: `compilation.fork(schedule=...)` takes it."""
+        return {
+            search.kernel: dict(search.candidates[search.chosen].choices)
+            for search in self.kernels
+            if search.chosen not in (-1, search.default)
+        }

@@ -1,0 +1,64 @@
+"""Where programs came from and how a session answered, as text and as HTML."""
+
+from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
+from explorer.views import static
+from explorer.views.payload_measures import lookups_payload
+from explorer.views.static.lookups import MOST_SHOWN
+from explorer.views.static.session import MOST_CALLS
+
+
+def lookup(tier: str = "memory", reason: str = "", name: str = "net") -> ProgramLookup:
+    return ProgramLookup(name, "ab" * 32, tier, reason, 0.25, (("compiler", "cc"),))
+
+
+def call(number: int, event: str = "hit", reason: str = "") -> Call:
+    answered_by = "onnxruntime" if event == "not hot" else "program"
+    return Call(number, "x: float32 1", answered_by, event, reason, 1e-5)
+
+
+def record(*calls: Call, is_cut_off: bool = False) -> SessionRecord:
+    programs = (SessionProgram("x: float32 1", 2, 0.5, "source", "the source: another line"),)
+    return SessionRecord("net", "cpu", "lazy", calls, programs, is_cut_off)
+
+
+def test_the_latest_lookup_stands_first_and_tiers_are_counted():
+    text = static.lookups_text([lookup("source", "it was not compiled before"), lookup()])
+    title, _, first, second = text.splitlines()
+    assert title == "2 programs: 1 from memory, 1 built"
+    assert "memory" in first and "it was not compiled before" in second
+
+
+def test_lookups_that_are_left_out_are_counted():
+    text = static.lookups_text([lookup()] * (MOST_SHOWN + 3))
+    assert text.count("250 ms") == MOST_SHOWN
+    assert "and 3 earlier" in text
+
+
+def test_names_of_a_model_are_text_in_html():
+    html = static.lookups_html([lookup("source", "<script>", "<b>net</b>")])
+    assert "<script>" not in html and "<b>net" not in html
+
+
+def test_the_payload_of_lookups_begins_with_the_latest():
+    first, second = lookups_payload([lookup("source", "new"), lookup("folder")])
+    assert (first["tier"], second["tier"], second["reason"]) == ("folder", "source", "new")
+
+
+def test_a_session_says_which_call_met_no_program_and_why():
+    text = static.session_text(record(call(1, "not hot", "nothing was compiled before"), call(2)))
+    lines = text.splitlines()
+    assert lines[0] == "net for cpu, lazy: 2 calls, 1 met a program, 1 program"
+    assert "the source: another line" in lines[2]
+    assert "onnxruntime" in lines[4] and "nothing was compiled before" in lines[4]
+
+
+def test_calls_that_met_no_program_are_listed_before_hits():
+    calls = [call(1, "compiled", "other shape"), *(call(n) for n in range(2, 200))]
+    text = static.session_text(record(*calls))
+    assert "other shape" in text
+    assert f"and {199 - MOST_CALLS} other calls" in text
+    assert "  199  hit" in text
+
+
+def test_a_cut_off_session_says_so():
+    assert "no longer compiled" in static.session_html(record(call(1), is_cut_off=True))

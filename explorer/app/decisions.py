@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from explorer.app.session import Request, sorted_pairs
+from explorer.app.session import STEPS_SUFFIX, Request, sorted_pairs
 
 MOST_DECISIONS = 500
 MOST_TEXT = 400
 """Characters of an address or a word that a page may send."""
+MOST_STEPS_TEXT = 100_000
 
 
 def settings_of(request: Request) -> dict[str, Any]:
@@ -73,10 +74,14 @@ def _are_decisions(value: object) -> TypeGuard[Mapping[str, bool | int | str]]:
         and all(
             _is_text(address)
             and isinstance(choice, bool | int | str)
-            and len(str(choice)) <= MOST_TEXT
+            and len(str(choice)) <= _longest(address)
             for address, choice in value.items()
         )
     )
+
+
+def _longest(address: str) -> int:
+    return MOST_STEPS_TEXT if address.endswith(STEPS_SUFFIX) else MOST_TEXT
 
 
 def _is_pin(value: object) -> bool:

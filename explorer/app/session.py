@@ -30,6 +30,8 @@ URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
 TRACE_SUFFIX = ".nnx"
 MODEL_SUFFIX = ".onnx"
+STEPS_SUFFIX = "/steps"
+"""Of an address whose value is a whole schedule, a list of steps as JSON."""
 
 
 class Cancelled(BaseException):
@@ -80,6 +82,8 @@ class Request:
             if value is False:
                 place = f" at {rest[1]}" if len(rest) > 1 else ""
                 parts.append(f"without {rest[0]}{place}" if rest else f"without {pass_name}")
+            elif address.endswith(STEPS_SUFFIX):
+                parts.append(f"{' '.join(rest[:-1])} by a list of steps")
             else:
                 parts.append(f"{' '.join(rest)} = {value}")
         if self.order:

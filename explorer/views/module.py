@@ -46,6 +46,7 @@ SOURCES = (
     "graph",
     "details",
     "tensors",
+    "schedule_editor",
     "levels",
     "links",
     "inspector",

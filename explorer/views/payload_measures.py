@@ -127,6 +127,7 @@ def kernel_payload(kernel: KernelRecord) -> Json:
         "bytes": kernel.bytes_moved,
         "phases": [[phase.function, phase.tasks] for phase in kernel.phases],
         "steps": steps,
+        "schedule": kernel.schedule,
         "source": source,
         "assembly": assembly,
         "assemblyLines": [list(lines) for lines in kernel.assembly_lines],

@@ -198,3 +198,31 @@ def test_knobs_of_a_schedule_are_lists_of_legal_values(visit: Callable[..., Any]
     banner.get_by_role("button", name="dismiss").click()
     expect(page.locator(".branch-select option")).to_have_count(2)
     assert seen.is_clean(), seen
+
+
+def test_an_edited_schedule_becomes_a_branch_and_an_illegal_one_says_why(visit: Callable[..., Any]):
+    seen = visit()
+    page = seen.page
+    page.get_by_role("button", name="Follow a convolution").first.click()
+    page.keyboard.press("3")
+    page.locator(".schedule-editor summary").click()
+    compile_button = page.get_by_role("button", name="compile these steps")
+    expect(compile_button).to_be_disabled()
+    arguments = page.locator(".edited-steps input")
+    first = arguments.first.input_value()
+    arguments.first.fill('"loop": ')
+    expect(arguments.first).to_have_attribute("aria-invalid", "true")
+    expect(compile_button).to_be_disabled()
+    arguments.first.fill(first.replace('"o"', '"nowhere"', 1))
+    compile_button.click()
+    banner = page.get_by_role("alert")
+    expect(banner).to_contain_text("step 1, split")
+    banner.get_by_role("button", name="dismiss").click()
+    arguments.first.fill(first)
+    unrolled = page.locator(".edited-steps li", has_text="unroll")
+    expect(unrolled).to_have_count(1)
+    unrolled.get_by_role("button", name="leave out").click()
+    compile_button.click()
+    seen.wait_for_branch("by a list of steps")
+    expect(page.locator(".ladder")).not_to_contain_text("unroll")
+    assert seen.is_clean(), seen

@@ -44,7 +44,7 @@ function changesOf(settings, base) {
   for (const address of new Set([...Object.keys(settings.decisions), ...Object.keys(base.decisions)])) {
     const value = settings.decisions[address], before = base.decisions[address];
     if (value === before) continue;
-    changes.push([value === undefined ? `${address} as by default` : value === false ? `without ${address}` : `${address} = ${value}`, () => {
+    changes.push([value === undefined ? `${address} as by default` : value === false ? `without ${address}` : address.endsWith(`/${STEPS_CHOICE}`) ? `${address.slice(0, -STEPS_CHOICE.length - 1)} by a list of steps` : `${address} = ${value}`, () => {
       if (before === undefined) delete settings.decisions[address];
       else settings.decisions[address] = before;
     }]);

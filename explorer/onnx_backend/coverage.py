@@ -10,11 +10,14 @@ in the model, and on none in the program, is not, where inputs were compiled in 
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from onnx import GraphProto, ModelProto, NodeProto
 from xdsl.dialects import func
 from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.compilation import Compilation
+from explorer.importers.onnx.code_points import SUFFIX
 from explorer.ir.evaluation import entry_function, output_names, specialized_inputs
 from explorer.ir.kernel_dialect import LaunchOp
 from explorer.ir.operation import TopOperation, identity_of
@@ -66,7 +69,7 @@ def _constant_output(
         if not any(isinstance(s.owner, LaunchOp) for s in sources):
             return "host", f"no generated code writes output {name}"
         has_input = any(isinstance(s, BlockArgument) for s in sources)
-        if name in needs_inputs and not has_input and frozen:
+        if name.removesuffix(SUFFIX) in needs_inputs and not has_input and frozen:
             return "constant", f"output {name} is a constant: {', '.join(frozen)} was compiled in"
     return None
 
@@ -88,10 +91,18 @@ def values_from_inputs(graph: GraphProto) -> set[str]:
     """Names of the values of a graph that depend on its inputs by more than their shapes."""
     constants = {t.name for t in graph.initializer}
     found = {i.name for i in graph.input if i.name not in constants}
+    vectors = {i.name for i in graph.input if len(i.type.tensor_type.shape.dim) == 1}
+    listed = {n.output[0] for n in graph.node if _is_listed_split(n, vectors)}
     for node in graph.node:
-        if node.op_type not in SHAPE_ONLY and not found.isdisjoint(read_by(node)):
+        is_counted = node.op_type == "SequenceLength" and node.input[0] in listed
+        if node.op_type not in SHAPE_ONLY and not is_counted and found & read_by(node):
             found.update(name for name in node.output if name)
     return found
+
+
+def _is_listed_split(node: NodeProto, vectors: Set[str]) -> bool:
+    """Whether a sequence has one part for each element of a vector: its length is the vector's."""
+    return node.op_type == "SplitToSequence" and len(node.input) > 1 and node.input[1] in vectors
 
 
 def read_by(node: NodeProto) -> set[str]:

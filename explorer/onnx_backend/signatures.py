@@ -6,6 +6,9 @@ Programs have tensors as inputs and outputs only. Sequences and optionals are fl
 
 and the model is told how to put them together again: the graph begins with
 `s = SequenceConstruct(s.0, s.1)` and `o = Optional()`.
+
+Strings go in and out as rows of code points (`t.codes`), and the graph has `t = FromCodes(t.codes)`
+or `t.codes = ToCodes(t)`.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from dataclasses import replace
 from typing import Any, TypeGuard
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from onnx.helper import (
     make_node,
+    make_opsetid,
     make_tensor_type_proto,
     make_value_info,
     np_dtype_to_tensor_dtype,
@@ -25,6 +29,7 @@ from onnx.helper import (
 
 from explorer.importers import SourceModel
 from explorer.importers.onnx import from_proto
+from explorer.importers.onnx.code_points import DOMAIN, SUFFIX, decoded, encoded, is_strings
 
 
 def structure_of(inputs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -55,15 +60,28 @@ def specialized_model(proto: ModelProto, inputs: Mapping[str, Any]) -> SourceMod
     nodes: list[NodeProto] = []
     for value in own.graph.input:
         given = inputs.get(value.name)
+        if _is_strings(value.type) and _is_array(given):
+            ((name, codes),) = _flattened(value.name, given)
+            values.append(make_value_info(name, _type_of(codes)))
+            nodes.append(make_node("FromCodes", [name], [value.name], domain=DOMAIN))
+            continue
         if _is_structured(value.type):
             values += [make_value_info(n, _type_of(a)) for n, a in _flattened(value.name, given)]
             nodes += _assembly(value, given)
             continue
-        if _is_array(given) and given.dtype.kind not in "OUS":
+        if _is_array(given):
             value.type.CopyFrom(_type_of(given))
         values.append(value)
     _replace(own.graph.input, values)
-    _replace(own.graph.node, [*nodes, *own.graph.node])
+    outputs = [o.name for o in own.graph.output if _is_strings(o.type)]
+    last = [make_node("ToCodes", [name], [name + SUFFIX], domain=DOMAIN) for name in outputs]
+    _replace(own.graph.node, [*nodes, *own.graph.node, *last])
+    for value in own.graph.output:
+        if value.name in outputs:
+            element = TensorProto.INT32
+            value.CopyFrom(make_value_info(value.name + SUFFIX, _typed(element)))
+    if DOMAIN not in {entry.domain for entry in own.opset_import}:
+        own.opset_import.append(make_opsetid(DOMAIN, 1))
     arrays = {n: np.asarray(a) for n, a in flattened_inputs(inputs).items() if _is_array(a)}
     return replace(from_proto(own), assumed=arrays)
 
@@ -92,6 +110,8 @@ def _flattened(name: str, value: Any) -> list[tuple[str, Any]]:
         return []
     if isinstance(value, list | tuple):
         return [pair for i, v in enumerate(value) for pair in _flattened(f"{name}.{i}", v)]
+    if _is_array(value) and is_strings(np.asarray(value)):
+        return [(name + SUFFIX, encoded(np.asarray(value), name))]
     return [(name, value)]
 
 
@@ -106,11 +126,21 @@ def _structured(name: str, kind: TypeProto, outputs: Mapping[str, Any]) -> Any:
         while f"{name}.{len(elements)}" in outputs:
             elements.append(outputs[f"{name}.{len(elements)}"])
         return elements
-    return outputs.get(name)
+    return decoded(outputs[name + SUFFIX]) if _is_strings(kind) else outputs.get(name)
 
 
 def _is_structured(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") in ("sequence_type", "optional_type")
+
+
+def _is_strings(kind: TypeProto) -> bool:
+    is_tensor = kind.WhichOneof("value") == "tensor_type"
+    return is_tensor and kind.tensor_type.elem_type == TensorProto.STRING
+
+
+def _typed(element_type: int) -> TypeProto:
+    """A tensor of any shape."""
+    return TypeProto(tensor_type=TypeProto.Tensor(elem_type=element_type))
 
 
 def _is_array(value: Any) -> TypeGuard[np.ndarray | np.generic]:

@@ -309,6 +309,9 @@ def worst_of(errors: Sequence[TensorError]) -> TensorError | None:
 
 
 def _error_row(error: TensorError) -> Json:
+    """The last two, of an error that is right all the same: our distance from the model in float64,
+    and that which others reach."""
+    as_exact = (error.from_exact, error.reachable) if error.as_exact else (None, None)
     return [
         error.operation,
         number(error.max_relative),
@@ -319,4 +322,5 @@ def _error_row(error: TensorError) -> Json:
         number(error.worst_value),
         number(error.expected_value),
         error.tensor,
+        *(None if distance is None else number(distance) for distance in as_exact),
     ]

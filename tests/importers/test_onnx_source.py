@@ -117,6 +117,26 @@ def test_a_body_is_a_region_that_its_states_enter():
     assert loop.region_operands(0) == list(loop.operands)
 
 
+def test_a_scan_is_a_region_that_states_and_slices_enter():
+    """The body's arguments are the state as it is and one slice of what is scanned."""
+    text = """
+    scan (float[4] s, float[N,4] x) => (float[4] last, float[N,4] rows) {
+      last, rows = Scan <num_scan_inputs = 1, body = body (float[4] state, float[4] slice)
+        => (float[4] next, float[4] row) {
+          next = Add (state, slice)
+          row = Abs (next)
+      }> (s, x)
+    }
+    """
+    opened = open_program(model_of(text))
+    scan, *inner = nodes(opened)
+    assert (scan.operator.data, scan.region_names()) == ("Scan", ("body",))
+    assert [n.operator.data for n in inner] == ["Add", "Abs"]
+    assert [format_type(a.type) for a in scan.bodies[0].block.args] == ["4 f32", "4 f32"]
+    assert inner[0].operands[0] is scan.bodies[0].block.args[0]
+    assert [format_type(r.type) for r in scan.results] == ["4 f32", "Nx4 f32"]
+
+
 def test_types_are_those_that_the_import_found():
     matmul, gelu, *_ = nodes(open_program(model_of(GELU)))
     assert format_type(matmul.results[0].type) == "Nx4 f32"

@@ -367,7 +367,7 @@ def values() -> Callable[..., np.ndarray]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def infer() -> Callable[..., list[str]]:
     """Result types of an operation on operands given by shape: `infer(PoolOp, [("n", 3)], ...)`."""
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.ir.top.data import ConvertLayoutOp
+from explorer.ir.top.dimensions import expression_of
 from explorer.ir.top.movement import (
     TO_THE_END,
     ConcatOp,
@@ -14,6 +15,7 @@ from explorer.ir.top.movement import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
+    computed_slice,
     onnx_slice_range,
     slice_range,
 )
@@ -242,12 +244,39 @@ def test_slice_of_symbolic_dimensions(infer):
         return infer(SliceOp, [("n",)], starts=[start], stops=[stop], steps=[step])[0][0]
 
     assert sliced(0, TO_THE_END) == "n"
-    assert sliced(2, TO_THE_END) == "n-2"
+    assert sliced(1, TO_THE_END) == "n-1"
+    assert sliced(2, TO_THE_END) == "max(0,n-2)"
     assert sliced(0, -1) == "n-1"
     assert sliced(1, 5) == "min(5,n)-1"
-    assert sliced(-3, TO_THE_END) == 3
+    assert sliced(-3, TO_THE_END) == "min(3,n)"
+    assert sliced(-1, TO_THE_END) == 1
     assert sliced(0, TO_THE_END, 2) == "(n+1)//2"
     assert sliced(TO_THE_END, -1, -1) == "n"
+
+
+@given(
+    size=st.integers(1, 9),
+    start=st.integers(-12, 12),
+    stop=st.one_of(st.integers(-12, 12), st.just(TO_THE_END)),
+    step=st.integers(1, 3),
+)
+def test_a_symbolic_slice_has_the_size_of_every_number(infer, size, start, stop, step):
+    """Starts behind the axis included, from which nothing is left."""
+    expected = len(range(size)[start:stop:step])
+    for found in (
+        infer(SliceOp, [("n",)], starts=[start], stops=[stop], steps=[step])[0][0],
+        computed_slice("n", start, stop, step),
+    ):
+        expression = expression_of(found)
+        assert expression is not None
+        assert expression.value({"n": size}) == expected
+
+
+def test_a_computed_start_may_lie_behind_the_axis():
+    found = expression_of(computed_slice("n", "m", TO_THE_END, 1))
+    assert found is not None
+    assert found.value({"n": 3, "m": 5}) == 0
+    assert found.value({"n": 5, "m": 3}) == 2
 
 
 def test_slice_names_what_does_not_fit(infer):

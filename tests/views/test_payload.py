@@ -123,6 +123,23 @@ def test_a_tensor_that_is_not_a_number_makes_its_pass_wrong(trace: Trace):
     assert heat_map["accumulated"][-1]["values"][column] == "NaN"
 
 
+def test_a_tensor_that_is_as_exact_as_can_be_says_so(trace: Trace):
+    """Its error is out of tolerance, and its distance from float64 tells that it is right."""
+    assert trace.accuracy is not None
+    last = trace.accuracy.passes[-1]
+    judged = replace(
+        last.tensors[0], max_relative=0.5, from_exact=0.25, reachable=0.125, as_exact=True
+    )
+    passes = (*trace.accuracy.passes[:-1], replace(last, tensors=(judged, *last.tensors[1:])))
+    payload = trace_payload(replace(trace, accuracy=replace(trace.accuracy, passes=passes)))
+    assert payload.head["passes"][-1]["check"] == "within-tolerance"
+    column = payload.chunk("accuracy")["tensors"].index(judged.tensor)
+    page = payload.chunk(f"tensors/{column // 50}")
+    rows = page["accumulated"][column - page["first"]]
+    assert rows[-1][-2:] == [0.25, 0.125]
+    assert rows[0][-2:] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity"), (1.5, 1.5)],

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
-from onnx import GraphProto
+from onnx import GraphProto, NodeProto
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
 
+from explorer.importers.onnx.code_points import encoded, is_strings
 from explorer.importers.onnx.knowledge import Knowledge
-from explorer.importers.onnx.nodes import Unsupported
-from explorer.importers.onnx.structures import Imported, tensors_of
+from explorer.importers.onnx.nodes import Node, Unsupported
+from explorer.importers.onnx.structures import Imported, StringTensor, tensors_of
 from explorer.importers.onnx.tensors import check_size
 from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.origins import location_of
@@ -74,6 +75,14 @@ class GraphImporter(Protocol):
 
     def inline(self, graph: GraphProto, arguments: Sequence[Imported] = ()) -> list[Imported]:
         """The graph's results, made at the end of the current block from its arguments."""
+        ...
+
+    def convert(self, node: Node) -> list[Imported | None]:
+        """The results of a node whose operands are numbers, where those of another are not."""
+        ...
+
+    def maker(self, tensor: str) -> NodeProto | None:
+        """The node, here or around, that makes a tensor; None for inputs and weights."""
         ...
 
     def attempt(self, build: Callable[[], Found]) -> Found | Exception:
@@ -140,6 +149,12 @@ class Build:
         stored = self.weights.add(name or f"{self.source}.constant", array)
         op = WeightOp.make([], [weight_type(array)], weight=stored)
         return self.append(op).output
+
+    def contents(self, array: np.ndarray, name: str = "") -> SSAValue | StringTensor:
+        """A constant of numbers or strings."""
+        if is_strings(array):
+            return StringTensor(self.weight(encoded(array, name), name))
+        return self.weight(array, name)
 
     def scalar_like(self, number: float, value: SSAValue) -> SSAValue:
         """A constant of rank 0 with the value's element type."""

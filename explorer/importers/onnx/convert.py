@@ -13,9 +13,10 @@ and reported all at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -45,6 +46,7 @@ from explorer.importers.onnx.specialize import specialize
 from explorer.importers.onnx.structures import (
     Imported,
     OptionalValue,
+    StringTensor,
     TensorSequence,
     named_tensors,
     tensors_of,
@@ -157,6 +159,19 @@ class _Scope:
     values: dict[str, Imported] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     """Optional inputs of a function that its caller leaves out."""
+    nodes: Sequence[NodeProto] = ()
+    inputs: Collection[str] = ()
+
+    @cached_property
+    def makers(self) -> dict[str, NodeProto]:
+        """The graph's nodes by the tensors that they make."""
+        return {name: node for node in self.nodes for name in node.output if name}
+
+    def maker(self, name: str) -> NodeProto | None:
+        found = self.makers.get(name)
+        if found is not None or name in self.inputs or self.outer is None:
+            return found
+        return self.outer.maker(name)
 
     def is_absent(self, name: str) -> bool:
         if name in self.values:
@@ -193,7 +208,7 @@ class _Import:
         self.missing: dict[str, str] = {}
         """Tensors that could not be made; with a text where their first use is the problem."""
         self.nested_nodes = 0
-        self.scope = _Scope(self.content.weights)
+        self.scope = _Scope(self.content.weights, nodes=self.content.proto.graph.node)
         self.names = Names()
         self.knowledge = Knowledge(self.weights, model.assumed)
         self.build = Build(self.weights, self.knowledge, Block(), self)
@@ -382,7 +397,7 @@ class _Import:
         array = self.scope.array(name)
         if array is not None:
             self.build.source, self.build.created = "", []
-            value = self.build.weight(array, name)
+            value = self.build.contents(array, name)
             self._identify(self.build.created[0], "", "")
             self.scope.values[name] = value
             return value
@@ -421,7 +436,8 @@ class _Import:
             raise Unsupported(f"nested graphs of more than {MOST_NESTED_NODES:,} nodes in all")
         source, created, outer = build.source, build.created, self.scope
         arrays = {t.name: read_tensor(t, self.content.folder) for t in graph.initializer}
-        self.scope = _Scope(arrays, outer)
+        names = [i.name for i in graph.input]
+        self.scope = _Scope(arrays, outer, nodes=graph.node, inputs=names)
         if len(arguments) != len(graph.input):
             raise ValueError(f"{len(arguments)} arguments for {len(graph.input)} inputs of a graph")
         for declared, argument in zip(graph.input, arguments, strict=True):
@@ -446,6 +462,18 @@ class _Import:
             raise Unsupported(f"nodes of its nested graph cannot be imported{why}")
         return results
 
+    def convert(self, node: Node) -> list[Imported | None]:
+        """The results of a node whose operands are numbers, where those of another are not."""
+        converter = find_converter(node.operator, node.domain, node.opset)
+        if converter is None or converter.on_strings:
+            raise Unsupported(f"{node.operator} of strings")
+        results = converter.convert(node, self.build)
+        return [results] if isinstance(results, Imported) else list(results)
+
+    def maker(self, tensor: str) -> NodeProto | None:
+        """The node, here or around, that makes a tensor; None for inputs and weights."""
+        return self.scope.maker(tensor)
+
     def attempt(self, build: Callable[[], Found]) -> Found | Exception:
         """What `build` returns; the exception, and no trace of it, where it is not possible."""
         state, scope, missing = self.build, self.scope, dict(self.missing)
@@ -464,11 +492,12 @@ class _Import:
     # -- one node ----------------------------------------------------------------------------------
     def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[Imported | None]:
         check_operand_types(node)
-        converter = find_converter(node.operator, node.domain, node.opset)
+        on_strings = any(isinstance(operand, StringTensor) for operand in node.operands)
+        converter = find_converter(node.operator, node.domain, node.opset, on_strings)
         if converter is not None:
             suited = with_suited_operands(node, converter.knows_quantized, self.build)
             results = converter.convert(suited, self.build)
-            is_one = isinstance(results, SSAValue | TensorSequence | OptionalValue)
+            is_one = isinstance(results, Imported)
             return [results] if is_one else list(results)
         types = [_type_proto(o) for o in node.operands]
         body = _function_body(node, proto, types)
@@ -567,6 +596,9 @@ def _type_proto(value: Imported | None) -> TypeProto:
     if isinstance(value, TensorSequence):
         first = value.elements[0] if value.elements else None
         return onnx.helper.make_sequence_type_proto(_type_proto(first))
+    if isinstance(value, StringTensor):
+        shape = list(shape_of(value.codes))[:-1]
+        return onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, shape)
     data_type = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value)))
     info: ValueInfoProto = onnx.helper.make_tensor_value_info("", data_type, list(shape_of(value)))
     return info.type

@@ -20,6 +20,7 @@ from explorer.importers.onnx import (
     einsum,
     elementwise,
     features,
+    gradient,
     movement,
     nn,
     normalization,
@@ -34,6 +35,9 @@ from explorer.importers.onnx import (
     sequences,
     shapes,
     spectral,
+    string_matching,
+    string_splitting,
+    strings,
     text_features,
     training,
     trees,
@@ -67,6 +71,10 @@ _FAMILIES = (
     features,
     trees,
     training,
+    gradient,
+    strings,
+    string_splitting,
+    string_matching,
 )
 
 CONVERTERS: tuple[Converter, ...] = tuple(
@@ -75,13 +83,18 @@ CONVERTERS: tuple[Converter, ...] = tuple(
 
 
 @cache
-def find_converter(operator: str, domain: str, opset: int) -> Converter | None:
-    """The converter for an operator as the opset defines it."""
+def find_converter(
+    operator: str, domain: str, opset: int, on_strings: bool = False
+) -> Converter | None:
+    """The converter for an operator as the opset defines it; where it has two, that asked for."""
+    found = None
     for converter in CONVERTERS:
         fits = operator in converter.operators and domain == converter.domain
         if fits and converter.since <= opset <= converter.until:
-            return converter
-    return None
+            if converter.on_strings == on_strings:
+                return converter
+            found = found or converter
+    return found
 
 
 @cache

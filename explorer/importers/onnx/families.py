@@ -58,7 +58,7 @@ _OPERATORS: dict[str, str] = {
         CategoryMapper ConcatFromSequence LabelEncoder Optional OptionalGetElement
         OptionalHasElement RegexFullMatch SequenceAt SequenceConstruct SequenceEmpty SequenceErase
         SequenceInsert SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit
-        TfIdfVectorizer Tokenizer CastMap DictVectorizer ZipMap FeatureVectorizer
+        TfIdfVectorizer Tokenizer FromCodes ToCodes CastMap DictVectorizer ZipMap FeatureVectorizer
     """,
     "weight": """
         BlackmanWindow Constant ConstantOfShape EyeLike HammingWindow HannWindow Range

@@ -306,8 +306,7 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> SSAV
     if mode != "constant":
         for axis in range(rank):
             if low[axis] or high[axis]:
-                (size,) = build.sizes(x, [axis], f"a pad in mode {mode}")
-                x = build.gather(x, _border(mode, size, low[axis], high[axis]), axis)
+                x = _bordered(x, axis, mode, low[axis], high[axis], build)
         return x
     cuts = {
         axis: (max(-low[axis], 0), min(high[axis], 0) or TO_THE_END, 1)
@@ -317,6 +316,29 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> SSAV
     if cuts:
         x = build.slices(x, cuts)
     return build.padded(x, [max(n, 0) for n in low], [max(n, 0) for n in high], value)
+
+
+def _bordered(x: SSAValue, axis: int, mode: str, low: int, high: int, build: Build) -> SSAValue:
+    """Elements of the axis itself before and behind it.
+
+    Where its size is not known they are counted from its ends, once around at most: the gathers
+    then ask for an axis that is long enough.
+    """
+    size = build.size(x, axis)
+    if size is not None:
+        return build.gather(x, _border(mode, size, low, high), axis)
+    if low < 0 or high < 0:
+        build.sizes(x, [axis], f"a pad in mode {mode} that cuts")
+    before, behind = np.arange(-low, 0), np.arange(high)
+    ends = {
+        "edge": (before * 0, behind * 0 - 1),
+        "wrap": (before, behind),
+        "reflect": (-before, -2 - behind),
+    }
+    if mode not in ends:
+        raise Unsupported(f"pads in mode {mode!r}")
+    first, last = (build.gather(x, indices, axis) for indices in ends[mode])
+    return build.concat([v for v, n in ((first, low), (x, 1), (last, high)) if n], axis)
 
 
 def _border(mode: str, size: int, low: int, high: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from onnx import GraphProto, SparseTensorProto, TensorProto, TypeProto
 from xdsl.ir import SSAValue
 
 from explorer.errors import ModelError, UnsupportedError
-from explorer.importers.onnx.structures import Imported, OptionalValue, TensorSequence
+from explorer.importers.onnx.structures import Imported, OptionalValue, StringTensor, TensorSequence
 
 if TYPE_CHECKING:
     from explorer.importers.onnx.build import Build
@@ -71,7 +71,16 @@ class Node:
         value = self.structure(index)
         if isinstance(value, OptionalValue | TensorSequence):
             raise ValueError(f"operand {index} is a sequence or an optional, not a tensor")
+        if isinstance(value, StringTensor):
+            raise Unsupported(f"operand {index} holds strings")
         return value
+
+    def strings(self, index: int) -> SSAValue:
+        """The code points of strings that must be there: (shape..., places)."""
+        value = self.structure(index)
+        if not isinstance(value, StringTensor):
+            raise ValueError(f"operand {index} holds no strings")
+        return value.codes
 
     def structure(self, index: int) -> Imported | None:
         """An operand of any kind."""
@@ -103,7 +112,7 @@ class Node:
             raise ValueError(f"attribute {name} must be a number, not {value!r}")
         return float(value)
 
-    def text(self, name: str, default: str) -> str:
+    def text(self, name: str, default: str | None = None) -> str:
         value = self.attributes.get(name, default)
         if not isinstance(value, str):
             raise ValueError(f"attribute {name} must be a string, not {value!r}")
@@ -125,6 +134,15 @@ class Node:
         if not isinstance(value, tuple) or not all(isinstance(i, int | float) for i in value):
             raise ValueError(f"attribute {name} must be a list of numbers, not {value!r}")
         return tuple(float(i) for i in value)
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        """None where the attribute is absent."""
+        value = self.attributes.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, tuple) or not all(isinstance(i, str) for i in value):
+            raise ValueError(f"attribute {name} must be a list of strings, not {value!r}")
+        return tuple(str(i) for i in value)
 
     def tensor(self, name: str) -> TensorProto | None:
         value = self.attributes.get(name)
@@ -154,6 +172,8 @@ class Converter:
     convert: Convert
     knows_quantized: bool = False
     """Whether it wants quantized operands as they are; others get their stored integers."""
+    on_strings: bool = False
+    """Whether it is for operands that are strings, where another is for numbers."""
 
 
 def converts(
@@ -162,11 +182,12 @@ def converts(
     until: int = NEWEST,
     domain: str = "",
     knows_quantized: bool = False,
+    on_strings: bool = False,
 ) -> Callable[[Convert], Converter]:
     """Declares a function as the converter of operators."""
 
     def declare(function: Convert) -> Converter:
-        return Converter(operators, domain, since, until, function, knows_quantized)
+        return Converter(operators, domain, since, until, function, knows_quantized, on_strings)
 
     return declare
 

@@ -16,7 +16,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import TensorProto
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    Signedness,
+)
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Axis, Build, Size
@@ -294,6 +300,9 @@ def requantized(sums: SSAValue, to: QuantizedType, build: Build) -> SSAValue:
     return build.value(RequantizeOp, [sums], by=RequantizationAttr.get(to))
 
 
+_BYTES = {True: IntegerType(8), False: IntegerType(8, Signedness.UNSIGNED)}
+
+
 @converts("RequantShift")
 def requantize_by_shift(node: Node, build: Build) -> SSAValue:
     """clip(floor((x * factor + offset) / div + 1/2)): integers by integers, as Deeploy has it.
@@ -308,7 +317,13 @@ def requantize_by_shift(node: Node, build: Build) -> SSAValue:
     divided = build.binary("add", build.scaled(scaled, 1 / divisor), half)
     shifted = build.unary("floor", divided)
     low = -levels / 2 if is_signed else 0.0
-    return build.unary("clip", shifted, low, low + levels - 1)
+    clipped = build.unary("clip", shifted, low, low + levels - 1)
+    if levels > 256 or not build.is_float(clipped):
+        return clipped
+    # What follows may compute with the integers themselves.
+    kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
+    stored = build.value(QuantizeOp, [clipped], to=kind)
+    return build.value(DequantizeOp, [stored], to=element_type_of(clipped))
 
 
 @converts("Quant")

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node
-from explorer.importers.onnx.structures import OptionalValue, TensorSequence, tensors_of
+from explorer.importers.onnx.structures import Imported, tensors_of
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import (
@@ -113,8 +113,6 @@ def _keep(node: Node, kinds: Sequence[Attribute]) -> bool:
     return node.operator != "Concat" or all(kind == first for kind in kinds)
 
 
-def _stored_parts(
-    value: SSAValue | TensorSequence | OptionalValue | None, build: Build
-) -> SSAValue | TensorSequence | OptionalValue | None:
+def _stored_parts(value: Imported | None, build: Build) -> Imported | None:
     """Sequences and optionals hold stored integers already: what made them knew no others."""
     return as_stored(value, build) if isinstance(value, SSAValue) else value

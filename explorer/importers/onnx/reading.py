@@ -278,12 +278,20 @@ def _uses(node: NodeProto, available: Set[str]) -> list[str]:
                 node=node.name,
                 hint="the file is cut off or damaged",
             )
+    names += [n for n in _differentiated(node) if n in available]
     for inner in subgraphs(node):
         own = {t.name for t in inner.initializer} | {i.name for i in inner.input}
         _order_nodes(inner, available | own)
         names += [name for n in walk(inner) for name in n.input if name in available]
         names += [output.name for output in inner.output if output.name in available]
     return names
+
+
+def _differentiated(node: NodeProto) -> list[str]:
+    """The tensor whose gradient a node asks for, which it names and does not read."""
+    if node.op_type != "Gradient" or node.domain != "ai.onnx.preview.training":
+        return []
+    return [a.s.decode("utf-8", "replace") for a in node.attribute if a.name == "y"]
 
 
 def _sorted_indices(needs: Sequence[Sequence[int]]) -> list[int]:
@@ -328,6 +336,11 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
     if kind != "tensor_type":
         raise UnsupportedError(f"{role} {value.name!r} is a {kind or 'value'} without tensor type")
     tensor = value.type.tensor_type
+    if tensor.elem_type == onnx.TensorProto.STRING:
+        raise UnsupportedError(
+            f"{role} {value.name!r} has elements of type STRING",
+            hint="run the model through explorer.onnx_backend, which compiles for given inputs",
+        )
     dtype = dtype_of(tensor.elem_type, f"{role} {value.name!r}")
     if not tensor.HasField("shape"):
         if is_input:

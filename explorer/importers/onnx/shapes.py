@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.structures import Imported
 from explorer.importers.onnx.tensors import check_size, dtype_of, read_tensor
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.movement import ExpandOp
@@ -15,8 +16,8 @@ from explorer.ir.top.shapes import RangeOp, ShapeOp
 
 
 @converts("Constant")
-def constant(node: Node, build: Build) -> SSAValue:
-    return build.weight(_constant_array(node), node.results[0])
+def constant(node: Node, build: Build) -> Imported:
+    return build.contents(_constant_array(node), node.results[0])
 
 
 @converts("Shape")
@@ -146,4 +147,8 @@ def _constant_array(node: Node) -> np.ndarray:
         return np.array(node.numbers("value_floats"), np.float32)
     if "value_ints" in node.attributes:
         return np.array(node.integers("value_ints"), np.int64)
+    if "value_string" in node.attributes:
+        return np.array(node.text("value_string"))
+    if "value_strings" in node.attributes:
+        return np.array(node.texts("value_strings"), np.str_)
     raise Unsupported(f"a constant given by {', '.join(node.attributes) or 'nothing'}")

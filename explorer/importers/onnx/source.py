@@ -26,7 +26,13 @@ from explorer.importers.onnx.families import family_of
 from explorer.importers.onnx.identifiers import argument_name, identifier
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.settings import GRAPHS, settings_of
-from explorer.importers.onnx.structures import Imported, OptionalValue, TensorSequence, tensors_of
+from explorer.importers.onnx.structures import (
+    Imported,
+    OptionalValue,
+    StringTensor,
+    TensorSequence,
+    tensors_of,
+)
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES
 from explorer.ir.operation import IDENTITY, identity_of, set_identity
 from explorer.ir.origins import location_of
@@ -210,7 +216,7 @@ class _Builder:
         said = None if declared is None else _declared_type(declared)
         if isinstance(found, SSAValue) and isinstance(found.type, TensorType):
             return _merged(found.type, said)
-        if isinstance(found, TensorSequence | OptionalValue):
+        if isinstance(found, TensorSequence | OptionalValue | StringTensor):
             return SourceValueType(StringAttr(_structure_words(found)))
         if said is not None:
             return said
@@ -297,7 +303,9 @@ def _typed_words(data_type: int, shape: Shape | None) -> str:
     return f"any shape {words}" if shape is None else f"{format_shape(shape)} {words}"
 
 
-def _structure_words(value: TensorSequence | OptionalValue) -> str:
+def _structure_words(value: TensorSequence | OptionalValue | StringTensor) -> str:
+    if isinstance(value, StringTensor):
+        return _typed_words(TensorProto.STRING, shape_of(value.codes)[:-1])
     if isinstance(value, TensorSequence):
         return f"sequence of {len(value.elements)}"
     inside = len(tensors_of(value))

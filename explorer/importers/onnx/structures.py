@@ -1,8 +1,10 @@
-"""Sequences and optionals, which exist while importing only: their structure must be known.
+"""What exists while importing only: sequences and optionals, whose structure must be known, and
+strings, which are rows of code points to all operations.
 
     s = SplitToSequence(x)           TensorSequence((%slice1, %slice2, %slice3))
     y = SequenceAt(s, 1)             %slice2
     o = Optional()                   OptionalValue(None)
+    t = StringConcat(t1, t2)         StringTensor(%codes)
 
 No operation of the IR knows of them. Inputs and outputs of these types are flattened into tensors:
 a sequence `s` of two tensors becomes the outputs `s.0` and `s.1`.
@@ -27,10 +29,17 @@ class TensorSequence:
 class OptionalValue:
     """What may be there or not; which of them is known."""
 
-    content: SSAValue | TensorSequence | None
+    content: SSAValue | TensorSequence | StringTensor | None
 
 
-Imported = SSAValue | TensorSequence | OptionalValue
+@dataclass(frozen=True)
+class StringTensor:
+    """Strings: (shape..., places) of i32, the code points of each filled up with zeros."""
+
+    codes: SSAValue
+
+
+Imported = SSAValue | TensorSequence | OptionalValue | StringTensor
 """What a tensor name of an ONNX graph may stand for."""
 
 Form = tuple[str, tuple["Form", ...]]
@@ -42,7 +51,7 @@ def form_of(value: Imported) -> Form:
         return "sequence", tuple(form_of(element) for element in value.elements)
     if isinstance(value, OptionalValue):
         return "optional", () if value.content is None else (form_of(value.content),)
-    return "tensor", ()
+    return ("strings" if isinstance(value, StringTensor) else "tensor"), ()
 
 
 def tensors_of(value: Imported) -> list[SSAValue]:
@@ -51,7 +60,7 @@ def tensors_of(value: Imported) -> list[SSAValue]:
         return [tensor for element in value.elements for tensor in tensors_of(element)]
     if isinstance(value, OptionalValue):
         return [] if value.content is None else tensors_of(value.content)
-    return [value]
+    return [value.codes] if isinstance(value, StringTensor) else [value]
 
 
 def with_tensors(like: Sequence[Imported], tensors: Sequence[SSAValue]) -> list[Imported]:
@@ -70,7 +79,7 @@ def named_tensors(name: str, value: Imported) -> list[tuple[str, SSAValue]]:
         ]
     if isinstance(value, OptionalValue):
         return [] if value.content is None else named_tensors(name, value.content)
-    return [(name, value)]
+    return [(name, value.codes if isinstance(value, StringTensor) else value)]
 
 
 def _rebuilt(value: Imported, tensors: Iterator[SSAValue]) -> Imported:
@@ -82,4 +91,4 @@ def _rebuilt(value: Imported, tensors: Iterator[SSAValue]) -> Imported:
         content = _rebuilt(value.content, tensors)
         assert not isinstance(content, OptionalValue)
         return OptionalValue(content)
-    return next(tensors)
+    return StringTensor(next(tensors)) if isinstance(value, StringTensor) else next(tensors)

@@ -64,16 +64,18 @@ def dtype_of(data_type: int, what: str) -> np.dtype:
 def read_tensor(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     """The tensor's array, read-only. `folder` is the model's, for external data.
 
-    ModelError where data and shape disagree or external data is out of bounds; UnsupportedError
-    for strings and other element types without a place in the IR.
+    Strings are an array of NumPy's strings. ModelError where data and shape disagree or external
+    data is out of bounds; UnsupportedError for element types without a place in the IR.
     """
     what = f"tensor {tensor.name!r}" if tensor.name else "a constant"
     shape = tuple(tensor.dims)
     if any(size < 0 for size in shape):
         raise ModelError(f"{what} has a negative size: {shape}")
-    dtype = dtype_of(tensor.data_type, what)
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what} is stored in segments")
+    if tensor.data_type == TensorProto.STRING:
+        return _strings(tensor, shape, what)
+    dtype = dtype_of(tensor.data_type, what)
     bits = _BITS.get(tensor.data_type, 8 * dtype.itemsize)
     needed = (math.prod(shape) * bits + 7) // 8
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -98,6 +100,23 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> np.ndarray:
             hint="the file is damaged",
         )
     array = numpy_helper.to_array(tensor)
+    array.flags.writeable = False
+    return array
+
+
+def _strings(tensor: TensorProto, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """UTF-8 without U+0000; elsewhere the ends of strings could not be told."""
+    if len(tensor.string_data) != math.prod(shape):
+        raise ModelError(
+            f"{what} declares shape {shape}, but holds {len(tensor.string_data):,} strings",
+            hint="the file is damaged",
+        )
+    if any(b"\0" in data for data in tensor.string_data):
+        raise UnsupportedError(f"{what} has a string with the character U+0000 in it")
+    texts = [data.decode("utf-8", "replace") for data in tensor.string_data]
+    longest = max(map(len, texts), default=0)
+    check_size(shape, 4 * max(longest, 1), what)
+    array = np.array(texts, f"<U{max(longest, 1)}").reshape(shape)
     array.flags.writeable = False
     return array
 

@@ -1,7 +1,7 @@
 """Arithmetic of dimensions, which are numbers or texts of expressions, for shape inference.
 
 plus("batch", 2)             ->  "batch+2"       window("h", 3, 2, 1, 1, 1)  ->  "(h+1)//2"
-product([2, "batch", 3])     ->  6*batch         smallest("s", 512)          ->  "min(512,s)"
+product([2, "batch", 3])     ->  6*batch         steps("s", 2)               ->  "(s+1)//2"
 
 What is not known at all is "?", and so is all that is computed from it.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from explorer.ir.symbols import Expression, number, parse, smaller
+from explorer.ir.symbols import Expression, number, parse
 from explorer.ir.types import Dim, Shape, format_shape
 
 UNKNOWN = "?"
@@ -78,11 +78,6 @@ def product(sizes: Iterable[Dim]) -> Expression | None:
             return None
         total = total * found
     return total
-
-
-def smallest(first: Dim, second: Dim) -> Dim:
-    a, b = expression_of(first), expression_of(second)
-    return UNKNOWN if a is None or b is None else dimension_of(smaller(a, b))
 
 
 def window(size: Dim, reach: int, stride: int, padding: int) -> Dim:

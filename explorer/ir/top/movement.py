@@ -30,6 +30,7 @@ from xdsl.irdl import (
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.operation import Access, TopOperation
+from explorer.ir.symbols import larger, number, smaller
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -43,7 +44,6 @@ from explorer.ir.top.dimensions import (
     plus,
     product,
     reshaped,
-    smallest,
     steps,
     sum_of,
     times,
@@ -387,22 +387,17 @@ def onnx_slice_range(size: int, start: int, stop: int, step: int) -> range:
 
 
 def _sliced(size: Dim, start: int, stop: int, step: int) -> Dim:
-    """Size of a sliced axis. Of a symbolic one a start inside the axis is taken for granted.
+    """Size of a sliced axis; nothing is left where the axis ends before the start.
 
-    "s" to 0:128 -> "min(128,s)", "s" to 2: -> "s-2", "s" to every second -> "(s+1)//2".
+    "s" to 0:128 -> "min(128,s)", "s" to 2: -> "max(0,s-2)", "s" to -3: -> "min(3,s)", "s" to every
+    second -> "(s+1)//2".
     """
     if isinstance(size, int):
         return len(slice_range(size, start, stop, step))
     if step < 0:
         is_whole = start in (-1, TO_THE_END) and stop == -1
         return steps(size, -step) if is_whole else UNKNOWN
-    if stop >= FAR:
-        last = size
-    else:
-        last = smallest(stop, size) if stop >= 0 else plus(size, stop)
-    if start >= 0:
-        return steps(plus(last, -start), step)
-    return steps(-start, step) if last == size else UNKNOWN
+    return steps(_between(size, start, size if stop >= FAR else stop), step)
 
 
 def computed_slice(size: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
@@ -413,16 +408,30 @@ def computed_slice(size: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
     bounds = [b for b in (start, stop, step) if isinstance(b, int)]
     if isinstance(size, int) and len(bounds) == 3:
         return len(onnx_slice_range(size, *bounds))
-    if UNKNOWN in (size, start, stop) or not isinstance(step, int) or step < 1:
+    if not isinstance(step, int) or step < 1:
         return UNKNOWN
-    first = sum_of([size, start]) if isinstance(start, int) and start < 0 else start
-    last = sum_of([size, stop]) if isinstance(stop, int) and stop < 0 else stop
     if isinstance(stop, int) and stop >= FAR:
-        last = size
-    difference = expression_of(smallest(last, size)), expression_of(first)
-    if difference[0] is None or difference[1] is None:
+        stop = size
+    return steps(_between(size, start, stop), step)
+
+
+def _between(size: Dim, start: Dim, stop: Dim) -> Dim:
+    """Elements from start to stop: negative numbers count from the end, all is kept inside."""
+    whole, first, last = expression_of(size), expression_of(start), expression_of(stop)
+    if whole is None or first is None or last is None:
         return UNKNOWN
-    return steps(dimension_of(difference[0] - difference[1]), step)
+    nothing = number(0)
+    from_end = isinstance(start, int) and start < 0, isinstance(stop, int) and stop < 0
+    if from_end == (True, False) and last == whole:
+        return dimension_of(smaller(first * -1, whole))
+    if from_end == (True, True):
+        found = smaller(last - first, whole + last)
+    elif from_end == (True, False):
+        found = smaller(last, whole) - larger(whole + first, nothing)
+    else:
+        end = whole + last if from_end[1] else smaller(last, whole)
+        found = end - first
+    return dimension_of(larger(found, nothing))
 
 
 def _affine(index: AffineExpr, factor: int, offset: int) -> Subscript:

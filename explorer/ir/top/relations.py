@@ -3,6 +3,7 @@
     ("equal", "min(8,s+1)", "s+1")     ->  ("at most", "s", 7)
     ("at least", "(h+31)//32", 2)      ->  ("at least", "h", 33)
     ("equal", "3*batch", 3)            ->  ("fixed", "batch", 1)
+    ("at least", "max(0,h-2)", 3)      ->  ("at least", "h", 5)
 
 What is true whatever the sizes are is left out. A size counts as 1 or more.
 """
@@ -79,6 +80,10 @@ def _equal(a: Expression, b: Expression) -> Iterator[Relation]:
         if len(whole.terms) == 1 and target % whole.terms[0][1] == 0:
             ((names, factor),) = whole.terms
             a, b = Expression(((names, 1),)), number(target // factor)
+            above = _above(a, b.constant)
+            if above is not None:
+                yield from _equal(above, b)
+                return
     yield "fixed" if b.is_number else "equal", dimension_of(a), dimension_of(b)
 
 
@@ -106,6 +111,10 @@ def _at_least(difference: Expression) -> Iterator[Relation]:
     # factor * x >= -constant; divided by a negative factor the relation turns round.
     bound = -(constant // factor) if factor > 0 else constant // -factor
     alone = Expression(((product, 1),))
+    above = _above(alone, bound)
+    if above is not None and factor > 0:
+        yield from _at_least(above - bound)
+        return
     if len(product) == 1 and isinstance(product[0], Quotient):
         inner, divisor = product[0].dividend, product[0].divisor
         if factor > 0:
@@ -114,6 +123,19 @@ def _at_least(difference: Expression) -> Iterator[Relation]:
             yield from _at_least(number(bound * divisor + divisor - 1) - inner)
         return
     yield kind, dimension_of(alone), bound
+
+
+def _above(expression: Expression, bound: int) -> Expression | None:
+    """The part of `max(a, b)` that decides whether it reaches a bound, if the other is below it."""
+    if len(expression.terms) != 1 or len(expression.terms[0][0]) != 1:
+        return None
+    ((atom,), factor) = expression.terms[0]
+    if not isinstance(atom, Extreme) or atom.kind != "max" or factor != 1:
+        return None
+    for part, other in ((atom.first, atom.second), (atom.second, atom.first)):
+        if part.is_number and part.constant < bound:
+            return other
+    return None
 
 
 def _lows_below_minimum(difference: Expression) -> Iterator[int]:

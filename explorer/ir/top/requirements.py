@@ -25,7 +25,7 @@ from explorer.ir.top.dimensions import are_equal, dimension_of, product
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import FAR, ConcatOp, ExpandOp, ReshapeOp, SliceOp
+from explorer.ir.top.movement import ConcatOp, ExpandOp, ReshapeOp, SliceOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reduction import TopKOp
 from explorer.ir.top.relations import Relation, simplified
@@ -169,7 +169,7 @@ def _expand(op: TopOperation, contents: SizeContents) -> Iterator[Relation]:
 
 
 def _slice(op: TopOperation, contents: SizeContents) -> Iterator[Relation]:
-    """A start lies inside of the axis, and a computed stop does, too."""
+    """A computed start is no negative number, and a computed stop lies inside of the axis."""
     assert isinstance(op, SliceOp)
     shape = shape_of(op.input)
     if op.is_static_slice:
@@ -186,16 +186,20 @@ def _slice(op: TopOperation, contents: SizeContents) -> Iterator[Relation]:
         size = shape[axis]
         if not isinstance(step, int) or step < 0:
             continue
-        if isinstance(size, str) and isinstance(start, int) and abs(start) < FAR:
-            yield "at least", size, abs(start)
+        if isinstance(start, str):
+            yield "at least", start, 0
         if isinstance(stop, str):
             yield "at most", stop, size
 
 
 def _gather(op: TopOperation, contents: SizeContents) -> Iterator[Relation]:
-    """A table has a row for the highest index, where indices are counted up to a size."""
+    """A table has a row for each index that is constant, or that is counted up to a size."""
     assert isinstance(op, GatherOp)
     rows = shape_of(op.input)[op.get("axis")]
+    if isinstance(rows, str):
+        known = contents.stored(op.indices)
+        if known is not None and known.size:
+            yield "at least", rows, max(int(known.max()) + 1, -int(known.min()))
     end = _end_of_indices(op.indices, contents)
     if end is not None:
         yield "at most", dimension_of(end), rows

@@ -48,6 +48,11 @@ class SizeContents:
         """An array of `Expression`; None where contents are not computed from sizes alone."""
         return None if value is None else self._array(value, 0)
 
+    def stored(self, value: SSAValue) -> np.ndarray | None:
+        """Contents of a weight, however large; None for what is computed."""
+        owner = value.owner
+        return self._weights[owner.weight.data] if isinstance(owner, WeightOp) else None
+
     def sizes(self, value: SSAValue | None) -> list[Dim] | None:
         """The contents of a vector as dimensions."""
         array = self.array(value)

@@ -52,6 +52,8 @@ RECIPES: tuple[Recipe, ...] = (
 _RANDOM = "its results are random numbers"
 _OPSET_27 = "defined in opset 27 or later; onnxruntime 1.31 reads up to 26"
 _TRAINING = "onnxruntime has training operators in another build"
+_STRINGS = "inputs of random models are numbers"
+_OWN = "an operator of this compiler, by which strings enter and leave a program"
 NEVER: dict[str, str] = {
     "Bernoulli": _RANDOM,
     "Multinomial": _RANDOM,
@@ -65,6 +67,13 @@ NEVER: dict[str, str] = {
     "Adagrad": _TRAINING,
     "Adam": _TRAINING,
     "Momentum": _TRAINING,
+    "Gradient": _TRAINING,
+    "RegexFullMatch": _STRINGS,
+    "StringConcat": _STRINGS,
+    "StringNormalizer": _STRINGS,
+    "StringSplit": _STRINGS,
+    "FromCodes": _OWN,
+    "ToCodes": _OWN,
 }
 """Operators that the importer knows and no recipe makes."""
 

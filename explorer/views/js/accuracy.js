@@ -190,7 +190,7 @@ async function accuracyView(app) {
       element("span", {class: "quiet-text detail-pass"}, `after ${names[row]}, ${mode}`)),
       tie ? tieParts(tie) : !here ? element("p", {class: "quiet-text"}, "The program has no such tensor after this pass: it was fused away, or not computed yet.")
         : [where ? detailParts(app, where, accuracy.tolerance) : element("p", {class: "quiet-text"}, noDetail(accuracy)),
-          measuresLine(here), where ? null : worstElement(here),
+          measuresLine(here), exactLine(here), where ? null : worstElement(here),
           errors.length > 1 ? errorCurve(app, errors, accuracy.tolerance, rows[row].pass) : null,
           element("div", {class: "actions"}, button("all passes and metrics", "the tab of tensors (6)", () => store.set({tab: "tensors"})))]);
   }
@@ -274,6 +274,14 @@ function measuresLine(error) {
   const cosine = error.cosine === 1 ? "1" : `1 ${MINUS} ${errorText(1 - error.cosine)}`;
   return element("p", {class: "measures"}, [["relative", errorText(error.relative), error.relative], ["absolute", errorText(error.absolute), error.absolute], ["SQNR", decibelsText(error.sqnr), error.sqnr], ["cosine", cosine, error.cosine]]
     .map(([name, text, exact]) => element("span", {title: String(exact)}, element("span", {class: "quiet-text"}, `${name} `), element("span", {class: "mono"}, text))));
+}
+
+// A tensor that is out of tolerance and right: the oracle rounds, too, and float64 tells who is off.
+function exactLine({asExact}) {
+  if (!asExact) return null;
+  const title = "largest difference from the same model in float64, over its largest value; others: onnxruntime, and a second run that rounds every tensor once";
+  return element("p", {class: "measures as-exact", title}, "as exact as can be: ", element("span", {class: "mono"}, errorText(asExact.ours)),
+    element("span", {class: "quiet-text"}, " from float64, others "), element("span", {class: "mono"}, errorText(asExact.reachable)));
 }
 
 // Where a tensor is off most, what stands there and what should.

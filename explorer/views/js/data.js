@@ -234,7 +234,7 @@ class TraceData {
     return page[mode][column - page.first].map((row) => ({
       pass: row[0], operation: row[1], relative: decode(row[2]), absolute: decode(row[3]),
       cosine: decode(row[4]), sqnr: decode(row[5]), index: row[6], value: decode(row[7]),
-      expected: decode(row[8]),
+      expected: decode(row[8]), asExact: row[10] === null ? null : {ours: decode(row[10]), reachable: decode(row[11])},
     }));
   }
 

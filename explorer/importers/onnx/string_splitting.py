@@ -1,0 +1,202 @@
+"""StringSplit: every character knows its part and its place there, and is put in place.
+
+    "a--b"  delimiter "-"       part      0  .  .  2        delimiters belong to none
+                                place     0  .  .  0
+                                parts     "a", "", "b"
+
+How many parts there are decides a shape; the rest depends on the strings only when they are there.
+Reference: ONNX operators, StringSplit, which splits as Python's `str.split`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node, converts
+from explorer.importers.onnx.structures import Imported, StringTensor
+from explorer.ir.top.cumulative import CumulativeOp
+from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp
+
+
+@cache
+def space_codes() -> tuple[int, ...]:
+    """All characters that count as space; to ask for each takes a tenth of a second."""
+    return tuple(code for code in range(sys.maxunicode + 1) if chr(code).isspace())
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """(strings, places) i64 each: the part of every character, and 1 for those that are kept.
+
+    counts: (strings) i64, the parts of each string.
+    """
+
+    numbers: SSAValue
+    kept: SSAValue
+    counts: SSAValue
+
+
+@converts("StringSplit", since=20, on_strings=True)
+def split(node: Node, build: Build) -> Sequence[Imported]:
+    """(shape..., most parts) of strings, empty ones behind the last; how many parts each has."""
+    codes = node.strings(0)
+    *shape, width = build.sizes(codes, range(build.rank(codes)), "StringSplit")
+    strings = int(np.prod(shape, dtype=np.int64))
+    if not strings:
+        nothing = build.weight(np.zeros((*shape, 0, 1), np.int32))
+        return [StringTensor(nothing), build.weight(np.zeros(shape, np.int64))]
+    rows = build.reshape(codes, [strings, width])
+    limit = node.integer("maxsplit", width)
+    delimiter = node.text("delimiter", "")
+    if limit < 0:
+        limit = width
+    if delimiter:
+        parts = _between(delimiter, rows, limit, build)
+    else:
+        parts = _words(rows, limit, build)
+    most = build.reduce("max", parts.counts, [0])
+    (count,) = build.integers(most, "the number of parts of a string")
+    found = _placed(rows, parts, strings, count, width, build)
+    sizes = [*shape, count, width]
+    return [StringTensor(build.reshape(found, sizes)), build.reshape(parts.counts, shape)]
+
+
+def _words(rows: SSAValue, limit: int, build: Build) -> _Parts:
+    """Parts are what stands between spaces; the last one that the limit allows goes to the end."""
+    spaces = build.weight(np.array(space_codes(), np.int32))
+    hits = build.binary("equal", build.unsqueeze(rows, [2]), spaces)
+    is_space = build.reduce("max", build.cast(hits, np.int64), [2])
+    is_character = _flag(build.binary("greater", rows, build.scalar_like(0, rows)), build)
+    is_word = _and_not(is_character, is_space, build)
+    begins = _and_not(is_word, _previous(is_word, build), build)
+    numbers = _minus(_running(begins, build), 1, build)
+    kept = is_word
+    last = build.weight(np.array(limit, np.int64))
+    is_rest = _flag(build.binary("greater_equal", numbers, last), build)
+    kept = build.binary("max", kept, build.binary("min", is_rest, is_character))
+    counts = build.binary("min", build.reduce("sum", begins, [1]), _plus_one(limit, build))
+    return _Parts(build.binary("min", numbers, last), kept, counts)
+
+
+def _between(delimiter: str, rows: SSAValue, limit: int, build: Build) -> _Parts:
+    """Parts are what stands between delimiters, which are found from the left."""
+    ends = _delimiters(delimiter, rows, build)
+    counted = _running(ends, build)
+    last = build.weight(np.array(limit, np.int64))
+    ends = build.binary("min", ends, _flag(build.binary("less_equal", counted, last), build))
+    covered = ends
+    for _ in range(len(delimiter) - 1):
+        covered = build.binary("max", ends, _following(covered, build))
+    is_character = _flag(build.binary("greater", rows, build.scalar_like(0, rows)), build)
+    numbers = build.binary("min", counted, last)
+    return _Parts(
+        numbers,
+        _and_not(is_character, covered, build),
+        build.binary("add", build.reduce("sum", ends, [1]), _plus_one(0, build)),
+    )
+
+
+def _delimiters(delimiter: str, rows: SSAValue, build: Build) -> SSAValue:
+    """1 at the last character of each delimiter, of which no two overlap.
+
+    From left to right: how many characters of the delimiter have been read is the state of an
+    automaton (Knuth, Morris and Pratt, 1977), whose functions are composed over all places.
+    """
+    codes = [ord(character) for character in delimiter]
+    alphabet = sorted(set(codes))
+    table = _transitions(codes, alphabet)
+    states = len(codes) + 1
+    position = build.weight(np.array(alphabet, np.int32))
+    hits = build.binary("equal", build.unsqueeze(rows, [2]), position)
+    numbered = build.weight(np.arange(1, len(alphabet) + 1))
+    symbols = build.reduce("sum", build.binary("mul", _flag(hits, build), numbered), [2])
+    functions = build.value(GatherOp, [build.weight(table), symbols], axis=0)
+    width = build.sizes(rows, [1], "StringSplit")[0]
+    distance = 1
+    while distance < width:
+        earlier = build.slices(functions, {1: (0, width - distance, 1)})
+        later = build.slices(functions, {1: (distance, width, 1)})
+        composed = build.value(GatherElementsOp, [later, earlier], axis=2)
+        functions = build.concat([build.slices(functions, {1: (0, distance, 1)}), composed], 1)
+        distance *= 2
+    first = build.squeeze(build.slices(functions, {2: (0, 1, 1)}), [2])
+    return _flag(build.binary("equal", first, build.weight(np.array(states - 1))), build)
+
+
+def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
+    """(symbols, states): the longest beginning of the delimiter that has then been read.
+
+    Symbol 0 is any other character. After a whole delimiter the next one begins anew.
+    """
+    table = np.zeros((len(alphabet) + 1, len(codes) + 1), np.int64)
+    for symbol, code in enumerate(alphabet, 1):
+        for state in range(len(codes) + 1):
+            read = [*codes[: state % len(codes)], code]
+            fits = (n for n in range(len(read), -1, -1) if read[len(read) - n :] == codes[:n])
+            table[symbol, state] = next(fits)
+    return table
+
+
+def _placed(
+    rows: SSAValue, parts: _Parts, strings: int, count: int, width: int, build: Build
+) -> SSAValue:
+    """(strings, count, width): the kept characters of each part, from its first place on."""
+    place = build.expand(build.weight(np.arange(width)), [strings, width])
+    is_first = _and_not(parts.kept, _previous(parts.kept, build), build)
+    # Where each part begins; what is not kept goes to a place behind all parts.
+    begins = build.weight(np.zeros((strings, count + 1), np.int64))
+    outside = build.weight(np.array(count, np.int64))
+    target = build.select(build.cast(is_first, np.bool_), parts.numbers, outside)
+    begins = build.value(ScatterElementsOp, [begins, target, place], axis=1, reduction="none")
+    inside = build.binary("max", parts.numbers, build.weight(np.array(0, np.int64)))
+    begin = build.value(GatherElementsOp, [begins, inside], axis=1)
+    offset = build.binary("sub", place, begin)
+    flat = build.binary("mul", inside, build.weight(np.array(width, np.int64)))
+    flat = build.binary("add", flat, offset)
+    outside = build.weight(np.array(count * width, np.int64))
+    flat = build.select(build.cast(parts.kept, np.bool_), flat, outside)
+    found = build.weight(np.zeros((strings, count * width + 1), np.int32))
+    found = build.value(ScatterElementsOp, [found, flat, rows], axis=1, reduction="none")
+    return build.reshape(build.slice(found, 1, 0, count * width), [strings, count, width])
+
+
+# -- rows of flags ---------------------------------------------------------------------------------
+
+
+def _flag(condition: SSAValue, build: Build) -> SSAValue:
+    return build.cast(condition, np.int64)
+
+
+def _and_not(a: SSAValue, b: SSAValue, build: Build) -> SSAValue:
+    return _flag(build.binary("greater", a, b), build)
+
+
+def _previous(x: SSAValue, build: Build) -> SSAValue:
+    """Each row one place to the right, with 0 in front."""
+    width = build.sizes(x, [1], "StringSplit")[0]
+    return build.slice(build.padded(x, [0, 1], [0, 0]), 1, 0, width)
+
+
+def _following(x: SSAValue, build: Build) -> SSAValue:
+    """Each row one place to the left."""
+    width = build.sizes(x, [1], "StringSplit")[0]
+    return build.slice(build.padded(x, [0, 0], [0, 1]), 1, 1, width + 1)
+
+
+def _running(x: SSAValue, build: Build) -> SSAValue:
+    return build.value(CumulativeOp, [x], kind="sum", axis=1, exclusive=False, reverse=False)
+
+
+def _minus(x: SSAValue, number: int, build: Build) -> SSAValue:
+    return build.binary("sub", x, build.weight(np.array(number, np.int64)))
+
+
+def _plus_one(number: int, build: Build) -> SSAValue:
+    return build.weight(np.array(number + 1, np.int64))

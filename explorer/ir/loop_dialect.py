@@ -3,8 +3,11 @@
     %m = loop.compare olt, %a, %zero : vector<16xf32>                in every lane a < 0
     %r = loop.select %m, %b, %a : vector<16xi1>, vector<16xf32>      in every lane b or a
     %q = loop.remf %a, %b : f32                                      a - trunc(a / b) * b, exactly
+    %s = loop.dot %sums, %x, %w : vector<16xi32>, ...
+                                                     s[i] = sums[i] + x[0..3] * w[4 i .. 4 i + 3]
 
-xDSL's `arith.cmpf` and `arith.select` only know one condition; MLIR's take vectors of them, too.
+xDSL's `arith.cmpf` and `arith.select` only know one condition, and its conversions of integers
+(`arith.extui`) one number; MLIR's take vectors of them, too (`loop.extui`).
 """
 
 from __future__ import annotations
@@ -12,7 +15,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloatConstr, IntegerAttr, VectorType, i1
+from xdsl.dialects.builtin import (
+    AnyFloatConstr,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i1,
+    i8,
+    i32,
+)
 from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -26,6 +37,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 
 @irdl_op_definition
@@ -98,6 +110,90 @@ class SelectLanesOp(arith.SelectOp):
 
 
 @irdl_op_definition
+class ExtendSignedOp(arith.ExtSIOp):
+    """`arith.extsi` lane by lane."""
+
+    name = "loop.extsi"
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = None  # inherited as methods
+
+    def verify_(self) -> None:
+        """The inherited one would ask scalars for their width."""
+
+
+@irdl_op_definition
+class ExtendUnsignedOp(arith.ExtUIOp):
+    """`arith.extui` lane by lane."""
+
+    name = "loop.extui"
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = None  # inherited as methods
+
+    def verify_(self) -> None:
+        """The inherited one would ask scalars for their width."""
+
+
+@irdl_op_definition
+class TruncateLanesOp(arith.TruncIOp):
+    """`arith.trunci` lane by lane."""
+
+    name = "loop.trunci"
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = None  # inherited as methods
+
+    def verify_(self) -> None:
+        """The inherited one would ask scalars for their width."""
+
+
+@irdl_op_definition
+class SignedToFloatLanesOp(arith.SIToFPOp):
+    """`arith.sitofp` lane by lane."""
+
+    name = "loop.sitofp"
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = None  # inherited as methods
+
+    def verify_(self) -> None:
+        """The inherited one would ask scalars for their width."""
+
+
+@irdl_op_definition
+class UnsignedToFloatLanesOp(arith.UIToFPOp):
+    """`arith.uitofp` lane by lane."""
+
+    name = "loop.uitofp"
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = None  # inherited as methods
+
+    def verify_(self) -> None:
+        """The inherited one would ask scalars for their width."""
+
+
+@irdl_op_definition
+class FloatToSignedLanesOp(arith.FPToSIOp):
+    """`arith.fptosi` lane by lane."""
+
+    name = "loop.fptosi"
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = None  # inherited as methods
+
+    def verify_(self) -> None:
+        """The inherited one would ask scalars for their width."""
+
+
+@irdl_op_definition
 class FloatRemainderOp(IRDLOperation):
     """C's fmod, with the sign of the dividend: MLIR has it as `arith.remf`."""
 
@@ -114,4 +210,58 @@ class FloatRemainderOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
-Loop = Dialect("loop", [CompareLanesOp, SelectLanesOp, FloatRemainderOp], [])
+@irdl_op_definition
+class DotOp(IRDLOperation):
+    """In every lane four products of bytes are added: what dot-product instructions do.
+
+    sums: vector<n x i32>; bytes: vector<4 x ui8>, or of i8, to which 128 is added; filters:
+    vector<4n x i8>, four neighbours for each lane. Sums wrap around at 32 bits.
+    """
+
+    name = "loop.dot"
+
+    sums = operand_def(VectorType)
+    bytes = operand_def(VectorType)
+    filters = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = (
+        "$sums `,` $bytes `,` $filters attr-dict "
+        "`:` type($sums) `,` type($bytes) `,` type($filters) `->` type($result)"
+    )
+
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        sums, few, filters = (operand.type for operand in self.operands)
+        assert isinstance(sums, VectorType) and isinstance(filters, VectorType)
+        assert isinstance(few, VectorType)
+        lanes = sums.get_shape()[0]
+        if self.result.type != sums or sums.element_type != i32:
+            raise VerifyException("loop.dot adds to sums of i32")
+        byte = few.element_type
+        is_bytes = isinstance(byte, IntegerType) and byte.width.data == BYTE
+        if not is_bytes or few.get_shape() != (4,) or filters != VectorType(i8, [4 * lanes]):
+            raise VerifyException(
+                f"loop.dot multiplies 4 bytes with {4 * lanes} of i8, not {few} with {filters}"
+            )
+
+
+BYTE = 8
+
+Loop = Dialect(
+    "loop",
+    [
+        CompareLanesOp,
+        SelectLanesOp,
+        ExtendSignedOp,
+        ExtendUnsignedOp,
+        TruncateLanesOp,
+        SignedToFloatLanesOp,
+        UnsignedToFloatLanesOp,
+        FloatToSignedLanesOp,
+        FloatRemainderOp,
+        DotOp,
+    ],
+    [],
+)

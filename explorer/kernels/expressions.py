@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
+from explorer.ir.loop_dialect import DotOp
 from explorer.kernels.language import Language, Requirement, vector_requirement
 from explorer.kernels.operators import (
     ADDITIVE,
@@ -82,6 +83,9 @@ class Expression:
         return self.text if self.precedence <= precedence else f"({self.text})"
 
 
+NARROW = (SIGNED[8], SIGNED[16], UNSIGNED[8], UNSIGNED[16])
+
+
 class ExpressionWriter:
     """Writes expressions of one language and collects what they need from the prelude."""
 
@@ -135,7 +139,9 @@ class ExpressionWriter:
                 return self._broadcast(element, lanes, operands[0])
             case vector.ReductionOp():
                 return self._reduction(op, operands)
-            case _ if kind in CONVERSIONS:
+            case DotOp():
+                return self._dot(op, lanes, operands)
+            case _ if isinstance(op, CONVERSIONS):
                 return self._conversion(op, element, lanes, operands[0])
         raise UnsupportedError(
             f"{op.name} has no form in generated {self.language.name}",
@@ -346,6 +352,19 @@ class ExpressionWriter:
             f"{left} {combine} {reduced.text}", precedence, parts=(left, combine, reduced.text)
         )
 
+    def _dot(self, op: DotOp, lanes: int, operands: Sequence[Expression]) -> Expression:
+        """`dot_int16(sums, (int32_t)bytes, (int16)filters)`: bytes and filters as 32-bit numbers"""
+        if self.language.name != "c":
+            raise UnsupportedError(f"loop.dot is not printed as {self.language.name}")
+        sums, few, filters = operands
+        is_signed = scalar_type(op.bytes.type).kind == "signed"
+        section = "dot_of_signed" if is_signed else "dot"
+        self.require(Requirement(section, SIGNED[32].name, lanes))
+        number = f"({self.language.scalar_name(SIGNED[32])}){few.within(UNARY)}"
+        packed = self.language.reinterpret(SIGNED[32], lanes, filters.within(UNARY))
+        name = f"{section}_{self.language.suffix_name(SIGNED[32], lanes)}"
+        return Expression(f"{name}({sums.text}, {number}, {packed})")
+
     # -- conversions ---------------------------------------------------------------------------
     def _conversion(
         self, op: Operation, element: ScalarType, lanes: int, operand: Expression
@@ -378,6 +397,12 @@ class ExpressionWriter:
             wide = SIGNED[64 if element.bits == 32 else 32]
             self.require(*vector_requirement(wide, lanes))
             operand = Expression(self._converted(wide, lanes, operand), UNARY)
+        if lanes and source in NARROW and source.bits < element.bits:
+            is_unsigned = isinstance(op, arith.ExtUIOp | arith.UIToFPOp)
+            narrow = _unsigned(source) if is_unsigned else source
+            call = self.language.widen(narrow, element, lanes, operand.text)
+            self.require(*call.needs)
+            return Expression(call.name)
         return Expression(self._converted(element, lanes, operand), UNARY)
 
     def _bitcast(

@@ -80,6 +80,10 @@ class Language(ABC):
     def convert(self, element: ScalarType, lanes: int, value: str) -> str:
         """A vector converted lane by lane, with C's rules."""
 
+    def widen(self, source: ScalarType, element: ScalarType, lanes: int, value: str) -> Call:
+        """A vector of narrow integers converted to 32 bits: the whole call as a name."""
+        return Call(self.convert(element, lanes, value))
+
     @abstractmethod
     def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
         """The same bits as a vector of another element type of the same width."""

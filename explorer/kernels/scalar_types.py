@@ -62,6 +62,7 @@ SIGNED = {
     64: ScalarType("long", 64, "signed"),
 }
 UNSIGNED = {bits: ScalarType("u" + t.name, bits, "unsigned") for bits, t in SIGNED.items()}
+BYTE = 8
 VECTOR_FORMS = ("f16", "bf16")
 """Forms that are converted in vectors too."""
 
@@ -101,9 +102,10 @@ def lane_count(attribute: Attribute) -> int:
     if not isinstance(attribute, VectorType):
         return 0
     shape = attribute.get_shape()
-    if len(shape) != 1 or shape[0] not in (4, 8, 16):
+    lanes = (4, 8, 16) if scalar_type(attribute).bits > BYTE else (4, 8, 16, 32, 64)
+    if len(shape) != 1 or shape[0] not in lanes:
         raise UnsupportedError(
             f"{attribute} has no form in generated code",
-            hint="split the loop by 4, 8 or 16 before it is vectorized",
+            hint="split the loop by 4, 8 or 16 (bytes also by 32 or 64) before it is vectorized",
         )
     return shape[0]

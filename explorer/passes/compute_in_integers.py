@@ -19,6 +19,7 @@ from explorer.ir.passes import RulePass
 from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
 from explorer.passes.fold_constants import FoldConstant, FoldDequantized
+from explorer.passes.quantized.averages import SumIntegers
 from explorer.passes.quantized.moves import MoveIntegers, QuantizePartsOfConcat
 from explorer.passes.quantized.pairs import (
     ChooseScheme,
@@ -28,6 +29,7 @@ from explorer.passes.quantized.pairs import (
     RequantizePairs,
 )
 from explorer.passes.quantized.products import MultiplyIntegers
+from explorer.passes.quantized.whole_weights import StoreWholeWeights
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,9 @@ class ComputeInIntegers(RulePass):
     rules = (
         MoveIntegers,
         FoldConstant,
+        StoreWholeWeights,
         MultiplyIntegers,
+        SumIntegers,
         RequantizePairs,
         ClampIntegers,
         QuantizePartsOfConcat,

@@ -221,8 +221,8 @@ class FoldConstant(Rule):
     """op(constants)   =>   constant
 
     Applies to operations whose operands are all weights, unless the result would be large: above
-    64 MiB, or more than 16 times its operands (which is fine for weights of a convolution or the
-    like). Pays because it is computed once, by the compiler.
+    64 MiB and larger than its operands, or more than 16 times its operands (which is fine for
+    weights of a convolution or the like). Pays because it is computed once, by the compiler.
     """
 
     matches = (TopOperation,)
@@ -291,7 +291,7 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
     else:
         raise Declined(f"the size of {identity_of(op)}'s result is not known beforehand")
     operand_bytes = sum(a.nbytes for a in arrays)
-    if result_bytes > LARGEST_RESULT_BYTES:
+    if result_bytes > max(LARGEST_RESULT_BYTES, operand_bytes):
         raise Declined(f"{identity_of(op)} would be a constant of {result_bytes >> 20} MiB")
     if _feeds_parameters(op):
         return

@@ -212,6 +212,20 @@ def test_a_range_without_an_end_in_sight_is_refused_before_it_is_made(check):
     assert checked.declined == ["fold-constant r: r would be a constant of 76 MiB"]
 
 
+def test_a_large_matrix_is_transposed_once_since_it_gets_no_larger(check, monkeypatch):
+    monkeypatch.setattr("explorer.passes.fold_constants.LARGEST_RESULT_BYTES", 8)
+    text = """
+    func.func @main(%x: tensor<1x4xf32>) {
+      %w = top.weight() {weight = "w"} : tensor<8x4xf32>
+      %t = top.transpose(%w) {permutation = [1, 0]} : tensor<4x8xf32>
+      %y = top.matmul(%x, %t) : tensor<1x8xf32>
+      top.return(%y)
+    }
+    """
+    checked = check(FoldConstants(), text)
+    assert checked.fired == ["fold-constant t"]
+
+
 def test_what_cannot_be_computed_is_declined_with_the_reason(make_program):
     text = """
     func.func @main(%x: tensor<4xf32>) {

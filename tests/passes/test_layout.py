@@ -118,6 +118,90 @@ def test_a_grouped_convolution_is_declined_with_the_reason():
     assert assigned.read("y") == Layout(0, (1, 1, 1, 1))
 
 
+def test_groups_of_whole_blocks_stay_in_blocks():
+    body = (
+        conv("a", "x", (3, 64))
+        + """
+      %g_w = top.weight() {weight = "g_w"} : tensor<32x32x3x3xf32>
+      %y = top.conv(%a, %g_w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1],
+        group = 2} : tensor<1x32x8x8xf32>"""
+    )
+    assigned = Assigned(main(body, types="tensor<1x32x8x8xf32>"))
+    assert assigned.layout("y") == BLOCKED
+    assert assigned.reader("y") == "a"
+
+
+@pytest.mark.parametrize(("outputs", "stride", "block"), [(8, 1, 0), (12, 1, 16), (8, 2, 16)])
+def test_a_block_that_few_channels_leave_empty_gives_way_to_rows_of_pixels(outputs, stride, block):
+    size = 30 // stride
+    body = f"""
+      %w = top.weight() {{weight = "w"}} : tensor<{outputs}x3x3x3xf32>
+      %y = top.conv(%x, %w) {{strides = [1, {stride}], pads = [0, 0, 0, 0], dilations = [1, 1],
+        group = 1}} : tensor<1x{outputs}x6x{size}xf32>"""
+    types = f"tensor<1x{outputs}x6x{size}xf32>"
+    assigned = Assigned(main(body, types=types, inputs="%x : tensor<1x3x8x32xf32>"))
+    assert assigned.layout("y") == Layout(block)
+
+
+@pytest.mark.parametrize(("outputs", "taps", "block"), [(4, 3, 0), (5, 3, 16), (4, 2, 16)])
+def test_a_blocked_input_is_copied_for_very_few_channels_of_many_taps(outputs, taps, block):
+    types = f"tensor<1x{outputs}x{19 - taps}x{19 - taps}xf32>"
+    body = f"""
+      %w = top.weight() {{weight = "w"}} : tensor<{outputs}x32x{taps}x{taps}xf32>
+      %y = top.conv(%x, %w) {{strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1],
+        group = 1}} : {types}"""
+    assigned = Assigned(main(body, types=types, inputs="%x : tensor<1x32x18x18xf32>"))
+    assert assigned.layout("y") == Layout(block)
+
+
+def test_zeros_behind_the_channels_are_added_in_blocks():
+    types = "tensor<1x40x9x8xf32>"
+    body = (
+        conv("a", "x", (3, 24))
+        + f"""
+      %y = top.pad(%a) {{low = [0, 0, 1, 0], high = [0, 16, 0, 0], interior = [0, 0, 0, 0],
+        value = 0.0}} : {types}"""
+    )
+    assigned = Assigned(main(body, types=types))
+    assert assigned.layout("y") == BLOCKED
+    assert assigned.reader("y") == "a"
+
+
+def test_a_transpose_reads_blocks_since_it_copies_anyway():
+    types = "tensor<1x8x8x24xf32>"
+    body = (
+        conv("a", "x", (3, 24))
+        + f"""
+      %y = top.transpose(%a) {{permutation = [0, 2, 3, 1]}} : {types}"""
+    )
+    assigned = Assigned(main(body, types=types))
+    assert assigned.read("y") == BLOCKED
+    assert assigned.layout("y") == Layout()
+
+
+POOL = """
+      %y = top.pool(%x) {kind = "max", window = [2, 2], strides = [1, 1], pads = [0, 0, 0, 0],
+        dilations = [1, 1]} : """
+
+
+@pytest.mark.parametrize(("channels", "block"), [(16, 16), (15, 0)])
+def test_a_pool_of_many_channels_is_worth_a_copy_into_blocks(channels, block):
+    kind = f"tensor<1x{channels}x7x7xf32>"
+    text = main(POOL + kind, types=kind, inputs=f"%x : tensor<1x{channels}x8x8xf32>")
+    assigned = Assigned(text)
+    assert assigned.read("y") == assigned.layout("y") == Layout(block)
+
+
+def test_a_local_response_normalization_stays_in_blocks():
+    body = (
+        conv("a", "x", (3, 24))
+        + """
+      %y = top.local_response_norm(%a) {size = 5, alpha = 1.0, beta = 0.75, bias = 1.0}
+        : tensor<1x24x8x8xf32>"""
+    )
+    assert Assigned(main(body)).layout("y") == BLOCKED
+
+
 def test_a_depthwise_convolution_stays_in_blocks():
     body = (
         conv("a", "x", (3, 24))

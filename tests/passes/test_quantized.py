@@ -349,9 +349,10 @@ def test_sums_are_requantized_in_the_kernel_that_makes_them(check):
         {"w": weights()["w"]},
     )
     assert checked.lines == [
-        "%conv1 = top.conv(%q, %w) {dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], "
-        f"requantization = {by}, strides = [1, 1]}} : tensor<1x3x4x4x{Y}>",
-        "top.return(%conv1)",
+        "%conv2 = top.conv(%q, %w, bias = %w1) {dilations = [1, 1], group = 1, "
+        f"pads = [1, 1, 1, 1], requantization = {by}, strides = [1, 1], subtracted = -128}} : "
+        f"tensor<1x3x4x4x{Y}>",
+        "top.return(%conv2)",
     ]
 
 
@@ -388,3 +389,76 @@ def test_real_numbers_that_are_needed_are_not_fused_away(check):
     assert checked.declined == [
         "write-integers y: s is used 2 times: its real numbers are needed, too"
     ]
+
+
+# -- averages --------------------------------------------------------------------------------------
+
+MEAN = f"""
+func.func @main(%qx: tensor<1x2x4x4x{Q}>) {{
+  %x = top.dequantize(%qx) {{to = f32}} : tensor<1x2x4x4xf32>
+  %m = top.reduce(%x) {{kind = "KIND", axes = [2, 3], keepdims = false}} : tensor<1x2xf32>
+  %y = top.quantize(%m) {{to = {Y}}} : tensor<1x2x{Y}>
+  top.return(%y)
+}}
+"""
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("mean", "0.03125"), ("sum", "0.5")])
+def test_an_average_between_pairs_is_a_sum_of_integers(check, kind, scale):
+    checked = check(ComputeInIntegers(), MEAN.replace("KIND", kind))
+    sums = f"!top.quantized<i32, {scale}:48>"
+    assert checked.lines == [
+        "%m1 = top.bitcast(%qx) {to = i8} : tensor<1x2x4x4xi8>",
+        "%m2 = top.cast(%m1) {to = i32} : tensor<1x2x4x4xi32>",
+        '%m3 = top.reduce(%m2) {axes = [2, 3], keepdims = false, kind = "sum"} : tensor<1x2xi32>',
+        f"%m4 = top.bitcast(%m3) {{to = {sums}}} : tensor<1x2x{sums}>",
+        f"%requantize1 = top.requantize(%m4) {{by = #top.requantization<{Y}, float, "
+        f"nearest_even>}} : tensor<1x2x{Y}>",
+        "top.return(%requantize1)",
+    ]
+    assert checked.fired == ["sum-integers m", "requantize-pairs y"]
+
+
+def test_an_average_that_nobody_quantizes_stays_one_of_floats(check):
+    text = MEAN.replace("KIND", "mean")
+    text = text.replace(f"  %y = top.quantize(%m) {{to = {Y}}} : tensor<1x2x{Y}>\n", "")
+    checked = check(ComputeInIntegers(), text.replace("top.return(%y)", "top.return(%m)"))
+    assert checked.fired == []
+
+
+def test_a_sum_that_may_exceed_32_bits_is_declined(check):
+    wide = "!top.quantized<i16, 0.5:0>"
+    text = MEAN.replace("KIND", "sum").replace(Q, wide).replace("x4x4x", "x512x512x")
+    checked = check(ComputeInIntegers(), text)
+    assert checked.fired == []
+    assert "may reach" in checked.declined[0]
+
+
+# -- whole numbers held in floats ------------------------------------------------------------------
+
+WHOLE = f"""
+func.func @main(%qx: tensor<1x2x4x4x{Q}>) {{
+  %w = top.weight() {{weight = "w"}} : tensor<3x2x3x3xf32>
+  %x = top.dequantize(%qx) {{to = f32}} : tensor<1x2x4x4xf32>
+  %conv1 = top.conv(%x, %w) {{{GEOMETRY}}} : tensor<1x3x4x4xf32>
+  top.return(%conv1)
+}}
+"""
+
+
+def test_weights_that_are_whole_numbers_multiply_as_integers(check):
+    """Numbers of 8 bits in floats, as exporters for microcontrollers write them."""
+    array = np.random.default_rng(3).integers(-128, 128, (3, 2, 3, 3)).astype(np.float32)
+    checked = check(ComputeInIntegers(), WHOLE, {"w": array})
+    assert "store-whole-weights conv1" in checked.fired
+    assert any(rule.startswith("multiply-integers") for rule in checked.fired)
+    assert any("x!top.quantized<i32, 0.5:0>" in line for line in checked.lines)
+
+
+@pytest.mark.parametrize("number", [0.5, 128.0, -129.0, np.nan])
+def test_weights_that_are_no_whole_numbers_of_8_bits_stay(check, number):
+    array = np.zeros((3, 2, 3, 3), np.float32)
+    array[0, 0, 0, 0] = number
+    checked = check(ComputeInIntegers(), WHOLE, {"w": array})
+    assert checked.fired == []
+    assert "no whole numbers of 8 bits" in checked.declined[0]

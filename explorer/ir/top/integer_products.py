@@ -4,19 +4,24 @@
     sum = bias + sum of (x - zx) * (w - zw)            i32 with the scale sx * sw and no zero point
     y   = requantize(sum)                              where the operation has a `requantization`
 
+Where the operation says `subtracted`, that number takes the place of zx: its bias makes up for the
+difference. Padding stands for zx all the same.
+
 Sums wrap around at 32 bits, as they do in generated code. Reference: Jacob et al., "Quantization
 and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.layout import rounded_channels
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.quantized_scalars import (
@@ -30,8 +35,9 @@ from explorer.ir.top.quantized_scalars import (
     table_reads,
     zero_table,
 )
-from explorer.ir.types import QuantizedType, element_type_of, shape_of, stored_type
+from explorer.ir.types import QuantizedType, element_type_of, layout_of, shape_of, stored_type
 
+I8 = IntegerType(8)
 Reads = list[tuple[Buffer, list[Subscript]]]
 
 
@@ -74,11 +80,40 @@ class IntegerProduct(TopOperation):
             return None
         return sums_type(left, right, *self.channel_axes())
 
+    @property
+    def input_offset(self) -> int:
+        """What is subtracted from the stored numbers of the first operand: its zero point, or
+        `subtracted`."""
+        left, stated = element_type_of(self.operands[0]), self.get("subtracted")
+        assert isinstance(left, QuantizedType)
+        return int(left.zero_point_array[0]) if stated is None else int(stated)
+
+    @property
+    def padding_factor(self) -> int:
+        """What padding is multiplied as: 0, unless something else than zx is subtracted."""
+        left = element_type_of(self.operands[0])
+        if not isinstance(left, QuantizedType):
+            return 0
+        return int(left.zero_point_array[0]) - self.input_offset
+
+    @property
+    def filter_offset(self) -> int:
+        """The one zero point of a constant second operand of signed bytes, where that is not 0.
+
+        Dense products then add up what they read once more, instead of subtracting it from every
+        filter: sum of x * (w - z) = sum of x * w - z * sum of x.
+        """
+        right = element_type_of(self.operands[1])
+        if self.sums is None or not isinstance(right, QuantizedType) or right.storage != I8:
+            return 0
+        zeros = right.zero_point_array
+        return int(zeros[0]) if len(zeros) and np.all(zeros == zeros[0]) else 0
+
     def product_element(self) -> Attribute:
         """Element type of the result."""
         sums, by = self.sums, self.requantizes
         if sums is None:
-            if by is not None:
+            if by is not None or self.get("subtracted") is not None:
                 raise ValueError(f"{self.name} requantizes what is not quantized")
             return element_type_of(self.operands[0])
         others = [stored_type(element_type_of(o)) for o in list(self.operands)[2:]]
@@ -98,11 +133,9 @@ class IntegerProduct(TopOperation):
         """
         if self.sums is None:
             return left, right
-        kinds = (element_type_of(operand) for operand in list(self.operands)[:2])
-        left_kind, right_kind = (k for k in kinds if isinstance(k, QuantizedType))
         return (
-            centered(left, left_kind).astype(np.float64),
-            centered(right, right_kind).astype(np.float64),
+            (left.astype(np.int64) - self.input_offset).astype(np.float64),
+            centered(right, self._right).astype(np.float64),
         )
 
     def finished_sums(self, sums: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
@@ -120,10 +153,17 @@ class IntegerProduct(TopOperation):
         sums, by = self.sums, self.requantizes
         if sums is None:
             return []
-        return [
+        tables = [
             *zero_table(self._right, "weight_zeros"),
             *([] if by is None else requantization_tables(sums, by)),
         ]
+        return [(name, self._rounded_up(table)) for name, table in tables]
+
+    def _rounded_up(self, table: np.ndarray) -> np.ndarray:
+        """A table per channel with an entry for each channel that fills up the last block."""
+        layout = layout_of(self.results[0])
+        missing = rounded_channels(len(table), layout) - len(table) if len(table) > 1 else 0
+        return np.pad(table, (0, missing), mode="edge") if missing else table
 
     @property
     def _right(self) -> QuantizedType:
@@ -149,9 +189,51 @@ class IntegerProduct(TopOperation):
         *zeros, y = rest
         if self.sums is None:
             return y + x * w
-        left = element_type_of(self.operands[0])
-        assert isinstance(left, QuantizedType)
-        return y + centered_scalar(x, left) * centered_scalar(w, self._right, *zeros)
+        filters = w.convert(I32) if self.adds_up_input else centered_scalar(w, self._right, *zeros)
+        return y + self._factor(x) * filters
+
+    def _factor(self, x: Scalar) -> Scalar:
+        offset = self.input_offset
+        wide = x.convert(I32)
+        return wide - offset if offset else wide
+
+    @property
+    def adds_up_input(self) -> bool:
+        """Whether filters are multiplied as they are stored (`define_offsets` makes up for it)."""
+        return False
+
+    def define_offsets(
+        self,
+        k: KernelBuilder,
+        kept: dict[str, int],
+        reduced: dict[str, int],
+        read: Callable[..., tuple[Buffer, Sequence[Subscript]]],
+        shape: Sequence[int],
+        place: Callable[..., Sequence[Subscript]],
+    ) -> Access:
+        """Statements that make -z * sum of x, the same for every filter, in a buffer of i32.
+
+        `read` and `place` give the subscripts of x and of the buffer (`shape`).
+        """
+        buffer = k.argument("offsets", shape, I32, "scratch")
+        offsets = Access(buffer, tuple(shape), (0,) * len(shape))
+        d = k.dimensions(**kept)
+        k.generic("plain", [], offsets.at(*place(*d)), lambda s: s.constant(0))
+        d = k.dimensions(**kept, **reduced)
+
+        def body(s: ScalarBuilder, x: Scalar, y: Scalar) -> Scalar:
+            return y + self._factor(x) * -self.filter_offset
+
+        outer = d[: len(kept)]
+        k.generic(
+            "plain",
+            [read(*d)],
+            offsets.at(*place(*outer)),
+            body,
+            reductions=" ".join(reduced),
+            accumulates=True,
+        )
+        return offsets
 
     def define_requantization(
         self,

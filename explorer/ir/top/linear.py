@@ -95,14 +95,21 @@ class FusedOperation(IntegerProduct):
         bias_subscript: Callable[..., Subscript],
         bias: Access | None,
         output: Access,
+        offsets: Access | None = None,
+        offset_subscripts: Callable[..., Sequence[Subscript]] = lambda *d: d,
     ) -> None:
-        """The first statement: the output begins as the bias, or zero."""
+        """The first statement: the output begins as the bias, or zero; `offsets` are added."""
         d = k.dimensions(**dimensions)
         target = output.at(*output_subscripts(*d))
-        if bias is None:
-            k.generic("init", [], target, lambda s: s.constant(0.0))
-        else:
-            k.generic("init", [bias.at(bias_subscript(*d))], target, lambda s, b: b)
+        reads = [] if bias is None else [bias.at(bias_subscript(*d))]
+        reads += [] if offsets is None else [offsets.at(*offset_subscripts(*d))]
+
+        def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
+            if not values:
+                return s.constant(0.0)
+            return values[0] if len(values) == 1 else values[0] + values[1]
+
+        k.generic("init", reads, target, body)
 
     def define_epilogue(
         self, k: KernelBuilder, dimensions: dict[str, int], residual: Access | None, output: Access
@@ -156,6 +163,7 @@ class ConvOp(FusedOperation):
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
     requantization = opt_prop_def(RequantizationAttr)
+    subtracted = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -171,14 +179,19 @@ class ConvOp(FusedOperation):
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-        """Windows of one pixel over integers: all rows of a picture are one long row."""
-        x, w, bias, _ = self.split_operands(operands)
+        """Windows of one pixel: all rows of a picture are one long row."""
+        x, w, bias, residual = self.split_operands(operands)
         numbers = (*w[2:], *self.get("strides"))
-        if self.sums is None or len(x) != 4 or set(numbers) != {1} or any(self.get("pads")):
+        if len(x) != 4 or set(numbers) != {1} or any(self.get("pads")):
             return operands, output
         shapes = [(*x[:2], 1, x[2] * x[3]), w]
         shapes += [bias] if bias is not None else []
+        shapes += [(*residual[:2], 1, x[2] * x[3])] if residual is not None else []
         return shapes, (*output[:2], 1, output[2] * output[3])
+
+    @property
+    def adds_up_input(self) -> bool:
+        return self.get("group") == 1 and self.filter_offset != 0
 
     @property
     def is_depthwise(self) -> bool:
@@ -216,7 +229,7 @@ class ConvOp(FusedOperation):
         rank, group = x.ndim - 2, self.get("group")
         strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
         padding = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
-        padded = np.pad(x, padding)
+        padded = np.pad(x, padding, constant_values=self.padding_factor)
         spatial = [
             (padded.shape[2 + a] - (w.shape[2 + a] - 1) * dilations[a] - 1) // strides[a] + 1
             for a in range(rank)
@@ -259,8 +272,29 @@ class ConvOp(FusedOperation):
 
         domain = {"n": n, "o": o, **spatial}
         if group == 1 or self.is_depthwise:
-            self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, held)
-            channels = {} if group != 1 else {"c": x.shape[1]}
+            offsets = None
+            if self.adds_up_input:
+                # Channels that fill up the last block stand for nothing: they are not added.
+                own = static_shape(self.input)[1]
+                offsets = self.define_offsets(
+                    k,
+                    {"n": n, **spatial},
+                    {**window, "c": own},
+                    lambda *d: x.at(d[0], d[-1], *position(d[1 : 1 + rank], d[1 + rank : -1])),
+                    (n, 1, *output.shape[2:]),
+                    lambda *d: (d[0], 0, *d[1:]),
+                )
+            self.define_init(
+                k,
+                domain,
+                lambda *d: d,
+                lambda *d: d[1],
+                bias,
+                held,
+                offsets,
+                lambda *d: (d[0], 0, *d[2:]),
+            )
+            channels = {} if group != 1 else {"c": w.shape[1]}
             d = k.dimensions(**domain, **channels, **window)
             at, inner = d[2 : 2 + rank], d[len(d) - rank :]
             channel = d[2 + rank] if group == 1 else d[1]
@@ -335,9 +369,14 @@ class MatMulOp(FusedOperation):
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
     requantization = opt_prop_def(RequantizationAttr)
+    subtracted = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def adds_up_input(self) -> bool:
+        return len(shape_of(self.right)) == 2 and self.filter_offset != 0
 
     def channel_axes(self) -> tuple[int, int]:
         a, b = len(shape_of(self.left)), len(shape_of(self.right))
@@ -382,7 +421,26 @@ class MatMulOp(FusedOperation):
         *batch, m, n = output.shape
         names = {f"b{i}": size for i, size in enumerate(batch)}
         domain = {**names, "m": m, "n": n}
-        self.define_init(k, domain, lambda *d: d, lambda *d: d[-1], bias, held)
+        offsets = None
+        if self.adds_up_input:
+            offsets = self.define_offsets(
+                k,
+                {**names, "m": m},
+                {"k": a.shape[-1]},
+                lambda *d: a.broadcast(d),
+                (*batch, m, 1),
+                lambda *d: (*d, 0),
+            )
+        self.define_init(
+            k,
+            domain,
+            lambda *d: d,
+            lambda *d: d[-1],
+            bias,
+            held,
+            offsets,
+            lambda *d: (*d[:-1], 0),
+        )
         d = k.dimensions(**domain, k=a.shape[-1])
         *outer, row, column, inner = d
         k.generic(

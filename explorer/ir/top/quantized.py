@@ -45,6 +45,7 @@ class QuantizationOperation(ElementwiseOperation):
     """What they share: one statement over all elements, with tables along the axis of scales."""
 
     FAMILY: ClassVar[str] = "quantization"
+    KEEPS_FINITE: ClassVar[bool] = True
     TAKES_QUANTIZED: ClassVar[bool] = True
     KEEPS_FINITE: ClassVar[bool] = True
 

@@ -144,9 +144,11 @@ def requantized_scalar(sum_: Scalar, attribute: RequantizationAttr, *factors: Sc
     how, (low, high) = attribute.how, attribute.limits
     zero = int(attribute.to.zero_point_array[0])
     if how.scheme == "float":
-        scaled = _rounded(sum_.convert(F32) * factors[0], how.rounding)
-        limited = scaled.maximum(float(low - zero)).minimum(float(high - zero)).convert(I32)
-        return (limited + zero if zero else limited).convert(attribute.to.storage)
+        # Rounding keeps order and whole numbers: limits may come first, and then nothing is large.
+        scaled = sum_.convert(F32) * factors[0]
+        limited = scaled.maximum(float(low - zero)).minimum(float(high - zero))
+        rounded = _rounded(limited, how.rounding).convert(I32)
+        return (rounded + zero if zero else rounded).convert(attribute.to.storage)
     multiplier, shift = (factor.convert(I64) for factor in factors)
     shifted = _shifted(sum_.convert(I64) * multiplier, shift, how.rounding)
     limited = (shifted + zero if zero else shifted).maximum(low).minimum(high)

@@ -27,7 +27,7 @@ from explorer.kernels.language import Language, Requirement, vector_name
 from explorer.kernels.scalar_types import BY_NAME, SIGNED
 
 FILES = {
-    "c": ("c/base.c", "c/vectors.c", "c/math.c", "c/stored.c", "stored.c"),
+    "c": ("c/base.c", "c/vectors.c", "c/math.c", "c/integers.c", "c/stored.c", "stored.c"),
     "opencl": ("opencl/base.cl", "opencl/vectors.cl", "opencl/stored.cl", "stored.c"),
 }
 MARK = "//! "

@@ -89,6 +89,7 @@ def schedule_integers(
     row, channel, reduced = row_loop(names), channel_loop(names), reductions(names)
     assert row is not None
     length, shared = _tile(nest, choices, row, channel, names)
+    keep_offsets(schedule)
     pack_arguments(schedule, packs)
     inside = []
     outer = [name for name in names if name not in reduced]
@@ -113,6 +114,15 @@ def schedule_integers(
     if len(inside) > 1:
         schedule.apply(unroll, loops=inside[0])
     finish_statements(schedule, machine)
+
+
+def keep_offsets(schedule: Schedule) -> None:
+    """The sums over what a filter's zero point is multiplied with, each in a register."""
+    for top in schedule.nest.statements("plain"):
+        names = [name_of(loop) for loop in perfect_chain(top)]
+        reduced = [name for name in names if name.split("_")[-1] in ("p", "q", "c", "k")]
+        if reduced:
+            schedule.apply(accumulate, at=reduced[0], buffer="offsets")
 
 
 def _tile(

@@ -15,6 +15,20 @@
 #define UNROLL(count) PRAGMA(GCC unroll count)
 // For plain loops: the compiler may find vectors where the schedule made none.
 #define VECTORIZE_LOOPS __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
+#ifdef __SSE__
+#define FLOAT_INSTRUCTIONS  // gcc's names of the instructions
+#endif
+#endif
+
+//! dot_product
+#ifdef __clang__
+#define VPDPBUSD_512(sums, bytes, filters) __builtin_ia32_vpdpbusd512(sums, bytes, filters)
+#define VPDPBUSD_256(sums, bytes, filters) __builtin_ia32_vpdpbusd256(sums, bytes, filters)
+#define VPDPBUSD_128(sums, bytes, filters) __builtin_ia32_vpdpbusd128(sums, bytes, filters)
+#else
+#define VPDPBUSD_512(sums, bytes, filters) __builtin_ia32_vpdpbusd_v16si(sums, bytes, filters)
+#define VPDPBUSD_256(sums, bytes, filters) __builtin_ia32_vpdpbusd_v8si(sums, bytes, filters)
+#define VPDPBUSD_128(sums, bytes, filters) __builtin_ia32_vpdpbusd_v4si(sums, bytes, filters)
 #endif
 
 //! bits

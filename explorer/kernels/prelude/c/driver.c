@@ -9,14 +9,17 @@ struct Section {
 };
 
 //! run
-// The driver. Threads walk the table of sections together. Within a section each claims the next
-// few tasks by compare-and-swap and waits at its end until all are done, so that nobody ever waits
-// for a thread that holds no task. A job is a range of sections; its number stands in the upper
-// half of every claim, so that a thread that comes late finds nothing to take.
+// The driver. A program with little to share is run by the caller alone. Else threads walk the
+// table of sections together. Within a section each claims the next few tasks by compare-and-swap
+// and waits at its end until all are done, so that nobody ever waits for a thread that holds no
+// task. A job is a range of sections; its number stands in the upper half of every claim, so that a
+// thread that comes late finds nothing to take.
 
 #define MOST_THREADS 256
 #define SPINS_FOR_TASKS 300   // pauses at the end of a section before the processor is yielded
 #define SPINS_FOR_JOBS 4000   // pauses between jobs before a worker sleeps
+// Below this the caller works alone: 5 to 30 microseconds, as long as it takes to wake a thread.
+#define LEAST_SHARED_OPERATIONS 100000
 
 struct Progress {
     _Alignas(64) atomic_ullong claimed;  // job number << 32 | first task that nobody has taken
@@ -35,6 +38,8 @@ static pthread_cond_t sleep_condition = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t run_mutex = PTHREAD_MUTEX_INITIALIZER;  // one run on several threads at once
 static pthread_t workers[MOST_THREADS];
 static int worker_count;
+static int processors[MOST_THREADS];  // that the threads are bound to, the caller's first
+static int processor_count;           // 0: threads are not bound
 
 static inline void pause_briefly(void)
 {
@@ -151,15 +156,55 @@ static unsigned publish_job(char *arena, const char *weights, int first, int las
     return job;
 }
 
+// Binds a worker to its processor, where processors were named.
+static int bind_worker(int number)
+{
+    if (processor_count == 0)
+        return 0;
+#if defined(__linux__)
+    cpu_set_t chosen;
+    CPU_ZERO(&chosen);
+    CPU_SET(processors[(number + 1) % processor_count], &chosen);
+    return pthread_setaffinity_np(workers[number], sizeof chosen, &chosen);
+#else
+    return ENOTSUP;
+#endif
+}
+
 static int start_workers(int count)
 {
     for (; worker_count < count; worker_count++) {
         void *const index = (void *)(intptr_t)worker_count;
-        const int error = pthread_create(&workers[worker_count], NULL, work, index);
+        int error = pthread_create(&workers[worker_count], NULL, work, index);
         if (error)
             return error;
+        error = bind_worker(worker_count);
+        if (error) {
+            worker_count++;  // it runs, and is ended with the others
+            return error;
+        }
     }
     return 0;
+}
+
+// Names the processors of all threads, the caller's first; call it before the first run. The
+// caller's thread is the caller's own to bind. Returns 0 or an error number (of errno.h).
+EXPORTED int explorer_bind(const int *chosen, int count)
+{
+    if (count < 1 || count > MOST_THREADS)
+        return EINVAL;
+#if defined(__linux__)
+    for (int number = 0; number < count; number++) {
+        if (chosen[number] < 0 || chosen[number] >= CPU_SETSIZE)
+            return EINVAL;
+        processors[number] = chosen[number];
+    }
+    processor_count = count;
+    return 0;
+#else
+    (void)chosen;
+    return ENOTSUP;
+#endif
 }
 
 // Runs all launches. Returns 0, or an error number (of errno.h) if nothing was run. `tap` (may be
@@ -171,6 +216,8 @@ EXPORTED int explorer_run(
 {
     if (threads < 1 || threads > MOST_THREADS)
         return EINVAL;
+    if (SHARED_OPERATIONS < LEAST_SHARED_OPERATIONS)
+        threads = 1;
     if (threads > 1) {
         pthread_mutex_lock(&run_mutex);
         const int error = start_workers(threads - 1);

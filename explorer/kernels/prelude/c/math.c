@@ -1,12 +1,10 @@
-//! exp vector float: mask select
+//! exp vector float: smaller larger scaled_by_power
 // x = n ln 2 + r with |r| <= ln 2 / 2; exp(x) = 2^n exp(r), exp(r) by the polynomial of Cephes.
-// 2^n is multiplied in two halves, so that results become infinite or denormal gradually.
 INLINE $vector exp_$vector($vector x)
 {
-    x = select_$vector(x > splat_$vector(89.0f), splat_$vector(89.0f), x);
-    x = select_$vector(x < splat_$vector(-104.0f), splat_$vector(-104.0f), x);
+    x = smaller_$vector(splat_$vector(89.0f), x);  // x is a NaN if it was one
+    x = larger_$vector(splat_$vector(-104.0f), x);
     const $vector shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer
-    const $mask n = ($mask)shifted - 0x4b400000;
     const $vector whole = shifted - 12582912.0f;
     const $vector r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
     $vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
@@ -15,9 +13,21 @@ INLINE $vector exp_$vector($vector x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    const $mask half_n = n >> 1;
-    const $vector scale = ($vector)((half_n + 127) << 23);
-    return p * scale * ($vector)((n - half_n + 127) << 23);
+    return scaled_by_power_$vector(p, whole);
+}
+
+//! scaled_by_power vector float: mask
+// x 2^n for whole n from -150 to 128. 2^n is multiplied in two halves, so that results become
+// infinite or denormal gradually, as the instruction has it.
+INLINE $vector scaled_by_power_$vector($vector x, $vector n)
+{
+#if defined(FLOAT_INSTRUCTIONS) && $bytes == 64 && defined(__AVX512F__)
+    return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);
+#else
+    const $mask power = ($mask)(n + 12582912.0f) - 0x4b400000;  // 1.5 * 2^23: bits of an integer
+    const $mask half = power >> 1;
+    return x * ($vector)((half + 127) << 23) * ($vector)((power - half + 127) << 23);
+#endif
 }
 
 //! log vector float: mask select
@@ -47,45 +57,42 @@ INLINE $vector log_$vector($vector x)
     return select_$vector((x < splat_$vector(0.0f)) | (x != x), splat_$vector(NAN), result);
 }
 
-//! tanh vector float: exp fabs
-// Small arguments by the polynomial of Cephes, the others by 1 - 2 / (exp(2 |x|) + 1).
+//! tanh vector float: smaller larger
+// x p(x^2) / q(x^2), minimax in the relative error up to 8.6, from where on tanh rounds to 1.
 INLINE $vector tanh_$vector($vector x)
 {
-    const $vector size = fabs_$vector(x);
+    x = smaller_$vector(splat_$vector(8.6f), x);  // x is a NaN if it was one
+    x = larger_$vector(splat_$vector(-8.6f), x);
     const $vector z = x * x;
-    $vector p = z * -5.70498872745e-3f + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    p = p * z * x + x;
-    const $vector far = 1.0f - 2.0f / (exp_$vector(size + size) + 1.0f);
-    const $mask sign = ($mask)x & INT32_MIN;
-    return select_$vector(size < splat_$vector(0.625f), p, ($vector)(($mask)far | sign));
+    $vector p = z * 1.4080823e-8f + 2.1121292e-5f;
+    p = p * z + 3.5263398e-3f;
+    p = p * z + 1.3406825e-1f;
+    p = p * z + 1.0f;
+    $vector q = z * 8.069992e-7f + 3.336166e-4f;
+    q = q * z + 2.599367e-2f;
+    q = q * z + 4.6740147e-1f;
+    q = q * z + 1.0f;
+    return x * (p / q);
 }
 
-//! erf vector float: exp fabs
-// Two polynomials by N. Juffa: x + x p(x^2) up to 0.93, 1 - exp(-x - x p(x)) above.
+//! erf vector float: smaller larger
+// x p(x^2) / q(x^2), minimax in the relative error up to 3.925, from where on erf rounds to 1.
 INLINE $vector erf_$vector($vector x)
 {
+    x = smaller_$vector(splat_$vector(3.925f), x);  // x is a NaN if it was one
+    x = larger_$vector(splat_$vector(-3.925f), x);
     const $vector z = x * x;
-    $vector near = z * -5.96761703e-4f + 4.99119423e-3f;
-    near = near * z - 2.67681349e-2f;
-    near = near * z + 1.12819925e-1f;
-    near = near * z - 3.76125336e-1f;
-    near = near * z + 1.28379166e-1f;
-    near = near * x + x;
-    const $vector size = fabs_$vector(x);
-    // From 4 on the result is 1.
-    const $vector t = select_$vector(size > splat_$vector(4.0f), splat_$vector(4.0f), size);
-    $vector p = t * -1.72853470e-5f + 3.83197126e-4f;
-    p = p * (t * t) + (t * -3.88396438e-3f + 2.42546219e-2f);
-    p = p * t - 1.06777877e-1f;
-    p = p * t - 6.34846687e-1f;
-    p = p * t - 1.28717512e-1f;
-    p = p * t - t;
-    const $vector far = 1.0f - exp_$vector(p);
-    const $mask sign = ($mask)x & INT32_MIN;
-    return select_$vector(size < splat_$vector(0.927734375f), near, ($vector)(($mask)far | sign));
+    $vector p = z * 2.0457512e-6f + 2.8481553e-4f;
+    p = p * z + 3.7722979e-3f;
+    p = p * z + 5.27684e-2f;
+    p = p * z + 1.9059095e-1f;
+    p = p * z + 1.1283791f;
+    $vector q = z * 3.8043457e-5f + 1.1637559e-3f;
+    q = q * z + 1.4982695e-2f;
+    q = q * z + 1.1418109e-1f;
+    q = q * z + 5.022396e-1f;
+    q = q * z + 1.0f;
+    return x * (p / q);
 }
 
 //! fabs vector float: mask
@@ -95,13 +102,22 @@ INLINE $vector fabs_$vector($vector x)
 }
 
 //! rint vector float: mask select fabs
-// From 2^23 on every float is an integer; below, adding 2^23 rounds to even.
+// An instruction, where there is one (8: to nearest even, without exceptions). Otherwise: from 2^23
+// on every float is an integer; below, adding 2^23 rounds to even.
 INLINE $vector rint_$vector($vector x)
 {
+#if $lanes == 16 && defined(__AVX512F__)
+    return ($vector)__builtin_ia32_rndscaleps_mask(x, 8, x, -1, 4);
+#elif $lanes == 8 && defined(__AVX__)
+    return ($vector)__builtin_ia32_roundps256(x, 8);
+#elif $lanes == 4 && defined(__SSE4_1__)
+    return ($vector)__builtin_ia32_roundps(x, 8);
+#else
     const $vector size = fabs_$vector(x);
     const $vector rounded = (size + 8388608.0f) - 8388608.0f;
     const $mask sign = ($mask)x & INT32_MIN;
     return select_$vector(size < splat_$vector(8388608.0f), ($vector)(($mask)rounded | sign), x);
+#endif
 }
 
 //! floor vector float: rint
@@ -123,4 +139,21 @@ INLINE $vector trunc_$vector($vector x)
 {
     const $vector size = floor_$vector(fabs_$vector(x));
     return ($vector)(($mask)size | (($mask)x & INT32_MIN));
+}
+
+//! sqrt vector float
+// gcc has no square root of vectors in C, and does not find its instruction in a loop over lanes.
+INLINE $vector sqrt_$vector($vector x)
+{
+#if !defined(__clang__) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
+    return __builtin_ia32_sqrtps512_mask(x, x, -1, 4);
+#elif !defined(__clang__) && $element_bytes == 4 && $bytes == 32 && defined(__AVX__)
+    return __builtin_ia32_sqrtps256(x);
+#elif !defined(__clang__) && $element_bytes == 4 && $bytes == 16 && defined(__SSE__)
+    return __builtin_ia32_sqrtps(x);
+#else
+    for (int lane = 0; lane < $lanes; lane++)
+        x[lane] = sqrtf(x[lane]);
+    return x;
+#endif
 }

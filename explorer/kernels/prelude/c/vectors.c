@@ -24,17 +24,46 @@ INLINE $vector select_$vector($mask mask, $vector if_true, $vector if_false)
     return ($vector)((mask & ($mask)if_true) | (~mask & ($mask)if_false));
 }
 
-//! maximum vector float: select
-// A NaN in either operand wins: a > b is false for one in b, and a != a finds one in a.
-INLINE $vector maximum_$vector($vector a, $vector b)
+//! larger vector float: select
+// a > b ? a : b in every lane, so b where one of them is a NaN. gcc has no `?:` of vectors in C.
+INLINE $vector larger_$vector($vector a, $vector b)
 {
-    return select_$vector((a > b) | (a != a), a, b);
+#if defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
+    return __builtin_ia32_maxps512_mask(a, b, b, -1, 4);
+#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX__)
+    return __builtin_ia32_maxps256(a, b);
+#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16
+    return __builtin_ia32_maxps(a, b);
+#else
+    return select_$vector(a > b, a, b);
+#endif
 }
 
-//! minimum vector float: select
+//! smaller vector float: select
+INLINE $vector smaller_$vector($vector a, $vector b)
+{
+#if defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
+    return __builtin_ia32_minps512_mask(a, b, b, -1, 4);
+#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX__)
+    return __builtin_ia32_minps256(a, b);
+#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16
+    return __builtin_ia32_minps(a, b);
+#else
+    return select_$vector(a < b, a, b);
+#endif
+}
+
+//! maximum vector float: select larger
+// A NaN in either operand wins: `larger` gives one in b, and a != a finds one in a.
+INLINE $vector maximum_$vector($vector a, $vector b)
+{
+    return select_$vector(a != a, a, larger_$vector(a, b));
+}
+
+//! minimum vector float: select smaller
 INLINE $vector minimum_$vector($vector a, $vector b)
 {
-    return select_$vector((a < b) | (a != a), a, b);
+    return select_$vector(a != a, a, smaller_$vector(a, b));
 }
 
 //! maximum vector integer: select

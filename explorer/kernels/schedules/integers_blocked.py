@@ -1,0 +1,245 @@
+"""Schedules of integer convolutions with a blocked output: sums of bytes in dot products.
+
+    for n: for o: for i: for j: for c: for p: for q:  sums[n,o,i,j] += x * w      x: ui8, w: i8
+    ->
+    parallel n, ot, i:  for jt:
+        acc[14][2] = bias                            14 pixels x 2 vectors of 16 sums (i32)
+        for cb, p, q, cg:                            the reduction, in groups of 4 channels
+            acc[jp][ov] = dot(acc, 4 bytes of x, 64 of w)
+        y[..] = requantized(acc)                     bytes again, 16 at a time
+
+Four channels of a pixel lie side by side in blocked tensors: they are multiplied at once with the
+filters of 16 output channels, which are packed for that. Without dot products (OpenCL) a channel
+at a time is widened and multiplied. Depthwise filters have nothing to sum up over channels: every
+vector of channels is widened and filtered by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects import affine
+
+from explorer.ir.structure import walk_inside
+from explorer.kernels.nest import (
+    LoopNest,
+    accesses_in,
+    element_name,
+    extent_of,
+    name_of,
+    perfect_chain,
+    shape_of,
+)
+from explorer.kernels.schedules.choices import Choices, divisors
+from explorer.kernels.schedules.convolution import Operands, operands_of
+from explorer.kernels.schedules.integers import keep_offsets
+from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
+from explorer.kernels.schedules.schedule import Schedule
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiles import Tile, convolution_tile, explain_tile
+from explorer.kernels.steps.dot import PRODUCTS, dot
+from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
+from explorer.kernels.steps.registers import accumulate
+from explorer.kernels.steps.restructure import cut, reorder, split
+from explorer.kernels.steps.vectorize import vectorize
+
+BYTES = ("ui8", "i8")
+SUMS = "i32"
+DENSE = "n o i j c p q"
+DEPTHWISE = "n o i j p q"
+
+
+def is_blocked_integer_convolution(
+    nest: LoopNest, packs: Mapping[str, Pack], dimensions: str
+) -> bool:
+    """Products of bytes that are summed up over just `dimensions` into a blocked result."""
+    operands = operands_of(nest)
+    if operands is None or not _block(nest, packs):
+        return False
+    (main,) = nest.statements("main")
+    if {name_of(loop) for loop in perfect_chain(main)} != set(dimensions.split()):
+        return False
+    kinds = {nest.name_of_buffer(a.memref): element_name(a.memref) for a in accesses_in(main)}
+    is_bytes = kinds[operands.source] in BYTES and kinds[operands.weight] == "i8"
+    source_block = block_of(packs.get(operands.source))
+    block = _block(nest, packs)
+    is_fed = source_block == block if dimensions == DEPTHWISE else source_block >= PRODUCTS
+    return is_bytes and kinds[operands.result] == SUMS and is_fed
+
+
+def schedule_integer_convolution(
+    schedule: Schedule, machine: Machine, packs: Mapping[str, Pack], choices: Choices
+) -> None:
+    """Dimensions n o i j c p q; input and output are blocked, perhaps by different numbers."""
+    nest = schedule.nest
+    operands = operands_of(nest)
+    assert operands is not None
+    block, source_block = _block(nest, packs), block_of(packs[operands.source])
+    tile = _choose_tile(nest, machine, choices, block)
+    uses_dot = machine.language == "c"
+    lanes = _split_channels(schedule, tile.vectors, block)
+    if uses_dot:
+        groups = source_block // PRODUCTS
+        into, factors = ("cb cg cu", (groups, PRODUCTS)) if groups > 1 else ("cb cu", (PRODUCTS,))
+        schedule.apply(split, loop="c", into=into, factors=factors)
+        reduction, lanes = "cb p q cg" if groups > 1 else "cb p q", f"{lanes} cu"
+    else:
+        schedule.apply(split, loop="c", into="cb ci", factors=(source_block,))
+        reduction = "cb p q ci"
+    tails = tile_plane(schedule, reduction, lanes, tile.pixels, tile.rows)
+    weights = _dot_filters if uses_dot else _single_filters
+    layout = weights(tile.vectors, block, source_block)
+    _finish(schedule, machine, packs, choices, operands, "cb", tails, layout, uses_dot)
+
+
+def schedule_integer_depthwise(
+    schedule: Schedule, machine: Machine, packs: Mapping[str, Pack], choices: Choices
+) -> None:
+    """Dimensions n o i j p q; input and output are blocked alike."""
+    nest = schedule.nest
+    operands = operands_of(nest)
+    assert operands is not None
+    block, width = _block(nest, packs), extent_of(nest.loop("j"))
+    taps = extent_of(nest.loop("p")) * extent_of(nest.loop("q"))
+    best = convolution_tile(1, width, 1, max(8, machine.registers // 2))
+    most = max(1, MOST_UPDATES // taps)
+    why = explain_tile(best, machine.registers // 2)
+    pixels = choices.number(
+        "pixels", min(best.pixels, most), range(1, min(width, MOST_UPDATES) + 1), why
+    )
+    lanes = _split_channels(schedule, 1, block)
+    tails = tile_plane(schedule, "p q", lanes, pixels, 1)
+    rank = len(shape_of(nest.buffer(operands.weight)))
+    middle = [(d, 1, None) for d in range(1, rank)]
+    layout: Pack = [(0, block, None), *middle, (0, 1, block)]
+    _finish(schedule, machine, packs, choices, operands, "p", tails, layout, False)
+
+
+def _finish(
+    schedule: Schedule,
+    machine: Machine,
+    packs: Mapping[str, Pack],
+    choices: Choices,
+    operands: Operands,
+    first: str,
+    tails: list[str],
+    filters: Pack,
+    uses_dot: bool,
+) -> None:
+    """Sums in registers, what surrounds them fused, buffers packed, lanes in vectors."""
+    nest = schedule.nest
+    keep_offsets(schedule)
+    for suffix in tails:
+        schedule.apply(accumulate, at=first + suffix, buffer=operands.result)
+    fuse_around(schedule, operands.result, choices)
+    contract_scratch(schedule)
+    held = {}
+    if nest.roles.get(operands.result) == "scratch":  # the epilogue has no vector form
+        held = {operands.result: tuple(blocked_pack(_block(nest, packs)))}
+    pack_arguments(schedule, {**packs, **held})
+    schedule.pack(operands.weight, filters)
+    for suffix in tails:
+        if uses_dot:
+            schedule.apply(dot, lanes="oi" + suffix, products="cu" + suffix)
+        schedule.apply(vectorize, loop="oi" + suffix)
+    inside = [name + suffix for suffix in tails for name in ("ip", "jp", "j", "ov")]
+    marked = [name for name in inside if nest.has(name) and _is_in_tile(nest, name)]
+    if first == "p":
+        marked += [name + suffix for suffix in tails for name in ("p", "q")]
+    if marked:
+        schedule.apply(unroll, loops=" ".join(marked))
+    leading = [name_of(loop) for loop in perfect_chain(nest.statements("main")[0])]
+    tasks = [name for name in leading if name in ("n", "ot", "i", "it")]
+    schedule.apply(parallel, loops=" ".join(tasks))
+    finish_statements(schedule, machine)
+
+
+def _is_in_tile(nest: LoopNest, name: str) -> bool:
+    """A loop inside of one tile, not one over tiles (which holds the reduction)."""
+    inside = [op for op in walk_inside(nest.loop(name)) if isinstance(op, affine.ForOp)]
+    return all(name_of(op).removesuffix("_tail") in ("ip", "jp", "j", "ov") for op in inside)
+
+
+def _block(nest: LoopNest, packs: Mapping[str, Pack]) -> int:
+    """Channels per block of the output; 0 where it is no blocked tensor."""
+    outputs = [name for name, role in nest.roles.items() if role == "output"]
+    return block_of(packs.get(outputs[0])) if len(outputs) == 1 else 0
+
+
+def _choose_tile(nest: LoopNest, machine: Machine, choices: Choices, block: int) -> Tile:
+    """The register tile; as of floats, for a dot product takes as long as a multiply-add."""
+    height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
+    blocks = extent_of(nest.loop("o")) // block
+    best = convolution_tile(height, width, blocks, machine.registers)
+    why = explain_tile(best, machine.registers)
+    most = MOST_UPDATES
+    legal = [d for d in divisors(blocks) if d <= most]
+    vectors = choices.number("vectors", best.vectors, legal, why)
+    most //= vectors
+    pixels = choices.number("pixels", min(best.pixels, most), range(1, min(width, most) + 1), why)
+    most //= pixels
+    legal_rows = range(1, min(height, most) + 1) if pixels == width else range(1, 2)
+    own = min(best.rows, most) if pixels == best.pixels == width else 1
+    why_rows = why if pixels == width else "only whole rows are taken together"
+    return Tile(pixels, vectors, choices.number("rows", own, legal_rows, why_rows))
+
+
+def _split_channels(schedule: Schedule, vectors: int, block: int) -> str:
+    """Splits o; returns the loops of one tile of channels."""
+    if vectors == 1:
+        schedule.apply(split, loop="o", into="ot oi", factors=(block,))
+        return "oi"
+    schedule.apply(split, loop="o", into="ot ov oi", factors=(vectors, block))
+    return "ov oi"
+
+
+def _dot_filters(vectors: int, block: int, source_block: int) -> Pack:
+    """Filters in the order in which the tile reads them, 4 of each lane side by side."""
+    groups = source_block // PRODUCTS
+    lanes = [(0, block, vectors), (0, 1, block)] if vectors > 1 else [(0, 1, block)]
+    inside = [(1, PRODUCTS, groups)] if groups > 1 else []
+    return [
+        (0, vectors * block, None), (1, source_block, None), (2, 1, None), (3, 1, None),
+        *inside, *lanes, (1, 1, PRODUCTS),
+    ]  # fmt: skip
+
+
+def _single_filters(vectors: int, block: int, source_block: int) -> Pack:
+    """The same for one channel at a time."""
+    lanes = [(0, block, vectors), (0, 1, block)] if vectors > 1 else [(0, 1, block)]
+    return [
+        (0, vectors * block, None), (1, source_block, None), (2, 1, None), (3, 1, None),
+        (1, 1, source_block), *lanes,
+    ]  # fmt: skip
+
+
+def tile_plane(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int) -> list[str]:
+    """Cuts and splits i and j, and puts the tile inside the reduction.
+
+    Returns the suffixes of the nests' loop names: [""] or ["", "_tail"].
+    """
+    nest = schedule.nest
+    height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
+    row_tail, pixel_tail = height % rows, width % pixels
+    tail_reduction = " ".join(f"{name}_tail" for name in reduction.split())
+    tail_lanes = " ".join(f"{name}_tail" for name in lanes.split())
+    if row_tail or pixel_tail:
+        schedule.apply(reorder, order=f"n ot i j {reduction} {lanes}")
+        cut_loop = ("i", height - row_tail) if row_tail else ("j", width - pixel_tail)
+        schedule.apply(cut, loop=cut_loop[0], at=cut_loop[1])
+    row_loops, tile = ["i"], []
+    if rows > 1:
+        row_loops, tile = split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
+    pixel_loops, pixel_tile = split_or_keep(schedule, "j", width - pixel_tail, pixels, "jt", "jp")
+    inside = f"{reduction} {' '.join([*tile, *pixel_tile])} {lanes}"
+    if row_tail:
+        schedule.apply(reorder, order=" ".join(row_loops) + f" {inside}")
+        schedule.apply(reorder, order=f"i_tail {tail_reduction} j_tail {tail_lanes}")
+    elif pixel_tail:
+        schedule.apply(reorder, order=" ".join([*pixel_loops, inside]))
+        schedule.apply(reorder, order=f"{tail_reduction} j_tail {tail_lanes}")
+    else:
+        schedule.apply(reorder, order=" ".join(["n ot", *row_loops, *pixel_loops, inside]))
+    return ["", "_tail"] if row_tail or pixel_tail else [""]

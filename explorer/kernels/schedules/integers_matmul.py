@@ -1,0 +1,136 @@
+"""Schedule of integer matrix products with a constant right operand: dot products of bytes.
+
+    for m: for n: for k:  sums[m,n] += x[m,k] * w[k,n]                       x: ui8, w: i8
+    ->
+    parallel nt, mt:
+        acc[6][4] = bias                             6 rows x 4 vectors of 16 sums (i32)
+        for kg:                                      groups of 4 of the reduction
+            acc[mp][nv] = dot(acc, 4 bytes of x, 64 of w)
+        y[..] = requantized(acc)
+
+Four neighbours of a row of x are multiplied at once with four rows of 16 columns of w, which are
+packed for that. Rows and columns that tiles do not divide are nests of their own, with narrower
+vectors at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from explorer.kernels.nest import (
+    LoopNest,
+    accesses_in,
+    element_name,
+    extent_of,
+    name_of,
+    perfect_chain,
+    shape_of,
+)
+from explorer.kernels.schedules.choices import Choices
+from explorer.kernels.schedules.convolution import operands_of
+from explorer.kernels.schedules.integers import keep_offsets
+from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
+from explorer.kernels.schedules.plain import contract_scratch, finish_statements
+from explorer.kernels.schedules.schedule import Schedule
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiles import explain_tile, matrix_tile
+from explorer.kernels.steps.dot import PRODUCTS, dot
+from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.pack import Pack
+from explorer.kernels.steps.registers import accumulate
+from explorer.kernels.steps.restructure import cut, reorder, split
+from explorer.kernels.steps.vectorize import vectorize
+
+BYTES = ("ui8", "i8")
+
+
+def is_integer_matmul(nest: LoopNest, packs: Mapping[str, Pack]) -> bool:
+    """Products of bytes, the right ones constant, four by four along k, on row-major buffers."""
+    operands = operands_of(nest)
+    if operands is None or packs:
+        return False
+    (main,) = nest.statements("main")
+    if sorted(name_of(loop) for loop in perfect_chain(main)) != ["k", "m", "n"]:
+        return False
+    kinds = {nest.name_of_buffer(a.memref): element_name(a.memref) for a in accesses_in(main)}
+    is_bytes = kinds[operands.source] in BYTES and kinds[operands.weight] == "i8"
+    depth, columns = extent_of(nest.loop("k")), extent_of(nest.loop("n"))
+    is_right = shape_of(nest.buffer(operands.weight)) == (depth, columns)
+    return is_bytes and kinds[operands.result] == "i32" and is_right and depth % PRODUCTS == 0
+
+
+def schedule_integer_matmul(
+    schedule: Schedule, machine: Machine, packs: Mapping[str, Pack], choices: Choices
+) -> None:
+    """Dimensions m n k; the right operand is (k, n)."""
+    nest = schedule.nest
+    operands = operands_of(nest)
+    assert operands is not None
+    rows, columns = extent_of(nest.loop("m")), extent_of(nest.loop("n"))
+    lanes = machine.vector_floats
+    blocks = max(columns // lanes, 1)
+    best = matrix_tile(rows, blocks, machine.registers)
+    why = explain_tile(best, machine.registers)
+    tile_rows = choices.number("rows", best.pixels, range(1, min(rows, MOST_UPDATES) + 1), why)
+    most = MOST_UPDATES // tile_rows
+    vectors = choices.number(
+        "vectors", min(best.vectors, most), range(1, min(blocks, most) + 1), why
+    )
+    keep_offsets(schedule)
+    tiles = _cut_into_tiles(schedule, row_pieces(rows, tile_rows), vectors, lanes)
+    leading: list[str] = []
+    inside: list[str] = []
+    for row, column in tiles:
+        s = row.suffix + column.suffix
+        schedule.apply(split, loop="k" + s, into=f"kg{s} ku{s}", factors=(PRODUCTS,))
+        mt, mp = split_or_keep(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
+        nt, nv, ni = _split_columns(schedule, column, s)
+        tile = [*mp, *nv, *ni]
+        schedule.apply(reorder, order=" ".join([*nt, *mt, f"kg{s}", *tile, f"ku{s}"]))
+        schedule.apply(accumulate, at=f"kg{s}", buffer=operands.result)
+        leading.extend([*nt, *mt])
+        inside.extend([*mp, *nv])
+    fuse_around(schedule, operands.result, choices)
+    contract_scratch(schedule)
+    layout = [(1, lanes, None), (0, PRODUCTS, None), (1, 1, lanes), (0, 1, PRODUCTS)]
+    schedule.pack(operands.weight, layout)
+    for row, column in tiles:
+        s = row.suffix + column.suffix
+        if column.width > 1:
+            schedule.apply(dot, lanes=f"ni{s}", products=f"ku{s}")
+            schedule.apply(vectorize, loop=f"ni{s}")
+    if inside:
+        schedule.apply(unroll, loops=" ".join(inside))
+    schedule.apply(parallel, loops=" ".join(leading))
+    finish_statements(schedule, machine)
+
+
+def _cut_into_tiles(
+    schedule: Schedule, row_parts: list[Piece], vectors: int, lanes: int
+) -> list[tuple[Piece, Piece]]:
+    """One nest for each piece of the rows and of the columns, n outermost."""
+    columns = extent_of(schedule.nest.loop("n"))
+    column_parts = column_pieces(columns, vectors, lanes)
+    if len(row_parts) > 1:
+        schedule.apply(cut, loop="m", at=row_parts[0].extent, suffix=row_parts[1].suffix)
+    for row in row_parts:
+        s = row.suffix
+        schedule.apply(reorder, order=f"n{s} m{s} k{s}")
+        end = columns
+        for column in column_parts[:0:-1]:
+            end -= column.extent
+            schedule.apply(cut, loop="n" + s, at=end, suffix=column.suffix)
+    return [(row, column) for row in row_parts for column in column_parts]
+
+
+def _split_columns(
+    schedule: Schedule, column: Piece, s: str
+) -> tuple[list[str], list[str], list[str]]:
+    """(loop over tiles, over the vectors of a tile, over the lanes of a vector)."""
+    if column.width == 1:
+        return [f"n{s}"], [], []
+    schedule.apply(
+        split, loop=f"n{s}", into=f"nt{s} nv{s} ni{s}", factors=(column.tile, column.width)
+    )
+    return [f"nt{s}"], [f"nv{s}"], [f"ni{s}"]

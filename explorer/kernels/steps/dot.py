@@ -1,0 +1,213 @@
+"""Step dot: sums of four products of bytes become one dot product per vector of sums.
+
+    for oi in 16: for cu in 4:                           %a = affine.vector_load %acc[0]
+      acc[oi] = acc[oi] + ext(x[cu]) * ext(w[oi, cu])    %x = affine.vector_load %x[..] : 4 bytes
+                                                    ->   %w = affine.vector_load %w[..] : 64 bytes
+                                                         %s = loop.dot %a, %x, %w
+                                                         affine.vector_store %s, %acc[0]
+
+This is tensorization: a whole nest is recognized and replaced by what the machine has for it
+(AVX-512 VNNI and AVX-VNNI: `vpdpbusd`). It is exact: bytes of x are unsigned (or signed with 128
+added), those of w signed, and sums wrap around at 32 bits as they would one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import affine, arith
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    VectorType,
+    i8,
+    i32,
+)
+from xdsl.ir import Operation, SSAValue
+
+from explorer.ir.loop_dialect import DotOp
+from explorer.kernels.nest import (
+    LinearForm,
+    LoopNest,
+    accesses_in,
+    body_of,
+    extent_of,
+    index_of,
+    is_store,
+    linear_map,
+    linear_subscripts,
+    name_of,
+    shape_of,
+)
+from explorer.kernels.steps.dependences import reduction_operation
+
+PRODUCTS = 4
+"""Of bytes, in each lane."""
+SIGN = 128
+"""What makes a signed byte an unsigned one."""
+LANES = (4, 8, 16)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The parts of `sums[..] += bytes[..] * filters[..]`."""
+
+    sums: affine.LoadOp
+    bytes: affine.LoadOp
+    filters: affine.LoadOp
+    store: affine.StoreOp
+
+
+def dot(nest: LoopNest, lanes: str, products: str) -> None:
+    """Turns the loops `lanes` that hold a loop `products` into dot products.
+
+    Illegal unless four products of an unsigned byte (one that has a sign needs 128 added) and a
+    signed one are added to a sum of i32, the bytes do not depend on the lane, and filters lie
+    four by four for each lane.
+    """
+    inner = {loop.parent_op() for loop in nest.loops(products, "dot")}
+    around = [loop for loop in nest.loops(lanes, "dot") if loop in inner]
+    if len(around) < len(inner) or not around:
+        raise nest.error("dot", f"{products} does not stand in {lanes}")
+    for loop in around:
+        _replace(loop, _recognize(nest, loop, products))
+    nest.changed()
+
+
+def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> _Product:
+    name = name_of(loop)
+    (inner, *others) = body_of(loop)
+    if others or not isinstance(inner, affine.ForOp):
+        raise nest.error("dot", f"{name} does not hold the loop {products} and nothing else")
+    if extent_of(inner) != PRODUCTS or extent_of(loop) not in LANES:
+        extents = f"{extent_of(loop)} lanes of {extent_of(inner)}"
+        raise nest.error("dot", f"{extents} products; 4, 8 or 16 lanes of 4 are multiplied at once")
+    stores = [a for a in accesses_in(inner) if is_store(a)]
+    if len(stores) != 1 or not isinstance(store := stores[0], affine.StoreOp):
+        raise nest.error("dot", f"{products} does not update one sum")
+    group = [a for a in accesses_in(inner) if a.memref is store.memref]
+    update = reduction_operation(group)
+    loads = [a for a in group if isinstance(a, affine.LoadOp)]
+    if not isinstance(update, arith.AddiOp) or update.result.type != i32:
+        raise nest.error("dot", f"{products} does not add to a sum of i32")
+    added = next(value for value in update.operands if value is not loads[0].result)
+    if not isinstance(added.owner, arith.MuliOp):
+        raise nest.error("dot", "what is added is no product")
+    first, second = added.owner.operands
+    few, filters = _unsigned_byte(first), _signed_byte(second)
+    if few is None or filters is None:
+        few, filters = _unsigned_byte(second), _signed_byte(first)
+    if few is None or filters is None:
+        raise nest.error("dot", "the factors are not an unsigned and a signed byte")
+    found = _Product(loads[0], few, filters, store)
+    _require_places(nest, loop, inner, found)
+    return found
+
+
+def _unsigned_byte(value: SSAValue) -> affine.LoadOp | None:
+    """The load behind ext(ui8), or ext(i8) - -128."""
+    owner = value.owner
+    wanted = Signedness.UNSIGNED
+    if isinstance(owner, arith.SubiOp):
+        constant = owner.rhs.owner
+        if not isinstance(constant, arith.ConstantOp) or not isinstance(
+            constant.value, IntegerAttr
+        ):
+            return None
+        if constant.value.value.data != -SIGN:
+            return None
+        owner, wanted = owner.lhs.owner, Signedness.SIGNLESS
+    return _byte(owner, arith.ExtUIOp if wanted == Signedness.UNSIGNED else arith.ExtSIOp, wanted)
+
+
+def _signed_byte(value: SSAValue) -> affine.LoadOp | None:
+    return _byte(value.owner, arith.ExtSIOp, Signedness.SIGNLESS)
+
+
+def _byte(owner: object, extension: type[Operation], wanted: Signedness) -> affine.LoadOp | None:
+    if not isinstance(owner, extension):
+        return None
+    load, kind = owner.operands[0].owner, owner.operands[0].type
+    is_byte = isinstance(kind, IntegerType) and kind.width == i8.width
+    if not isinstance(load, affine.LoadOp) or not is_byte:
+        return None
+    assert isinstance(kind, IntegerType)
+    return load if kind.signedness.data == wanted else None
+
+
+def _require_places(
+    nest: LoopNest, loop: affine.ForOp, inner: affine.ForOp, product: _Product
+) -> None:
+    """Sums side by side, bytes side by side, filters four by four."""
+    lane, step = index_of(loop), index_of(inner)
+    try:
+        sums = linear_subscripts(product.sums)
+        few = linear_subscripts(product.bytes)
+        filters = linear_subscripts(product.filters)
+    except ValueError as reason:
+        raise nest.error("dot", str(reason)) from reason
+    if _stride(sums, lane) != 1 or _stride(sums, step) != 0:
+        raise nest.error("dot", f"sums do not lie side by side along {name_of(loop)} only")
+    if _stride(few, step) != 1 or _stride(few, lane) != 0:
+        raise nest.error("dot", f"bytes do not lie side by side along {name_of(inner)} only")
+    rows, products = filters[-2:] if len(filters) > 1 else (LinearForm(), filters[-1])
+    is_packed = shape_of(product.filters.memref)[-1] == PRODUCTS
+    if not is_packed or rows.terms.get(lane) != 1 or products != LinearForm({step: 1}):
+        buffer = nest.name_of_buffer(product.filters.memref)
+        raise nest.error("dot", f"{buffer} does not hold 4 filters for each lane side by side")
+    if any(lane in form.terms or step in form.terms for form in filters[:-2]):
+        raise nest.error("dot", f"filters of one {name_of(loop)} lie in several places")
+
+
+def _stride(forms: list[LinearForm], index: SSAValue) -> int:
+    """By how much the last subscript grows with an index; -1 where another one does."""
+    *outer, last = forms
+    if any(index in form.terms for form in outer):
+        return -1
+    return last.terms.get(index, 0)
+
+
+def _replace(loop: affine.ForOp, product: _Product) -> None:
+    (inner,) = body_of(loop)
+    assert isinstance(inner, affine.ForOp)
+    zero = {index_of(loop): LinearForm(), index_of(inner): LinearForm()}
+    lanes = extent_of(loop)
+    sums = _whole(product.sums, zero, VectorType(i32, [lanes]))
+    few = _whole(product.bytes, zero, VectorType(_element(product.bytes), [PRODUCTS]))
+    filters = _whole(product.filters, zero, VectorType(i8, [PRODUCTS * lanes]))
+    added = DotOp.create(
+        operands=[sums.results[0], few.results[0], filters.results[0]],
+        result_types=[sums.results[0].type],
+    )
+    indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(product.store)])
+    store = affine.VectorStoreOp.create(
+        operands=[added.result, product.store.memref, *indices], properties={"map": access_map}
+    )
+    made = [sums, few, filters, added, store]
+    for op in made:
+        op.location = product.store.location
+    block = loop.parent
+    assert block is not None
+    block.insert_ops_before(made, loop)
+    block.detach_op(loop)
+    loop.erase()
+
+
+def _whole(
+    load: affine.LoadOp, zero: dict[SSAValue, LinearForm], kind: VectorType
+) -> affine.VectorLoadOp:
+    """A vector that begins where a load stands in the first iteration."""
+    indices, access_map = linear_map([form.substitute(zero) for form in linear_subscripts(load)])
+    whole = affine.VectorLoadOp.create(
+        operands=[load.memref, *indices], result_types=[kind], properties={"map": access_map}
+    )
+    whole.results[0].name_hint = load.result.name_hint
+    return whole
+
+
+def _element(load: affine.LoadOp) -> IntegerType:
+    kind = load.memref.type
+    assert isinstance(kind, MemRefType) and isinstance(kind.element_type, IntegerType)
+    return kind.element_type

@@ -1,0 +1,169 @@
+"""Dot products of bytes: the step, its refusals, and the function on every instruction set."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import IntegerType, Signedness, i8, i32
+
+from explorer.ir.compute import KernelBuilder
+from explorer.ir.loop_dialect import DotOp
+from explorer.kernels.c import CLanguage
+from explorer.kernels.language import Requirement
+from explorer.kernels.lowering import lower_to_loops
+from explorer.kernels.nest import LoopNest, ScheduleError
+from explorer.kernels.prelude import prelude_lines
+from explorer.kernels.steps.dot import dot
+from explorer.kernels.steps.pack import pack
+from explorer.kernels.steps.restructure import reorder, split
+
+U8 = IntegerType(8, Signedness.UNSIGNED)
+COLUMNS, DEPTH = 32, 12
+FLAGS = ["-std=gnu11", "-shared", "-fPIC", "-Wall", "-Wno-unused-function", "-Werror"]
+INSTRUCTION_SETS = ["native", "x86-64-v4", "x86-64-v3", "x86-64"]
+
+
+def product_kernel(left: IntegerType = U8, right: IntegerType = i8, offset: int = 0, sums=i32):
+    """sums[n] += (x[k] - offset) * w[k, n]."""
+    k = KernelBuilder("product")
+    x = k.argument("x", (DEPTH,), left, "input")
+    w = k.argument("w", (DEPTH, COLUMNS), right, "weight")
+    y = k.argument("y", (COLUMNS,), sums, "output")
+
+    def body(s, a, b, y):
+        factor = a.convert(sums)
+        return y + (factor - offset if offset else factor) * b.convert(sums)
+
+    n, c = k.dimensions(n=COLUMNS, k=DEPTH)
+    k.generic("main", [(x, (c,)), (w, (c, n))], (y, (n,)), body, "k", accumulates=True)
+    return k.finish("matmul")
+
+
+def ready_for_dots(function, products=4, packed=True) -> LoopNest:
+    nest = LoopNest(lower_to_loops(function))
+    split(nest, loop="n", into="nt ni", factors=(16,))
+    split(nest, loop="k", into="kg ku", factors=(products,))
+    reorder(nest, order="nt kg ni ku")
+    if packed:
+        layout = [(1, 16, None), (0, products, None), (1, 1, 16), (0, 1, products)]
+        pack(nest, buffer="w", layout=layout)
+    return nest
+
+
+def dots_in(nest: LoopNest) -> list[DotOp]:
+    return [op for op in nest.function.walk() if isinstance(op, DotOp)]
+
+
+@pytest.mark.parametrize(("left", "offset"), [(U8, 0), (i8, -128)])
+def test_four_products_of_bytes_become_one_operation(left, offset):
+    nest = ready_for_dots(product_kernel(left, offset=offset))
+    dot(nest, lanes="ni", products="ku")
+    (found,) = dots_in(nest)
+    assert str(found.bytes.type) == f"vector<4x{left}>"
+    assert str(found.filters.type) == "vector<64xi8>"
+    assert not nest.has("ku")
+    nest.function.verify()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "reason"),
+    [
+        (product_kernel(right=U8), {}, "not an unsigned and a signed byte"),
+        (product_kernel(left=i8), {}, "not an unsigned and a signed byte"),
+        (product_kernel(offset=3), {}, "not an unsigned and a signed byte"),
+        (product_kernel(left=i8, offset=-127), {}, "not an unsigned and a signed byte"),
+        (product_kernel(), {"packed": False}, "4 filters for each lane side by side"),
+        (product_kernel(), {"products": 6}, "16 lanes of 6"),
+    ],
+)
+def test_other_products_are_refused(kernel, options, reason):
+    nest = ready_for_dots(kernel, **options)
+    with pytest.raises(ScheduleError, match=reason):
+        dot(nest, lanes="ni", products="ku")
+
+
+def test_a_loop_around_other_loops_is_refused():
+    nest = ready_for_dots(product_kernel())
+    with pytest.raises(ScheduleError, match="does not stand in"):
+        dot(nest, lanes="kg", products="ku")
+
+
+def reference(sums: np.ndarray, few: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """Sums that wrap around at 32 bits."""
+    wide = filters.astype(np.int64).reshape(-1, 4) @ few.astype(np.int64)
+    return (sums.astype(np.int64) + wide).astype(np.int32)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
+def test_every_instruction_set_computes_the_same_dot_product(lanes, instructions, tmp_path: Path):
+    needs = [
+        Requirement("vector", "int", lanes),
+        Requirement("dot", "int", lanes),
+        Requirement("dot_of_signed", "int", lanes),
+    ]
+    text = [*prelude_lines(CLanguage(), needs)]
+    for name in ("dot", "dot_of_signed"):
+        text += [
+            f"void run_{name}(int32_t *sums, const int32_t *few, const int32_t *filters)",
+            "{",
+            f"    const int{lanes} total = {name}_int{lanes}(load_int{lanes}(sums), *few,",
+            f"        load_int{lanes}(filters));",
+            f"    store_int{lanes}(total, sums);",
+            "}",
+        ]
+    source, library = tmp_path / "dot.c", tmp_path / "dot.so"
+    source.write_text("\n".join(text) + "\n")
+    command = ["gcc", "-O2", f"-march={instructions}", *FLAGS, str(source), "-o", str(library)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    if not _runs_here(instructions):
+        pytest.skip(f"this processor has not all of {instructions}")
+    functions = ctypes.CDLL(str(library))
+    random = np.random.default_rng(lanes)
+    extremes = [(255, 127), (255, -128), (0, -128)]
+    for trial in range(40):
+        few = random.integers(0, 256, 4).astype(np.uint8)
+        filters = random.integers(-128, 128, 4 * lanes).astype(np.int8)
+        if trial < len(extremes):
+            few[:], filters[:] = extremes[trial]
+        start = random.integers(-(2**31), 2**31, lanes).astype(np.int32)
+        for name, given in (("dot", few), ("dot_of_signed", (few ^ 128).view(np.int8))):
+            sums = start.copy()
+            getattr(functions, f"run_{name}")(_at(sums), _at(given), _at(filters))
+            np.testing.assert_array_equal(sums, reference(start, few, filters))
+
+
+def test_the_dot_product_is_one_instruction_where_the_processor_has_it(tmp_path: Path):
+    if "avx512_vnni" not in _processor_flags():
+        pytest.skip("this processor has no AVX-512 VNNI")
+    needs = [Requirement("vector", "int", 16), Requirement("dot", "int", 16)]
+    text = prelude_lines(CLanguage(), needs)
+    text += ["int16 run(int16 sums, int32_t few, int16 filters)", "{"]
+    text += ["    return dot_int16(sums, few, filters);", "}"]
+    source = tmp_path / "dot.c"
+    source.write_text("\n".join(text) + "\n")
+    command = ["gcc", "-O2", "-march=native", "-std=gnu11", "-S", str(source), "-o", "-"]
+    assembly = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "vpdpbusd" in assembly
+    assert "vpmulld" not in assembly
+
+
+def _at(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def _processor_flags() -> set[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return set()
+    lines = [line for line in text.splitlines() if line.startswith("flags")]
+    return set(lines[0].split()) if lines else set()
+
+
+def _runs_here(instructions: str) -> bool:
+    needed = {"x86-64-v4": {"avx512f", "avx512bw", "avx512vl"}, "x86-64-v3": {"avx2"}}
+    return needed.get(instructions, set()) <= _processor_flags()

@@ -1,0 +1,234 @@
+"""Whole quantized models: generated code gives what the interpreter gives, to the last bit.
+
+Shapes leave tails everywhere: channels that fill no block, rows that no tile divides.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper, save
+
+import explorer
+from explorer.compilation import Compilation
+from explorer.ir.evaluation import entry_function, entry_return
+from explorer.ir.structure import value_name
+from explorer.targets import load_target
+
+X_SCALE, Y_SCALE = np.float32(0.02), np.float32(0.15)
+
+
+def convolution(
+    channels=24,
+    filters=40,
+    size=13,
+    window=3,
+    stride=1,
+    group=1,
+    x_zero=114,
+    x_type=np.uint8,
+    w_zero=0,
+    w_type=np.int8,
+    per_channel=False,
+):
+    """quantize, QLinearConv, dequantize."""
+    random = np.random.default_rng(filters + size)
+    limits = np.iinfo(w_type)
+    shape = (filters, channels // group, window, window)
+    weight = random.integers(limits.min, limits.max + 1, shape).astype(w_type)
+    scales = random.uniform(0.001, 0.01, filters) if per_channel else np.array(0.005)
+    arrays = {
+        "w": weight,
+        "ws": scales.astype(np.float32),
+        "wz": np.full(scales.shape, w_zero, w_type),
+        "b": random.integers(-3000, 3000, filters).astype(np.int32),
+    }
+    inputs = ["xq", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"]
+    attributes = {
+        "pads": [window // 2] * 4,
+        "strides": [stride] * 2,
+        "group": group,
+    }
+    node = helper.make_node("QLinearConv", inputs, ["yq"], **attributes)
+    return _model(node, [1, channels, size, size], x_zero, x_type, arrays)
+
+
+def matrix_product(
+    rows=7,
+    depth=32,
+    columns=40,
+    x_zero=114,
+    x_type=np.uint8,
+    w_zero=0,
+    w_type=np.int8,
+    per_column=False,
+    batch=(),
+):
+    random = np.random.default_rng(rows + depth + columns)
+    limits = np.iinfo(w_type)
+    weight = random.integers(limits.min, limits.max + 1, (depth, columns)).astype(w_type)
+    scales = random.uniform(0.001, 0.01, columns) if per_column else np.array(0.005)
+    arrays = {
+        "w": weight,
+        "ws": scales.astype(np.float32),
+        "wz": np.full(scales.shape, w_zero, w_type),
+    }
+    inputs = ["xq", "xs", "xz", "w", "ws", "wz", "ys", "yz"]
+    node = helper.make_node("QLinearMatMul", inputs, ["yq"])
+    return _model(node, [*batch, rows, depth], x_zero, x_type, arrays)
+
+
+def _model(node, shape, x_zero, x_type, arrays):
+    arrays = {
+        "xs": X_SCALE,
+        "xz": np.array(x_zero, x_type),
+        "ys": Y_SCALE,
+        "yz": np.array(9, x_type),
+        **arrays,
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        node,
+        helper.make_node("DequantizeLinear", ["yq", "ys", "yz"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "quantized",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in arrays.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+Compile = Callable[..., Compilation]
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Compile:
+    """`compiled(model, "cpu", vector_floats=8)`"""
+
+    def compile_model(model: ModelProto, target: str = "cpu", **overrides: int) -> Compilation:
+        save(model, tmp_path / "model.onnx")
+        return explorer.compile(tmp_path / "model.onnx", load_target(target, overrides))
+
+    return compile_model
+
+
+def steps_of(compilation: Compilation) -> list[str]:
+    return [s.name for kernel in compilation.kernels.values() for s in kernel.steps]
+
+
+def assert_same_bits(compilation: Compilation) -> None:
+    inputs = compilation.example_inputs(seed=3)
+    (actual,) = compilation.run(inputs).values()
+    before = compilation["infer-shapes"].after
+    (returned,) = entry_return(entry_function(before.module)).operands
+    np.testing.assert_array_equal(actual, before.run(inputs)[value_name(returned)])
+
+
+CONVOLUTIONS = {
+    "dense": {},
+    "signed": {"x_type": np.int8, "x_zero": 5},
+    "lowest zero point": {"x_type": np.int8, "x_zero": -128},
+    "a scale for each filter": {"per_channel": True},
+    "filters with a zero point": {"w_type": np.uint8, "w_zero": 131},
+    "filters around 128": {"w_type": np.uint8, "w_zero": 128},
+    "few channels": {"channels": 3, "filters": 17, "stride": 2, "window": 5},
+    "one pixel": {"window": 1, "size": 9},
+    "depthwise": {"filters": 24, "group": 24, "stride": 2},
+    "signed depthwise": {"filters": 24, "group": 24, "x_type": np.int8, "x_zero": -7},
+    "depthwise with a zero point": {
+        "filters": 24, "group": 24, "w_type": np.uint8, "w_zero": 77, "per_channel": True,
+    },
+    "grouped": {"filters": 48, "group": 2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_convolution_is_exact(case, lanes, compiled):
+    compilation = compiled(convolution(**CONVOLUTIONS[case]), vector_floats=lanes)
+    assert_same_bits(compilation)
+    is_dense = CONVOLUTIONS[case].get("group", 1) == 1
+    assert ("dot" in steps_of(compilation)) == is_dense
+
+
+MATRICES = {
+    "rows": {},
+    "one row": {"rows": 1, "depth": 64, "columns": 100},
+    "signed": {"x_type": np.int8, "x_zero": -3},
+    "a scale for each column": {"rows": 9, "depth": 20, "columns": 37, "per_column": True},
+    "a zero point": {"rows": 5, "depth": 12, "columns": 10, "w_type": np.uint8, "w_zero": 120},
+    "a batch": {"rows": 6, "depth": 16, "columns": 48, "batch": (3,)},
+}
+
+
+@pytest.mark.parametrize("case", MATRICES)
+@pytest.mark.parametrize("lanes", [4, 16])
+def test_a_matrix_product_is_exact(case, lanes, compiled):
+    compilation = compiled(matrix_product(**MATRICES[case]), vector_floats=lanes)
+    assert_same_bits(compilation)
+    assert "dot" in steps_of(compilation)
+
+
+def test_depths_that_four_does_not_divide_are_multiplied_without_dots(compiled):
+    compilation = compiled(matrix_product(rows=3, depth=10, columns=20))
+    assert_same_bits(compilation)
+    assert "dot" not in steps_of(compilation)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("case", ["dense", "signed", "filters with a zero point", "depthwise"])
+def test_a_convolution_is_exact_as_opencl(case, compiled):
+    pytest.importorskip("pyopencl")
+    compilation = compiled(convolution(**CONVOLUTIONS[case]), "opencl")
+    assert_same_bits(compilation)
+    assert "dot" not in steps_of(compilation)
+
+
+def test_a_pool_and_a_sum_of_blocked_bytes_are_exact(compiled):
+    """Convolution, maximum pool, and a sum with another scale: all of them in blocks."""
+    random = np.random.default_rng(0)
+    arrays = {
+        "xs": X_SCALE,
+        "xz": np.array(100, np.uint8),
+        "ys": Y_SCALE,
+        "yz": np.array(9, np.uint8),
+        "w": random.integers(-128, 128, (20, 18, 3, 3)).astype(np.int8),
+        "ws": np.array(0.004, np.float32),
+        "wz": np.array(0, np.int8),
+        "ss": np.array(0.31, np.float32),
+        "sz": np.array(40, np.uint8),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        helper.make_node(
+            "QLinearConv",
+            ["xq", "xs", "xz", "w", "ws", "wz", "ys", "yz"],
+            ["c"],
+            pads=[1, 1, 1, 1],
+        ),
+        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("DequantizeLinear", ["c", "ys", "yz"], ["cr"]),
+        helper.make_node("DequantizeLinear", ["p", "ys", "yz"], ["pr"]),
+        helper.make_node("Add", ["cr", "pr"], ["s"]),
+        helper.make_node("QuantizeLinear", ["s", "ss", "sz"], ["sq"]),
+        helper.make_node("DequantizeLinear", ["sq", "ss", "sz"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "blocked",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 18, 11, 11])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    compilation = compiled(model, vector_floats=16)
+    text = str(compilation["assign-layouts"].after)
+    pooled = next(line for line in text.splitlines() if "top.pool" in line)
+    added = next(line for line in text.splitlines() if "top.binary" in line)
+    assert "block = 16" in pooled
+    assert "block = 16" in added
+    assert_same_bits(compilation)

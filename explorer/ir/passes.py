@@ -78,6 +78,8 @@ class RulePass(Pass):
     """A pass that applies its rules to a fixpoint."""
 
     rules: ClassVar[tuple[type[Rule], ...]]
+    choices: ClassVar[tuple[str, ...]] = ()
+    """Decisions beside the rules, `pass/choice/operation`; `run` checks their values."""
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         return apply_rules(self.name, [rule() for rule in self.rules], rewriter, options)

@@ -211,10 +211,10 @@ class BodyPrinter:
         self._name_readers_of({buffer}, depth)
         tags = [*tags_of(op), *value.tags, *target.tags]
         if isinstance(op, affine.VectorStoreOp):
-            text = self._vector_store(element, lanes, value, target)
+            text = self._vector_store(op, element, lanes, value, target)
             if len(INDENT) * depth + len(text) >= WIDTH and self._is_nameable(op.value):
                 self._name_value(op.value, value, depth)
-                text = self._vector_store(element, lanes, self.named[op.value], target)
+                text = self._vector_store(op, element, lanes, self.named[op.value], target)
             self.lines.add_wrapped(depth, f"{text};", tags)
             return
         if value.parts is not None and value.parts[0] == target.text:
@@ -231,8 +231,11 @@ class BodyPrinter:
         self.lines.add_wrapped(depth, left, tags)
         self.lines.add_wrapped(depth + 1, f"{right};", tags)
 
+    def _vector_load(self, op: Load, element: ScalarType, lanes: int, pointer: str) -> str:
+        return self.language.load_vector(element, lanes, pointer)
+
     def _vector_store(
-        self, element: ScalarType, lanes: int, value: Expression, target: Expression
+        self, op: Store, element: ScalarType, lanes: int, value: Expression, target: Expression
     ) -> str:
         if element == BOOLEAN:
             # A mask's ones become the bytes 1 that stand for true in memory.
@@ -337,7 +340,7 @@ class BodyPrinter:
         if isinstance(op, affine.VectorLoadOp):
             in_memory = UNSIGNED[8] if element == BOOLEAN else element
             self.writer.require(*vector_requirement(in_memory, lanes))
-            text = self.language.load_vector(in_memory, lanes, place.text)
+            text = self._vector_load(op, in_memory, lanes, place.text)
             if element == BOOLEAN:
                 self.writer.require(*vector_requirement(SIGNED[8], lanes))
                 text = f"{text} != {self.language.splat(in_memory, lanes, '0')}"

@@ -32,7 +32,7 @@ FIXED_WIDTH = {
 }
 # Vector forms in the prelude; the others go through the C library, lane by lane.
 OWN_VECTOR_FUNCTIONS = frozenset(
-    ("exp", "log", "tanh", "erf", "fabs", "rint", "floor", "ceil", "trunc")
+    ("exp", "log", "tanh", "erf", "fabs", "rint", "floor", "ceil", "trunc", "sqrt")
 )
 
 
@@ -62,6 +62,11 @@ class CLanguage(Language):
     def convert(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"__builtin_convertvector({value}, {vector_name(element, lanes)})"
 
+    def widen(self, source: ScalarType, element: ScalarType, lanes: int, value: str) -> Call:
+        wide = vector_name(element, lanes)
+        needs = (Requirement("widen", source.name, lanes, wide),)
+        return Call(f"{wide}_from_{vector_name(source, lanes)}({value})", needs)
+
     def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"({vector_name(element, lanes)}){value}"
 
@@ -86,6 +91,9 @@ class CPrinter(KernelPrinter):
         sizes = [f"long {self.size_parameter}"] if self.size else []
         self.parameter_list(1, [*declared, *sizes, "long lo", "long hi"])
         self.line(0, "{")
+
+    def end_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
+        pass
 
     def begin_tasks(self, depth: int) -> None:
         self.line(depth, "for (long task = lo; task < hi; task++) {")

@@ -7,7 +7,8 @@
                                                 static const struct Section sections[] = {...};
                                                 int explorer_run(...) {...}
 
-OpenCL gets no table: its host enqueues the kernels with the same offsets as arguments.
+OpenCL's host enqueues the kernels with the same offsets as arguments; a table is only made of
+those that run in a chain (`chains.py`).
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from dataclasses import dataclass
 
 from explorer.errors import InputError
 from explorer.kernels.c import CLanguage
+from explorer.kernels.chains import add_chain
 from explorer.kernels.identifiers import comment_text
 from explorer.kernels.language import Language
 from explorer.kernels.opencl import OpenCLLanguage
 from explorer.kernels.prelude import driver_text, prelude_lines
 from explorer.kernels.printer import Parameter, PrintedKernel
 from explorer.kernels.source_lines import SourceLines
-from explorer.results.program import Argument, Launch
+from explorer.results.kernels import PhaseRecord
+from explorer.results.program import Argument, Chain, Launch
 from explorer.results.source import SourceText
 
 LANGUAGES: Mapping[str, Language] = {"c": CLanguage(), "opencl": OpenCLLanguage("int")}
 MOST_TASKS = 2**31 - 1
+LEAST_CLAIM_OPERATIONS = 10_000
+"""Half a microsecond to three: a claim takes a tenth of one when threads compete."""
+UNKNOWN_WORK = 1 << 40
 C_HEADERS = """
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,6 +42,23 @@ C_HEADERS = """
 #include <stdatomic.h>
 #include <time.h>
 """.strip()
+LEAST_LINES_FOR_PARTS = 600
+"""Of kernels: half a second of a compiler's work."""
+SECTION_PARAMETERS = "char *arena, const char *weights, const size_t *offsets, long lo, long hi"
+PARTS = """
+// Several compilers can share the work: with -DPARTS=2 -DPART=0 one takes every other kernel, and
+// part 0 the driver. Without these all is one part.
+#ifndef PARTS
+#define PARTS 1
+#define PART 0
+#endif
+#if PARTS > 1
+#define SECTION __attribute__((visibility("hidden")))
+#else
+#define SECTION static
+#endif
+
+""".lstrip("\n")
 EXPORTED = '#define EXPORTED __attribute__((visibility("default")))'
 
 
@@ -46,6 +69,8 @@ class EmittedProgram:
     source: SourceText
     kernel_lines: Mapping[str, range]
     """By the kernel's name: its lines, counted from 0."""
+    chain: Chain | None = None
+    """The kernel that runs short phases, where there are any (OpenCL)."""
 
 
 def emit_program(
@@ -77,20 +102,26 @@ def emit_program(
         _add_text(lines, C_HEADERS)
     for text in prelude_lines(LANGUAGES[language], [n for k in kernels for n in k.needs]):
         lines.add(0, text)
+    parts = parts_of(kernels) if language == "c" else {}
+    if parts:
+        _add_text(lines, PARTS)
     kernel_lines: dict[str, range] = {}
     for kernel in kernels:
+        _open_part(lines, kernel, parts)
         start = len(lines.lines)
         for text, owners in zip(kernel.lines, kernel.owners, strict=True):
             lines.add(0, text, owners)
         kernel_lines[kernel.name] = range(start, len(lines.lines))
+        _close_part(lines, parts)
         lines.add(0, "")
     if language == "c":
-        _add_driver(lines, kernels, launches, by_name, claims_per_section, size_offset)
+        _add_driver(lines, kernels, launches, by_name, claims_per_section, size_offset, parts)
+    chain = add_chain(lines, launches, by_name)
     while lines.lines and not lines.lines[-1]:
         lines.lines.pop()
         lines.owners.pop()
     source = SourceText(language, tuple(lines.lines), tuple(lines.owners))
-    return EmittedProgram(source, kernel_lines)
+    return EmittedProgram(source, kernel_lines, chain)
 
 
 # -- the driver's tables -----------------------------------------------------------------------
@@ -103,13 +134,19 @@ def _add_driver(
     by_name: Mapping[str, PrintedKernel],
     claims_per_section: int,
     size_offset: int | None,
+    parts: Mapping[str, int],
 ) -> None:
     _add_text(lines, EXPORTED)
     lines.add(0, "")
     _add_text(lines, driver_text("types"))
     lines.add(0, "")
     for kernel in kernels:
-        _add_sections_of(lines, kernel, size_offset)
+        _open_part(lines, kernel, parts)
+        _add_sections_of(lines, kernel, size_offset, "SECTION" if parts else "static")
+        _close_part(lines, parts)
+    if parts:
+        _declare_sections(lines, kernels)
+        lines.add(0, "#if PART == 0")
     lines.add(0, "// Where the arguments of every launch lie, in bytes from the arena or weights.")
     lines.add(0, "static const size_t offsets[] = {")
     for launch in launches:
@@ -124,12 +161,26 @@ def _add_driver(
     count = sum(len(by_name[launch.kernel].phases) for launch in launches)
     lines.add(0, f"#define SECTION_COUNT {count}")
     lines.add(0, "")
+    chunks = {
+        phase.function: _chunk(phase.tasks, work, claims_per_section)
+        for kernel in kernels
+        for phase, work in _with_work(kernel)
+    }
+    shared = sum(
+        work
+        for launch in launches
+        for phase, work in _with_work(by_name[launch.kernel])
+        if chunks[phase.function] < phase.tasks
+    )
+    lines.add(0, "// Operations of all sections of which several threads can have a part.")
+    lines.add(0, f"#define SHARED_OPERATIONS {shared}ull")
+    lines.add(0, "")
     lines.add(0, "// {function, offsets, tasks, tasks claimed at once, launch}")
     lines.add(0, "static const struct Section sections[SECTION_COUNT + 1] = {")
     first_offset = 0
     for number, launch in enumerate(launches):
         for phase in by_name[launch.kernel].phases:
-            chunk = max(1, -(-phase.tasks // claims_per_section))
+            chunk = chunks[phase.function]
             row = f"{phase.function}_section, &offsets[{first_offset}], {phase.tasks}, {chunk}"
             sources = comment_text(", ".join(launch.sources))
             note = f"  // {comment_text(launch.operation)}" + (f": {sources}" if sources else "")
@@ -139,16 +190,66 @@ def _add_driver(
     lines.add(0, "};")
     lines.add(0, "")
     _add_text(lines, driver_text("run"))
+    _close_part(lines, parts)
 
 
-def _add_sections_of(lines: SourceLines, kernel: PrintedKernel, size_offset: int | None) -> None:
+# -- parts ---------------------------------------------------------------------------------------
+
+
+def parts_of(kernels: Sequence[PrintedKernel]) -> dict[str, int]:
+    """A number for each kernel of a large program, the longest first; nothing for a small one.
+
+    Compiled in n parts, a kernel is in the part number % n, so that each has its share of the work.
+    """
+    if sum(len(kernel.lines) for kernel in kernels) < LEAST_LINES_FOR_PARTS:
+        return {}
+    longest_first = sorted(kernels, key=lambda kernel: -len(kernel.lines))
+    return {kernel.name: number for number, kernel in enumerate(longest_first)}
+
+
+def _open_part(lines: SourceLines, kernel: PrintedKernel, parts: Mapping[str, int]) -> None:
+    if parts:
+        lines.add(0, f"#if {parts[kernel.name]} % PARTS == PART")
+
+
+def _close_part(lines: SourceLines, parts: Mapping[str, int]) -> None:
+    if parts:
+        lines.add(0, "#endif")
+
+
+def _declare_sections(lines: SourceLines, kernels: Sequence[PrintedKernel]) -> None:
+    """Those that stand in another part than the driver."""
+    lines.add(0, "#if PARTS > 1")
+    for kernel in kernels:
+        for phase in kernel.phases:
+            lines.add(0, f"SECTION void {phase.function}_section(")
+            lines.add(1, f"{SECTION_PARAMETERS});")
+    lines.add(0, "#endif")
+
+
+def _with_work(kernel: PrintedKernel) -> list[tuple[PhaseRecord, int]]:
+    """The phases with their operations; many where nobody counted them."""
+    work = kernel.work or (UNKNOWN_WORK,) * len(kernel.phases)
+    return list(zip(kernel.phases, work, strict=True))
+
+
+def _chunk(tasks: int, work: int, claims: int) -> int:
+    """How many tasks a thread claims at once: for balance few, but as many as are worth it."""
+    balanced = -(-tasks // claims)
+    worthwhile = -(-LEAST_CLAIM_OPERATIONS * tasks // work) if work else 1
+    return max(1, min(tasks, max(balanced, worthwhile)))
+
+
+def _add_sections_of(
+    lines: SourceLines, kernel: PrintedKernel, size_offset: int | None, linkage: str
+) -> None:
     """One wrapper per phase, which finds the arguments by a launch's offsets."""
     assert size_offset is not None or not kernel.size, f"{kernel.name} takes a size"
     sizes = [f"(long)*(const int64_t *)(arena + {size_offset})"] if kernel.size else []
     owners = tuple(tag for line_owners in kernel.owners for tag in line_owners)
     for phase in kernel.phases:
-        lines.add(0, f"static void {phase.function}_section(", owners)
-        lines.add(1, "char *arena, const char *weights, const size_t *offsets, long lo, long hi)")
+        lines.add(0, f"{linkage} void {phase.function}_section(", owners)
+        lines.add(1, f"{SECTION_PARAMETERS})")
         lines.add(0, "{")
         lines.add(1, f"{phase.function}(", owners)
         places = [_place(parameter, i) for i, parameter in enumerate(kernel.parameters)]

@@ -12,17 +12,24 @@ affine.for %i = 0 to 56 {parallel}      __kernel void relu_phase0(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.ir import SSAValue
 
 from explorer.ir.structure import walk_inside
+from explorer.kernels.bodies import BodyPrinter
 from explorer.kernels.language import Call, Language, vector_name
+from explorer.kernels.nest import extent_of
+from explorer.kernels.opencl_groups import GroupBodyPrinter
+from explorer.kernels.phases import Phase, leading_parallel_loops
 from explorer.kernels.printer import KernelPrinter, Parameter, PrintedKernel
 from explorer.kernels.scalar_types import BOOLEAN, ScalarType
+from explorer.kernels.steps.groups import group_items, has_items, items_of_nest
+from explorer.results.kernels import PhaseRecord
 
 LARGEST_INT = 2**31 - 1
 
@@ -62,13 +69,30 @@ class OpenCLLanguage(Language):
 
 
 class OpenCLPrinter(KernelPrinter):
+    """`is_chained`: phases are functions of a task, which their kernels call (see `chains.py`)."""
+
+    def __init__(self, function: func.FuncOp, name: str, language: Language, is_chained: bool):
+        super().__init__(function, name, language)
+        self.group_items = group_items(function)
+        self.is_chained = is_chained and not self.size and not self.group_items
+
+    def print_kernel(self) -> PrintedKernel:
+        return replace(super().print_kernel(), is_chained=self.is_chained)
+
     def begin_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
-        self.line(0, f"__kernel void {function}(")
-        offsets = [f"const ulong offset{i}" for i in range(len(parameters))]
-        spaces = ["__global char *arena", "__global const char *weights"]
-        sizes = [f"const long {self.size_parameter}"] if self.size else []
-        self.parameter_list(1, [*spaces, *offsets, *sizes])
+        declared = self._declared(parameters)
+        if self.is_chained:
+            self.line(0, f"INLINE void {function}_task(")
+            declared.append(f"const {self.language.index} task")
+        else:
+            self.line(0, f"__kernel void {function}(")
+        self.parameter_list(1, declared)
         self.line(0, "{")
+        if self.has_items:
+            index = self.language.index
+            self.line(1, f"const {index} item = ({index})get_local_id(0);")
+        elif self.group_items and self._is_one_task():
+            self.line(1, "if (get_global_id(0) > 0) return;")
         for number, parameter in enumerate(parameters):
             if not self.is_used(parameter):
                 continue
@@ -77,9 +101,75 @@ class OpenCLPrinter(KernelPrinter):
             declared = f"{pointer}restrict {parameter.name} ="
             self.line(1, f"{declared} ({pointer.rstrip()})({base} + offset{number});")
 
+    def _declared(self, parameters: Sequence[Parameter]) -> list[str]:
+        offsets = [f"const ulong offset{i}" for i in range(len(parameters))]
+        spaces = ["__global char *arena", "__global const char *weights"]
+        sizes = [f"const long {self.size_parameter}"] if self.size else []
+        return [*spaces, *offsets, *sizes]
+
+    def end_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
+        if not self.is_chained:
+            return
+        self.line(0, "")
+        self.line(0, f"__kernel void {function}(")
+        self.parameter_list(1, self._declared(parameters))
+        self.line(0, "{")
+        self.line(1, f"{function}_task(")
+        offsets = [f"offset{i}" for i in range(len(parameters))]
+        task = f"({self.language.index})get_global_id(0)"
+        self.lines.add_list(2, ["arena", "weights", *offsets, task], ");", self._phase_tags)
+        self.line(0, "}")
+
     def begin_tasks(self, depth: int) -> None:
+        if self.is_chained:
+            return
         index = self.language.index
+        if self.has_items:
+            self.line(depth, f"const {index} task = ({index})get_group_id(0);")
+            return
         self.line(depth, f"const {index} task = ({index})get_global_id(0);")
+        if self.group_items:
+            loops = [leading_parallel_loops(top) for top in self._phase_operations]
+            tasks = sum(prod(extent_of(loop) for loop in found) for found in loops)
+            self.line(depth, f"if (task >= {tasks}) return;")
+
+    def _is_one_task(self) -> bool:
+        """Whether the phase is a single nest without parallel loops."""
+        return len(self._phase_operations) == 1 and not leading_parallel_loops(
+            self._phase_operations[0]
+        )
+
+    @property
+    def has_items(self) -> bool:
+        """Whether a task of this phase is a work-group."""
+        return bool(self.group_items) and any(has_items(top) for top in self._phase_operations)
+
+    def phase_record(self, function: str, phase: Phase) -> PhaseRecord:
+        if not self.group_items:
+            return super().phase_record(function, phase)
+        top = phase.nests[0].operation
+        if has_items(top):
+            size = items_of_nest(top, self.group_items)
+            return PhaseRecord(function, phase.tasks, size, phase.tasks * size)
+        groups = -(-phase.tasks // self.group_items)
+        return PhaseRecord(function, phase.tasks, self.group_items, groups * self.group_items)
+
+    def body_printer(self, buffers: Mapping[SSAValue, str]) -> BodyPrinter:
+        if not self.has_items:
+            return super().body_printer(buffers)
+        (nest,) = self._phase_operations
+        body = GroupBodyPrinter(
+            self.language,
+            self.writer,
+            self.uses,
+            self.names,
+            self.lines,
+            buffers,
+            self.size_parameter,
+            items_of_nest(nest, self.group_items),
+        )
+        body.declare_shared(nest, 1)
+        return body
 
     def end_tasks(self, depth: int) -> None:
         pass
@@ -97,13 +187,15 @@ class OpenCLPrinter(KernelPrinter):
         return f"__global {constant}{self.language.memory_name(parameter.element)} *"
 
 
-def print_opencl(function: func.FuncOp, name: str) -> PrintedKernel:
+def print_opencl(function: func.FuncOp, name: str, is_chained: bool = False) -> PrintedKernel:
     """A kernel of loop nests as OpenCL C; `name` begins the names of its kernels.
+
+    `is_chained`: for a chain, too; a kernel that takes a size never is.
 
     Raises UnsupportedError naming an operation or type that has no form in OpenCL C.
     """
     index = "int" if _fits_int(function) else "long"
-    return OpenCLPrinter(function, name, OpenCLLanguage(index)).print_kernel()
+    return OpenCLPrinter(function, name, OpenCLLanguage(index), is_chained).print_kernel()
 
 
 def _fits_int(function: func.FuncOp) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from xdsl.dialects import func
@@ -30,8 +31,12 @@ from explorer.kernels.schedules import (
     preferred_schedule,
     schedule_kernel,
 )
+from explorer.kernels.schedules.listing import GIVEN
 from explorer.kernels.schedules.schedule import Choice, ScheduledKernel
 from explorer.kernels.steps.pack import Pack, blocked_pack, is_identity, packed_shape
+from explorer.kernels.steps.winograd import winograd_weights
+from explorer.kernels.steps.winograd_matrices import transform_axes
+from explorer.kernels.workload import workload_digest
 
 TILED = "a schedule of its own kind: tiles in registers, packed weights"
 KERNELS = "kernels"
@@ -54,14 +59,24 @@ class LowerToLoops(Pass):
         return events.rewrites
 
 
+class Tuned(Protocol):
+    """Where schedules are kept that a search has measured to be faster."""
+
+    def find(self, workload: str) -> tuple[Mapping[str, Choice], str] | None:
+        """The choices for a workload's digest, and what was measured; None where none is kept."""
+        ...
+
+
 @dataclass(frozen=True)
 class ScheduleLoops(Pass):
     """Loop nests are tiled for registers, packed, vectorized and divided into parallel tasks.
 
-    Decisions are addressed `schedule-loops/KERNEL/CHOICE`, e.g. `schedule-loops/conv_1/pixels`.
+    Decisions are addressed `schedule-loops/KERNEL/CHOICE`, e.g. `schedule-loops/conv_1/pixels`. A
+    kernel of which nothing is overridden gets its tuned schedule, if there is one.
     """
 
     machine: Machine
+    tuned: Tuned | None = None
 
     name = "schedule-loops"
     level = "scheduled"
@@ -78,14 +93,17 @@ class ScheduleLoops(Pass):
             users = by_kernel[name]
             packs = activation_packs(present, users[0])
             choices = overridden_choices(self.name, name, options)
-            kernel = _taken_over(options.earlier, present, packs, choices)
+            measured = self._find_tuned(present, packs) if not choices else None
+            kernel = _taken_over(options.earlier, present, packs, choices, measured)
+            if kernel is None and measured is not None:
+                kernel = self._schedule_tuned(present, packs, measured, events)
             if kernel is None:
                 kernel = self._schedule(present, packs, choices, events)
             with events.rewrite("schedule", present, f"schedule {kernel.choices['schedule']}"):
                 scheduled[name] = kernel
                 rewriter.replace_function(present, kernel.function)
                 for launch in users:
-                    pack_weights(launch, present, kernel.packs, rewriter)
+                    pack_weights(launch, present, kernel, rewriter)
         rewriter.artifacts[KERNELS] = scheduled
         rewriter.artifacts[KNOBS] = tuple(
             replace(knob, address=f"{self.name}/{name}/{knob.address}")
@@ -101,35 +119,54 @@ class ScheduleLoops(Pass):
         choices: Mapping[str, Choice],
         events: EventLog,
     ) -> ScheduledKernel:
-        """Its own schedule, or the plain one where that does not fit; the events say why.
+        """The first schedule that fits, the plain one at last; the events say why not others.
 
         Raises InputError for an override that is not legal, naming what is.
         """
+        refused: dict[str, str] = {}
+        while True:
+            try:
+                return schedule_kernel(kernel, self.machine, packs, choices, refused)
+            except ScheduleError as error:
+                if error.step == CHOOSE or "schedule" in choices or GIVEN in choices:
+                    raise self._refused(error, kernel) from error
+                preferred = preferred_schedule(kernel, packs, self.machine, refused)
+                if preferred == PLAIN:
+                    raise self._failed(error, kernel) from error
+                events.decline("schedule", kernel, str(error), TILED)
+                refused[preferred] = error.reason
+
+    def _find_tuned(
+        self, kernel: func.FuncOp, packs: Mapping[str, Pack]
+    ) -> tuple[Mapping[str, Choice], str] | None:
+        if self.tuned is None:
+            return None
+        return self.tuned.find(workload_digest(kernel, packs, self.machine))
+
+    def _schedule_tuned(
+        self,
+        kernel: func.FuncOp,
+        packs: Mapping[str, Pack],
+        measured: tuple[Mapping[str, Choice], str],
+        events: EventLog,
+    ) -> ScheduledKernel | None:
+        """None where the choices are not legal (any more); an event says why."""
+        choices, why = measured
         try:
-            return schedule_kernel(kernel, self.machine, packs, choices)
+            return schedule_kernel(kernel, self.machine, packs, choices, tuned=why)
         except ScheduleError as error:
-            preferred = preferred_schedule(kernel, packs)
-            if error.step == CHOOSE or "schedule" in choices:
-                raise self._refused(error, kernel) from error
-            if preferred == PLAIN:
-                raise self._failed(error, kernel) from error
-            events.decline("schedule", kernel, str(error), TILED)
-            refused = {preferred: error.reason}
-        try:
-            return schedule_kernel(kernel, self.machine, packs, choices, refused)
-        except ScheduleError as error:
-            refuse = self._refused if error.step == CHOOSE else self._failed
-            raise refuse(error, kernel) from error
+            events.decline("tuned", kernel, str(error), why)
+            return None
 
     def _failed(self, error: ScheduleError, kernel: func.FuncOp) -> PassError:
         return PassError(str(error), pass_name=self.name, operation=kernel.sym_name.data)
 
     def _refused(self, error: ScheduleError, kernel: func.FuncOp) -> InputError:
         name = kernel.sym_name.data
-        return InputError(
-            f"kernel {name} cannot be scheduled as asked: {error.reason}",
-            hint=f"decisions of this kernel are addressed {self.name}/{name}/CHOICE",
-        )
+        hint = f"decisions of this kernel are addressed {self.name}/{name}/CHOICE"
+        if error.step == GIVEN:
+            hint = f"kernels[{name!r}].schedule of the compilation before is a list that is legal"
+        return InputError(f"kernel {name} cannot be scheduled as asked: {error.reason}", hint=hint)
 
 
 def _taken_over(
@@ -137,6 +174,7 @@ def _taken_over(
     kernel: func.FuncOp,
     packs: Mapping[str, Pack],
     choices: Mapping[str, Choice],
+    measured: tuple[Mapping[str, Choice], str] | None,
 ) -> ScheduledKernel | None:
     """The kernel as the same pass scheduled it before, if it was asked just the same."""
     kernels = earlier.get(KERNELS, {})
@@ -144,8 +182,10 @@ def _taken_over(
     found = kernels.get(kernel.sym_name.data)
     if not isinstance(found, ScheduledKernel) or found.is_fallback:
         return None
+    wanted, why = (choices, "") if measured is None else measured
     is_same = (
-        found.given == choices
+        found.given == wanted
+        and found.tuned == why
         and found.given_packs == packs
         and found.steps[0].origin.is_structurally_equivalent(kernel)
     )
@@ -180,27 +220,49 @@ def overridden_choices(pass_name: str, kernel: str, options: RewriteOptions) -> 
 def pack_weights(
     launch: LaunchOp,
     definition: func.FuncOp,
-    packs: Mapping[str, Pack],
+    kernel: ScheduledKernel,
     rewriter: RecordedRewriter,
 ) -> None:
-    """The launch's weights in the layout that the scheduled kernel reads."""
+    """The launch's weights in the form and layout that the scheduled kernel reads."""
     index = -1
     for argument in kernel_arguments(definition):
         if argument.role in ("output", "scratch"):
             continue
         index += 1
-        pack = packs.get(argument.name)
-        if argument.role != "weight" or pack is None or is_identity(pack):
+        pack = kernel.packs.get(argument.name)
+        if argument.role != "weight" or pack is None:
+            continue
+        if is_identity(pack) and argument.name not in winograd_weights(kernel.function):
             continue
         owner = launch.operands[index].owner
         assert isinstance(owner, WeightOp)
         kernel_shape = argument.type.get_shape()  # pyright: ignore[reportAttributeAccessIssue]
         array = rewriter.weights[owner.weight.data].reshape(kernel_shape)
-        packed = pack_array(array, pack)
+        packed = pack_argument(kernel.function, argument.name, array, pack)
         stored = rewriter.add_weight(launch, f"{owner.weight.data}.packed", packed, like=owner)
         rewriter.set_operand(launch, index, stored)
         if not owner.output.uses:
             rewriter.erase(owner)
+
+
+def pack_argument(kernel: func.FuncOp, name: str, array: np.ndarray, pack: Pack) -> np.ndarray:
+    """An argument of a kernel in its packed layout, transformed first where the kernel says so."""
+    outputs = winograd_weights(kernel).get(name)
+    if outputs is None:
+        return pack_array(array, pack)
+    return pack_transformed(array, outputs, pack)
+
+
+def pack_transformed(array: np.ndarray, outputs: int, pack: Pack) -> np.ndarray:
+    """Filters (O, C, 3, 3) as the Winograd form (m + 2, m + 2, O, C) in a packed layout.
+
+    The filters are packed before they grow: the transform works along two dimensions, wherever
+    these lie then.
+    """
+    places = {0: 2, 1: 3, 2: 0, 3: 1}
+    packed = pack_array(array, [(places[d], divisor, modulus) for d, divisor, modulus in pack])
+    axes = tuple(axis for axis, entry in enumerate(pack) if entry[0] in (0, 1))
+    return transform_axes(packed, outputs, axes)
 
 
 def pack_array(array: np.ndarray, pack: Pack) -> np.ndarray:

@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from explorer.kernels.nest import body_of, extent_of, kind_of
 from explorer.kernels.steps.dependences import nests_are_independent
+from explorer.kernels.steps.groups import has_items
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,20 @@ class Phase:
 def phases(function: func.FuncOp) -> list[Phase]:
     """The phases of a scheduled (or textbook) kernel in the order in which they run.
 
-    Consecutive nests share a phase when none writes what another one reads or writes.
+    Consecutive nests share a phase when none writes what another one reads or writes. One whose
+    tasks are work-groups is a phase of its own: drivers get barriers in branches wrong (PoCL 3.1).
     """
     groups: list[list[Operation]] = []
     for operation in function.body.block.ops:
         if not isinstance(operation, affine.ForOp):
             continue
-        if groups and all(nests_are_independent(other, operation) for other in groups[-1]):
+        neighbours = groups[-1] if groups else []
+        stands_alone = any(has_items(nest) for nest in (*neighbours[:1], operation))
+        if (
+            neighbours
+            and not stands_alone
+            and all(nests_are_independent(other, operation) for other in neighbours)
+        ):
             groups[-1].append(operation)
         else:
             groups.append([operation])

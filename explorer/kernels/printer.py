@@ -13,7 +13,7 @@ Every line knows the statements ("conv_1/main") that it comes from.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -34,6 +34,7 @@ from explorer.kernels.rows import size_of_kernel
 from explorer.kernels.scalar_types import DOUBLE, ScalarType, scalar_type
 from explorer.kernels.source_lines import SourceLines, tags_of, tags_within
 from explorer.kernels.uses import Store, find_uses
+from explorer.kernels.work import operation_count
 from explorer.results.kernels import PhaseRecord
 from explorer.results.source import SourceText
 
@@ -64,8 +65,12 @@ class PrintedKernel:
     parameters: tuple[Parameter, ...]
     needs: tuple[Requirement, ...]
     """Sections of the prelude that the text calls."""
+    work: tuple[int, ...] = ()
+    """Of every phase: operations that all its tasks execute together (`work.py`)."""
     size: str = ""
     """The dimension whose size is the last argument; empty where there is none."""
+    is_chained: bool = False
+    """Whether phases are functions of a task too, for `chains.py` (OpenCL)."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -103,7 +108,7 @@ class KernelPrinter(ABC):
         for number, phase in enumerate(found):
             function = f"{identifier(self.name)}_phase{number}"
             self._print_phase(phase, function, number, len(found))
-            records.append(PhaseRecord(function, phase.tasks))
+            records.append(self.phase_record(function, phase))
         if not found:
             records.append(self._print_nothing(f"{identifier(self.name)}_phase0"))
         return PrintedKernel(
@@ -114,6 +119,8 @@ class KernelPrinter(ABC):
             phases=tuple(records),
             parameters=self.parameters,
             needs=tuple(self.writer.needs),
+            work=tuple(operation_count(n.operation for n in phase.nests) for phase in found)
+            or (0,),
             size=self.size,
         )
 
@@ -121,6 +128,10 @@ class KernelPrinter(ABC):
     @abstractmethod
     def begin_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
         """Everything up to the opening brace, and what a function has to set up."""
+
+    @abstractmethod
+    def end_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
+        """What follows the closing brace."""
 
     @abstractmethod
     def begin_tasks(self, depth: int) -> None:
@@ -139,6 +150,22 @@ class KernelPrinter(ABC):
     @abstractmethod
     def tasks_depth(self) -> int:
         """By how much `begin_tasks` indents what follows."""
+
+    def phase_record(self, function: str, phase: Phase) -> PhaseRecord:
+        """How a phase is launched."""
+        return PhaseRecord(function, phase.tasks)
+
+    def body_printer(self, buffers: Mapping[SSAValue, str]) -> BodyPrinter:
+        """What prints the operations of the phase that has begun."""
+        return BodyPrinter(
+            self.language,
+            self.writer,
+            self.uses,
+            self.names,
+            self.lines,
+            buffers,
+            self.size_parameter,
+        )
 
     # -- for the languages ---------------------------------------------------------------------
     def line(self, depth: int, text: str) -> None:
@@ -183,15 +210,7 @@ class KernelPrinter(ABC):
         self.begin_phase(function, self.parameters)
         self.names.open_block()
         buffers: dict[SSAValue, str] = {value: p.name for p, value in self._values.items()}
-        body = BodyPrinter(
-            self.language,
-            self.writer,
-            self.uses,
-            self.names,
-            self.lines,
-            buffers,
-            self.size_parameter,
-        )
+        body = self.body_printer(buffers)
         for array in self._arrays_of(tops):
             body.operation(array, 1)
         if phase.tasks == 1 and not phase.nests[0].parallel:
@@ -203,6 +222,7 @@ class KernelPrinter(ABC):
             self.end_tasks(1)
         self.names.close_block()
         self.line(0, "}")
+        self.end_phase(function, self.parameters)
 
     def _print_nothing(self, function: str) -> PhaseRecord:
         """A kernel over tensors without elements: one task, so that it can be launched."""
@@ -210,6 +230,7 @@ class KernelPrinter(ABC):
         self.line(0, f"// {comment_text(self.name)}: its tensors have no elements")
         self.begin_phase(function, self.parameters)
         self.line(0, "}")
+        self.end_phase(function, self.parameters)
         return PhaseRecord(function, 1)
 
     def _print_tasks(self, phase: Phase, body: BodyPrinter, depth: int) -> None:

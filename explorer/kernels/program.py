@@ -30,6 +30,7 @@ from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 from explorer.kernels.c import print_c
+from explorer.kernels.chains import is_short
 from explorer.kernels.emit import emit_program
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.opencl import print_opencl
@@ -86,9 +87,10 @@ def build_program(
     if size is not None:
         size_offset = size.offset_bytes
         arena_bytes = size.offset_bytes + ALIGNMENT_BYTES
+    emitted = emit_program(language, printed, launches, size_offset=size_offset)
     program = Program(
         target,
-        emit_program(language, printed, launches, size_offset=size_offset).source,
+        emitted.source,
         tuple(builder.kernel_record(p, launches, (steps or {}).get(p.name, ())) for p in printed),
         tuple(launches),
         builder.ports(list(function.body.block.args), input_names, builder.rows("inputs")),
@@ -98,6 +100,7 @@ def build_program(
         arena_bytes,
         weights.nbytes,
         size,
+        emitted.chain,
     )
     return BuiltProgram(program, weights)
 
@@ -145,7 +148,9 @@ class _Builder:
         kernel = self.kernels[name]
         if any(isinstance(op, GenericOp) for op in kernel.body.block.ops):
             kernel = lower_to_loops(kernel)
-        return print_c(kernel, name) if self.language == "c" else print_opencl(kernel, name)
+        if self.language == "c":
+            return print_c(kernel, name)
+        return print_opencl(kernel, name, is_short(kernel))
 
     def kernel_record(
         self, printed: PrintedKernel, launches: Sequence[Launch], steps: Sequence[ScheduleStep]
@@ -196,12 +201,13 @@ class _Builder:
         return self.weight_slots[name]
 
     def pack_weights(self) -> np.ndarray:
-        """One block of bytes with every weight at its offset."""
-        block = np.zeros(max(self.weights_end, ALIGNMENT_BYTES), np.uint8)
+        """One constant block of bytes with every weight at its offset."""
+        block = aligned_zeros(max(self.weights_end, ALIGNMENT_BYTES))
         weights: Weights = self.snapshot.weights
         for slot in self.weight_slots.values():
             data = np.ascontiguousarray(weights[slot.name]).reshape(-1).view(np.uint8)
             block[slot.offset_bytes : slot.offset_bytes + slot.size_bytes] = data
+        block.flags.writeable = False
         return block
 
     # -- values ----------------------------------------------------------------------------------
@@ -245,6 +251,13 @@ class _Builder:
                 )
             )
         return taps
+
+
+def aligned_zeros(size_bytes: int) -> np.ndarray:
+    """Bytes that begin at a multiple of the alignment: a program can read them where they lie."""
+    memory = np.zeros(size_bytes + ALIGNMENT_BYTES, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT_BYTES
+    return memory[start : start + size_bytes]
 
 
 def memref_bytes(kind: object) -> int:

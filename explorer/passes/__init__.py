@@ -82,15 +82,18 @@ def top_pipeline(
     sizes: Mapping[str, int],
     default: int | None = 1,
     requantization: Requantization = AS_ONNXRUNTIME,
+    fuses_attention: bool = True,
 ) -> list[Pass]:
     """The passes over `top` in order.
 
     sizes: of symbolic dimensions, by name; default: of inputs' first dimensions that have none
-    (None makes that an error); requantization: the scheme of the target.
+    (None makes that an error); requantization: the scheme of the target; fuses_attention: whether
+    its tasks have memory of their own for rows of scores.
     """
     made: dict[type[Pass], Pass] = {
         BindDimensions: BindDimensions(sizes, default),
         ComputeInIntegers: ComputeInIntegers(requantization),
+        SplitAttentions: SplitAttentions(fuses_attention),
     }
     return [made.get(kind) or kind() for kind in TOP_PIPELINE]
 

@@ -13,6 +13,7 @@ change; only encodings do, and `top.convert_layout` copies where two forms meet.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.dialects import func
 from xdsl.ir import BlockArgument, OpResult, SSAValue
@@ -27,8 +28,10 @@ from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
 from explorer.ir.top.definitions import lowest
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import ConcatOp
+from explorer.ir.top.movement import ConcatOp, PadOp, TransposeOp
+from explorer.ir.top.normalization import LocalResponseNormOp
 from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.reduction import ReduceOp
 from explorer.ir.types import (
     PLAIN,
@@ -41,12 +44,16 @@ from explorer.ir.types import (
     stored_type,
     with_layout,
 )
+from explorer.passes.quantized.zero_points import multiplies_bytes
 from explorer.results import Knob
 
 CHANNELS = 1
 MANY_CHANNELS = 16
 """From here on a convolution's plain input is worth copying into blocks. With fewer channels (a
 picture has three) rounding them up to a block costs more than it brings."""
+MANY_TAPS = 9
+"""Uses of each element by a window, from which on a copy of the input costs little."""
+ELEMENTWISE = (UnaryOp, BinaryOp, SelectOp, CastOp, QuantizeOp, DequantizeOp, RequantizeOp)
 Halo = tuple[int, int, int, int]
 NO_HALO: Halo = (0, 0, 0, 0)
 
@@ -155,12 +162,15 @@ class _Assignment:
         with self.events.rewrite("blocked", op, BLOCKED):
             for index, operand in enumerate(op.operands):
                 if must_share_blocks(op, operand) and layout_of(operand).block != layout.block:
-                    self.rewriter.set_operand(op, index, self._convert(operand, layout, op))
+                    wanted = Layout(operand_block(op, operand, chosen))
+                    self.rewriter.set_operand(op, index, self._convert(operand, wanted, op))
             self.rewriter.set_type(op.results[0], with_layout(op.results[0].type, layout))
 
     def _read_plain(self, op: TopOperation) -> None:
         for index, operand in enumerate(op.operands):
             layout = layout_of(operand)
+            if isinstance(op, TransposeOp) and not op.is_view:
+                continue  # it is a copy itself, and reads any layout
             if layout.block or (layout.halo != NO_HALO and reads_whole_buffer(op)):
                 with self.events.rewrite("read-plain", op, PLAIN_REASON):
                     self.rewriter.set_operand(op, index, self._convert(operand, PLAIN, op))
@@ -246,16 +256,28 @@ def why_not_blocked(op: TopOperation, layout: Layout) -> str:
     shape = static_shape(op.results[0])
     if len(shape) != 4:
         return "only four-dimensional tensors are blocked"
-    if any(isinstance(element_type_of(v), QuantizedType) for v in (*op.operands, *op.results)):
-        return "kernels for quantized numbers read and write plain tensors"
+    if any(len(table) > 1 for _, table in op.kernel_constants()) and not isinstance(op, ConvOp):
+        return "it has a scale for each slice"
     if isinstance(op, ConvOp):
+        if op.sums is not None and not multiplies_bytes(op):
+            return "it multiplies integers that no dot product takes"
         if not isinstance(op.weight.owner, WeightOp):
             return "its filters are not constant, so that they cannot be packed"
         if op.get("group") != 1 and not op.is_depthwise:
-            return f"its {op.get('group')} groups would cut through blocks"
+            inside = (static_shape(op.weight)[1], shape[CHANNELS] // op.get("group"))
+            if op.sums is not None or any(size % layout.block for size in inside):
+                return f"its {op.get('group')} groups would cut through blocks"
+        if _fills_pixels_better(op, layout):
+            return "its few output channels leave blocks mostly empty; its rows fill vectors"
         return ""
     if isinstance(op, PoolOp):
-        return "" if layout_of(op.operands[0]).block else "its input is not blocked"
+        if layout_of(op.operands[0]).block or _is_worth_blocks(op):
+            return ""
+        return "its input is not blocked"
+    if isinstance(op, PadOp):
+        return _why_pad_not_blocked(op, layout)
+    if isinstance(op, LocalResponseNormOp):
+        return "" if layout_of(op.input).block else "its input is not blocked"
     if isinstance(op, ReduceOp):
         if not layout_of(op.operands[0]).block:
             return "its input is not blocked"
@@ -269,9 +291,43 @@ def why_not_blocked(op: TopOperation, layout: Layout) -> str:
         if not all(layout_of(o).block for o in op.operands):
             return "not all of its inputs are blocked"
         return ""
-    if isinstance(op, UnaryOp | BinaryOp | SelectOp | CastOp):
+    if isinstance(op, ELEMENTWISE):
         return _why_elementwise_not_blocked(op, shape)
     return f"{op.name} has no blocked form"
+
+
+def _why_pad_not_blocked(op: PadOp, layout: Layout) -> str:
+    if not layout_of(op.input).block:
+        return "its input is not blocked"
+    if op.amounts is not None or op.get("value") != 0:
+        return "its amounts are computed" if op.amounts is not None else "it pads with no zeros"
+    spread = op.get("interior", (0,) * len(static_shape(op.input)))
+    if op.get("low")[CHANNELS] % layout.block or spread[CHANNELS]:
+        return "it moves channels to other lanes"
+    return ""
+
+
+def _fills_pixels_better(op: ConvOp, layout: Layout) -> bool:
+    """Are vectors of pixels fuller than those of channels, and pixels contiguous in the input?
+
+    A blocked input has to be copied for it, which pays where each element is used often.
+    """
+    channels, width = static_shape(op.output)[CHANNELS], static_shape(op.output)[-1]
+    if op.sums is not None or op.get("group") != 1 or op.get("strides")[-1] != 1:
+        return False
+    if not layout_of(op.input).block and static_shape(op.input)[CHANNELS] < MANY_CHANNELS:
+        return 2 * channels <= layout.block <= width
+    return 4 * channels <= layout.block <= width and prod(static_shape(op.weight)[2:]) >= MANY_TAPS
+
+
+def _is_worth_blocks(op: PoolOp) -> bool:
+    """Is a pool of many channels, so much faster in vectors, worth a copy of its plain input?"""
+    window, kind = op.get("window"), op.get("kind")
+    return kind != "max_position" and prod(window) > 1 and _channels(op) >= MANY_CHANNELS
+
+
+def _channels(op: PoolOp) -> int:
+    return static_shape(op.input)[CHANNELS]
 
 
 def _why_elementwise_not_blocked(op: TopOperation, shape: tuple[int, ...]) -> str:
@@ -298,10 +354,22 @@ def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
     shape = static_shape(operand)
     if isinstance(op, ConvOp) and operand is op.input and not op.is_depthwise:
         block = layout_of(operand).block
-        return not block and shape[CHANNELS] >= MANY_CHANNELS
-    if isinstance(op, UnaryOp | BinaryOp | SelectOp | CastOp):
+        return not block and (shape[CHANNELS] >= MANY_CHANNELS or op.sums is not None)
+    if isinstance(op, ELEMENTWISE):
         return len(shape) == 4 and shape[CHANNELS] == static_shape(op.results[0])[CHANNELS]
     return True
+
+
+def operand_block(op: TopOperation, operand: SSAValue, block: int) -> int:
+    """Channels per block that an operand is copied into: as the result, or as many as fit.
+
+    A dot product of bytes takes 4 channels at once, so that few channels want a narrow block.
+    """
+    if isinstance(op, ConvOp) and operand is op.input and op.sums is not None:
+        channels = static_shape(operand)[CHANNELS]
+        if not op.is_depthwise:
+            return next((b for b in LEGAL_BLOCKS[1:] if channels <= b < block), block)
+    return block
 
 
 def needs_halo(op: TopOperation) -> Halo:

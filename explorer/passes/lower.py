@@ -141,7 +141,9 @@ class _Lowering:
                 array = self.rewriter.weights[owner.weight.data]
                 widths = [(0, new - old) for old, new in zip(array.shape, shape, strict=True)]
                 name = f"{owner.weight.data}.rounded"
-                operand = self.rewriter.add_weight(op, name, np.pad(array, widths), like=owner)
+                operand = self.rewriter.add_weight(
+                    op, name, np.pad(array, widths), owner, element_type_of(operand)
+                )
             operands.append(operand)
         return operands
 
@@ -248,12 +250,19 @@ def rounded_operand_shape(op: TopOperation, index: int) -> tuple[int, ...]:
         channels = rounded_channels(static_shape(result)[CHANNELS], layout)
         if len(shape) == 1:
             return (channels,)
-        inner = shape[1] if op.get("group") != 1 else _rounded(op.input)[CHANNELS]
-        return (channels, inner, *shape[2:])
+        return (channels, _rounded_inner(op, shape[1]), *shape[2:])
     axis = len(shape) - 3
     if axis < 0 or shape[axis] == 1:
         return shape
     return (*shape[:axis], rounded_channels(shape[axis], layout), *shape[axis + 1 :])
+
+
+def _rounded_inner(op: ConvOp, channels: int) -> int:
+    """Input channels that filters are applied to: whole blocks, or those of a single one."""
+    layout = layout_of(op.input)
+    if op.get("group") != 1 or (op.sums is None and channels <= layout.block):
+        return channels
+    return rounded_channels(channels, layout)
 
 
 def _rounded(value: SSAValue) -> tuple[int, ...]:

@@ -9,28 +9,48 @@
     %y = top.matmul(%p, %v) : tensor<1x4x128x64xf32>
 
 It stands in front of the passes that move transposes, scales and sums into the weights around.
+
+Where the scores of a whole operation would not fit into a core's own cache, attention stays one
+operation: its kernel computes scores for a few rows at a time (`fused`). The knob
+`split-attention/attention/OPERATION` decides otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
+from explorer.errors import InputError
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, inner_origins, origin_of, set_origins
-from explorer.ir.passes import RulePass
-from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.passes import KNOBS, RulePass
+from explorer.ir.rewriting import (
+    Declined,
+    RecordedRewriter,
+    Rewrite,
+    RewriteOptions,
+    Rule,
+    apply_rules,
+)
+from explorer.ir.structure import operations
 from explorer.ir.top.attention import COLUMNS, HEADS, AttentionOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import ReshapeOp
 from explorer.ir.top.normalization import SoftmaxOp
-from explorer.ir.types import is_static, shape_of, static_shape
+from explorer.ir.types import element_type_of, is_static, shape_of, static_shape
 from explorer.passes.matching import dtype_of, weight_name
 from explorer.passes.recognition.attention import swapped
+from explorer.results import Knob
+
+SPLIT, FUSED = CHOICES = ("split", "fused")
+
+MOST_SCORES_BYTES = 1 << 20
+"""Scores that stay in the second-level cache between the kernels of a split attention."""
 
 
 class SplitAttention(Rule):
@@ -39,12 +59,18 @@ class SplitAttention(Rule):
     Applies to every attention of known shape; heads of queries that share keys are the rows of one
     product. The factor stands on the queries, or on the scores where these are fewer. Pays because
     the products have tiled kernels, and because factor and transposes may go into the weights in
-    front of them.
+    front of them. Attention stays whole where its knob says `fused`.
     """
 
     matches = (AttentionOp,)
 
+    def __init__(self, fused: Mapping[str, str] | None = None):
+        self.fused = fused or {}
+        """Operations that stay as they are, each with the reason."""
+
     def rewrite(self, op: AttentionOp, rewriter: RecordedRewriter) -> None:
+        if identity_of(op) in self.fused:
+            raise Declined(f"{identity_of(op)} is fused: {self.fused[identity_of(op)]}")
         if not all(is_static(v) for v in (*op.operands, op.output)):
             raise Declined(f"the shape of {identity_of(op)} is not known yet")
         scores_origin, weights_origin = inner_origins(op, 2)
@@ -142,8 +168,65 @@ class _Steps:
 
 @dataclass(frozen=True)
 class SplitAttentions(RulePass):
-    """Attention becomes two products with a softmax between them, which have kernels."""
+    """Attention becomes two products with a softmax between them, or stays one fused kernel."""
+
+    fuses: bool = True
+    """Whether the target's kernels have room for a thread's rows of scores; else all are split."""
 
     name = "split-attention"
     is_required = True
     rules = (SplitAttention,)
+    choices = ("attention",)
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        present = [op for op in operations(rewriter.module) if isinstance(op, AttentionOp)]
+        knobs = [knob for op in present if (knob := _knob(self, op, options)) is not None]
+        fused = {k.address.split("/")[-1]: k.why for k in knobs if k.value == FUSED}
+        rewriter.artifacts[KNOBS] = tuple(knobs)
+        return apply_rules(self.name, [SplitAttention(fused)], rewriter, options)
+
+
+def _knob(pass_: SplitAttentions, op: AttentionOp, options: RewriteOptions) -> Knob | None:
+    """What becomes of an attention, and why; None where nothing is to be chosen.
+
+    Raises InputError for an override that is not legal.
+    """
+    address = f"{pass_.name}/attention/{identity_of(op)}"
+    asked = options.decision(address)
+    obstacle = why_not_fused(op)
+    if obstacle:
+        if asked not in (None, SPLIT):
+            raise InputError(
+                f"{identity_of(op)} cannot be {asked!r}: {obstacle}", hint=f"{SPLIT} is legal"
+            )
+        return None
+    size_bytes = 4 * int(np.prod([int(size) for size in op.scores_shape]))
+    is_large = size_bytes > MOST_SCORES_BYTES
+    best = FUSED if is_large and pass_.fuses else SPLIT
+    relation = "more" if is_large else "no more"
+    why = f"all scores take {size_bytes} bytes, {relation} than a core's cache holds"
+    if is_large and not pass_.fuses:
+        why += ", but tasks of this target have little memory of their own"
+    if asked is None:
+        return Knob(address, best, CHOICES, why)
+    if asked not in CHOICES:
+        raise InputError(f"{address} cannot be {asked!r}", hint=f"{SPLIT} and {FUSED} are legal")
+    assert isinstance(asked, str)
+    if asked != best:
+        why = f"an override; by itself it would be {best}: {why}"
+    return Knob(address, asked, CHOICES, why)
+
+
+def why_not_fused(op: AttentionOp) -> str:
+    """What a fused kernel does not do; empty if it can be one."""
+    if not all(is_static(v) for v in (*op.operands, op.output)):
+        return "its shape is not known yet"
+    if op.mask is not None:
+        return "its mask is of booleans"
+    if any(element_type_of(v) != f32 for v in (*op.operands, op.output)):
+        return "it is not of f32"
+    if len(shape_of(op.query)) < -HEADS:
+        return "it has no heads"
+    if 0 in op.scores_shape or not static_shape(op.value)[COLUMNS]:
+        return "it is empty"
+    return ""

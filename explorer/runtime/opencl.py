@@ -30,6 +30,7 @@ import pyopencl as cl
 
 from explorer.errors import BuildError, DeviceError, InputError
 from explorer.results.events import ProfileRecord, TimedEvent
+from explorer.results.kernels import PhaseRecord
 from explorer.results.program import Launch, Port, Program, Tap
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.opencl_programs import cached_program
@@ -115,6 +116,8 @@ class OpenCLProgram:
             """Kernels whose last argument is the size of the open dimension."""
             self._size = 0
             self._launches = [self._prepare(launch, built) for launch in program.launches]
+            self._plan = self._chained(built)
+            """What a run enqueues: the launches, the short ones of a processor in chains."""
 
     def _build(
         self, handle: cl.Device, options: Sequence[str], name: str, cache: ProgramCache
@@ -136,7 +139,7 @@ class OpenCLProgram:
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._using("run"):
             self._write_inputs(self._queue, inputs)
-            self._launch_all(self._queue)
+            self._enqueue_plan()
             return self._read_outputs(self._queue)[0]
 
     def run_with_taps(
@@ -169,7 +172,10 @@ class OpenCLProgram:
     def profile(
         self, inputs: Mapping[str, np.ndarray], repeats: int = 20, peaks: Peaks | None = None
     ) -> ProfileRecord:
-        """Besides the launches, the copies of inputs and outputs are events of a lane."""
+        """Besides the launches, the copies of inputs and outputs are events of a lane.
+
+        Launches that run in a chain are timed one by one: together they take less.
+        """
         check_repeats(repeats)
         with self._using("be profiled"):
             milliseconds = statistics.median(self.time(inputs, repeats)) * 1e3
@@ -192,7 +198,7 @@ class OpenCLProgram:
                 self._write_inputs(self._queue, inputs)
                 self._queue.finish()
                 started = time.perf_counter()
-                self._launch_all(self._queue)
+                self._enqueue_plan()
                 self._queue.finish()
                 seconds.append(time.perf_counter() - started)
         return seconds[1:]
@@ -201,7 +207,7 @@ class OpenCLProgram:
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
-                self._launches = []
+                self._launches, self._plan = [], []
                 self._arena.release()
                 self._weights.release()
 
@@ -237,6 +243,8 @@ class OpenCLProgram:
         dispatches = []
         for phase in record.phases:
             kernel = cl.Kernel(built, phase.function)
+            if phase.group_items:
+                self._check_group(kernel, phase, launch)
             expected = 2 + len(launch.arguments)
             takes_size = self.program.size is not None and kernel.num_args == expected + 1
             if kernel.num_args != expected and not takes_size:
@@ -252,9 +260,67 @@ class OpenCLProgram:
             if takes_size:
                 self._sized_kernels.append(kernel)
             if phase.tasks:
-                group_items = work_group_items(phase.tasks, self.device)
-                dispatches.append(Dispatch(kernel, phase.tasks, group_items))
+                group_items = phase.group_items or work_group_items(phase.tasks, self.device)
+                work_items = phase.work_items or phase.tasks
+                dispatches.append(Dispatch(kernel, work_items, group_items))
         return dispatches
+
+    def _chained(self, built: cl.Program) -> list[Dispatch]:
+        """All phases in order; on a processor, neighbours of the program's chain in one dispatch.
+
+        A chain's kernel is compiled for its work-group once, however many phases it runs.
+        """
+        chain = self.program.chain
+        steps: dict[tuple[int, int], int] = {}
+        if chain is not None and self.device.processor == "cpu":
+            steps = {step: number for number, step in enumerate(chain.steps)}
+        plan: list[Dispatch] = []
+        first = last = 0
+        for launch, dispatches in enumerate(self._launches):
+            if (launch, 0) not in steps:
+                plan += [*self._chain_part(built, first, last), *dispatches]
+                first = last
+                continue
+            last = steps[launch, 0] + len(self._phases_of(launch))
+        return [*plan, *self._chain_part(built, first, last)]
+
+    def _chain_part(self, built: cl.Program, first: int, last: int) -> list[Dispatch]:
+        """The dispatch of the chain's steps from `first` to before `last`, if there are any."""
+        if first == last:
+            return []
+        assert self.program.chain is not None
+        kernel = cl.Kernel(built, self.program.chain.function)
+        for index, argument in enumerate((self._arena, self._weights)):
+            kernel.set_arg(index, argument)
+        kernel.set_arg(2, np.int32(first))
+        kernel.set_arg(3, np.int32(last))
+        return [Dispatch(kernel, 1, 1)]
+
+    def _phases_of(self, launch: int) -> tuple[PhaseRecord, ...]:
+        name = self.program.launches[launch].kernel
+        return next(kernel.phases for kernel in self.program.kernels if kernel.name == name)
+
+    def _enqueue_plan(self) -> None:
+        """Enqueue a whole run without waiting; nothing between its dispatches can be read."""
+        for dispatch in self._plan:
+            self._enqueue(self._queue, dispatch)
+        self._queue.flush()
+
+    def _check_group(self, kernel: cl.Kernel, phase: PhaseRecord, launch: Launch) -> None:
+        """The device may allow smaller groups, and have less local memory, than others have."""
+        (handle,) = self._context.devices
+        info = cl.kernel_work_group_info
+        most = kernel.get_work_group_info(info.WORK_GROUP_SIZE, handle)
+        taken = kernel.get_work_group_info(info.LOCAL_MEM_SIZE, handle)
+        if phase.group_items <= most and taken <= handle.local_mem_size:
+            return
+        raise BuildError(
+            f"kernel `{phase.function}` needs groups of {phase.group_items} work-items and {taken} "
+            f"bytes of local memory; the device allows {most} and has {handle.local_mem_size}",
+            node=launch.operation,
+            hint=f"choose smaller tiles: schedule-loops/{launch.kernel}/row_items, column_items, "
+            "depth; or schedule = items",
+        )
 
     def _launch_all(
         self, queue: cl.CommandQueue, after_launch: Callable[[int], None] | None = None

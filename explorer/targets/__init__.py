@@ -18,6 +18,8 @@ from pathlib import Path
 from explorer.errors import InputError
 from explorer.targets.reading import Place, Value, read_record, suggestion
 from explorer.targets.schema import (
+    Cache,
+    Core,
     Costs,
     DmaEngine,
     Engine,
@@ -43,6 +45,8 @@ __all__ = [
     "Layout",
     "Requantization",
     "Costs",
+    "Core",
+    "Cache",
 ]
 
 MOST_FILE_BYTES = 2**20

@@ -173,6 +173,39 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Core:
+    """What a core of a processor does in a cycle: the cost model of kernels counts with it."""
+
+    arithmetic_units: Count = 2
+    """Multiply-adds that begin in a cycle, of vectors of at most `unit_bytes`."""
+    unit_bytes: Count = 32
+    """Of a longer vector a unit takes one part after the other."""
+    load_units: Count = 2
+    store_units: Count = 1
+    issued_per_cycle: Count = 6
+    """Instructions of all kinds."""
+    multiply_add_latency_cycles: Count = 4
+    """Until a sum can be added to again."""
+    vector_registers: Count = 32
+    task_seconds: Seconds = 3e-8
+    """For a thread to claim a task."""
+    barrier_seconds: Seconds = 1e-6
+    """Between two sections that several threads run."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A level of cache, the nearest first."""
+
+    name: Name
+    bytes_per_cycle: Count
+    """What a core gets from the level behind this one."""
+    size_bytes: Literal["auto"] | Bytes = "auto"
+    """auto: what the processor at hand has, by the name (`l1`, `l2`, `l3`)."""
+    scope: Literal["core", "device"] = "core"
+
+
+@dataclass(frozen=True)
 class Target:
     """A device that code is made for."""
 
@@ -184,12 +217,16 @@ class Target:
     description: str = ""
     vector_floats: Literal["auto"] | Count = "auto"
     """float32 per vector register; auto: what the processor at hand has."""
+    schedules: Literal["auto", "cpu", "gpu"] = "auto"
+    """For which kind of OpenCL device kernels are scheduled; auto: for the one at hand."""
     cores: Count = 1
     clock_hz: PerSecond | None = None
     engines: tuple[Engine, ...] = ()
     layout: Layout = Layout()
     requantization: Requantization | None = None
     costs: Costs = Costs()
+    core: Core = Core()
+    caches: tuple[Cache, ...] = ()
 
     def memory(self, name: str) -> Memory:
         """The memory of that name, or an `InputError` with those that there are."""

@@ -88,7 +88,9 @@ def run_opencl() -> Run:
         offsets = [np.uint64(argument.offset_bytes) for argument in launch.arguments]
         for phase in printed.phases:
             kernel = getattr(program, phase.function)
-            kernel(queue, (phase.tasks,), None, devices["arena"], devices["weights"], *offsets)
+            group = (phase.group_items,) if phase.group_items else None
+            work_items = (phase.work_items or phase.tasks,)
+            kernel(queue, work_items, group, devices["arena"], devices["weights"], *offsets)
         cl.enqueue_copy(queue, hosts["arena"], devices["arena"]).wait()
         return read_back(launch, arrays, hosts)
 

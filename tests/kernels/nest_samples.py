@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import IndexType, f32, i32
 from explorer.ir.compute import KernelBuilder, clamp_index
 from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
+from explorer.kernels.steps.winograd import winograd_weights
+from explorer.kernels.steps.winograd_matrices import transform_weights
 from explorer.results.program import Argument, Launch
 
 FLAGS = [
@@ -109,7 +111,7 @@ def depthwise(channels, height, width, kernel=3, stride=1, activation="relu"):
 
 
 def grouped(groups, per_group_out, per_group_in, height, width, kernel=3):
-    """Plain NCHW; y[n, g*O+o, i, j]."""
+    """y[n, g*O+o, i, j] of the inputs of group g alone."""
     k = KernelBuilder("grouped")
     outputs, channels = groups * per_group_out, groups * per_group_in
     shape = (1, channels, height + kernel - 1, width + kernel - 1)
@@ -129,7 +131,7 @@ def grouped(groups, per_group_out, per_group_in, height, width, kernel=3):
         reductions="c p q",
         accumulates=True,
     )
-    return k.finish("convolution")
+    return k.finish("grouped_convolution")
 
 
 def matmul(rows, depth, columns, batch=0, weight=True, bias=True, residual=False, activation=""):
@@ -354,6 +356,7 @@ def run_nest(function, arrays, packs=None):
     packs = packs or {}
     function.verify()
     names = argument_names(function)
+    arrays = as_the_kernel_takes_them(function, arrays)
     physical = {name: pack_array(arrays[name], packs.get(name)) for name in names}
     arenas = {"arena": np.full(64, CANARY, np.float32), "weights": np.full(64, CANARY, np.float32)}
     arguments, places = [], {}
@@ -380,6 +383,19 @@ def run_nest(function, arrays, packs=None):
     for space, is_used in used.items():
         assert (aligned[space][~is_used] == CANARY).all(), "written outside of a buffer"
     return results
+
+
+def as_the_kernel_takes_them(function, arrays):
+    """Weights in Winograd's form where the kernel says so, and scratch that its schedule added."""
+    outputs = winograd_weights(function)
+    taken = {
+        name: transform_weights(array, outputs[name]) if name in outputs else array
+        for name, array in arrays.items()
+    }
+    for name, value in zip(argument_names(function), function.body.block.args, strict=True):
+        if name not in taken:
+            taken[name] = np.full(value.type.get_shape(), np.nan, np.float32)
+    return taken
 
 
 def compile_program(lines, folder, flags=FLAGS):

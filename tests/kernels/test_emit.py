@@ -13,15 +13,17 @@ import pytest
 from xdsl.dialects import affine, func, math
 from xdsl.dialects.builtin import StringAttr, f32
 
-from explorer.errors import InputError
+from explorer.errors import BuildError, InputError
 from explorer.ir.compute import KernelBuilder
+from explorer.kernels import emit
 from explorer.kernels.c import OWN_VECTOR_FUNCTIONS, print_c
-from explorer.kernels.emit import EmittedProgram, emit_program
+from explorer.kernels.emit import EmittedProgram, emit_program, parts_of
 from explorer.kernels.language import Requirement
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.opencl import print_opencl
 from explorer.kernels.printer import PrintedKernel
 from explorer.results.program import Argument, Launch
+from explorer.runtime.compilers import MOST_PARTS, compile_shared_library, divisible_parts
 
 ROWS, COLUMNS = 96, 50
 SIZE_BYTES = ROWS * COLUMNS * 4
@@ -193,11 +195,50 @@ def test_a_program_without_launches_does_nothing(compile_c):
     library.explorer_stop()
 
 
+# -- parts -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def divisible(monkeypatch) -> str:
+    """The source of a program that several compilers can share."""
+    monkeypatch.setattr(emit, "LEAST_LINES_FOR_PARTS", 1)
+    return text_of(emit_program("c", kernels(), launches()))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_a_program_in_parts_computes_what_the_whole_does(divisible, library, parts, tmp_path):
+    """With three parts the last has no kernel."""
+    path = compile_shared_library(divisible, tmp_path, parts=parts)
+    together = ctypes.CDLL(str(path))
+    np.testing.assert_array_equal(run(together, 2), run(library, 1))
+    together.explorer_stop()
+
+
+def test_an_error_in_any_part_is_told(divisible, tmp_path):
+    broken = divisible.replace("const long", "const lung", 1)
+    with pytest.raises(BuildError, match="lung"):
+        compile_shared_library(broken, tmp_path, parts=2)
+
+
+def test_the_longest_kernels_lie_in_different_parts():
+    long, short, middle = (
+        replace(kernels()[0], name=name, lines=("",) * count, owners=((),) * count)
+        for name, count in (("long", 500), ("short", 50), ("middle", 300))
+    )
+    assert parts_of([long, short, middle]) == {"long": 0, "middle": 1, "short": 2}
+    assert parts_of([short]) == {}
+
+
+def test_what_nobody_divides_is_compiled_in_one_part(divisible):
+    assert divisible_parts(text_of(emit_program("c", [], []))) == 1
+    assert 1 <= divisible_parts(divisible) <= MOST_PARTS
+
+
 # -- the text ----------------------------------------------------------------------------------
 
 
 def test_the_table_names_offsets_tasks_and_portions():
-    program = emit_program("c", kernels(), launches()[:2], claims_per_section=24)
+    program = emit_program("c", kernels(), launches()[:2])
     lines = program.source.lines
     start = lines.index("static const size_t offsets[] = {")
     end = lines.index("    {NULL, offsets, 0, 0, -1}")
@@ -217,15 +258,36 @@ static const size_t offsets[] = {
 
 #define SECTION_COUNT 2
 
+// Operations of all sections of which several threads can have a part.
+#define SHARED_OPERATIONS 86400ull
+
 // {function, offsets, tasks, tasks claimed at once, launch}
 static const struct Section sections[SECTION_COUNT + 1] = {
-    {scale_phase0_section, &offsets[0], 96, 4, 0},  // scale_0: node
-    {grow_phase0_section, &offsets[3], 96, 4, 1},  // grow_0
+    {scale_phase0_section, &offsets[0], 96, 50, 0},  // scale_0: node
+    {grow_phase0_section, &offsets[3], 96, 15, 1},  // grow_0
     {NULL, offsets, 0, 0, -1}
 };"""
     )
-    row = lines.index("    {grow_phase0_section, &offsets[3], 96, 4, 1},  // grow_0")
+    row = lines.index("    {grow_phase0_section, &offsets[3], 96, 15, 1},  // grow_0")
     assert program.source.owners[row] == ("grow_0",)
+
+
+@pytest.mark.parametrize(
+    ("work", "portion"), [(960_000, "4"), (96_000, "10"), (9_600, "96"), (0, "4")]
+)
+def test_a_claim_is_worth_its_cost_and_threads_get_several(work, portion):
+    """Tasks of 10,000, 1,000 and 100 operations; and none that anybody counted."""
+    printed = [replace(k, work=(work,) if work else ()) for k in kernels()]
+    lines = emit_program("c", printed, launches(), claims_per_section=24).source.lines
+    rows = [line for line in lines if "_section, &offsets[" in line]
+    assert {row.split(", ")[3] for row in rows} == {portion}
+
+
+@pytest.mark.parametrize(("work", "shared"), [(96_000, 8 * 96_000), (9_600, 0)])
+def test_what_nobody_can_share_is_not_counted_as_shared(work, shared):
+    printed = [replace(k, work=(work,)) for k in kernels()]
+    text = text_of(emit_program("c", printed, launches()))
+    assert f"#define SHARED_OPERATIONS {shared}ull" in text
 
 
 def test_wrappers_find_arguments_by_offset():
@@ -259,10 +321,10 @@ def test_a_program_contains_only_what_its_kernels_call():
     assert "float16" not in text
     needs = (Requirement("tanh", "float", 8), Requirement("reduce_maximum", "int", 8))
     text = text_of(emit_program("c", [replace(kernels()[1], needs=needs)], []))
-    for name in ("tanh_float8", "exp_float8", "select_float8", "maximum_int4", "typedef int32_t"):
+    for name in ("tanh_float8", "larger_float8", "select_float8", "maximum_int4", "int32_t"):
         assert name in text
-    assert text.index("float8 exp_float8(") < text.index("float8 tanh_float8(")
-    assert "log_float8" not in text
+    assert text.index("float8 larger_float8(") < text.index("float8 tanh_float8(")
+    assert "exp_float8" not in text
 
 
 def test_names_of_a_model_cannot_leave_a_comment():
@@ -340,7 +402,7 @@ def every_prelude_function(lanes: int) -> str:
     needs += [Requirement(f"reduce_{f}", "int", lanes) for f in ("and", "or", "xor", "maximum")]
     needs += [Requirement(f, "long", 0) for f in ("floor_divide", "power", "absolute", "maximum")]
     needs += [Requirement("absolute", "short", lanes), Requirement("vector", "uchar", lanes)]
-    needs += [Requirement("lanewise", "float", lanes, "sqrt")]
+    needs += [Requirement("lanewise", "float", lanes, "sin")]
     needs += [Requirement("lanewise2", "double", lanes, "pow")]
     scale, grow = kernels()
     return text_of(emit_program("c", [scale, replace(grow, needs=tuple(needs))], launches()))

@@ -122,11 +122,25 @@ def test_depthwise_convolutions(options):
     assert scheduled.choices["schedule"] == "depthwise"
 
 
-@pytest.mark.parametrize("width", [3, 7, 16, 29])
-def test_grouped_convolutions_vectorize_along_rows(width):
-    scheduled = check(samples.grouped(3, 4, 5, 6, width))
-    assert scheduled.choices["schedule"] == "plain"
+@pytest.mark.parametrize("width", [3, 4, 7, 16, 29, 49])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_groups_that_cut_through_blocks_are_tiled_by_pixels(width, kernel):
+    scheduled = check(samples.grouped(3, 34, 5, 2, width, kernel))
+    assert scheduled.choices["schedule"] == ("pixels" if width >= 4 else "plain")
     assert ("vector<" in str(scheduled.function)) == (width >= 4)
+
+
+@pytest.mark.parametrize(("outputs", "channels"), [(16, 16), (48, 32)])
+def test_groups_of_whole_blocks_are_tiled_like_one_convolution(outputs, channels):
+    scheduled = check(samples.grouped(3, outputs, channels, 4, 9), blocked("xy"))
+    assert scheduled.choices["schedule"] == "direct"
+
+
+@pytest.mark.parametrize("channels", [1, 8, 12])
+def test_a_block_that_is_not_full_is_read_as_far_as_there_are_channels(channels):
+    scheduled = check(samples.convolution(32, channels, 3, 9), blocked("xy"))
+    assert scheduled.choices["schedule"] == "direct"
+    assert f"memref<1x1x5x11x{channels}xf32>" in str(scheduled.function)
 
 
 @pytest.mark.parametrize("options", [dict(), dict(stride=2), dict(activation="leaky")], ids=str)
@@ -136,7 +150,7 @@ def test_convolutions_in_plain_layout(options):
 
 def test_the_steps_of_a_convolution_are_named_and_can_be_replayed():
     function = samples.convolution(64, 32, 4, 28, residual=True)
-    scheduled = schedule_kernel(function, AVX512, blocked("xry"))
+    scheduled = schedule_kernel(function, AVX512, blocked("xry"), {"schedule": "direct"})
     assert [step.name for step in scheduled.steps] == [
         "lower", "split", "reorder", "accumulate", "fuse", "pack", "vectorize", "unroll",
         "parallel",
@@ -151,7 +165,8 @@ def test_the_steps_of_a_convolution_are_named_and_can_be_replayed():
 
 
 def test_weights_are_packed_in_the_order_in_which_the_tile_reads_them():
-    scheduled = schedule_kernel(samples.convolution(64, 32, 4, 28), AVX512, blocked("xy"))
+    direct = {"schedule": "direct"}
+    scheduled = schedule_kernel(samples.convolution(64, 32, 4, 28), AVX512, blocked("xy"), direct)
     assert scheduled.packs["w"] == [
         (0, 32, None), (1, 16, None), (2, 1, None), (3, 1, None), (1, 1, 16), (0, 16, 2), (0, 1, 16)
     ]  # fmt: skip
@@ -203,7 +218,7 @@ def test_given_back_choices_give_the_same_kernel():
         ({"pixels": 10}, "pixels = 10; 1 to 9 are legal"),
         ({"channel_unroll": 3}, "channel_unroll = 3; 1, 2, 4, 8 are legal"),
         ({"pixels": 4, "rows": 2}, "rows = 2; 1 are legal"),
-        ({"schedule": "winograd"}, "schedule = winograd; direct, plain are legal"),
+        ({"schedule": "fft"}, "schedule = fft; direct, plain, winograd2, winograd4 are legal"),
         ({"pixel": 4}, "there is no choice 'pixel'; there are: schedule, vectors, pixels, rows"),
     ],
     ids=str,
@@ -256,10 +271,17 @@ def test_a_knob_lists_just_what_an_override_may_be():
 
 def test_a_schedule_that_was_refused_is_no_choice():
     function = samples.convolution(32, 16, 3, 4)
-    assert preferred_schedule(function, blocked("xy")) == "direct"
-    scheduled = schedule_kernel(function, AVX512, blocked("xy"), refused={"direct": "too wide"})
+    assert preferred_schedule(function, blocked("xy"), AVX512) == "direct"
+    forms = ("direct", "winograd2", "winograd4")
+    assert preferred_schedule(function, blocked("xy"), AVX512, forms) == "plain"
+    refused = dict.fromkeys(forms, "too wide")
+    scheduled = schedule_kernel(function, AVX512, blocked("xy"), refused=refused)
     (knob,) = [k for k in scheduled.knobs if k.address == "schedule"]
-    assert (knob.value, knob.choices, knob.why) == ("plain", ("plain",), "not direct: too wide")
+    assert (knob.value, knob.choices, knob.why) == (
+        "plain",
+        ("plain",),
+        "not direct: too wide; not winograd2: too wide; not winograd4: too wide",
+    )
 
 
 def test_channels_that_are_no_multiple_of_the_block_are_refused():

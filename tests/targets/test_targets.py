@@ -39,7 +39,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_the_targets_of_this_package_are_listed_and_load_under_their_names():
-    assert list_targets() == ["cpu", "opencl"]
+    assert list_targets() == ["cpu", "opencl", "opencl_gpu"]
     assert [load_target(name).name for name in list_targets()] == list_targets()
 
 

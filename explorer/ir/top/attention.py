@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from xdsl.dialects import math
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, TensorType, i1
 from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -30,7 +32,14 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.broadcasting import broadcast_shapes
-from explorer.ir.top.definitions import CHANNELS, clear_padding_channels, common_extents, domain
+from explorer.ir.top.definitions import (
+    CHANNELS,
+    clear_padding_channels,
+    common_extents,
+    domain,
+    element_type,
+    scratch,
+)
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -43,6 +52,9 @@ from explorer.ir.types import (
 
 HEADS, ROWS, COLUMNS = -3, -2, -1
 """Axes of queries, keys and values, counted from the end."""
+
+PADDED_KEYS = 16
+"""Scores of compiled attention have columns for a multiple of so many keys: whole vectors."""
 
 
 @irdl_op_definition
@@ -126,6 +138,131 @@ class AttentionOp(TopOperation):
             weights = np.exp(shifted) / np.sum(np.exp(shifted), axis=-1, keepdims=True)
             return (np.matmul(weights, value),)
 
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """The keys transposed, then row by row: scores, softmax, and the sum of values.
+
+        Scores have whole vectors of columns: those behind the last key are minus infinity. The
+        weights are divided by their sum at the very end, where there are fewer numbers.
+        """
+        query, key, value, *rest = inputs
+        mask = rest.pop(0) if self.mask is not None else None
+        bias = rest.pop(0) if self.bias is not None else None
+        kind = element_type(output)
+        *batch, queries, size = query.shape
+        keys, columns = value.shape[ROWS:]
+        group = self.group or 1
+        outer = {f"b{axis}": extent for axis, extent in enumerate(batch)}
+        if group > 1:
+            outer[f"b{len(batch) - 1}"] = batch[-1] // group
+            outer["g"] = group
+
+        def heads(d: Sequence[AffineExpr]) -> list[AffineExpr]:
+            """The axes in front of a query's matrix."""
+            if group == 1:
+                return list(d[: len(batch)])
+            return [*d[: len(batch) - 1], d[len(batch) - 1] * group + d[len(batch)]]
+
+        shared = key.shape[:ROWS]
+        padded = -(-keys // PADDED_KEYS) * PADDED_KEYS
+        turned = scratch(k, "turned", (*shared, size, padded), kind)
+        scores = scratch(k, "scores", (*batch, queries, padded), kind)
+        sums = scratch(k, "sums", (*batch, queries, columns), kind)
+        greatest, total, factor = (
+            scratch(k, name, (*batch, queries), kind) for name in ("greatest", "total", "factor")
+        )
+        own = {f"b{axis}": extent for axis, extent in enumerate(shared)}
+        if padded != keys:
+            d = k.dimensions(**own, d=size, s=padded - keys)
+            k.generic("plain", [], turned.at(*d[:-1], d[-1] + keys), lambda s: s.constant(0))
+        d = k.dimensions(**own, s=keys, d=size)
+        k.generic("plain", [key.at(*d)], turned.at(*d[:-2], d[-1], d[-2]), lambda s, x: x)
+        rows = k.dimensions(**outer, m=queries)
+        row = [*heads(rows), rows[-1]]
+        k.generic("plain", [], greatest.at(*row), lambda s: s.constant(-np.inf))
+        k.generic("plain", [], total.at(*row), lambda s: s.constant(0))
+        d = k.dimensions(**outer, m=queries, s=padded)
+        k.generic("plain", [], scores.at(*heads(d), *d[ROWS:]), lambda s: s.constant(0))
+        d = k.dimensions(**outer, m=queries, s=padded, d=size)
+        at = heads(d)
+        theirs = d[: len(shared)]
+        k.generic(
+            "plain",
+            [query.at(*at, d[-3], d[-1]), turned.at(*theirs, d[-1], d[-2])],
+            scores.at(*at, d[-3], d[-2]),
+            lambda s, q, t, y: y + q * t,
+            reductions="d",
+            accumulates=True,
+        )
+        scale = self.get("scale")
+        added = [x for x in (mask, bias) if x is not None]
+
+        def finished(s: ScalarBuilder, *values: Scalar) -> Scalar:
+            *others, result = values
+            result = result * scale if scale != 1 else result
+            if mask is not None:
+                result = others.pop(0).select(result, s.constant(self.masked_score))
+            return result + others.pop(0) if bias is not None else result
+
+        if padded != keys:
+            d = k.dimensions(**outer, m=queries, s=padded - keys)
+            target = scores.at(*heads(d), d[-2], d[-1] + keys)
+            k.generic("plain", [], target, lambda s: s.constant(-np.inf))
+        if added or scale != 1:
+            # A factor keeps the minus infinity behind the last key, and masks end with that key.
+            width = padded if not added and scale > 0 else keys
+            d = k.dimensions(**outer, m=queries, s=width)
+            at = [*heads(d), *d[ROWS:]]
+            reads = [x.broadcast(at) for x in added]
+            k.generic("plain", reads, scores.at(*at), finished, accumulates=True)
+        d = k.dimensions(**outer, m=queries, s=padded)
+        score, row = scores.at(*heads(d), *d[ROWS:]), [*heads(d), d[ROWS]]
+        k.generic(
+            "plain",
+            [score],
+            greatest.at(*row),
+            lambda s, x, m: m.maximum(x),
+            reductions="s",
+            accumulates=True,
+        )
+        k.generic("plain", [greatest.at(*row)], score, _exponential, accumulates=True)
+        k.generic(
+            "plain",
+            [score],
+            total.at(*row),
+            lambda s, x, t: t + x,
+            reductions="s",
+            accumulates=True,
+        )
+        k.dimensions(**outer, m=queries)
+        row = [*heads(rows), rows[-1]]
+        k.generic("plain", [total.at(*row)], factor.at(*row), lambda s, t: s.constant(1) / t)
+        d = k.dimensions(**outer, m=queries, c=columns)
+        k.generic("plain", [], sums.at(*heads(d), *d[ROWS:]), lambda s: s.constant(0))
+        d = k.dimensions(**outer, m=queries, c=columns, s=keys)
+        at, theirs = heads(d), d[: len(shared)]
+        k.generic(
+            "plain",
+            [scores.at(*at, d[-3], d[-1]), value.at(*theirs, d[-1], d[-2])],
+            sums.at(*at, d[-3], d[-2]),
+            lambda s, w, v, y: y + w * v,
+            reductions="s",
+            accumulates=True,
+        )
+        d = k.dimensions(**outer, m=queries, c=columns)
+        at = heads(d)
+        k.generic(
+            "plain",
+            [sums.at(*at, *d[ROWS:]), factor.at(*at, d[ROWS])],
+            output.at(*at, *d[ROWS:]),
+            lambda s, y, f: y * f,
+        )
+        return "attention"
+
+    def kernel_parameters(self) -> dict[str, int]:
+        """How many loops stand around the rows of a matrix."""
+        batch = len(shape_of(self.query)) - 2
+        return {"batch": batch + ((self.group or 1) > 1)}
+
     def macs(self) -> int:
         """Of both products."""
         if not all(is_static(o) for o in (self.query, self.key, self.value)):
@@ -136,6 +273,10 @@ class AttentionOp(TopOperation):
     def label(self) -> str:
         parts = [part for part in ("mask", "bias") if getattr(self, part) is not None]
         return "attention" + "".join(f" + {part}" for part in parts)
+
+
+def _exponential(s: ScalarBuilder, greatest: Scalar, score: Scalar) -> Scalar:
+    return (score - greatest).unary(math.ExpOp)
 
 
 def head_group(query: Shape, key: Shape) -> int | None:

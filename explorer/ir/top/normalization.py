@@ -38,7 +38,14 @@ from explorer.ir.top.definitions import (
 )
 from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.reduction_domain import ReductionDomain, reduced_shape
-from explorer.ir.types import Shape, element_type_of, shape_of, static_shape, tensor_type
+from explorer.ir.types import (
+    Shape,
+    element_type_of,
+    layout_of,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
 
 Read = tuple[Buffer, Sequence[Subscript]]
 
@@ -105,11 +112,16 @@ class SoftmaxOp(NormalizationOperation):
             total = statistics.reduce(
                 "total", 0, [greatest], lambda s, x, m, t: t + (x - m).unary(math.ExpOp)
             )
-            statistics.combine([greatest, total], lambda s, x, m, t: x - m - t.unary(math.LogOp))
+            subtracted = statistics.finish(
+                "subtracted", [greatest, total], lambda s, m, t: m + t.unary(math.LogOp)
+            )
+            statistics.combine([subtracted], lambda s, x, d: x - d)
         else:
+            total = statistics.start("total", 0)
             statistics.combine([greatest], lambda s, x, m: (x - m).unary(math.ExpOp))
-            total = statistics.reduce("total", 0, [], lambda s, e, t: t + e, of=output)
-            statistics.combine([total], lambda s, e, t: e / t, of=output)
+            statistics.update(total, [], lambda s, e, t: t + e, of=output)
+            factor = statistics.finish("factor", [total], lambda s, t: s.constant(1) / t)
+            statistics.combine([factor], lambda s, e, f: e * f, of=output)
         statistics.clear_padding()
         return "reduce"
 
@@ -139,11 +151,32 @@ class _Statistics:
         of: Access | None = None,
     ) -> Access:
         """A scratch buffer over the kept axes; `step(s, x, *reads, so far)`."""
+        target = self.start(name, start)
+        self.update(target, reads, step, of)
+        return target
+
+    def start(self, name: str, start: float) -> Access:
+        """A scratch buffer over the kept axes, with what a reduction begins with."""
+        return self.finish(name, [], lambda s: s.constant(start))
+
+    def finish(self, name: str, reads: Sequence[Access], body: Callable[..., Scalar]) -> Access:
+        """A scratch buffer over the kept axes, computed from others."""
         k, loops = self.k, self.loops
         shape = tuple(loops.outer_loops.values())
         target = scratch(k, name, shape, element_type(self.output))
         d = k.dimensions(**loops.outer_loops)
-        k.generic("plain", [], target.at(*d), lambda s: s.constant(start))
+        k.generic("plain", [r.at(*d) for r in reads], target.at(*d), body)
+        return target
+
+    def update(
+        self,
+        target: Access,
+        reads: Sequence[Access],
+        step: Callable[..., Scalar],
+        of: Access | None = None,
+    ) -> None:
+        """Reduces the elements into a buffer that was started."""
+        k, loops = self.k, self.loops
         d = k.dimensions(**loops.all_loops)
         outer = d[: self.outer]
         k.generic(
@@ -154,7 +187,6 @@ class _Statistics:
             reductions=loops.reductions,
             accumulates=True,
         )
-        return target
 
     def combine(
         self,
@@ -178,28 +210,30 @@ class _Statistics:
             body,
         )
 
-    def mean_and_variance(self) -> tuple[Access, Access]:
-        """Sums of x and of (x - mean)², both still to be divided by the count."""
+    def mean_and_factor(self, epsilon: float) -> tuple[Access, Access]:
+        """The mean of x, and 1 / sqrt(variance + epsilon)."""
         count = self.loops.count
         total = self.reduce("total", 0, [], lambda s, x, t: t + x)
+        mean = self.finish("mean", [total], lambda s, t: t / count)
 
-        def squares(s: ScalarBuilder, x: Scalar, t: Scalar, q: Scalar) -> Scalar:
-            centered = x - t / count
+        def squares(s: ScalarBuilder, x: Scalar, m: Scalar, q: Scalar) -> Scalar:
+            centered = x - m
             return q + centered * centered
 
-        return total, self.reduce("squares", 0, [total], squares)
+        return mean, self._unit_factor(self.reduce("squares", 0, [mean], squares), epsilon)
 
-    def normalized(self, x: Scalar, total: Scalar, squares: Scalar, epsilon: float) -> Scalar:
+    def factor_to_unit(self, epsilon: float) -> Access:
+        """1 / sqrt(mean of x² + epsilon)"""
+        squares = self.reduce("squares", 0, [], lambda s, x, q: q + x * x)
+        return self._unit_factor(squares, epsilon)
+
+    def _unit_factor(self, squares: Access, epsilon: float) -> Access:
         count = self.loops.count
-        deviation = (squares / count + epsilon).unary(math.SqrtOp)
-        return (x - total / count) / deviation
 
-    def sum_of_squares(self) -> Access:
-        """Sums of x², still to be divided by the count."""
-        return self.reduce("squares", 0, [], lambda s, x, q: q + x * x)
+        def factor(s: ScalarBuilder, q: Scalar) -> Scalar:
+            return s.constant(1) / (q / count + epsilon).unary(math.SqrtOp)
 
-    def scaled_to_unit(self, x: Scalar, squares: Scalar, epsilon: float) -> Scalar:
-        return x / (squares / self.loops.count + epsilon).unary(math.SqrtOp)
+        return self.finish("factor", [squares], factor)
 
     def clear_padding(self) -> None:
         if self.output.rank > CHANNELS:
@@ -311,14 +345,14 @@ class LayerNormOp(NormalizationOperation):
         axes = tuple(range(self.get("axis"), x.rank))
         statistics = _Statistics(k, self, axes, x, output)
         is_centered, epsilon = self.is_centered, self.get("epsilon")
-        reads = statistics.mean_and_variance() if is_centered else [statistics.sum_of_squares()]
+        if is_centered:
+            reads = statistics.mean_and_factor(epsilon)
+        else:
+            reads = (statistics.factor_to_unit(epsilon),)
 
         def body(s: ScalarBuilder, x: Scalar, *rest: Scalar) -> Scalar:
             others = list(rest[len(reads) :])
-            if is_centered:
-                result = statistics.normalized(x, rest[0], rest[1], epsilon)
-            else:
-                result = statistics.scaled_to_unit(x, rest[0], epsilon)
+            result = (x - rest[0]) * rest[1] if is_centered else x * rest[0]
             if scale is not None:
                 result = result * others.pop(0)
             return result + others.pop(0) if shift is not None else result
@@ -368,11 +402,10 @@ class InstanceNormOp(NormalizationOperation):
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, scale, shift = inputs
         statistics = _Statistics(k, self, tuple(range(2, x.rank)), x, output)
-        total, squares = statistics.mean_and_variance()
-        epsilon = self.get("epsilon")
+        mean, factor = statistics.mean_and_factor(self.get("epsilon"))
         statistics.combine(
-            [total, squares],
-            lambda s, x, t, q, a, b: statistics.normalized(x, t, q, epsilon) * a + b,
+            [mean, factor],
+            lambda s, x, m, f, a, b: (x - m) * f * a + b,
             parameters=lambda d: [scale.at(d[CHANNELS]), shift.at(d[CHANNELS])],
         )
         statistics.clear_padding()
@@ -412,41 +445,64 @@ class LocalResponseNormOp(NormalizationOperation):
         return ((x / factor ** self.get("beta")).astype(x.dtype),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
-        """Squares go into scratch with empty channels at both ends, which the window may read."""
+        """Squares go into scratch with empty channels at both ends, which the window may read.
+
+        Beside a blocked tensor the scratch has its channels innermost, so that a vector of
+        neighbouring channels is contiguous wherever the window begins.
+        """
         (x,) = inputs
         size = self.get("size")
+        before, after = (size - 1) // 2, size // 2
         bias, alpha, beta = self.get("bias"), self.get("alpha"), self.get("beta")
         extents = common_extents(x.shape, output.shape)
-        extents[CHANNELS] = static_shape(self.input)[CHANNELS]
-        wide = list(extents)
-        wide[CHANNELS] += size - 1
+        extents[CHANNELS] = channels = static_shape(self.input)[CHANNELS]
+        axis = len(extents) - 1 if layout_of(self.output).block else CHANNELS
+
+        def around(d: Sequence[Subscript], channel: Subscript) -> list[Subscript]:
+            others = [*d[:CHANNELS], *d[CHANNELS + 1 :]]
+            return [*others[:axis], channel, *others[axis:]]
+
+        wide = [*extents[:CHANNELS], *extents[CHANNELS + 1 :]]
+        wide.insert(axis, channels + size - 1)
         squares = scratch(k, "squares", wide, element_type(output))
-        total = scratch(k, "total", extents, element_type(output))
-
-        def moved(d: Sequence[AffineExpr], distance: Subscript) -> list[Subscript]:
-            return [s + distance if axis == CHANNELS else s for axis, s in enumerate(d)]
-
-        d = k.dimensions(**domain(wide))
-        k.generic("plain", [], squares.at(*d), lambda s: s.constant(0))
+        for first, count in ((0, before), (channels + before, after)):
+            edge = list(extents)
+            edge[CHANNELS] = count
+            d = k.dimensions(**domain(edge))
+            place = squares.at(*around(d, d[CHANNELS] + first))
+            k.generic("plain", [], place, lambda s: s.constant(0))
         d = k.dimensions(**domain(extents))
-        before = (size - 1) // 2
-        k.generic("plain", [x.at(*d)], squares.at(*moved(d, before)), lambda s, x: x * x)
-        k.generic("plain", [], total.at(*d), lambda s: s.constant(0))
+        place = squares.at(*around(d, d[CHANNELS] + before))
+        k.generic("plain", [x.at(*d)], place, lambda s, x: x * x)
+        k.generic("init", [], output.at(*d), lambda s: s.constant(0))
         d = k.dimensions(**domain(extents), r=size)
         k.generic(
-            "plain",
-            [squares.at(*moved(d[:-1], d[-1]))],
-            total.at(*d[:-1]),
+            "main",
+            [squares.at(*around(d[:-1], d[CHANNELS] + d[-1]))],
+            output.at(*d[:-1]),
             lambda s, x, t: t + x,
             reductions="r",
             accumulates=True,
         )
         d = k.dimensions(**domain(extents))
         k.generic(
-            "plain",
-            [x.at(*d), total.at(*d)],
+            "epilogue",
+            [x.at(*d)],
             output.at(*d),
-            lambda s, x, t: x / (t * (alpha / size) + bias).power(s.constant(beta)),
+            lambda s, x, t: x / _power(s, t * (alpha / size) + bias, beta),
+            accumulates=True,
         )
-        clear_padding_channels(k, output, extents[CHANNELS])
+        clear_padding_channels(k, output, channels)
         return "reduce"
+
+
+def _power(s: ScalarBuilder, base: Scalar, exponent: float) -> Scalar:
+    """Quarters and halves by square roots, which are exact to the last bit and fast in vectors."""
+    if exponent == 1:
+        return base
+    if exponent == 0.5:
+        return base.unary(math.SqrtOp)
+    if exponent == 0.75:
+        root = base.unary(math.SqrtOp)
+        return root * root.unary(math.SqrtOp)
+    return base.power(s.constant(exponent))

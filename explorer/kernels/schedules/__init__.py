@@ -10,24 +10,40 @@ choices.py lets a caller decide otherwise, schedule.py remembers the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 
-from explorer.kernels.nest import LoopNest
+from explorer.kernels.lowering import lower_to_loops
+from explorer.kernels.nest import LoopNest, ScheduleError
+from explorer.kernels.schedules.attention import find_attention, schedule_attention
 from explorer.kernels.schedules.choices import CHOOSE, Choices
 from explorer.kernels.schedules.convolution import (
     is_blocked_convolution,
     schedule_convolution,
     schedule_depthwise,
 )
+from explorer.kernels.schedules.gpu import WHY_GROUPS, gpu_schedulers
 from explorer.kernels.schedules.integers import is_integer_product, schedule_integers
+from explorer.kernels.schedules.integers_blocked import (
+    DENSE,
+    DEPTHWISE,
+    is_blocked_integer_convolution,
+    schedule_integer_convolution,
+    schedule_integer_depthwise,
+)
+from explorer.kernels.schedules.integers_matmul import is_integer_matmul, schedule_integer_matmul
+from explorer.kernels.schedules.listing import GIVEN, schedule_given
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.matmul import matrix_operands, schedule_matmul
+from explorer.kernels.schedules.pixels import pixel_loops, schedule_pixels
 from explorer.kernels.schedules.plain import schedule_plain
 from explorer.kernels.schedules.schedule import Choice, Schedule, ScheduledKernel, Step
+from explorer.kernels.schedules.statistics import find_row_statistics, schedule_statistics
+from explorer.kernels.schedules.transposes import find_transposition, schedule_transposition
+from explorer.kernels.schedules.winograd import convolution_schedulers, why_convolution
 from explorer.kernels.steps.pack import Pack
 
 PLAIN = "plain"
@@ -35,14 +51,25 @@ PLAIN = "plain"
 
 PRODUCTS = ("convolution", "depthwise", "grouped_convolution", "matmul")
 
+FORMS = ("direct", "winograd2", "winograd4")
+"""Schedules of convolutions between which a cost model chooses."""
+
 Scheduler = Callable[[Schedule, Machine, Mapping[str, Pack], Choices], None]
 
 
 WHY: Mapping[str, str] = {
+    **WHY_GROUPS,
     "direct": "blocked channels: sums of whole vectors stay in registers",
     "depthwise": "blocked channels: every vector of channels is filtered by itself",
+    "pixels": "row-major: sums of vectors of pixels, for several channels, stay in registers",
     "tiled": "a product of matrices: a tile of sums stays in registers",
+    "dot": "blocked channels: dot products of bytes, sums of whole vectors stay in registers",
     "rows": "sums of integers: rows of them stay in registers",
+    "statistics": "every statement works row by row: a row stays in the nearest cache",
+    "winograd2": "tiles of 2x2 outputs: 16 products each instead of 36",
+    "winograd4": "tiles of 4x4 outputs: 36 products each instead of 144",
+    "blocks": "rows become columns: a block of rows at a time, so that lines are used whole",
+    "fused": "scores of a tile of rows never leave the cache",
     PLAIN: "no schedule of its own kind fits this kernel",
 }
 """Why a schedule is the first that is offered."""
@@ -54,21 +81,30 @@ def schedule_kernel(
     packs: Mapping[str, Pack],
     choices: Mapping[str, Choice] | None = None,
     refused: Mapping[str, str] | None = None,
+    tuned: str = "",
 ) -> ScheduledKernel:
     """Schedules a kernel made by `KernelBuilder`; the function itself is not changed.
 
     `packs` are the layouts of arguments that aren't row-major; the schedule adds those of weights.
     `choices` override what the schedule would choose (the result lists all of them); `refused`
     are schedules that are not offered, with the reason. Raises ScheduleError for choices that are
-    illegal (its step is `CHOOSE`) and for layouts that the kernel cannot have.
+    illegal (its step is `CHOOSE`) and for layouts that the kernel cannot have. The choice `steps`
+    is a whole list of them (see `listing`), unless `schedule` names another one. `tuned`: what a
+    search says of the choices, where they come from one.
     """
+    given = dict(choices or {})
+    if given.get("schedule", GIVEN) == GIVEN and GIVEN in given:
+        return _as_given(function, machine, packs, given)
+    given.pop(GIVEN, None)
     schedule = Schedule(function)
-    asked = Choices(schedule.nest.kernel, choices)
-    fitting = _schedulers(schedule.nest, packs)
+    asked = Choices(schedule.nest.kernel, given, tuned or "an override")
+    fitting = _schedulers(schedule.nest, packs, machine)
     offered = {name: use for name, use in fitting.items() if name not in (refused or {})}
     best = next(iter(offered))
     reasons = [f"not {other}: {reason}" for other, reason in (refused or {}).items()]
-    name = asked.word("schedule", best, offered, "; ".join(reasons) or WHY[best])
+    predicted = why_convolution(schedule.nest, packs, machine) if best in FORMS else ""
+    why = f"{WHY[best]}; {predicted}" if predicted else WHY[best]
+    name = asked.word("schedule", best, offered, "; ".join(reasons) or why)
     offered[name](schedule, machine, packs, asked)
     schedule.choices = asked.finish()
     schedule.knobs = tuple(asked.knobs)
@@ -77,27 +113,70 @@ def schedule_kernel(
         given=dict(choices or {}),
         given_packs=dict(packs),
         is_fallback=bool(refused),
+        tuned=tuned,
     )
 
 
-def preferred_schedule(function: func.FuncOp, packs: Mapping[str, Pack]) -> str:
-    """The schedule that a kernel gets where nothing is overridden or refused."""
-    return next(iter(_schedulers(Schedule(function).nest, packs)))
+def _as_given(
+    function: func.FuncOp,
+    machine: Machine,
+    packs: Mapping[str, Pack],
+    given: Mapping[str, Choice],
+) -> ScheduledKernel:
+    """The kernel with the steps of a person's own; nothing else may be chosen then."""
+    kernel = schedule_given(function, machine, packs, given[GIVEN])
+    others = [name for name in given if name not in ("schedule", GIVEN)]
+    if others:
+        reason = f"{others[0]} = {given[others[0]]} has no effect beside a list of steps"
+        raise ScheduleError(CHOOSE, kernel.name, reason)
+    offered = (*_schedulers(LoopNest(lower_to_loops(function)), packs, machine), GIVEN)
+    knobs = tuple(replace(knob, choices=offered) for knob in kernel.knobs)
+    return replace(kernel, knobs=knobs, given=dict(given), given_packs=dict(packs))
 
 
-def _schedulers(nest: LoopNest, packs: Mapping[str, Pack]) -> dict[str, Scheduler]:
+def preferred_schedule(
+    function: func.FuncOp,
+    packs: Mapping[str, Pack],
+    machine: Machine,
+    refused: Collection[str] = (),
+) -> str:
+    """The schedule that a kernel gets where nothing is overridden and some may be refused."""
+    found = _schedulers(Schedule(function).nest, packs, machine)
+    return next(name for name in found if name not in refused)
+
+
+def _schedulers(
+    nest: LoopNest, packs: Mapping[str, Pack], machine: Machine
+) -> dict[str, Scheduler]:
     """The schedules that fit a kernel, the best first; the plain one always does."""
     kind = nest.function.attributes.get("kernel.kind")
     family = kind.data if isinstance(kind, StringAttr) else "plain"
-    offered: dict[str, Scheduler] = {}
+    offered: dict[str, Scheduler] = gpu_schedulers(nest, packs, family, machine)
     if family == "convolution" and is_blocked_convolution(nest, packs, "n o i j c p q"):
+        offered |= convolution_schedulers(nest, packs, machine)
+    if family == "grouped_convolution" and is_blocked_convolution(nest, packs, "n g o i j c p q"):
         offered["direct"] = schedule_convolution
+    if family in ("convolution", "grouped_convolution") and pixel_loops(nest, packs) is not None:
+        offered["pixels"] = schedule_pixels
     if family == "depthwise" and is_blocked_convolution(nest, packs, "n o i j p q"):
         offered["depthwise"] = schedule_depthwise
     if family == "matmul" and matrix_operands(nest, packs) is not None:
         offered["tiled"] = schedule_matmul
+    if family == "convolution" and is_blocked_integer_convolution(nest, packs, DENSE):
+        offered["dot"] = schedule_integer_convolution
+    if family == "depthwise" and is_blocked_integer_convolution(nest, packs, DEPTHWISE):
+        offered["depthwise"] = schedule_integer_depthwise
+    has_dots = machine.language == "c"
+    if family == "matmul" and has_dots and is_integer_matmul(nest, packs):
+        offered["dot"] = schedule_integer_matmul
     if family in PRODUCTS and is_integer_product(nest, packs):
         offered["rows"] = schedule_integers
+    if family == "reduce" and find_row_statistics(nest, packs) is not None:
+        offered["statistics"] = schedule_statistics
+    if family == "attention" and find_attention(nest, packs):
+        offered["fused"] = schedule_attention
+    if family in ("copy", "elementwise") and find_transposition(nest, packs) is not None:
+        offered["blocks"] = schedule_transposition
     offered[PLAIN] = schedule_plain
     return offered
 

@@ -24,11 +24,17 @@ CHOOSE = "choose"
 
 
 class Choices:
-    """Given overrides, and what was decided so far (`made`, `knobs`)."""
+    """Given overrides, and what was decided so far (`made`, `knobs`).
 
-    def __init__(self, kernel: str, given: Mapping[str, Choice] | None):
+    `because`: where the overrides come from, for people.
+    """
+
+    def __init__(
+        self, kernel: str, given: Mapping[str, Choice] | None, because: str = "an override"
+    ):
         self.kernel = kernel
         self.given = dict(given or {})
+        self.because = because
         self.made: dict[str, Choice] = {}
         self.knobs: list[Knob] = []
 
@@ -69,7 +75,7 @@ class Choices:
         self.made[name] = value
         if name in self.given and value != default:
             own = f"by itself it would be {default}"
-            why = f"an override; {own}: {why}" if why else f"an override; {own}"
+            why = f"{self.because}; {own}: {why}" if why else f"{self.because}; {own}"
         self.knobs.append(Knob(name, value, tuple(legal), why))
 
     def _refused(self, name: str, legal: str) -> ScheduleError:

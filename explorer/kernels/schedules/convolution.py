@@ -1,4 +1,4 @@
-"""Schedules of convolutions with a blocked output: direct, first layer ("stem"), depthwise.
+"""Schedules of convolutions with a blocked output: direct, in groups, first layer, depthwise.
 
     for n: for o: for i: for j: for c: for p: for q:  y[n,o,i,j] += x[n,c,i+p,j+q] * w[o,c,p,q]
     ->
@@ -85,7 +85,7 @@ def is_blocked_convolution(nest: LoopNest, packs: Mapping[str, Pack], dimensions
 def schedule_convolution(
     schedule: Schedule, machine: Machine, packs: Mapping[str, Pack], choices: Choices
 ) -> None:
-    """Dimensions n o i j c p q; the input is blocked, or row-major with few channels."""
+    """Dimensions n [g] o i j c p q; the input is blocked, or row-major with few channels."""
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
@@ -98,12 +98,7 @@ def schedule_convolution(
     lanes = _split_channels(schedule, vectors, block)
     reduction = "c p q"
     if source_block:
-        inner = "ci" if channel_unroll == 1 else "co cu"
-        factors = (
-            (source_block,) if channel_unroll == 1 else _unrolled(source_block, channel_unroll)
-        )
-        schedule.apply(split, loop="c", into=f"cb {inner}", factors=factors)
-        reduction = f"cb p q {inner}"
+        reduction = _split_source(schedule, source_block, channel_unroll)
     tails = _tile(schedule, reduction, lanes, pixels, rows)
     first = reduction.split()[0]
     for suffix in tails:
@@ -140,7 +135,8 @@ def _choose_tile(
     most //= rows
     unroll_by = 1
     if source_block:
-        legal = [d for d in divisors(source_block) if d <= most]
+        together = min(source_block, _extent(nest, "c"))
+        legal = [d for d in divisors(together) if d <= most]
         unroll_by = choices.number("channel_unroll", 1, legal, "more only makes the body longer")
     return Tile(pixels, vectors, rows), unroll_by
 
@@ -185,8 +181,25 @@ def _blocks(nest: LoopNest, block: int) -> int:
     return channels // block
 
 
-def _unrolled(block: int, channel_unroll: int) -> tuple[int, int]:
-    return block // channel_unroll, channel_unroll
+def _split_source(schedule: Schedule, block: int, channel_unroll: int) -> str:
+    """Splits c by the input's blocks and by `channel_unroll`; returns the loops of the reduction.
+
+    A single block that is not full is read as far as there are channels.
+    """
+    channels = _extent(schedule.nest, "c")
+    together = min(block, channels)
+    parts = [("cb", channels // together)] if channels > together else []
+    if channel_unroll > 1:
+        parts += [("co", together // channel_unroll), ("cu", channel_unroll)]
+    else:
+        parts.append(("ci", together))
+    if len(parts) == 1:
+        return "p q c"
+    names = [name for name, _ in parts]
+    factors = tuple(extent for _, extent in parts[1:])
+    schedule.apply(split, loop="c", into=" ".join(names), factors=factors)
+    outer = "cb " if channels > together else ""
+    return f"{outer}p q " + " ".join(name for name in names if name != "cb")
 
 
 def _split_channels(schedule: Schedule, vectors: int, block: int) -> str:
@@ -204,12 +217,13 @@ def _tile(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int
     Returns the suffixes of the nests' loop names: [""] or ["", "_tail"].
     """
     nest = schedule.nest
+    outer = "n g ot" if nest.has("g") else "n ot"
     height, width = _extent(nest, "i"), _extent(nest, "j")
     row_tail, pixel_tail = height % rows, width % pixels
     tail_reduction = " ".join(f"{name}_tail" for name in reduction.split())
     tail_lanes = " ".join(f"{name}_tail" for name in lanes.split())
     if row_tail or pixel_tail:
-        schedule.apply(reorder, order=f"n ot i j {reduction} {lanes}")
+        schedule.apply(reorder, order=f"{outer} i j {reduction} {lanes}")
         if row_tail:
             schedule.apply(cut, loop="i", at=height - row_tail)
         else:
@@ -226,7 +240,7 @@ def _tile(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int
         schedule.apply(reorder, order=" ".join([*pixel_loops, inside]))
         schedule.apply(reorder, order=f"{tail_reduction} j_tail {tail_lanes}")
     else:
-        schedule.apply(reorder, order=" ".join(["n ot", *row_loops, *pixel_loops, inside]))
+        schedule.apply(reorder, order=" ".join([outer, *row_loops, *pixel_loops, inside]))
     return ["", "_tail"] if row_tail or pixel_tail else [""]
 
 
@@ -252,7 +266,7 @@ def _vectorize_and_mark(schedule: Schedule, tails: list[str], unrolled: str) -> 
     leading: list[str] = []
     main = nest.statements("main")[0]
     for loop in perfect_chain(main):
-        if name_of(loop) in ("n", "ot", "i", "it"):
+        if name_of(loop) in ("n", "g", "ot", "i", "it"):
             leading.append(name_of(loop))
     schedule.apply(parallel, loops=" ".join(leading))
 

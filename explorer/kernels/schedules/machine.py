@@ -13,6 +13,9 @@ class Machine:
     language: str
     """c or opencl."""
     registers: int = 32
+    processor: str = "cpu"
+    """cpu, or gpu: schedules with work-groups and local memory, and as many tasks as there are
+    independent iterations."""
 
     def __post_init__(self) -> None:
         if self.vector_floats not in (4, 8, 16):

@@ -82,9 +82,11 @@ def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands
             return None
         walked[name] = forms
     used = {name: {i for f in forms for i in f.terms} for name, forms in walked.items()}
-    right = [name for name, indices in used.items() if n in indices and k in indices]
-    left = [name for name, indices in used.items() if m in indices and k in indices]
-    result = [name for name, indices in used.items() if n in indices and m in indices]
+    # A single row (a vector times a matrix) has no subscript of its own.
+    rows = {m} if extent_of(nest.loop("m")) > 1 else set()
+    right = [name for name, indices in used.items() if {n, k} <= indices]
+    left = [name for name, indices in used.items() if {k, *rows} <= indices and n not in indices]
+    result = [name for name, indices in used.items() if {n, *rows} <= indices and k not in indices]
     if not len(right) == len(left) == len(result) == 1 or len(walked) != 3:
         return None
     contiguous = [result[0]] if nest.roles[right[0]] == "weight" else [result[0], right[0]]

@@ -12,13 +12,14 @@ innermost contiguous loop is vectorized; the leading independent loops become ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from xdsl.dialects import affine
+from xdsl.dialects import affine, arith
 
 from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
+    AffineAccess,
     LoopNest,
     accesses_in,
     body_of,
@@ -63,6 +64,9 @@ LEAST_ROWS = 8
 LEAST_WORK = 2000
 """Operations of a task: claiming one costs about as much as some hundred operations."""
 
+QUANTIZED = {"f32", "i32", "i8", "ui8"}
+"""Element types of kernels of quantized numbers, which compute in 32 bits."""
+
 WHY_VECTORS = "innermost contiguous loops, where there are any, run in whole vectors"
 
 
@@ -83,7 +87,7 @@ def schedule_plain(
         _vectorize_reductions(schedule, machine)
         _vectorize_statements(schedule, machine)
     contract_scratch(schedule)
-    _mark_tasks(schedule)
+    _mark_tasks(schedule, machine)
 
 
 def contract_scratch(schedule: Schedule) -> None:
@@ -97,7 +101,7 @@ def contract_scratch(schedule: Schedule) -> None:
 def finish_statements(schedule: Schedule, machine: Machine) -> None:
     """The same for what a tiled schedule left over: halos and separate epilogues."""
     _vectorize_statements(schedule, machine)
-    _mark_tasks(schedule)
+    _mark_tasks(schedule, machine)
 
 
 def pack_arguments(schedule: Schedule, packs: Mapping[str, Pack]) -> None:
@@ -297,7 +301,7 @@ def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
             for loop in loops
         ):
             continue
-        if any(conflict(loop) is not None for loop in loops):
+        if any(conflict(loop) is not None for loop in loops) or not _computes(loops):
             continue
         extent = extent_of(loops[0])
         is_outermost = any(not enclosing_loops(loop) for loop in loops)
@@ -313,14 +317,28 @@ def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
 def _is_vectorizable(nest: LoopNest, loop: affine.ForOp) -> bool:
     operations = body_of(loop)
     types = {element_name(a.memref) for a in accesses_in(loop)}
-    return types == {"f32"} and all(can_vectorize(op) for op in operations)
+    return types <= QUANTIZED and all(can_vectorize(op) for op in operations)
 
 
-def _mark_tasks(schedule: Schedule) -> None:
-    """Marks the leading independent loops of every nest that has no tasks yet."""
+def _computes(loops: Sequence[affine.ForOp]) -> bool:
+    """Whether floats or sums are made there: the compiler of C copies bytes in wider vectors."""
+    operations = [op for loop in loops for op in body_of(loop)]
+    moves = AffineAccess | arith.ConstantOp | arith.BitcastOp
+    is_float = any(element_name(a.memref) == "f32" for loop in loops for a in accesses_in(loop))
+    return is_float or any(not isinstance(op, moves) for op in operations)
+
+
+def _mark_tasks(schedule: Schedule, machine: Machine) -> None:
+    """Marks the leading independent loops of every nest that has no tasks yet.
+
+    A processor gets enough tasks for its cores; a GPU's work-items are as many as there can be.
+    """
     nest = schedule.nest
     for top in nest.statements():
         if kind_of(top) == "parallel":
+            continue
+        if machine.processor == "gpu":
+            _mark_all(schedule, top)
             continue
         top = _lengthen_tasks(schedule, top)
         work, tasks = _work(top), 1
@@ -332,6 +350,12 @@ def _mark_tasks(schedule: Schedule) -> None:
                 break
             if schedule.attempt(parallel, loops=name_of(loop)):
                 break
+
+
+def _mark_all(schedule: Schedule, top: affine.ForOp) -> None:
+    for loop in perfect_chain(top):
+        if bounds_of(loop) is None or schedule.attempt(parallel, loops=name_of(loop)):
+            return
 
 
 def _lengthen_tasks(schedule: Schedule, top: affine.ForOp) -> affine.ForOp:

@@ -86,6 +86,8 @@ class ScheduledKernel:
     """Layouts that arguments came with."""
     is_fallback: bool = False
     """Whether a schedule of its own kind was refused."""
+    tuned: str = ""
+    """`tuned: 41.2 us against 48.0` where the overrides come from a search."""
 
 
 class Schedule:
@@ -111,6 +113,13 @@ class Schedule:
         except ScheduleError as error:
             return error.reason
         return ""
+
+    def replay(self, call: Call) -> None:
+        """A call of another schedule, or of a list that was given."""
+        if call.function is pack:
+            self.pack(**call.arguments)
+        else:
+            self.apply(call.function, **call.arguments)
 
     def pack(self, buffer: str, layout: Pack) -> None:
         """The step `pack`, with the layout noted for the caller."""

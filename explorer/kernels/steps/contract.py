@@ -7,9 +7,10 @@ kernel(x, y):       acc = 0; for c: acc += ...; y[o] = requantized(acc)
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 
 from explorer.kernels.nest import LoopNest
+from explorer.kernels.rows import ROWS
 
 
 def contract(nest: LoopNest, buffer: str) -> None:
@@ -26,5 +27,9 @@ def contract(nest: LoopNest, buffer: str) -> None:
         assert isinstance(listed, ArrayAttr)
         kept = [item for index, item in enumerate(listed.data) if index != position]
         nest.function.attributes[name] = ArrayAttr(kept)
+    rows = nest.function.attributes.get(ROWS)
+    if isinstance(rows, DenseArrayBase):
+        units = [unit for index, unit in enumerate(rows.get_values()) if index != position]
+        nest.function.attributes[ROWS] = DenseArrayBase.from_list(i64, units)
     nest.function.update_function_type()
     del nest.buffers[buffer], nest.roles[buffer]

@@ -142,7 +142,8 @@ def determined_indices(forms: Sequence[LinearForm | None]) -> set[SSAValue]:
         digits: set[SSAValue] = set()
         for index, coefficient in sorted(form.terms.items(), key=lambda term: abs(term[1])):
             bounds = index_range(index)
-            if bounds is None or abs(coefficient) <= reach:
+            only_one = bounds is not None and bounds[0] == bounds[1]
+            if bounds is None or (abs(coefficient) <= reach and not only_one):
                 digits.clear()
                 break
             reach += abs(coefficient) * (bounds[1] - bounds[0])
@@ -212,6 +213,28 @@ def boxes_are_disjoint(first: Access, second: Access) -> bool:
         end_a = range_a[1] + (access_width(first) - 1 if is_last else 0)
         end_b = range_b[1] + (access_width(second) - 1 if is_last else 0)
         if end_a < range_b[0] or end_b < range_a[0]:
+            return True
+        widths = (end_a - range_a[1], end_b - range_b[1])
+        if a is not None and b is not None and _digits_are_disjoint(a, b, widths):
+            return True
+    return False
+
+
+def _digits_are_disjoint(first: LinearForm, second: LinearForm, widths: tuple[int, int]) -> bool:
+    """34 g + [0, 32) and 34 h + [32, 34): a digit in mixed radix is another, whatever g and h.
+
+    `widths`: how many more elements than one each access touches.
+    """
+    radices = {abs(c) for c in first.terms.values()} & {abs(c) for c in second.terms.values()}
+    for radix in radices:
+        digits: list[tuple[int, int]] = []
+        for form, width in zip((first, second), widths, strict=True):
+            rest = {index: c for index, c in form.terms.items() if c % radix}
+            span = LinearForm(rest, form.constant).range()
+            if span is None or span[0] // radix != (span[1] + width) // radix:
+                break
+            digits.append((span[0] % radix, (span[1] + width) % radix))
+        if len(digits) == 2 and (digits[0][1] < digits[1][0] or digits[1][1] < digits[0][0]):
             return True
     return False
 

@@ -60,11 +60,13 @@ def packed_shape(shape: Sequence[int], pack: Pack) -> list[int]:
 def pack(nest: LoopNest, buffer: str, layout: Pack) -> None:
     """Changes the layout of an argument and rewrites all its accesses.
 
-    Illegal where a subscript is not aligned to a divisor: split the loop by it first.
+    Illegal where a subscript is not aligned to a divisor (split the loop by it first), and where
+    the layout would give two elements one place.
     """
     value = nest.buffer(buffer, "pack")
     assert isinstance(value.type, MemRefType)
     shape = list(value.type.get_shape())
+    _require_digits(nest, buffer, layout, len(shape))
     for access in nest.accesses(buffer):
         try:
             forms = linear_subscripts(access)
@@ -75,6 +77,30 @@ def pack(nest: LoopNest, buffer: str, layout: Pack) -> None:
         set_subscripts(access, packed)
     element_type = value.type.element_type
     nest.retype(buffer, MemRefType(element_type, packed_shape(shape, layout)))
+
+
+def _require_digits(nest: LoopNest, buffer: str, layout: Pack, rank: int) -> None:
+    """Each old dimension must be cut into all digits of a mixed radix: no two elements share one
+    place, and none is lost."""
+    for dimension in range(rank):
+        digits = sorted((e for e in layout if e[0] == dimension), key=lambda e: -e[1])
+        above: int | None = None
+        for _, divisor, modulus in digits:
+            if modulus != (None if above is None else above // divisor) or (
+                above is not None and above % divisor
+            ):
+                break
+            above = divisor
+        if above != 1 or len({divisor for _, divisor, _ in digits}) != len(digits):
+            raise nest.error(
+                "pack",
+                f"{buffer}: dimension {dimension} is not cut into digits: by falling divisors down "
+                "to 1, the first without a modulus, each further modulus the divisor before it "
+                "divided by its own",
+            )
+    strange = [e[0] for e in layout if not 0 <= e[0] < rank]
+    if strange:
+        raise nest.error("pack", f"{buffer} has no dimension {strange[0]}; it has {rank}")
 
 
 def _packed_form(form: LinearForm, entry: PackDimension) -> LinearForm:

@@ -19,24 +19,40 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     Float32Type,
+    IntegerType,
     MemRefType,
     VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from explorer.ir.loop_dialect import CompareLanesOp, SelectLanesOp
+from explorer.ir.loop_dialect import (
+    CompareLanesOp,
+    ExtendSignedOp,
+    ExtendUnsignedOp,
+    FloatToSignedLanesOp,
+    SelectLanesOp,
+    SignedToFloatLanesOp,
+    TruncateLanesOp,
+    UnsignedToFloatLanesOp,
+)
 from explorer.kernels.nest import (
     LinearForm,
     LoopNest,
     accesses_in,
     body_of,
+    enclosing_loops,
     extent_of,
     index_of,
     linear_map,
     linear_subscripts,
     name_of,
 )
-from explorer.kernels.steps.dependences import conflict, reduction_operation, written_outside
+from explorer.kernels.steps.dependences import (
+    conflict,
+    reduction_operation,
+    separated,
+    written_outside,
+)
 from explorer.kernels.steps.registers import promote_to_vectors
 
 LANEWISE = (
@@ -68,8 +84,39 @@ LANEWISE = (
 )
 """Operations that mean the same lane by lane on vectors."""
 
+INTEGER_LANEWISE = (
+    arith.AddiOp,
+    arith.SubiOp,
+    arith.MuliOp,
+    arith.MaxSIOp,
+    arith.MaxUIOp,
+    arith.MinSIOp,
+    arith.MinUIOp,
+)
+"""The same of integers."""
+
+INTEGER_CONVERSIONS = (
+    arith.ExtSIOp,
+    arith.ExtUIOp,
+    arith.TruncIOp,
+    arith.SIToFPOp,
+    arith.UIToFPOp,
+    arith.FPToSIOp,
+    arith.BitcastOp,
+)
+"""Between integers of 8 to 32 bits, and from and to f32."""
+
 LANE_FORMS: Mapping[type[Operation], type[Operation]] = MappingProxyType(
-    {arith.CmpfOp: CompareLanesOp, arith.SelectOp: SelectLanesOp}
+    {
+        arith.CmpfOp: CompareLanesOp,
+        arith.SelectOp: SelectLanesOp,
+        arith.ExtSIOp: ExtendSignedOp,
+        arith.ExtUIOp: ExtendUnsignedOp,
+        arith.TruncIOp: TruncateLanesOp,
+        arith.SIToFPOp: SignedToFloatLanesOp,
+        arith.UIToFPOp: UnsignedToFloatLanesOp,
+        arith.FPToSIOp: FloatToSignedLanesOp,
+    }
 )
 """Operations whose vector form is another one."""
 
@@ -79,6 +126,7 @@ COMBINING_KINDS: Mapping[type[Operation], vector.CombiningKindFlag] = MappingPro
         arith.MulfOp: vector.CombiningKindFlag.MUL,
         arith.MaximumfOp: vector.CombiningKindFlag.MAXIMUMF,
         arith.MinimumfOp: vector.CombiningKindFlag.MINIMUMF,
+        arith.AddiOp: vector.CombiningKindFlag.ADD,
     }
 )
 """How `vector.reduction` names an associative update."""
@@ -89,9 +137,15 @@ def can_vectorize(operation: Operation) -> bool:
     if isinstance(operation, arith.ConstantOp):
         return True
     if isinstance(operation, affine.LoadOp | affine.StoreOp):
-        return isinstance(operation.memref.type, MemRefType) and isinstance(
-            operation.memref.type.element_type, AnyFloat
+        kind = operation.memref.type
+        return isinstance(kind, MemRefType) and (
+            isinstance(kind.element_type, AnyFloat) or _is_lane_integer(kind.element_type)
         )
+    if isinstance(operation, INTEGER_LANEWISE):
+        return _is_lane_integer(operation.results[0].type)
+    if isinstance(operation, INTEGER_CONVERSIONS):
+        values = (operation.operands[0], operation.results[0])
+        return all(_is_lane_integer(v.type) or isinstance(v.type, Float32Type) for v in values)
     if not isinstance(operation, LANEWISE):
         return False
     if isinstance(operation, arith.ExtFOp | arith.TruncFOp):
@@ -104,6 +158,10 @@ def can_vectorize(operation: Operation) -> bool:
 def _has_lanes(kind: Attribute) -> bool:
     """Whether vectors of the type are converted: f32, and what is widened to it in hardware."""
     return isinstance(kind, Float32Type | Float16Type | BFloat16Type)
+
+
+def _is_lane_integer(kind: Attribute) -> bool:
+    return isinstance(kind, IntegerType) and kind.width.data in (8, 16, 32)
 
 
 def vectorize(nest: LoopNest, loop: str) -> None:
@@ -145,7 +203,10 @@ def _require_vectorizable(nest: LoopNest, loop: affine.ForOp) -> None:
             )
     if conflict(loop) is None:
         return
+    around = {index_of(outer) for outer in enclosing_loops(loop)}
     for group in written_outside(loop):
+        if separated(group, dict.fromkeys(group, index), around):
+            continue  # every lane has elements of its own
         indexed = any(index in form.terms for a in group for form in linear_subscripts(a))
         update = reduction_operation(group)
         if indexed or type(update) not in COMBINING_KINDS:

@@ -1,0 +1,296 @@
+"""Instructions of a loop nest, as the compiler of C will make them.
+
+    for cb, p, q, ci:                      28 multiply-adds, 2 loads of weights, 14 of inputs:
+      for jp in 14 (unrolled):             what an unrolled loop repeats without any difference
+        for ov in 2 (unrolled):            is computed once; elements of a register array whose
+          acc[jp][ov] += x[jp] * w[ov]     subscripts are all constants then cost no access
+
+Loops that are not unrolled multiply what is in them, and cost something themselves. A reduction
+cannot go faster than its chains of additions: `latency`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects import affine, arith, func, math, memref, scf, vector
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from explorer.ir.types import numpy_dtype
+from explorer.kernels.cost.machine import CostMachine
+from explorer.kernels.nest import (
+    Access,
+    bounds_of,
+    extent_of,
+    index_of,
+    is_access,
+    is_store,
+    kind_of,
+    subscripts,
+)
+
+UNKNOWN_EXTENT = 16
+"""Iterations of a loop whose bounds depend on data."""
+DIVISION_CYCLES = 5.0
+"""Of a unit, as multiples of a multiplication."""
+FUNCTION_CYCLES = 20.0
+"""exp, tanh, erf: polynomials of about so many multiply-adds."""
+SPILL_ACCESSES = 2.0
+"""A value without a register is stored and loaded again."""
+FORWARD_CYCLES = 5
+"""From a store to a load of the same element: chains through memory are longer by this."""
+
+FREE = (
+    arith.ConstantOp,
+    affine.YieldOp,
+    scf.YieldOp,
+    memref.AllocaOp,
+    vector.BroadcastOp,  # folded into the load of what it repeats
+    func.ReturnOp,
+)
+DIVISIONS = (arith.DivfOp, math.SqrtOp, math.RsqrtOp, arith.DivSIOp, arith.DivUIOp)
+CHEAP_FUNCTIONS = (math.AbsFOp, math.FloorOp, math.CeilOp, math.FmaOp, math.TruncOp)
+
+
+@dataclass
+class Counts:
+    """Cycles of one core by what holds it up, and what they were made of."""
+
+    cycles: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """arithmetic, loads, stores, issue, latency, spills, loops."""
+    instructions: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    most_registers: int = 0
+    """Vector registers that the widest body asks for."""
+
+    def add(self, other: Counts, times: float = 1.0) -> None:
+        for name, value in other.cycles.items():
+            self.cycles[name] += value * times
+        for name, value in other.instructions.items():
+            self.instructions[name] += value * times
+        self.most_registers = max(self.most_registers, other.most_registers)
+
+
+def extent_or_guess(loop: affine.ForOp) -> int:
+    return extent_of(loop) if bounds_of(loop) is not None else UNKNOWN_EXTENT
+
+
+def count(top: Operation, machine: CostMachine) -> Counts:
+    """The counts of a whole loop nest (or of a single operation)."""
+    counter = _Counter(machine)
+    return counter.region([top], [])
+
+
+class _Counter:
+    def __init__(self, machine: CostMachine):
+        self.machine = machine
+        self.core = machine.core
+
+    def region(self, operations: list[Operation], unrolled: list[affine.ForOp]) -> Counts:
+        """A body: its own operations, those of unrolled loops in it, and its other loops."""
+        total = Counts()
+        body: list[tuple[Operation, int]] = []
+        for op, inside in _flattened(operations, unrolled):
+            if isinstance(op, affine.ForOp):
+                times = extent_or_guess(op)
+                inner = self.region(list(op.body.block.ops), [])
+                inner.cycles["latency"] += self._chain_cycles(op)
+                inner.cycles["loops"] += 1.0
+                total.add(inner, times * _repeats(op, inside))
+            elif op.regions and not isinstance(op, affine.ForOp):
+                for region in op.regions:
+                    for block in region.blocks:
+                        inner = self.region(list(block.ops), [])
+                        total.add(inner, UNKNOWN_EXTENT if isinstance(op, scf.ForOp) else 1)
+            else:
+                body.append((op, _repeats(op, inside)))
+        own = Counts()
+        for op, repeats in body:
+            self._operation(op, repeats, own)
+        own.most_registers = self._registers(body)
+        spilled = max(0, own.most_registers - self.machine.registers)
+        if spilled:
+            own.cycles["spills"] += spilled * SPILL_ACCESSES / self.core.load_units
+        own.cycles["issue"] += sum(own.instructions.values()) / self.core.issued_per_cycle
+        total.add(own)
+        return total
+
+    def _operation(self, op: Operation, repeats: int, counts: Counts) -> None:
+        if isinstance(op, FREE) or repeats == 0:
+            return
+        if is_access(op):
+            if _is_register(op):
+                return
+            name, units = ("stores", self.core.store_units), self.core.store_units
+            if not is_store(op):
+                name, units = ("loads", self.core.load_units), self.core.load_units
+            counts.cycles[name[0]] += repeats * self._parts(_touched(op)) / units
+            counts.instructions[name[0]] += repeats
+            return
+        kind = op.results[0].type if op.results else None
+        if kind is None or isinstance(kind, IndexType):
+            counts.instructions["other"] += repeats
+            return
+        if isinstance(op, arith.MulfOp) and _is_fused(op):
+            return
+        cost = 1.0
+        if isinstance(op, DIVISIONS):
+            cost = DIVISION_CYCLES
+        elif op.dialect_name() == "math" and not isinstance(op, CHEAP_FUNCTIONS):
+            cost = FUNCTION_CYCLES
+        parts = self._parts(kind)
+        if isinstance(op, vector.ReductionOp):
+            operand = op.operands[0].type
+            assert isinstance(operand, VectorType)
+            cost, parts = float(max(operand.get_shape()[0].bit_length(), 1)), self._parts(operand)
+        counts.cycles["arithmetic"] += repeats * cost * parts / self.core.arithmetic_units
+        counts.instructions["arithmetic"] += repeats
+
+    def _parts(self, kind: Attribute) -> int:
+        """How many times a unit is taken by an operation on such a value."""
+        return max(1, -(-_size_bytes(kind) // self.core.unit_bytes))
+
+    def _chain_cycles(self, loop: affine.ForOp) -> float:
+        """Cycles that an iteration needs for the sums that the iterations have in common."""
+        longest = 0.0
+        for op, inside in _flattened(list(loop.body.block.ops), []):
+            if not is_access(op) or not is_store(op):
+                continue
+            used = _indices(op)
+            if index_of(loop) in used or not _reads_itself(op):
+                continue
+            repeated = prod(
+                extent_or_guess(other) for other in inside if index_of(other) not in used
+            )
+            step = self.core.multiply_add_latency_cycles
+            if not _is_register(op):
+                step += FORWARD_CYCLES
+            longest = max(longest, float(step * repeated))
+        return longest
+
+    def _registers(self, body: list[tuple[Operation, int]]) -> int:
+        """Sums, and what is loaded for them and used several times."""
+        width_bytes = 4 * self.machine.vector_floats
+        arrays: dict[SSAValue, int] = {}
+        shared = 0
+        for op, repeats in body:
+            if not is_access(op):
+                continue
+            vectors = max(1, -(-_size_bytes(_touched(op)) // width_bytes))
+            if _is_register(op):
+                elements = prod(_shape(op.memref)) if isinstance(op.memref.type, MemRefType) else 1
+                lanes = _size_bytes(_element(op.memref))
+                arrays[op.memref] = elements * max(1, -(-lanes // width_bytes))
+            elif not is_store(op) and isinstance(_touched(op), VectorType):
+                shared = max(shared, repeats * vectors)
+        return sum(arrays.values()) + (shared + 1 if arrays else 0)
+
+
+# -- what is in a nest -----------------------------------------------------------------------------
+
+
+def _flattened(
+    operations: list[Operation], unrolled: list[affine.ForOp]
+) -> Iterator[tuple[Operation, list[affine.ForOp]]]:
+    """Every operation of a body, those inside of unrolled loops with these around them."""
+    for op in operations:
+        if isinstance(op, affine.ForOp) and kind_of(op) == "unroll" and bounds_of(op) is not None:
+            yield from _flattened(list(op.body.block.ops), [*unrolled, op])
+        else:
+            yield op, unrolled
+
+
+def _repeats(op: Operation, inside: list[affine.ForOp]) -> int:
+    """Different results that unrolled loops make of an operation: it is computed so many times."""
+    if not inside:
+        return 1
+    if isinstance(op, affine.ForOp):
+        return prod(extent_of(loop) for loop in inside)
+    used = _dependences(op, {index_of(loop) for loop in inside})
+    return prod(extent_of(loop) for loop in inside if index_of(loop) in used)
+
+
+def _dependences(op: Operation, indices: set[SSAValue]) -> set[SSAValue]:
+    """The loop indices that an operation's operands are computed from."""
+    found: set[SSAValue] = set()
+    pending = list(op.operands)
+    seen: set[SSAValue] = set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in indices:
+            found.add(value)
+        elif not isinstance(value.owner, Block):
+            pending.extend(value.owner.operands)
+    return found
+
+
+def _indices(access: Access) -> set[SSAValue]:
+    return {index for form in subscripts(access) if form is not None for index in form.terms}
+
+
+def _is_register(access: Access) -> bool:
+    """An element of a local array whose subscripts are known when the code is written out."""
+    if not isinstance(access.memref.owner, memref.AllocaOp):
+        return False
+    for form in subscripts(access):
+        if form is None:
+            return False
+        for index in form.terms:
+            loop = index.owner.parent_op() if isinstance(index.owner, Block) else None
+            if not isinstance(loop, affine.ForOp) or kind_of(loop) != "unroll":
+                return False
+    return True
+
+
+def _reads_itself(store: Access) -> bool:
+    """Whether a stored value is computed from a load of the same buffer."""
+    pending = [store.operands[0]]
+    seen: set[SSAValue] = set()
+    while pending:
+        value = pending.pop()
+        if value in seen or isinstance(value.owner, Block):
+            continue
+        seen.add(value)
+        owner = value.owner
+        if is_access(owner):
+            if owner.memref is store.memref:
+                return True
+            continue
+        pending.extend(owner.operands)
+    return False
+
+
+def _is_fused(multiplication: arith.MulfOp) -> bool:
+    """Whether it becomes part of a multiply-add."""
+    users = [use.operation for use in multiplication.result.uses]
+    return len(users) == 1 and isinstance(users[0], arith.AddfOp | arith.SubfOp)
+
+
+def _touched(access: Access) -> Attribute:
+    """The type of what an access moves."""
+    return access.operands[0].type if is_store(access) else access.results[0].type
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    assert isinstance(buffer.type, MemRefType)
+    return buffer.type.element_type
+
+
+def _shape(buffer: SSAValue) -> tuple[int, ...]:
+    assert isinstance(buffer.type, MemRefType)
+    return buffer.type.get_shape()
+
+
+def _size_bytes(kind: Attribute) -> int:
+    if isinstance(kind, VectorType):
+        return prod(kind.get_shape()) * _size_bytes(kind.element_type)
+    try:
+        return numpy_dtype(kind).itemsize
+    except (KeyError, ValueError, TypeError):
+        return 8

@@ -1,0 +1,215 @@
+"""When Winograd's form of a convolution pays: a small model of what it multiplies, moves and does.
+
+    64 -> 64 channels, 56 x 56:   direct      3.9 Mcycles   9 products per output and channel
+                                  winograd2   2.2 Mcycles   4, transforms of 16 values per 4 outputs
+                                  winograd4   1.4 Mcycles   2.25, transforms of 36 values per 16
+
+    products     as `tiles.py` counts a step of the sum over channels
+    transforms   every vector that goes into a transform or comes out of it
+    memory       weights, 16 or 36 per filter instead of 9, and what else is in no cache nearby
+
+Products and memory overlap but for a part of the shorter one; the transforms are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from explorer.kernels.schedules.choices import divisors
+from explorer.kernels.schedules.tiles import convolution_tile, cycles_per_step
+from explorer.kernels.steps.winograd_matrices import TAPS, VARIANTS
+
+FLOAT_BYTES = 4
+CYCLES_PER_VALUE = 3.5
+"""Of a transform, for each vector that is read or written: it comes from the second-level cache."""
+FAR_BYTES_PER_CYCLE = 6
+"""Of what does not stay in the second-level cache: less than the next one gives (9 measured), for
+the weights of a network come from memory."""
+NEXT_BYTES_PER_CYCLE = 16
+"""Of what is read again from the cache behind the second-level one."""
+NEXT_BYTES = 8 << 20
+"""What of a layer stays in that one."""
+NEAR_BYTES = 600 << 10
+"""What of a layer may stay in the second-level cache beside the rest."""
+BAND_BYTES = 300 << 10
+"""The same for the products of a band."""
+NOT_HIDDEN = 0.25
+"""Of the shorter one of products and memory: waiting is only mostly hidden."""
+LEAST_GAIN = 1.25
+LEAST_CYCLES = 40_000
+"""Of the direct form: about 10 microseconds."""
+MOST_TASKS = 16
+THREADS = 2
+"""Tasks should be enough for so many threads, none of which waits for the other."""
+MOST_TILE = 28
+LEFT_OVER = 1.1
+"""Rows that bands leave over are a second nest; without is better when nothing else differs."""
+
+ORDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "bands": "every task transforms its own bands of tiles: all of it stays in a cache",
+        "groups": "all tiles are transformed first, and groups of output channels are the tasks",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A 3x3 convolution of stride 1, channels in blocks."""
+
+    images: int
+    input_blocks: int
+    output_blocks: int
+    height: int
+    width: int
+    block: int
+
+    def tiles(self, outputs: int) -> tuple[int, int]:
+        """(rows, columns) of tiles of that many outputs each way."""
+        return -(-self.height // outputs), -(-self.width // outputs)
+
+    @property
+    def input_channels(self) -> int:
+        return self.input_blocks * self.block
+
+    @property
+    def weights(self) -> int:
+        """Filters, one for every pair of channels."""
+        return self.input_channels * self.output_blocks * self.block
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the tiles of a layer are gone through; see the step `winograd`."""
+
+    outputs: int
+    vectors: int
+    pixels: int
+    rows: int
+    band: int
+    bands: int
+    order: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Cycles of one launch on one thread."""
+
+    products: float
+    transforms: float
+    memory: float
+    plan: Plan | None = None
+
+    @property
+    def cycles(self) -> float:
+        longer, shorter = max(self.products, self.memory), min(self.products, self.memory)
+        return longer + NOT_HIDDEN * shorter + self.transforms
+
+
+def order_by_cycles(predictions: Mapping[str, Prediction]) -> list[str]:
+    """The names, the best first: a Winograd form only where it clearly pays.
+
+    It costs precision and time to compile, so that a small gain or a small layer is no reason.
+    """
+    direct = predictions["direct"].cycles
+    others = sorted((p.cycles, name) for name, p in predictions.items() if name != "direct")
+    is_worth_it = direct >= LEAST_CYCLES and others[0][0] * LEAST_GAIN <= direct
+    names = [name for _, name in others]
+    return [*names[:1], "direct", *names[1:]] if is_worth_it else ["direct", *names]
+
+
+def explain(predictions: Mapping[str, Prediction]) -> str:
+    """All of them: `predicted cycles: winograd4 1,308,000, direct 3,871,000`."""
+    sizes = sorted((p.cycles, name) for name, p in predictions.items())
+    listed = ", ".join(f"{name} {round(cycles, -3):,.0f}" for cycles, name in sizes)
+    return f"predicted cycles: {listed}"
+
+
+def predict_direct(layer: Layer, registers: int) -> Prediction:
+    """The sum over channels and window, tile by tile."""
+    tile = convolution_tile(layer.height, layer.width, layer.output_blocks, registers)
+    steps = TAPS * TAPS * layer.input_channels * layer.images * layer.output_blocks / tile.vectors
+    full, left = divmod(layer.width, tile.pixels)
+    row = full * cycles_per_step(tile.rows * tile.pixels, tile.vectors)
+    if left:
+        row += cycles_per_step(tile.rows * left, tile.vectors)
+    memory = TAPS * TAPS * layer.weights * FLOAT_BYTES / FAR_BYTES_PER_CYCLE
+    return Prediction(steps * row * layer.height / tile.rows, 0.0, memory)
+
+
+def predict_winograd(layer: Layer, outputs: int, registers: int) -> Prediction:
+    """The best plan for tiles of that many outputs, and its cycles."""
+    found = [_predict(layer, plan) for plan in _plans(layer, outputs, registers)]
+    return min(found, key=lambda one: _with_idle_threads(layer, one))
+
+
+def _plans(layer: Layer, outputs: int, registers: int) -> Iterator[Plan]:
+    rows_of_tiles, columns = layer.tiles(outputs)
+    for vectors in divisors(layer.output_blocks):
+        if vectors > registers // 4:
+            break
+        for pixels in range(1, min(columns, MOST_TILE) + 1):
+            for rows in range(1, rows_of_tiles + 1 if pixels == columns else 2):
+                if rows * pixels * vectors + vectors + 1 > registers:
+                    break
+                yield from _orders(layer, outputs, (vectors, pixels, rows))
+
+
+def _orders(layer: Layer, outputs: int, tile: tuple[int, int, int]) -> Iterator[Plan]:
+    vectors, pixels, rows = tile
+    rows_of_tiles, columns = layer.tiles(outputs)
+    whole = layer.height // outputs
+    bands = max(whole // rows, 1)
+    per_task = min(d for d in divisors(bands) if bands // d <= MOST_TASKS)
+    yield Plan(outputs, vectors, pixels, rows, rows, per_task, "bands")
+    points = VARIANTS[outputs].points ** 2
+    row_bytes = points * columns * vectors * layer.block * FLOAT_BYTES
+    legal = [d for d in range(rows, rows_of_tiles + 1, rows) if d * row_bytes <= BAND_BYTES]
+    even = [d for d in legal if rows_of_tiles % d == 0]
+    yield Plan(outputs, vectors, pixels, rows, max(even or legal or [rows]), 1, "groups")
+
+
+def _predict(layer: Layer, plan: Plan) -> Prediction:
+    rows_of_tiles, columns = layer.tiles(plan.outputs)
+    points = VARIANTS[plan.outputs].points ** 2
+    full, left = divmod(columns, plan.pixels)
+    products = 0.0
+    bands, rest = divmod(rows_of_tiles, plan.band)
+    for rows, count in ((plan.rows, bands * (plan.band // plan.rows)), (rest, 1)):
+        cycles = full * cycles_per_step(rows * plan.pixels, plan.vectors)
+        cycles += cycles_per_step(rows * left, plan.vectors)
+        products += count * cycles
+    products *= points * layer.input_channels * layer.images * layer.output_blocks / plan.vectors
+    products *= LEFT_OVER if rest else 1.0
+    tiles = rows_of_tiles * columns * layer.images
+    values = 2 * points * layer.input_blocks + (points + plan.outputs**2) * layer.output_blocks
+    transformed = points * layer.input_channels * tiles * FLOAT_BYTES
+    weights = points * layer.weights * FLOAT_BYTES
+    memory = weights / FAR_BYTES_PER_CYCLE
+    if plan.order == "bands":
+        memory += _read_again(weights, (bands + bool(rest)) * layer.images - 1)
+    else:
+        memory += _read_again(transformed, 1 + layer.output_blocks / plan.vectors)
+    return Prediction(products, values * tiles * CYCLES_PER_VALUE, memory, plan)
+
+
+def _read_again(size_bytes: int, times: float) -> float:
+    """Cycles for something that is gone through repeatedly; none if it stays nearby."""
+    if size_bytes <= NEAR_BYTES:
+        return 0.0
+    rate = NEXT_BYTES_PER_CYCLE if size_bytes <= NEXT_BYTES else FAR_BYTES_PER_CYCLE
+    return size_bytes * times / rate
+
+
+def _with_idle_threads(layer: Layer, one: Prediction) -> float:
+    """Cycles, more where tasks are too few for some threads."""
+    plan = one.plan
+    assert plan is not None
+    rows_of_tiles, _ = layer.tiles(plan.outputs)
+    tasks = layer.output_blocks // plan.vectors
+    if plan.order == "bands":
+        tasks = -(-rows_of_tiles // plan.band // plan.bands)
+    return one.cycles * -(-tasks // THREADS) * THREADS / tasks

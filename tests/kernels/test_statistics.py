@@ -1,0 +1,77 @@
+"""Kernels that work row by row: softmax and normalizations over the last axis."""
+
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+import pytest
+
+programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
+
+# Means of at most 300 numbers of float32 in another order, and exp by a polynomial: 2e-7 each.
+TOLERANCE = 1e-6
+
+
+def softmax(shape: tuple[int, ...], axis: int, logarithm: str = "false") -> str:
+    kind = "tensor<" + "x".join([*map(str, shape), "f32"]) + ">"
+    return f"""
+func.func @main(%x : {kind}) -> ({kind}) {{
+  %y = top.softmax(%x) {{axis = {axis}, logarithm = {logarithm}}} : {kind}
+  top.return(%y)
+}}
+"""
+
+
+def layer_norm(shape: tuple[int, ...], axis: int, centered: str = "true") -> str:
+    kind = "tensor<" + "x".join([*map(str, shape), "f32"]) + ">"
+    scale = f"tensor<{shape[-1]}xf32>"
+    return f"""
+func.func @main(%x : {kind}, %s : {scale}) -> ({kind}) {{
+  %y = top.layer_norm(%x, scale = %s) {{axis = {axis}, epsilon = 1.0e-5, centered = {centered}}} : {kind}
+  top.return(%y)
+}}
+"""  # noqa: E501
+
+
+ROW_BY_ROW = {
+    "whole vectors": softmax((4, 6, 64), 2),
+    "columns left over": softmax((5, 45), 1),
+    "narrower than a vector": softmax((3, 7), 1),
+    "a vector and one": softmax((2, 2, 17), 2),
+    "logarithm": softmax((40, 130), 1, "true"),
+    "layer norm": layer_norm((3, 5, 48), 2),
+    "layer norm of a ragged row": layer_norm((70, 99), 1),
+    "rms norm": layer_norm((2, 9, 300), 2, "false"),
+}
+OTHERS = {
+    "softmax of channels": softmax((2, 5, 4, 20), 1),
+    "layer norm of two axes": layer_norm((3, 6, 20), 1),
+}
+
+
+@pytest.fixture(scope="module")
+def built():
+    cases = {**ROW_BY_ROW, **OTHERS}
+    texts = {f"s{index}": text for index, text in enumerate(cases.values())}
+    working = programs.program(programs.side_by_side(texts))
+    source = working.snapshot
+    inputs = programs.random_inputs(source)
+    results = programs.lower(working, lanes=16)
+    launches = [op for op in results[-1].after.program.walk() if op.name == "kernel.launch"]
+    kernels = results[-2].artifacts["kernels"]
+    schedules = [kernels[op.kernel.data].choices["schedule"] for op in launches]
+    values = programs.run_binary(results, inputs, "c")
+    return dict(zip(cases, schedules, strict=True)), values, source.run(inputs)
+
+
+@pytest.mark.parametrize("case", [*ROW_BY_ROW, *OTHERS])
+def test_statistics_of_rows_are_right(built, case):
+    _, values, expected = built
+    name = f"s{[*ROW_BY_ROW, *OTHERS].index(case)}_y"
+    assert programs.max_relative(values[name], expected[name]) < TOLERANCE
+
+
+def test_contiguous_rows_are_read_once_and_others_keep_the_plain_schedule(built):
+    schedules, _, _ = built
+    assert {schedules[case] for case in ROW_BY_ROW} == {"statistics"}
+    assert {schedules[case] for case in OTHERS} == {"plain"}

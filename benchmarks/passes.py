@@ -7,7 +7,6 @@
 | recording / the passes' own time          | at most 0.25                 |
 | ResNet-50: all passes, recorded           | below 3 s                    |
 | ResNet-50: its C compiled                 | below 6 s                    |
-| ResNet-50: latency / onnxruntime's        | 1 thread, lower is better    |
 
 ResNet-50 is `onnx/light_resnet50.onnx` below the folder that `EXPLORER_MODELS` names (from the
 repository's root; `../shared/models` if it is not set); its weights are seeded random numbers.
@@ -29,7 +28,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import explorer
-from explorer.cli.bench import measure
 from explorer.cli.models import load_with_weights
 from explorer.compilation import Compilation
 from explorer.importers import SourceModel
@@ -37,7 +35,6 @@ from explorer.importers.onnx.reading import from_proto
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHANNELS = 16
-REPEATS = 30
 
 
 def chain_model(nodes: int) -> SourceModel:
@@ -127,12 +124,8 @@ def report_resnet50(folder: Path) -> None:
     lines = len(compilation.program.source.lines)
     print_row(f"generating {lines:,} lines of C", f"{time.perf_counter() - begin:.2f} s")
     begin = time.perf_counter()
-    with compilation.open(threads=1) as executable:
+    with compilation.open(threads=1):
         print_row("compiling them", f"{time.perf_counter() - begin:.2f} s", "aim: below 6 s")
-        timings = measure(executable, model, compilation.example_inputs(), 1, REPEATS)
-    print_row("ours, median, 1 thread", f"{timings.ours_ms:.2f} ms")
-    print_row("onnxruntime, median, 1 thread", f"{timings.peer_ms:.2f} ms")
-    print_row("ours / onnxruntime", f"{timings.ratio:.2f}", f"noise {timings.noise:.3f}")
 
 
 def main(arguments: Sequence[str]) -> None:

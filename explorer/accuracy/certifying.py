@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
-from onnx.reference import ReferenceEvaluator
 
 from explorer.accuracy.metrics import tensor_error
 from explorer.accuracy.oracle import NEWEST_FORMAT, reference, runtime_errors
@@ -116,7 +115,11 @@ def evaluate_exactly(
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         arrays = _by_runtime(alone, wide)
-        return arrays or [np.asarray(a) for a in ReferenceEvaluator(alone).run(None, wide)]
+        if arrays:
+            return arrays
+        from onnx.reference import ReferenceEvaluator  # seldom needed, and slow to import
+
+        return [np.asarray(a) for a in ReferenceEvaluator(alone).run(None, wide)]
 
 
 def _by_runtime(model: ModelProto, inputs: Values) -> list[np.ndarray]:

@@ -36,6 +36,7 @@ from explorer.cli import (
     run,
     serve,
     show,
+    tune,
 )
 from explorer.cli.terminal import print_error, print_note
 from explorer.errors import CacheWarning, ExplorerError, ModelError
@@ -47,6 +48,7 @@ COMMANDS: dict[str, ModuleType] = {
     "show": show,
     "opt": opt,
     "bench": bench,
+    "tune": tune,
     "serve": serve,
     "devices": devices,
     "cache": cache,

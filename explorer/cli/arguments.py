@@ -31,6 +31,25 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_threads(parser: argparse.ArgumentParser, default: int | None = None) -> None:
+    """`--threads` and `--affinity`; without a default the device decides."""
+    words = "one" if default is None else str(default)
+    parser.add_argument(
+        "--threads",
+        type=count,
+        default=default,
+        metavar="N",
+        help=f"of the processor (default: {words})",
+    )
+    parser.add_argument(
+        "--affinity",
+        type=processors,
+        default=(),
+        metavar="P,...",
+        help="a processor for each thread (cpu only)",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
 
@@ -65,6 +84,11 @@ def count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more: {text!r}")
     return int(text)
+
+
+def processors(text: str) -> tuple[int, ...]:
+    """`0,2` -> (0, 2)."""
+    return tuple(amount(name) for name in names(text))
 
 
 def amount(text: str) -> int:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from explorer.cli import arguments as options
 from explorer.cli.files import check_output, write_file
 from explorer.cli.terminal import Progress, print_json, print_lines
+from explorer.runtime.cache.tuned import TunedStore
 
 if TYPE_CHECKING:
     from explorer.runtime.cache import ProgramCache
@@ -76,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     cache = _cache(arguments)
     entries = cache.entries()
+    tuned = TunedStore(cache.folder).entries()
     if arguments.json:
         print_json(
             {
@@ -84,6 +86,7 @@ def _list(arguments: argparse.Namespace) -> int:
                 "entries": [
                     {**dataclasses.asdict(entry), "path": str(entry.path)} for entry in entries
                 ],
+                "tuned": [dataclasses.asdict(entry) for entry in tuned],
             }
         )
         return 0
@@ -97,9 +100,17 @@ def _list(arguments: argparse.Namespace) -> int:
                 f"{entry.name or '(no name)'}  {entry.compiler}"
             ]
         )
+    print_lines(
+        f"{entry.key.digest()[:12]}  tuned   {entry.kernel}  {entry.tuned_us:.1f} us against "
+        f"{entry.default_us:.1f}, {entry.key.threads} thread(s), {entry.key.target}"
+        for entry in tuned
+    )
     total = sum(entry.size_bytes for entry in entries)
     print_lines(
-        [f"{len(entries)} programs, {total / (1 << 20):,.1f} MiB in {cache.folder or 'no folder'}"]
+        [
+            f"{len(entries)} programs, {total / (1 << 20):,.1f} MiB, and {len(tuned)} tuned "
+            f"schedules in {cache.folder or 'no folder'}"
+        ]
     )
     return 0
 
@@ -134,15 +145,17 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     cache = _cache(arguments)
-    wrong = cache.verify()
+    tuned = TunedStore(cache.folder)
+    wrong_tuned = tuned.verify()
+    wrong = {**cache.verify(), **wrong_tuned}
     if arguments.repair:
         for path in wrong:
-            cache.drop(path.stem)
+            tuned.drop(path) if path in wrong_tuned else cache.drop(path.stem)
     if arguments.json:
         print_json({"wrong": {str(path): reason for path, reason in wrong.items()}})
     else:
         print_lines(f"{path.name}: {reason}" for path, reason in wrong.items())
-        count = len(cache.entries())
+        count = len(cache.entries()) + len(tuned.entries())
         ending = "dropped" if arguments.repair else "wrong"
         print_lines([f"{len(wrong)} {ending}, {count} entries"])
     return DIFFERENT if wrong and not arguments.repair else 0

@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, required=True, metavar="FILE.npz", help="one array per output"
     )
     options.add_target(parser)
+    options.add_threads(parser)
     options.add_dimensions(parser)
 
 
@@ -35,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress("compiling") as progress:
         compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:
-        outputs = compilation.run(inputs)
+        with compilation.open(arguments.threads, affinity=arguments.affinity) as executable:
+            outputs = executable.run(inputs)
     finally:
         compilation.close()
     named = {quote_name(name): array for name, array in outputs.items()}

@@ -24,6 +24,7 @@ from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.comparing import Comparison
 from explorer.compilation.continuing import edit_by_hand
+from explorer.compilation.costs import machine_for
 from explorer.compilation.forking import (
     KEEP,
     Changes,
@@ -50,6 +51,7 @@ from explorer.compilation.settings import (
     Settings,
     default_pipeline,
     device_for,
+    machine_lanes,
 )
 from explorer.compilation.sizes import Size, chosen_sizes
 from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
@@ -61,6 +63,7 @@ from explorer.ir.passes import Pass, PassResult, RulePass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
 from explorer.ir.structure import device_of, functions
+from explorer.kernels.cost import estimate
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
@@ -68,6 +71,7 @@ from explorer.memory.planners import Planner
 from explorer.memory.planning import MEMORY, value_offsets
 from explorer.results import (
     ConstraintRecord,
+    CostEstimate,
     KernelRecord,
     Knob,
     MemoryPlan,
@@ -82,7 +86,6 @@ from explorer.results import (
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
-from explorer.runtime.opencl import OpenCLProgram
 from explorer.runtime.roofline import with_peaks_of
 from explorer.targets import Target, load_target
 
@@ -98,6 +101,8 @@ def compile_model(
     planner: Planner | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
+    tuned: bool = True,
+    tuned_threads: int = 1,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -110,6 +115,8 @@ def compile_model(
         dimensions=sizes,
         open_range=open_range,
         pipeline=None if pipeline is None else tuple(pipeline),
+        tuned=tuned,
+        tuned_threads=tuned_threads,
     )
     changes = Changes(
         disable=disable,
@@ -243,16 +250,28 @@ class Compilation:
             for k in self.program.kernels
         }
 
+    def cost(self, kernel: str, threads: int = 1) -> CostEstimate:
+        """The time of one launch that the cost model predicts, with the terms that it is made of.
+
+        A model of a processor: of GPUs it knows nothing.
+        """
+        scheduled = self._scheduled_kernel(kernel)
+        lanes = machine_lanes(self.target, self.device)
+        return estimate(scheduled.function, machine_for(self.target, lanes, threads))
+
     def measure_ladder(self, kernel: str, repeats: int = 5) -> Ladder:
         """Speed of a kernel after every step of its schedule, each step built as C and timed.
 
         Takes about half a second per step. On this processor, whatever the target is.
         """
-        if kernel not in self._scheduled:
+        return measure_ladder(self._scheduled_kernel(kernel), repeats)
+
+    def _scheduled_kernel(self, name: str) -> ScheduledKernel:
+        if name not in self._scheduled:
             raise InputError(
-                f"there is no kernel {kernel!r}", hint=near_name(kernel, list(self._scheduled))
+                f"there is no kernel {name!r}", hint=near_name(name, list(self._scheduled))
             )
-        return measure_ladder(self._scheduled[kernel], repeats)
+        return self._scheduled[name]
 
     def rule_source(self, rule: str) -> SourceText:
         """The Python text of a rule by its name, also of one that was written in a notebook."""
@@ -321,17 +340,24 @@ class Compilation:
         threads: int | None = None,
         isolated: bool = True,
         *,
+        affinity: Sequence[int] = (),
         cache: ProgramCache | None = None,
     ) -> Executable:
         """Builds the program for its device, or takes it from the cache; the caller closes it.
 
         threads: of the processor, one by default; on an OpenCL device all that it has by default,
         and fewer only where it is a processor. `isolated` runs C in a process of its own.
+        affinity: a processor for each thread, the caller's first (docs/threads.md).
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
         cache = default_cache() if cache is None else cache
         if "opencl" in self.target.languages:
             assert self.device is not None
+            if affinity:
+                raise InputError("affinity: an OpenCL driver has its own threads")
+            # Only here: pyopencl takes as long to import as a small model to compile.
+            from explorer.runtime.opencl import OpenCLProgram
+
             executable = OpenCLProgram(
                 self.built.program,
                 self.built.weights,
@@ -346,6 +372,7 @@ class Compilation:
                 self.built.weights,
                 isolated,
                 threads or 1,
+                affinity=affinity,
                 name=self.model.name,
                 cache=cache,
             )

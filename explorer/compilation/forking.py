@@ -26,6 +26,9 @@ from explorer.compilation.sizes import Size, as_sizes, chosen_sizes, parse_size
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.passes import Pass
+from explorer.kernels.nest import ScheduleError
+from explorer.kernels.passes import ScheduleLoops
+from explorer.kernels.schedules.listing import GIVEN, as_text
 from explorer.memory.planners import Planner, choose_planner, default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
@@ -47,6 +50,10 @@ LayoutChoice = str | int | None
 
 Layouts = LayoutChoice | Mapping[str, LayoutChoice]
 """One for everything, or by name of a function or value."""
+
+
+Schedules = Mapping[str, Mapping[str, object] | Sequence[Mapping[str, object]] | None]
+"""By kernel: choices with their values, a whole list of steps, or None for the kernel's own."""
 
 
 class Keep:
@@ -71,6 +78,7 @@ class Changes:
     budget_bytes: int | Keep | None = KEEP
     dimensions: Mapping[str, Size] | None = None
     fuel: int | Keep | None = KEEP
+    schedule: Schedules | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,8 @@ def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
         settings = switch(settings, name, True, scope)
     if not isinstance(changes.layout, Keep):
         settings = _with_layout(settings, changes.layout, scope)
+    for kernel, asked in (changes.schedule or {}).items():
+        settings = _with_schedule(settings, kernel, asked, scope)
     # A target first: other addresses may name its fields.
     decisions = sorted((changes.decisions or {}).items(), key=lambda item: item[0] != TARGET)
     for address, value in decisions:
@@ -209,7 +219,35 @@ def planner_name(planner: Planner) -> str:
     return named[0] if named else getattr(planner, "__name__", type(planner).__name__)
 
 
-# -- pipeline and layout ---------------------------------------------------------------------------
+# -- schedules, pipeline and layout ----------------------------------------------------------------
+
+
+def _with_schedule(settings: Settings, kernel: str, asked: object, scope: Scope) -> Settings:
+    """Choices change single decisions of a kernel; a list of steps replaces all of them."""
+    head = f"{ScheduleLoops.name}/{kernel}/"
+    own = [address for address in settings.decisions if address.startswith(head)]
+    if isinstance(asked, Mapping):
+        dropped = [address for address in own if address == head + GIVEN]
+        values = {head + str(choice): value for choice, value in asked.items()}
+    elif asked is None:
+        dropped, values = own, {}
+    else:
+        dropped, values = own, {head + GIVEN: _steps_text(kernel, asked)}
+    kept = {a: value for a, value in settings.decisions.items() if a not in dropped}
+    settings = replace(settings, decisions=kept)
+    for address, value in values.items():
+        settings = decide(settings, address, value, scope)
+    return settings
+
+
+def _steps_text(kernel: str, asked: object) -> str:
+    try:
+        return as_text(asked, kernel)
+    except ScheduleError as error:
+        raise InputError(
+            f"kernel {kernel} cannot be scheduled as asked: {error.reason}",
+            hint='choices as {"pixels": 7}, or a list like compilation.kernels[name].schedule',
+        ) from error
 
 
 def _with_pipeline(
@@ -341,7 +379,7 @@ def describe(old: Settings, new: Settings) -> str:
     parts += [
         f"without {address}"
         if value is False and address.count("/") == 1
-        else f"{address} = {json.dumps(value)}"
+        else _assigned(address, value)
         for address, value in new.decisions.items()
         if old.decisions.get(address) != value
     ]
@@ -364,6 +402,13 @@ def describe(old: Settings, new: Settings) -> str:
     if new.pipeline != old.pipeline:
         parts.append("with passes of its own" if new.pipeline else "with the target's passes")
     return ", ".join(parts) or "fork"
+
+
+def _assigned(address: str, value: object) -> str:
+    """`schedule-loops/conv_1/pixels = 7`; a whole list of steps is too long for a label."""
+    if address.startswith(f"{ScheduleLoops.name}/") and address.endswith(f"/{GIVEN}"):
+        return f"{address.removesuffix(f'/{GIVEN}')} by a list of steps"
+    return f"{address} = {json.dumps(value)}"
 
 
 def _limit(name: str, value: int | None, unit: str = "") -> str:

@@ -29,10 +29,13 @@ from explorer.ir.types import numpy_dtype
 from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
 from explorer.kernels.nest import LoopNest, extent_of, perfect_chain
-from explorer.kernels.passes import pack_array
+from explorer.kernels.opencl import print_opencl
+from explorer.kernels.passes import pack_argument, pack_array
+from explorer.kernels.printer import PrintedKernel
+from explorer.kernels.program import memref_bytes
 from explorer.kernels.schedules import Pack, ScheduledKernel, Step
 from explorer.kernels.steps.pack import identity_pack, pack
-from explorer.results import Argument, Launch, Port, Program
+from explorer.results import Argument, KernelRecord, Launch, Port, Program
 from explorer.runtime.native import NativeProgram
 
 ALIGNMENT_BYTES = 64
@@ -209,20 +212,45 @@ def run_nest(
     `arrays`: logical values of all arguments by name; `layouts` says in which form the kernel
     wants them. Returns the seconds of the fastest run and the logical results by name.
     """
+    made = nest_program(function, layouts, arrays)
+    with NativeProgram(made.program, made.weights) as executable:
+        seconds = min(executable.time(made.inputs, repeats))
+        outputs = executable.run(made.inputs)
+    return seconds, logical_results(outputs, layouts, arrays)
+
+
+@dataclass(frozen=True)
+class NestProgram:
+    """A program that is nothing but one kernel, and what it runs on."""
+
+    program: Program
+    weights: np.ndarray
+    inputs: Mapping[str, np.ndarray]
+    """In the form in which the kernel takes them."""
+
+
+def nest_program(
+    function: func.FuncOp,
+    layouts: Mapping[str, Pack],
+    arrays: Mapping[str, np.ndarray],
+    language: str = "c",
+) -> NestProgram:
+    """A kernel of loop nests as a program of its own; see `run_nest`."""
     name = function.sym_name.data
-    physical = {n: pack_array(a, _layout(layouts, n, a)) for n, a in arrays.items()}
+    physical = {n: pack_argument(function, n, a, _layout(layouts, n, a)) for n, a in arrays.items()}
     ends = {"arena": 0, "weights": 0}
     arguments = []
     for argument in kernel_arguments(function):
         space = "weights" if argument.role == "weight" else "arena"
-        size = physical[argument.name].nbytes
+        size = memref_bytes(argument.type)
         arguments.append(Argument(argument.name, space, ends[space], size, argument.role))
         ends[space] += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     launch = Launch(name, name, tuple(arguments), ())
+    printed = (print_opencl if language == "opencl" else print_c)(function, name)
     program = Program(
-        "cpu",
-        emit_program("c", [print_c(function, name)], [launch]).source,
-        (),
+        "opencl" if language == "opencl" else "cpu",
+        emit_program(language, [printed], [launch]).source,
+        (_kernel_record(printed),),
         (launch,),
         tuple(_port(a, physical) for a in arguments if a.role == "input"),
         tuple(_port(a, physical) for a in arguments if a.role == "output"),
@@ -236,11 +264,16 @@ def run_nest(
         if a.space == "weights":
             data = physical[a.name].reshape(-1).view(np.uint8)
             weights[a.offset_bytes : a.offset_bytes + a.size_bytes] = data
-    inputs = {port.name: physical[port.name] for port in program.inputs}
-    with NativeProgram(program, weights) as executable:
-        seconds = min(executable.time(inputs, repeats))
-        outputs = executable.run(inputs)
-    return seconds, {
+    return NestProgram(program, weights, {p.name: physical[p.name] for p in program.inputs})
+
+
+def logical_results(
+    outputs: Mapping[str, np.ndarray],
+    layouts: Mapping[str, Pack],
+    arrays: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """A kernel's outputs out of the form in which it leaves them."""
+    return {
         n: unpack_array(output, arrays[n].shape, _layout(layouts, n, arrays[n]))
         for n, output in outputs.items()
     }
@@ -252,6 +285,11 @@ def unpack_array(physical: np.ndarray, shape: tuple[int, ...], layout: Pack) -> 
     logical = np.empty(prod(shape), physical.dtype)
     logical[numbers[numbers > 0] - 1] = physical[numbers > 0]
     return logical.reshape(shape)
+
+
+def _kernel_record(printed: PrintedKernel) -> KernelRecord:
+    """What a device has to know of a kernel: the sections that it runs."""
+    return KernelRecord(printed.name, "", (), 0, 0, (), printed.phases, printed.source)
 
 
 def _port(argument: Argument, physical: Mapping[str, np.ndarray]) -> Port:

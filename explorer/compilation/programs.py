@@ -12,7 +12,6 @@ from explorer.errors import BuildError
 from explorer.runtime.cache import ProgramCache, ProgramKey
 from explorer.runtime.cache.bundles import bundle_of
 from explorer.runtime.cache.c_programs import library_key
-from explorer.runtime.cache.opencl_programs import program_key
 from explorer.runtime.compilers import find_compiler
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ def key_of(compilation: Compilation) -> ProgramKey:
     source = "\n".join(compilation.built.program.source.lines) + "\n"
     name = compilation.model.name
     if "opencl" in compilation.target.languages:
+        from explorer.runtime.cache.opencl_programs import program_key  # imports pyopencl
+
         assert compilation.device is not None
         return program_key(source, (), compilation.device, name)
     return library_key(source, find_compiler(), (), name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from explorer.compilation.pipelines import Edit, near_name, with_edits
+from explorer.compilation.tuned import TunedSchedules, tuned_schedules
 from explorer.errors import InputError
 from explorer.ir.passes import Pass, RulePass
 from explorer.ir.ranges import SizeRange
@@ -61,6 +62,11 @@ class Settings:
     """Another list of passes instead of the target's."""
     edits: tuple[Edit, ...] = ()
     """Passes inserted and put in another order, as they were one after the other."""
+    tuned: bool = True
+    """Whether kernels get the schedules that a search has measured to be faster, where some are
+    kept; kernels of which something is overridden do not."""
+    tuned_threads: int = 1
+    """Threads that those were measured with."""
     edited: HandEdit | None = None
     """Text of a person's own in the place of what some pass made."""
 
@@ -69,24 +75,40 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     """The passes for a target, in order."""
     target = settings.target
     lanes = machine_lanes(target, device)
-    language = "opencl" if "opencl" in target.languages else "c"
     open_range = settings.open_range
     sizes = dict(settings.dimensions)
     kept = () if open_range is None else (KeepRange(open_range, sizes),)
     return (
         *kept,
         *top_pipeline(
-            dict(settings.dimensions), requantization=target.requantization or AS_ONNXRUNTIME
+            dict(settings.dimensions),
+            requantization=target.requantization or AS_ONNXRUNTIME,
+            fuses_attention="opencl" not in target.languages,
         ),
         PlaceOnDevice(target.name),
         AssignLayouts(channel_block(target, lanes)),
         LowerToKernels(),
         LowerToLoops(),
         *(() if settings.open_range is None else (FindRows(),)),
-        ScheduleLoops(Machine(lanes, language)),
+        ScheduleLoops(machine_for(target, device, lanes), _tuned(settings, device)),
         *(() if settings.open_range is None else (ClipLoops(),)),
         PlanMemory(settings.planner, settings.budget_bytes),
     )
+
+
+def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:
+    if not settings.tuned:
+        return None
+    return tuned_schedules(settings.target, device, settings.tuned_threads)
+
+
+def machine_for(target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
+    """What schedules ask for: a GPU is scheduled for work-groups, everything else for vectors."""
+    language = "opencl" if "opencl" in target.languages else "c"
+    kind = target.schedules
+    if kind == "auto":
+        kind = "gpu" if device is not None and device.processor == "gpu" else "cpu"
+    return Machine(lanes, language, processor=kind if language == "opencl" else "cpu")
 
 
 def full_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
@@ -154,6 +176,8 @@ def check_decisions(decisions: Mapping[str, object], pipeline: Sequence[Pass]) -
                 hint="addresses are pass/rule/operation; " + near_name(name, list(passes)),
             )
         rules = rule_names(passes[name])
+        if rules and rest[0] in passes[name].choices:  # pyright: ignore[reportAttributeAccessIssue]
+            continue
         if rules and rest[0] not in rules:
             raise InputError(
                 f"no decision has the address {address!r}: {name} has no rule {rest[0]!r}",

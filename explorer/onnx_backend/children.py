@@ -43,12 +43,15 @@ class Child:
         program: Sequence[str],
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        executable: str = sys.executable,
     ) -> None:
         """`program`: what Python runs. It gets the number of the descriptor for its answers, then
-        `arguments`; `environment` comes on top of this process's own."""
+        `arguments`; `environment` comes on top of this process's own. `executable`: the
+        Python interpreter."""
         self._program = program
         self._arguments = arguments
         self._environment = environment or {}
+        self._executable = executable
         self._process: subprocess.Popen[bytes] | None = None
         self._replies = -1
         self._received = b""
@@ -91,7 +94,7 @@ class Child:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the child
         try:
             self._process = subprocess.Popen(
-                [sys.executable, *self._program, str(write), *self._arguments],
+                [self._executable, *self._program, str(write), *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=self._log,

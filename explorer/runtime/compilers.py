@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -49,6 +50,9 @@ FAMILY_FLAGS = {
     "clang": (),
     "zig": ("-fno-sanitize=undefined",),  # zig's own default traps on overflow
 }
+
+MOST_PARTS = 8
+"""Each reads the headers and the prelude once more: 0.05 s."""
 
 HEADERS = ("math.h", "pthread.h", "sched.h", "semaphore.h", "stdatomic.h", "time.h")
 
@@ -108,12 +112,15 @@ def compile_shared_library(
     compiler: Compiler | None = None,
     flags: Sequence[str] = (),
     time_limit_seconds: float = 300.0,
+    parts: int = 1,
+    flags_of_first: Sequence[str] = (),
 ) -> Path:
-    """Compile one C translation unit into a shared library inside `folder`; return its path.
+    """Compile one C source into a shared library inside `folder`; return its path.
 
     `flags` come after the compiler's own, so they win. The library's name is a digest of source,
-    compiler and flags. Several threads may compile into the same folder at once. Raises
-    `BuildError` with the compiler's words in `.log`.
+    compiler and flags. `parts`: how many compilers share the work, of a source that is made for it
+    (`divisible_parts`); `flags_of_first` are for the first of them alone. Several threads may
+    compile into the same folder at once. Raises `BuildError` with the compiler's words in `.log`.
     """
     compiler = find_compiler() if compiler is None else compiler
     command = (*compiler.command, *compiler.flags, *flags)
@@ -123,9 +130,49 @@ def compile_shared_library(
         source_file = Path(build_folder, f"{name}.c")
         source_file.write_text(source, encoding="utf-8")
         # Relative names in the build's own folder: the compiler's messages stay short.
-        command += ("-shared", "-o", f"{name}.so", source_file.name, "-lm")
+        inputs = (*flags_of_first, source_file.name)
+        if parts > 1:
+            inputs = _compile_parts(
+                compiler,
+                command,
+                source_file,
+                parts,
+                flags_of_first,
+                time_limit_seconds,
+            )
+        command += ("-shared", "-o", f"{name}.so", *inputs, "-lm")
         _compile(compiler, command, Path(build_folder), time_limit_seconds)
         return Path(build_folder, f"{name}.so").replace(Path(folder, f"{name}.so"))
+
+
+def divisible_parts(source: str) -> int:
+    """Into how many parts a source is best compiled here: 1 where it is not made for more."""
+    if "\n#ifndef PARTS\n" not in source:
+        return 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    processors = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return min(processors, MOST_PARTS)
+
+
+def _compile_parts(
+    compiler: Compiler,
+    command: tuple[str, ...],
+    source_file: Path,
+    parts: int,
+    flags_of_first: Sequence[str],
+    time_limit_seconds: float,
+) -> tuple[str, ...]:
+    """Names of the object files; several compilers work at once."""
+
+    def compile_part(part: int) -> str:
+        name = f"part{part}.o"
+        own = (*(flags_of_first if part == 0 else ()), f"-DPARTS={parts}", f"-DPART={part}")
+        whole = (*command, *own, "-c", "-o", name, source_file.name)
+        _compile(compiler, whole, source_file.parent, time_limit_seconds)
+        return name
+
+    with ThreadPoolExecutor(parts) as pool:
+        return tuple(pool.map(compile_part, range(parts)))
 
 
 def _compile(

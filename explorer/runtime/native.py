@@ -29,8 +29,10 @@ import numpy as np
 from explorer.errors import DeviceError, InputError
 from explorer.results.events import ProfileRecord
 from explorer.results.program import OpenDimension, Port, Program, Tap
+from explorer.runtime.affinity import check_affinity
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.c_programs import cached_library
+from explorer.runtime.direct import DirectCalls
 from explorer.runtime.executable import (
     Arrays,
     TapKey,
@@ -69,6 +71,7 @@ class NativeProgram:
         isolated: bool = True,
         threads: int = 1,
         *,
+        affinity: Sequence[int] = (),
         build: Build | None = None,
         time_limit_seconds: float = 120.0,
         name: str = "",
@@ -77,8 +80,10 @@ class NativeProgram:
         """Build the library, or take it from the program cache; the worker starts with a run.
 
         `isolated=False` loads the library into this process: no time limit then, and a fault
-        ends this process. `build` replaces cache and compiler. `time_limit_seconds` is for one
-        inference. `name` is the model's, for the cache's reasons; `cache`: the environment's.
+        ends this process. `affinity`: a processor for each thread, the caller's first; in this
+        process the caller's own thread stays as it is (`os.sched_setaffinity` binds it). `build`
+        replaces cache and compiler. `time_limit_seconds` is for one inference. `name` is the
+        model's, for the cache's reasons; `cache`: the environment's.
         """
         if threads < 1:
             raise InputError(f"threads: expected 1 or more, got {threads}")
@@ -86,21 +91,34 @@ class NativeProgram:
         self.program = program
         self.isolated = isolated
         self.threads = threads
+        self.affinity = check_affinity(affinity)
+        if self.affinity and len(self.affinity) != threads:
+            raise InputError(
+                f"affinity: {len(self.affinity)} processors for {threads} threads",
+                hint="name one for each thread",
+            )
         self.time_limit_seconds = time_limit_seconds
         self._weights = check_weights(program, weights)
         self._lock = threading.RLock()
         self._remove_folder: Callable[[], object] = lambda: None
         self._loaded: LoadedProgram | WorkerProcess | None = None
+        self._direct: DirectCalls | None = None
         self._is_closed = False
         self._size = 0
         """Of the open dimension, in the run before."""
         self._name = name
         self._cache = cache
         self.library = (build or self._build)("\n".join(program.source.lines) + "\n")
-        self._layout = plan_exchange(program, self.library, threads)
+        self._layout = plan_exchange(program, self.library, threads, self.affinity)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._lock:
+            if self._direct is None and not self.isolated:
+                loaded = self._load()
+                assert isinstance(loaded, LoadedProgram)
+                self._direct = DirectCalls(self.program, loaded)
+            if self._direct is not None:
+                return self._direct.run(inputs)
             self._execute(inputs, with_times=True)  # the times tell where a crash happened
             return self._read_outputs()
 
@@ -146,7 +164,7 @@ class NativeProgram:
             self._is_closed = True
             if self._loaded is not None:
                 self._loaded.close()
-            self._loaded = None
+            self._loaded = self._direct = None
             self._remove_folder()
 
     def __enter__(self) -> Self:
@@ -213,12 +231,16 @@ class NativeProgram:
         return WorkerProcess(self.program, self._layout, self._weights, self.time_limit_seconds)
 
     def _load_here(self) -> LoadedProgram:
+        address = self._weights.ctypes.data
+        is_constant = self._weights.nbytes > 0 and not self._weights.flags.writeable
+        in_place = is_constant and address % ALIGNMENT_BYTES == 0
         try:
             exchange = mmap.mmap(-1, self._layout.exchange_bytes)
-            loaded = LoadedProgram(self._layout, exchange)
-        except (OSError, AttributeError) as error:
+            loaded = LoadedProgram(self._layout, exchange, address if in_place else 0)
+        except (OSError, AttributeError) as error:  # also a system that binds no threads
             raise DeviceError(f"cannot load the program: {error}", device="cpu") from error
-        np.frombuffer(loaded.weights, np.uint8)[: self._weights.nbytes] = self._weights
+        if not in_place:
+            np.frombuffer(loaded.weights, np.uint8)[: self._weights.nbytes] = self._weights
         return loaded
 
     def _write(
@@ -245,7 +267,9 @@ class NativeProgram:
         return content.copy().view(value.element_type).reshape(shape)
 
 
-def plan_exchange(program: Program, library: Path, threads: int) -> Layout:
+def plan_exchange(
+    program: Program, library: Path, threads: int, affinity: tuple[int, ...] = ()
+) -> Layout:
     """Where inputs, outputs and taps lie in the memory between caller and worker."""
     launches = len(program.launches)
     next_offset = TIMES_OFFSET + launches * TIMES_PER_LAUNCH * 8
@@ -268,6 +292,7 @@ def plan_exchange(program: Program, library: Path, threads: int) -> Layout:
     return Layout(
         library=str(library),
         threads=threads,
+        affinity=affinity,
         launches=launches,
         arena_bytes=program.arena_bytes,
         weights_bytes=program.weights_bytes,

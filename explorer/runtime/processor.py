@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 PROCESSOR_FILE = Path("/proc/cpuinfo")
+CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def vector_floats(processor_text: str | None = None) -> int:
@@ -37,6 +38,32 @@ def core_count() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def cache_bytes() -> dict[str, int]:
+    """Sizes of the caches that hold data, by level: `{"l1": 32768, "l2": 1048576, ...}`.
+
+    Empty where the system does not say.
+    """
+    sizes: dict[str, int] = {}
+    for folder in sorted(CACHE_FOLDER.glob("index*")):
+        try:
+            kind, level, size = (
+                (folder / name).read_text().strip() for name in ("type", "level", "size")
+            )
+        except OSError:
+            continue
+        found = re.fullmatch(r"(\d+)([KM]?)", size)
+        if kind in ("Data", "Unified") and found:
+            unit = {"": 1, "K": 1 << 10, "M": 1 << 20}[found.group(2)]
+            sizes[f"l{level}"] = int(found.group(1)) * unit
+    return sizes
+
+
+def clock_hz() -> float:
+    """The clock that the system tells of the first core; 0 where it does not."""
+    found = re.search(r"^cpu MHz\s*:\s*([\d.]+)$", read_processor_text(), re.MULTILINE)
+    return float(found.group(1)) * 1e6 if found else 0.0
 
 
 def memory_bytes() -> int:

@@ -55,6 +55,8 @@ class Layout(NamedTuple):
 
     library: str
     threads: int
+    affinity: tuple[int, ...]
+    """A processor for each thread, or none."""
     launches: int
     arena_bytes: int
     weights_bytes: int
@@ -68,6 +70,7 @@ class Layout(NamedTuple):
         fields = json.loads(text)
         for name in ("inputs", "outputs", "taps"):
             fields[name] = tuple(Transfer(*transfer) for transfer in fields[name])
+        fields["affinity"] = tuple(fields["affinity"])
         return cls(**fields)
 
 
@@ -83,15 +86,18 @@ class Execution(NamedTuple):
 class LoadedProgram:
     """A shared library with its arena and weights, in this process."""
 
-    def __init__(self, layout: Layout, exchange: mmap.mmap) -> None:
-        """The arena starts zeroed. Fill `weights` before the first `execute`."""
+    def __init__(self, layout: Layout, exchange: mmap.mmap, weights_address: int = 0) -> None:
+        """The arena starts zeroed. Fill `weights` before the first `execute`.
+
+        `weights_address`: of weights that lie aligned in this process already, and stay there.
+        """
         self.layout = layout
         self.exchange = exchange
         self.arena = aligned_memory(layout.arena_bytes)
-        self.weights = aligned_memory(layout.weights_bytes)
+        self.weights = aligned_memory(0 if weights_address else layout.weights_bytes)
         self._exchange_address = address_of(exchange)
         self._arena_address = address_of(self.arena)
-        self._weights_address = address_of(self.weights)
+        self._weights_address = weights_address or address_of(self.weights)
         self._count = ctypes.c_ulonglong.from_buffer(exchange, COUNT_OFFSET)
         times = ctypes.c_ulonglong * (TIMES_PER_LAUNCH * layout.launches)
         self._times = times.from_buffer(exchange, TIMES_OFFSET)
@@ -106,6 +112,8 @@ class LoadedProgram:
             ctypes.c_void_p,
             NANOSECONDS,
         )
+        if layout.affinity:
+            self._bind(layout.affinity)
 
     def execute(
         self, *, repeats: int, with_taps: bool, with_times: bool, feeds: list[int]
@@ -143,11 +151,36 @@ class LoadedProgram:
         self._copy_out(self.layout.outputs)
         return Execution(seconds, nanoseconds)
 
+    def bound_call(self) -> tuple[Any, tuple[Any, ...]]:
+        """The function and its arguments for a run without tap and times, as C values.
+
+        Where no types are declared ctypes converts nothing, which halves the cost of a call.
+        """
+        function: Any = self._library["explorer_run"]  # an object of its own, without types
+        function.restype = ctypes.c_int
+        nothing = ctypes.c_void_p(None)
+        return function, (
+            ctypes.c_void_p(self._arena_address),
+            ctypes.c_void_p(self._weights_address),
+            ctypes.c_int(self.layout.threads),
+            nothing,
+            nothing,
+            nothing,
+        )
+
     def close(self) -> None:
         """End the threads that the library keeps; it needs no end where it has none."""
         stop = getattr(self._library, "explorer_stop", None)
         if stop is not None:
             stop()
+
+    def _bind(self, processors: tuple[int, ...]) -> None:
+        """Tell the library which processors its threads run on. OSError where it cannot."""
+        status = self._library.explorer_bind(
+            (ctypes.c_int * len(processors))(*processors), ctypes.c_int(len(processors))
+        )
+        if status:
+            raise OSError(f"threads cannot be bound to processors ({os.strerror(status)})")
 
     def _finished_times(self) -> list[int]:
         """The table after a run; a launch that has nothing to run takes no time."""
@@ -221,6 +254,8 @@ def serve(
     try:
         layout = Layout.from_json(commands.readline().decode())
         program = LoadedProgram(layout, mmap.mmap(exchange_descriptor, layout.exchange_bytes))
+        if layout.affinity:
+            os.sched_setaffinity(0, layout.affinity[:1])  # of this thread alone
         receive(commands, memoryview(program.weights)[: layout.weights_bytes])
         reply({"ready": True})
     except (OSError, AttributeError, EOFError) as error:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,6 +31,7 @@ from explorer.importers import SourceModel, load
 from explorer.importers.model import SourceValue
 from explorer.ir.evaluation import entry_function, specialized_inputs
 from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
+from explorer.runtime.affinity import check_affinity
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
 from explorer.session.fallback import Fallback
@@ -40,6 +41,10 @@ Mode = Literal["strict", "lazy", "asynchronous"]
 MODES: tuple[str, ...] = get_args(Mode)
 Inputs = Mapping[str, np.ndarray]
 Range = tuple[int, int]
+MOST_FORMS = 1000
+"""That are known by heart: the sizes of a bucket may be many."""
+MOST_CALLS = 10_000
+"""In the log; older ones are forgotten."""
 
 
 @dataclass(eq=False)
@@ -54,6 +59,15 @@ class Compiled:
     lookup: ProgramLookup | None = None
     """Where its binary came from."""
     calls: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a call met whose inputs had a certain form."""
+
+    program: Compiled
+    text: str
+    """Of the signature, for the log."""
 
 
 class Session:
@@ -71,6 +85,8 @@ class Session:
         calls_per_program: int = 4,
         hot_after: int = 2,
         threads: int = 1,
+        affinity: Sequence[int] = (),
+        isolated: bool = True,
         programs: Path | None = None,
         cache: ProgramCache | None = None,
         **options: Any,  # the fields of explorer.compilation.Settings
@@ -79,7 +95,10 @@ class Session:
 
         ranges: buckets of symbolic dimensions, `{"batch": [(1, 8), (9, 64)]}`: one program for
         all sizes of a bucket, where the kernels allow it. programs: a file that `explorer cache
-        export` wrote. InputError for a mode that does not exist and for buckets that overlap.
+        export` wrote. threads, affinity: of the processor, as in `Compilation.open`. isolated:
+        programs run in processes of their own; without that a call costs some microseconds
+        instead of a hundred, and a fault in a program ends this process. InputError for a mode
+        that does not exist and for buckets that overlap.
         """
         if mode not in MODES:
             raise InputError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
@@ -90,7 +109,11 @@ class Session:
         self.calls_per_program = calls_per_program
         self.hot_after = hot_after
         self.threads = threads
-        self.calls: list[Call] = []
+        self._isolated = isolated
+        self._affinity = check_affinity(affinity)
+        self._entries: deque[tuple[Any, ...]] = deque(maxlen=MOST_CALLS)  # the fields of Call
+        self._count = 0
+        self._last_miss = ""
         self._ranges = {name: _checked(name, r) for name, r in (ranges or {}).items()}
         self._options = options
         self._cache = cache
@@ -100,6 +123,8 @@ class Session:
         self._fallback = Fallback(self.model, meanwhile, threads)
         self._lock = threading.RLock()
         self._programs: OrderedDict[Signature, Compiled] = OrderedDict()
+        self._known: dict[tuple[object, ...], Known] = {}
+        self._names = [value.name for value in self.model.inputs]
         self._pending: dict[Signature, Future[Compiled]] = {}
         self._refused: dict[Signature, str] = {}
         self._seen: Counter[Signature] = Counter()
@@ -111,7 +136,7 @@ class Session:
         """Inputs in the model's order, or by name; one mapping also does."""
         if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not named:
             return self.run(arrays[0])
-        names = [value.name for value in self.model.inputs]
+        names = self._names
         if len(arrays) > len(names):
             raise InputError(
                 f"{len(arrays)} inputs were given, the model takes {len(names)}",
@@ -122,6 +147,22 @@ class Session:
     def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Outputs by name. InputError for inputs that the model cannot have."""
         started = time.perf_counter()
+        form = self._form(inputs)
+        with self._lock:
+            known = None if self._pending else self._known.get(form)
+            if known is not None:
+                known.program.calls += 1
+                self._programs.move_to_end(known.program.signature)
+        if known is None:
+            return self._run_unknown(inputs, form, started)
+        outputs = known.program.executable.run(inputs)
+        self._log(known.text, "program", "hit", "", started, 0.0)
+        return outputs
+
+    def _run_unknown(
+        self, inputs: Inputs, form: tuple[object, ...], started: float
+    ) -> dict[str, np.ndarray]:
+        """A call whose inputs have a form that has not been met, or has met no program."""
         with self._lock:
             if self._is_closed:
                 raise InputError("the session was closed", hint="open another one")
@@ -134,32 +175,30 @@ class Session:
                 program, event, waited = self._decide(given)
                 if event == "refused":
                     reason = self._refused[self._plain(given)]
+            text = str(self._plain(given))
             if program is not None:
                 program.calls += 1
                 self._programs.move_to_end(program.signature)
+                if form and not program.signature.contents:
+                    if len(self._known) >= MOST_FORMS:
+                        self._known.clear()
+                    self._known[form] = Known(program, text)
         if program is not None:
             outputs, answered_by = program.executable.run(given), "program"
         else:
             outputs = self._fallback.run(given)
             answered_by = self._fallback.name
-        call = Call(
-            len(self.calls) + 1,
-            str(self._plain(given)),
-            answered_by,
-            event,
-            reason,
-            time.perf_counter() - started,
-            waited,
-        )
-        self.calls.append(call)
+        self._log(text, answered_by, event, reason, started, waited)
         return outputs
+
+    @property
+    def calls(self) -> list[Call]:
+        """The last calls, `MOST_CALLS` of them at most."""
+        return [Call(*entry) for entry in self._entries]
 
     def why(self) -> str:
         """Why the last call that met no known program met none."""
-        for call in reversed(self.calls):
-            if call.reason:
-                return f"call {call.number} ({call.event}): {call.reason}"
-        return "every call met a program"
+        return self._last_miss or "every call met a program"
 
     @property
     def programs(self) -> tuple[Compiled, ...]:
@@ -171,7 +210,7 @@ class Session:
         """Whether new signatures are no longer compiled: there were too many of few calls each."""
         if self._compilations < self.most_programs:
             return False
-        return len(self.calls) < self.calls_per_program * self._compilations
+        return self._count < self.calls_per_program * self._compilations
 
     def record(self) -> SessionRecord:
         """The log as data: what a notebook shows of a session."""
@@ -215,6 +254,7 @@ class Session:
                 program.executable.close()
                 program.compilation.close()
             self._programs.clear()
+            self._known.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -278,6 +318,7 @@ class Session:
         self._programs[program.signature] = program
         while len(self._programs) > self.most_programs:
             _, oldest = self._programs.popitem(last=False)
+            self._known = {f: k for f, k in self._known.items() if k.program is not oldest}
             oldest.executable.close()
             oldest.compilation.close()
 
@@ -289,7 +330,10 @@ class Session:
         entry = entry_function(compilation.passes[0].after.program)
         signature = Signature.of(given, specialized_inputs(entry), ranges)
         executable = compilation.open(
-            self.threads if self.target == "cpu" else None, cache=self._cache
+            self.threads if self.target == "cpu" else None,
+            self._isolated,
+            affinity=self._affinity,
+            cache=self._cache,
         )
         seconds = time.perf_counter() - started
         lookup = next(reversed(compilation.lookups), None)
@@ -331,7 +375,34 @@ class Session:
         found = [s.differences(given) for s in reversed(self._programs)]
         return "; ".join(min(found, key=len))
 
+    # -- the log -----------------------------------------------------------------------------
+
+    def _log(
+        self, text: str, answered_by: str, event: str, reason: str, started: float, waited: float
+    ) -> None:
+        seconds = time.perf_counter() - started
+        with self._lock:
+            self._count += 1
+            self._entries.append((self._count, text, answered_by, event, reason, seconds, waited))
+            if reason:
+                self._last_miss = f"call {self._count} ({event}): {reason}"
+
     # -- inputs ------------------------------------------------------------------------------
+
+    def _form(self, inputs: Inputs) -> tuple[object, ...]:
+        """Types and shapes of all inputs; empty where one is missing or is no plain array.
+
+        Whatever the checks below look at is part of it, so that inputs of a known form pass them.
+        """
+        if len(inputs) != len(self._names):
+            return ()
+        form: list[object] = []
+        for name in self._names:
+            array = inputs.get(name)
+            if type(array) is not np.ndarray:
+                return ()
+            form += (array.dtype, array.shape)
+        return tuple(form)
 
     def _checked_inputs(self, inputs: Inputs) -> dict[str, np.ndarray]:
         known = [value.name for value in self.model.inputs]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from explorer.cli import main
+from explorer.runtime.cache.tuned import TunedEntry, TunedKey, TunedStore
 
 
 @pytest.fixture
@@ -69,3 +70,26 @@ def test_a_cache_that_is_off_says_so(
     monkeypatch.setenv("EXPLORER_CACHE", "off")
     assert main(["cache", "list"]) == 2
     assert "EXPLORER_CACHE=off" in capsys.readouterr().err
+
+
+def test_tuned_schedules_are_listed_verified_and_dropped_when_damaged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder.mkdir(mode=0o700)
+    key = TunedKey("3f" * 32, "cpu", "AMD", 2, "gcc 12.2.0", "a" * 16)
+    path = TunedStore(folder).keep(TunedEntry(key, "conv_1", (("pixels", 7),), 41.2, 48.0))
+    assert path is not None
+    assert main(["cache", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert "tuned   conv_1  41.2 us against 48.0, 2 thread(s), cpu" in listed
+    assert "and 1 tuned schedules" in listed
+    assert main(["cache", "list", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["tuned"]
+    assert entry["choices"] == [["pixels", 7]]
+
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["cache", "verify"]) == 1
+    assert f"{path.name}: its content does not fit its seal" in capsys.readouterr().out
+    assert path.exists()
+    assert main(["cache", "verify", "--repair"]) == 0
+    assert not path.exists()

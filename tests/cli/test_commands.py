@@ -13,7 +13,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from explorer.cli import main
-from explorer.cli.bench import PER_ROUND, Timings, split_rounds
 from explorer.cli.check import summarize
 from explorer.passes import TOP_PIPELINE
 from explorer.results import AccuracyReport, PassAccuracy, TensorError
@@ -237,28 +236,6 @@ def test_dim_gives_a_symbolic_dimension_its_size(explorer_command, mlp):
     ]
 
     assert macs[1]["passes"][-1]["macs"] == 4 * macs[0]["passes"][-1]["macs"] > 0
-
-
-def test_bench_compares_medians(explorer_command, mlp):
-    finished = explorer_command(
-        "bench", mlp, "--against", "onnxruntime", "--threads", "1", "--repeats", "10", "--json"
-    )
-
-    assert finished.status == 0, finished.errors
-    summary = json.loads(finished.output)
-    assert set(summary) == {"model", "target", "threads", "ours_ms", "peers", "noise"}
-    peer = summary["peers"]["onnxruntime"]
-    assert summary["ours_ms"] > 0
-    assert peer["ratio"] == pytest.approx(summary["ours_ms"] / peer["ms"])
-    assert summary["noise"] >= 1
-
-
-def test_noise_is_the_ratio_of_the_medians_of_every_other_round():
-    slow_rounds = ([1.0] * PER_ROUND + [1.2] * PER_ROUND) * 2
-
-    assert Timings(tuple(slow_rounds), (1.0,)).noise == pytest.approx(1.2)
-    assert Timings((1.0,), (1.0,)).noise == 1.0
-    assert split_rounds(12) == [5, 5, 2]
 
 
 def test_constant_weights_are_replaced_by_random_ones(explorer_command, write_model):

@@ -20,7 +20,12 @@ from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import ProgramKey, digest_of, header_digests
 from explorer.runtime.cache.store import Found, ProgramCache
 from explorer.runtime.cache.trial import try_in_child
-from explorer.runtime.compilers import Compiler, compile_shared_library, find_compiler
+from explorer.runtime.compilers import (
+    Compiler,
+    compile_shared_library,
+    divisible_parts,
+    find_compiler,
+)
 from explorer.runtime.processor import processor_name, read_processor_text
 
 ENTRY_POINT = "explorer_run"
@@ -84,7 +89,12 @@ def compile_with_headers(
     with tempfile.TemporaryDirectory(prefix="explorer-headers-") as scratch:
         rules = Path(scratch, "program.d")
         path = compile_shared_library(
-            source, folder, compiler, (*flags, "-MD", "-MF", str(rules), "-MT", "program")
+            source,
+            folder,
+            compiler,
+            flags,
+            parts=divisible_parts(source),
+            flags_of_first=("-MD", "-MF", str(rules), "-MT", "program"),
         )
         text = rules.read_text(encoding="utf-8", errors="replace") if rules.exists() else ""
     return path, headers_in(text)

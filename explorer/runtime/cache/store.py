@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import threading
 import time
 import warnings
@@ -36,6 +35,7 @@ from explorer.runtime.cache.entries import (
     Entry,
     read_entry,
 )
+from explorer.runtime.cache.files import UNFINISHED_PREFIX, write_whole
 from explorer.runtime.cache.keys import ProgramKey, changed_header, digest_of
 
 LIMIT_BYTES = 1 << 30
@@ -47,7 +47,6 @@ UNFINISHED_SECONDS = 3600
 MOST_COMPARED = 200
 """Entries that are looked at for the reason of a miss, the latest first."""
 TRIED_SUFFIX = ".tried"
-UNFINISHED_PREFIX = "unfinished-"
 
 
 @dataclass(frozen=True)
@@ -242,17 +241,9 @@ class ProgramCache:
 
     def _write(self, path: Path, content: bytes, action: str) -> bool:
         """A file that is there whole or not at all, whoever writes it at the same time."""
-        unfinished = path.parent / f"{UNFINISHED_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
         try:
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
+            write_whole(path, content)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
             self.complain(f"the program cache cannot {action} in {path.parent}: {error.strerror}")
             return False
         return True

@@ -1,0 +1,109 @@
+"""Measures one model, in a process of its own, so that a fault or what it leaves ends with it.
+
+    python measuring.py resnet18 --threads 1,2 --rounds 10 --against onnxruntime,openvino
+
+prints one line of JSON: a list of rows, one for each number of threads, or why there are none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # of `architectures`
+from models import Opened, is_quantized, open_model
+from rows import Row
+
+import explorer
+from explorer.accuracy.metrics import tensor_error
+from explorer.cli.latency import ONNXRUNTIME, OPENVINO, OURS
+from explorer.cli.latency.onnx_runtime import OnnxRuntime, onnx_content
+from explorer.cli.latency.open_vino import OpenVino
+from explorer.cli.latency.rounds import Calls, Side, take_turns
+from explorer.compilation import Compilation
+from explorer.errors import DeviceError, ExplorerError, ModelError
+
+LAUNCH_REPEATS = 10
+
+
+def measure(name: str, threads: Sequence[int], rounds: int, peers: Sequence[str]) -> list[Row]:
+    opened = open_model(name)
+    compilation = explorer.compile(opened.model, dimensions=dict(opened.dimensions))
+    inputs = {**compilation.example_inputs(), **opened.inputs}
+    with closing(compilation):
+        return [_row(name, opened, compilation, inputs, n, rounds, peers) for n in threads]
+
+
+def _row(
+    name: str,
+    opened: Opened,
+    compilation: Compilation,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+    rounds: int,
+    peers: Sequence[str],
+) -> Row:
+    problems: dict[str, str] = {}
+    runtime = OnnxRuntime.of(opened.model, inputs, threads)
+    with ExitStack() as stack:
+        executable = stack.enter_context(compilation.open(threads, isolated=False))
+        sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime.side]
+        if OPENVINO in peers:
+            try:
+                sides.append(stack.enter_context(OpenVino(opened.model, inputs, threads)))
+            except (DeviceError, ModelError) as error:
+                problems[OPENVINO] = error.message
+        timings = take_turns(sides, rounds)
+        launches = executable.time(inputs, LAUNCH_REPEATS)
+        outputs = executable.run(inputs)
+    found = [side.name for side in sides[1:]]
+    return Row(
+        Path(name).stem,
+        threads,
+        "quantized" if is_quantized(onnx_content(opened.model).proto) else "float",
+        {side.name: timings.milliseconds(side.name) for side in sides},
+        statistics.median(launches) * 1e3,
+        {peer: timings.ratio(OURS, peer) for peer in found},
+        {peer: timings.noise(OURS, peer) for peer in found},
+        _largest_error(outputs, runtime.run()),
+        problems,
+    )
+
+
+def _largest_error(outputs: Mapping[str, np.ndarray], expected: Mapping[str, object]) -> float:
+    """`max_relative` over all outputs that onnxruntime gives as arrays."""
+    errors = [
+        tensor_error(key, "", outputs[key], array).max_relative
+        for key, array in expected.items()
+        if isinstance(array, np.ndarray)
+    ]
+    return float(max(errors, default=0.0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measures one model.")
+    parser.add_argument("model")
+    parser.add_argument("--threads", default="1")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--against", default=ONNXRUNTIME)
+    chosen = parser.parse_args()
+    threads = [int(count) for count in chosen.threads.split(",")]
+    try:
+        rows = measure(chosen.model, threads, chosen.rounds, chosen.against.split(","))
+        answer = [asdict(row) for row in rows]
+    except ExplorerError as error:
+        answer = str(error)
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The tuned schedules that a compilation may use: those of its target, device and threads.
+
+    tuned_schedules(target, device, threads=1)      -> TunedSchedules, or None where none are kept
+    TunedSchedules(...).find(workload)              -> ({"pixels": 7, ...}, "tuned: 41.2 us ...")
+
+They lie in the program cache's folder. Who has none pays for one look into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explorer.errors import BuildError
+from explorer.kernels.schedules.schedule import Choice
+from explorer.runtime.cache import default_cache
+from explorer.runtime.cache.c_programs import library_key
+from explorer.runtime.cache.tuned import TunedKey, TunedStore, generator_digest
+from explorer.runtime.compilers import find_compiler
+from explorer.runtime.devices import DeviceRecord
+from explorer.targets import Target
+
+
+@dataclass(frozen=True)
+class TunedSchedules:
+    """Equal ones give equal schedules: `stamp` changes with what is in the folder."""
+
+    folder: str
+    target: str
+    device: str
+    compiler: str
+    threads: int
+    stamp: tuple[int, int]
+
+    def key(self, workload: str) -> TunedKey:
+        return TunedKey(
+            workload, self.target, self.device, self.threads, self.compiler, generator_digest()
+        )
+
+    def find(self, workload: str) -> tuple[Mapping[str, Choice], str] | None:
+        """The choices of a workload and what was measured; None where none are kept."""
+        entry = tuned_store().find(self.key(workload))
+        return None if entry is None else (dict(entry.choices), entry.why)
+
+
+def tuned_store() -> TunedStore:
+    """The one in the folder of the program cache that the environment asks for."""
+    return TunedStore(default_cache().folder)
+
+
+def tuned_schedules(
+    target: Target, device: DeviceRecord | None, threads: int
+) -> TunedSchedules | None:
+    """Those that are kept for a device; None where there are none at all."""
+    store = tuned_store()
+    stamp = store.stamp()
+    if not stamp[0]:
+        return None
+    return schedules_for(target, device, threads, stamp)
+
+
+def schedules_for(
+    target: Target, device: DeviceRecord | None, threads: int, stamp: tuple[int, int] = (0, 0)
+) -> TunedSchedules | None:
+    """What keys are made of on this machine; None where there is no compiler to measure with."""
+    if "opencl" in target.languages:
+        if device is None:
+            return None
+        name, compiler = device.name, f"{device.driver} {device.version}"
+        threads = min(threads, device.compute_units)
+    else:
+        try:
+            key = library_key("", find_compiler(), (), "")
+        except BuildError:
+            return None
+        name, compiler = key.device, f"{key.compiler} {' '.join(key.options)}"
+    folder = str(tuned_store().folder)
+    return TunedSchedules(folder, target.name, name, compiler, threads, stamp)

@@ -1,0 +1,260 @@
+"""Tuned schedules beside the programs: for each workload the choices that were measured faster.
+
+    store = TunedStore(folder)
+    store.keep(TunedEntry(TunedKey(workload, "cpu", device, 1, compiler, generator), ...))
+    store.find(key)            the entry, or None
+
+One file per key, `DIGEST.tuned`: a seal over JSON, written whole or not at all, so that several
+processes may write. The key is everything that the measurement depends on: the workload (all
+shapes, types, layouts, strides, the epilogue: see `explorer.kernels.workload`), target, device,
+threads, compiler, and the code that makes kernels. A damaged file is told and dropped; nothing in
+it is executed, and its choices are checked like those of a person.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import warnings
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from explorer.errors import CacheWarning
+from explorer.runtime.cache.files import write_whole
+from explorer.runtime.cache.keys import digest_of
+
+MAGIC = b"explorer tuned schedule 1\n"
+SEAL_BYTES = 64
+SUFFIX = ".tuned"
+MOST_FILE_BYTES = 1 << 20
+MOST_CHOICES = 100
+
+Choices = tuple[tuple[str, int | str], ...]
+
+
+class DamagedTuning(Exception):
+    """The file is not what was written; the text says how."""
+
+
+@dataclass(frozen=True)
+class TunedKey:
+    """Everything that decides which schedule of a kernel is the fastest."""
+
+    workload: str
+    """Digest of what the kernel computes, on which layouts and vectors."""
+    target: str
+    device: str
+    threads: int
+    compiler: str
+    generator: str
+    """Digest of the code that makes kernels: another one may make the same choices slower."""
+
+    def digest(self) -> str:
+        """64 hexadecimal digits."""
+        return digest_of(json.dumps(asdict(self), sort_keys=True).encode())
+
+
+@dataclass(frozen=True)
+class TunedEntry:
+    """Choices that beat the default of a kernel, and by how much."""
+
+    key: TunedKey
+    kernel: str
+    """Its name where it was tuned, for people."""
+    choices: Choices
+    tuned_us: float
+    """Median of one launch."""
+    default_us: float
+    """The default's, measured in turns with it."""
+    made_at: str = ""
+    """ISO 8601, UTC."""
+
+    @property
+    def why(self) -> str:
+        """`tuned: 41.2 us against 48.0`."""
+        return f"tuned: {self.tuned_us:.1f} us against {self.default_us:.1f}"
+
+    def to_bytes(self) -> bytes:
+        body = json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
+        return MAGIC + digest_of(body).encode() + b"\n" + body
+
+
+class TunedStore:
+    """The tuned schedules in a folder. Safe for processes that share it; None: there are none."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.problems: list[str] = []
+
+    def find(self, key: TunedKey) -> TunedEntry | None:
+        """The entry of just this key; a damaged one is told and dropped."""
+        if self.folder is None:
+            return None
+        path = self.folder / (key.digest() + SUFFIX)
+        try:
+            entry = read_tuned(_read(path))
+            if entry.key != key:
+                raise DamagedTuning("it is the schedule of another key")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._complain(f"the tuned schedule {path} cannot be read: {error.strerror}")
+            return None
+        except DamagedTuning as error:
+            self._complain(f"the tuned schedule {path.name} is dropped: {error}")
+            self.drop(path)
+            return None
+        return entry
+
+    def keep(self, entry: TunedEntry) -> Path | None:
+        """Writes an entry, in the place of an older one; None, and told, where it cannot."""
+        if self.folder is None:
+            return None
+        path = self.folder / (entry.key.digest() + SUFFIX)
+        try:
+            write_whole(path, entry.to_bytes())
+        except OSError as error:
+            self._complain(f"a tuned schedule cannot be kept in {path.parent}: {error.strerror}")
+            return None
+        return path
+
+    def forget(self, key: TunedKey) -> None:
+        """Takes the entry of a key away, if there is one."""
+        if self.folder is not None:
+            self.drop(self.folder / (key.digest() + SUFFIX))
+
+    def drop(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    def files(self) -> list[Path]:
+        """All files of tuned schedules, by name."""
+        if self.folder is None:
+            return []
+        with contextlib.suppress(OSError):
+            return sorted(self.folder.glob("*" + SUFFIX))
+        return []
+
+    def stamp(self) -> tuple[int, int]:
+        """Changes when an entry comes, goes or is replaced; (0, 0) where there is none."""
+        times = []
+        for path in self.files():
+            with contextlib.suppress(OSError):
+                times.append(path.stat().st_mtime_ns)
+        return len(times), sum(times) % (1 << 62)
+
+    def entries(self) -> list[TunedEntry]:
+        """Those that can be read."""
+        found = []
+        for path in self.files():
+            with contextlib.suppress(OSError, DamagedTuning):
+                found.append(read_tuned(_read(path)))
+        return found
+
+    def verify(self) -> dict[Path, str]:
+        """What is wrong with each file; nothing where all are right. Nothing is changed."""
+        wrong = {}
+        for path in self.files():
+            try:
+                entry = read_tuned(_read(path))
+                if entry.key.digest() != path.stem:
+                    raise DamagedTuning("it is the schedule of another key than its name says")
+            except OSError as error:
+                wrong[path] = f"it cannot be read: {error.strerror}"
+            except DamagedTuning as error:
+                wrong[path] = str(error)
+        return wrong
+
+    def _complain(self, text: str) -> None:
+        if text not in self.problems:
+            self.problems.append(text)
+            warnings.warn(text, CacheWarning, stacklevel=4)
+
+
+def read_tuned(content: bytes) -> TunedEntry:
+    """The entry in a file's content. Raises `DamagedTuning`."""
+    start = len(MAGIC) + SEAL_BYTES + 1
+    if not content.startswith(MAGIC):
+        raise DamagedTuning("it does not begin as a tuned schedule does")
+    body = content[start:]
+    if len(content) <= start or content[start - 1 : start] != b"\n":
+        raise DamagedTuning(f"it is cut off after {len(content)} bytes")
+    if digest_of(body).encode() != content[len(MAGIC) : start - 1]:
+        raise DamagedTuning("its content does not fit its seal: bytes are changed or missing")
+    # The seal fits, yet anybody can compute one: what it holds is still checked.
+    try:
+        data = json.loads(body)
+        entry = TunedEntry(
+            _key(data["key"]),
+            _text(data["kernel"]),
+            _choices(data["choices"]),
+            _time(data["tuned_us"]),
+            _time(data["default_us"]),
+            _text(data["made_at"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedTuning(f"it cannot be read: {error}") from error
+    if entry.tuned_us >= entry.default_us:
+        raise DamagedTuning("what it holds is no faster than the default")
+    return entry
+
+
+def _key(data: dict[str, object]) -> TunedKey:
+    values = {}
+    for field in fields(TunedKey):
+        value = data[field.name]
+        if field.name == "threads":
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{value!r}: a number of threads expected")
+        else:
+            value = _text(value)
+        values[field.name] = value
+    return TunedKey(**values)
+
+
+def _choices(data: object) -> Choices:
+    if not isinstance(data, list) or not 0 < len(data) <= MOST_CHOICES:
+        raise TypeError("choices: a list of pairs expected")
+    found = []
+    for item in data:
+        name, value = item
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise TypeError(f"{value!r}: a number or a word expected")
+        found.append((_text(name), value))
+    return tuple(found)
+
+
+def _time(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r}: a time expected")
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{value!r} is no time")
+    return float(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r}: a text expected")
+    return value
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(MOST_FILE_BYTES + 1)
+    if len(content) > MOST_FILE_BYTES:
+        raise DamagedTuning("it is larger than any tuned schedule")
+    return content
+
+
+@cache
+def generator_digest() -> str:
+    """A short name of the code that schedules and prints kernels."""
+    package = Path(__file__).parents[2]
+    folders = [package / "kernels", package / "ir"]
+    paths = sorted(
+        p for folder in folders for p in folder.rglob("*") if p.suffix in (".py", ".c", ".cl")
+    )
+    content = b"".join(digest_of(path.read_bytes()).encode() for path in paths)
+    return digest_of(content)[:16]

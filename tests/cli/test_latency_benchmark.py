@@ -1,0 +1,128 @@
+"""`benchmarks/latency`: architectures, rows that are kept, means over classes, the chart."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from explorer.accuracy.oracle import random_inputs
+from explorer.cli.latency.onnx_runtime import OnnxRuntime, onnx_content
+from explorer.errors import InputError
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def load():
+    """Modules of the benchmark, which is run by its path and is no package of ours."""
+    folders = [str(BENCHMARKS), str(BENCHMARKS / "latency")]
+    before = set(sys.modules)
+    sys.path[:0] = folders
+    yield importlib.import_module
+    for folder in folders:
+        sys.path.remove(folder)
+    for name in set(sys.modules) - before:
+        if name.split(".")[0] in ("architectures", "chart", "models", "rows"):
+            del sys.modules[name]
+
+
+def make_row(load, model: str, threads: int, ours: float, peer: float, noise=1.02, **fields):
+    return load("rows").Row(
+        model,
+        threads,
+        fields.get("kind", "float"),
+        {"ours": ours, "onnxruntime": peer},
+        ours,
+        {"onnxruntime": ours / peer},
+        {"onnxruntime": noise},
+        1e-7,
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet18", "mobilenetv2", "bert_2x768", "vit_tiny", "shufflenet"]
+)
+def test_activations_of_an_architecture_stay_sane(load, name):
+    architectures = load("architectures")
+    model = architectures.open_architecture(name)
+    if name in architectures.BUILT:  # the light models are of a format without such weights
+        onnx.checker.check_model(onnx_content(model).proto)
+    (output,) = OnnxRuntime.of(model, random_inputs(model, 0), 1).run().values()
+    assert np.isfinite(output).all()
+    assert output.std() > 1e-4
+    assert np.abs(output).max() < 100
+    assert (output == output.max()).mean() < 0.01  # nor is it the same everywhere
+    assert np.median(np.abs(output)) > 1e-6  # or one class alone
+
+
+def test_an_architecture_has_the_same_weights_every_time(load):
+    opened = [load("architectures").open_architecture("mobilenetv2") for _ in range(2)]
+    first, second = (onnx_content(model).proto.SerializeToString() for model in opened)
+    assert first == second
+
+
+def test_an_unknown_model_is_refused_with_a_near_name(load):
+    with pytest.raises(InputError, match="no architecture 'resnet81'") as caught:
+        load("models").check_name("resnet81")
+    assert caught.value.hint == "`resnet18`"
+
+
+def test_rows_are_kept_after_every_model_and_not_measured_again(load, tmp_path):
+    rows = load("rows")
+    file = tmp_path / "latency.json"
+    kept = rows.Rows(file)
+    kept.add("net", [make_row(load, "net", 1, 1.0, 2.0)])
+    kept.add("broken", "it took more than 600 s")
+
+    again = rows.Rows(file)
+
+    assert again.all == [make_row(load, "net", 1, 1.0, 2.0)]
+    assert "net" in again
+    assert "broken" not in again  # it is tried once more
+    assert again.of("broken") == "it took more than 600 s"
+
+
+def test_means_are_geometric_and_by_class(load):
+    rows = [
+        make_row(load, "large", 1, 1.0, 2.0),
+        make_row(load, "large", 2, 0.1, 0.2),  # large on one thread: large on two
+        make_row(load, "other", 1, 4.0, 2.0),
+        make_row(load, "small", 1, 0.01, 0.1),
+        make_row(load, "int8", 1, 3.0, 1.0, kind="quantized"),
+    ]
+
+    means = load("rows").means(rows, "onnxruntime")
+
+    assert means["large", 1].ratio == pytest.approx(1.0)
+    assert (means["large", 1].slowest, means["large", 1].slowest_model) == (2.0, "other")
+    assert means["large", 2].ratio == pytest.approx(0.5)
+    assert means["small", 1].ratio == pytest.approx(0.1)
+    assert means["quantized", 1].models == 1
+
+
+def test_a_ratio_within_the_noise_is_not_called_slower(load):
+    rows = [make_row(load, "net", 1, 1.03, 1.0, noise=1.05)]
+
+    assert load("rows").means(rows, "onnxruntime")["large", 1].slowest_model == ""
+
+
+def test_a_model_that_one_peer_refuses_is_in_no_mean(load):
+    complete = make_row(load, "both", 1, 1.0, 2.0)
+    complete.ratios["openvino"] = 0.5
+    rows = [complete, make_row(load, "one", 1, 3.0, 1.0)]
+
+    assert load("rows").means(rows, "onnxruntime")["large", 1].models == 1
+
+
+def test_the_chart_escapes_names_and_marks_every_ratio(load):
+    rows = [make_row(load, "<net>", threads, 1.0, 2.0) for threads in (1, 2)]
+
+    picture = load("chart").draw(rows, ["onnxruntime"])
+
+    assert "&lt;net&gt;" in picture
+    assert "<net>" not in picture
+    assert picture.count("0.50 of onnxruntime") == 2

@@ -24,12 +24,23 @@ if TYPE_CHECKING:
     from explorer.compilation import Compilation, Inspection, SavedCompilation
     from explorer.errors import ExplorerError
     from explorer.importers import SourceModel
+    from explorer.results import SearchResult
     from explorer.session import Session
     from explorer.targets import Target
 
 __version__ = "0.1.0"
 
-__all__ = ["ExplorerError", "Session", "compile", "devices", "inspect", "load", "open", "targets"]
+__all__ = [
+    "ExplorerError",
+    "Session",
+    "compile",
+    "devices",
+    "inspect",
+    "load",
+    "open",
+    "targets",
+    "tune",
+]
 
 
 def load(path: str | Path) -> SourceModel:
@@ -65,13 +76,27 @@ def compile(
 
     disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
     pair (lowest, highest) for one of them: one program for all these sizes.
-    Further options: decisions, fuel, planner, budget_bytes, pipeline, progress.
+    Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
+    schedules that `tune` kept), tuned_threads, progress.
     """
     from explorer.compilation import compile_model
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
     return compile_model(source, target, disable=disable, dimensions=dimensions, **options)
+
+
+def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:
+    """Searches faster schedules for a compilation's kernels, by measuring; keeps what it finds.
+
+    budget: candidates of each kernel (24 by default), or `explorer.tuning.search.Budget` with
+    seconds. Further options: seed, kernels, jobs, backend, threads, keep, resume, progress; see
+    `explorer.tuning.search.tune`. Later compilations use what was kept.
+    """
+    from explorer.tuning.search import tune as search
+
+    _register_representations()
+    return search(compilation, budget, **options)
 
 
 def open(path: str | Path) -> SavedCompilation:

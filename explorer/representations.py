@@ -18,13 +18,16 @@ from explorer.ir.program import Snapshot
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
+    CostEstimate,
     Graph,
     GraphDiff,
     KernelRecord,
+    KernelSearch,
     MemoryPlan,
     ModelRecord,
     ProfileRecord,
     ProgramLookup,
+    SearchResult,
     SessionRecord,
     SourceText,
     Trace,
@@ -44,6 +47,7 @@ def register() -> None:
     for kind in (Compilation, Inspection, SavedCompilation):
         kind.explore = _explore  # pyright: ignore[reportAttributeAccessIssue]
         kind.export_html = _export_html  # pyright: ignore[reportAttributeAccessIssue]
+    SearchResult.to_frame = _search_frame  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _pretty(self: object, printer, cycle: bool) -> None:
@@ -67,6 +71,13 @@ def _export_html(self: Compilation | Inspection | SavedCompilation, path: str | 
     partial.write_text(export_page(self.trace()), encoding="utf-8")
     partial.replace(path)
     return path
+
+
+def _search_frame(self: SearchResult) -> Any:  # a pandas.DataFrame or a frames.Table
+    """One row per candidate; see `explorer.tuning.frames`."""
+    from explorer.tuning.frames import search_frame
+
+    return search_frame(self)
 
 
 def _pass_trace(result: PassResult | SavedPass) -> Trace:
@@ -129,6 +140,9 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     MemoryPlan: (static.memory_text, static.memory_html),
     ProfileRecord: (static.profile_text, static.profile_html),
     KernelRecord: (static.kernel_text, static.kernel_html),
+    CostEstimate: (static.cost_text, static.cost_html),
+    KernelSearch: (static.kernel_search_text, static.kernel_search_html),
+    SearchResult: (static.search_text, static.search_html),
     SourceText: (static.source_text, static.source_html),
     ProgramLookup: (
         lambda found: static.lookups_text([found]),

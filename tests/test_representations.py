@@ -5,15 +5,24 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
+import numpy as np
 import onnx
 import pytest
 
 import explorer
 from explorer.representations import _REPRESENTATIONS, register
+from explorer.results import Candidate, KernelSearch, SearchResult
+from explorer.runtime.cache import ProgramCache
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parent / "source_models.py")))
 
 HOSTILE = "<script>alert('x')</script>\"&"
+
+TRIED = Candidate(((HOSTILE, HOSTILE),), 1.0, 2.0, 0.1, "measured", "", 2.0, HOSTILE)
+SEARCH = KernelSearch(
+    HOSTILE, HOSTILE, HOSTILE, HOSTILE, 0, 0, 1,
+    (TRIED, TRIED, Candidate((), 1.0, status="failed", reason=HOSTILE)), 1.0, why=HOSTILE,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +59,22 @@ def shown(tmp_path_factory) -> dict[type, object]:
         compilation.final.graph,
         compilation.final,
         explorer.inspect(path),
+        compilation.cost(next(iter(compilation.kernels))),
+        SEARCH,
+        SearchResult(HOSTILE, HOSTILE, HOSTILE, 1, 0, (SEARCH,), 1.0),
+        *session_and_cache(path, compilation.example_inputs()),
     ]
     compilation.close()
     return {type(o): o for o in objects}
+
+
+def session_and_cache(path: Path, inputs: dict[str, np.ndarray]) -> list[object]:
+    """What a session shows of itself, and the cache that its program came from."""
+    cache = ProgramCache(None)
+    with explorer.Session(path, cache=cache) as session:
+        session.run(inputs)
+        session.run(inputs)
+    return [session, session.record(), cache, cache.looked[0]]
 
 
 def hostile(name: str) -> str:

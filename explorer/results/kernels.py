@@ -36,6 +36,10 @@ class PhaseRecord:
 
     function: str
     tasks: int
+    group_items: int = 0
+    """Work-items per work-group that the code is made for; 0: the runtime decides."""
+    work_items: int = 0
+    """Work-items of a launch where there are others than tasks: groups, whole ones; 0: `tasks`."""
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,10 @@ FROM_FALLBACK = _look("fallback", "answered without a program", "○", GREY)
 TIERS = (FROM_MEMORY, FROM_FOLDER, FROM_FILE, FROM_SOURCE)
 """Where compiled programs come from, in the order in which they are looked for."""
 
+DEFAULT_SCHEDULE = _look("default-schedule", "the schedule without a search", "■", BLUE)
+CHOSEN_SCHEDULE = _look("chosen-schedule", "the schedule that was kept", "◆", BLUISH_GREEN)
+OTHER_SCHEDULE = _look("other-schedule", "a schedule that was tried", "●", GREY)
+
 UNSUPPORTED = _look("unsupported", "cannot be imported", "⊘", VERMILLION, dashes="2 2")
 
 ADDED = _look("added", "new after the pass", "+", BLUISH_GREEN)

@@ -25,6 +25,14 @@ from explorer.views.static.operators import operators_html, operators_text
 from explorer.views.static.passes import passes_html, passes_text
 from explorer.views.static.profile import profile_html, profile_text
 from explorer.views.static.rewrites import pass_html, pass_text
+from explorer.views.static.search import (
+    cost_html,
+    cost_text,
+    kernel_search_html,
+    kernel_search_text,
+    search_html,
+    search_text,
+)
 from explorer.views.static.session import session_html, session_text
 
 __all__ = [
@@ -59,4 +67,10 @@ __all__ = [
     "session_html",
     "comparison_text",
     "comparison_html",
+    "cost_text",
+    "cost_html",
+    "kernel_search_text",
+    "kernel_search_html",
+    "search_text",
+    "search_html",
 ]

@@ -1,0 +1,226 @@
+"""Timing candidates against the default, in turns, and checking their numbers first.
+
+    with Bench(workload, seed=0, threads=1) as bench:
+        bench.try_default(default_kernel, library)
+        bench.measure(kernel, library)       Measurement(us, spread, default_us, status, reason)
+
+One program runs at a time. In every round first the default and then the candidate runs for a few
+milliseconds, so that a change of the clock or a busy neighbour meets both; medians are compared.
+A candidate runs in a process of its own, which may crash or hang alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from explorer.accuracy.metrics import tensor_error
+from explorer.compilation.ladders import NestProgram, logical_results
+from explorer.errors import BuildError, DeviceError
+from explorer.kernels.schedules import ScheduledKernel
+from explorer.runtime.cache import ProgramCache
+from explorer.runtime.executable import Executable
+from explorer.runtime.native import NativeProgram
+from explorer.tuning.building import BuiltLibrary
+from explorer.tuning.workloads import Workload
+
+TURN_SECONDS = 0.004
+"""Of one turn; shorter kernels run several times in it."""
+MOST_REPEATS = 400
+ROUNDS = 7
+LEAST_LIMIT_SECONDS = 5.0
+SLOWEST = 200
+"""Times as slow as the default: then a candidate counts as hung."""
+TOLERANCE = 1e-5
+"""Sums of float32 in another order, relative to the largest number."""
+WINOGRAD_TOLERANCE = 5e-5
+"""Its transforms cancel some digits."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What became of one candidate."""
+
+    microseconds: float = 0.0
+    spread_us: float = 0.0
+    default_us: float = 0.0
+    ratio: float = 0.0
+    """Median over the rounds of candidate / default."""
+    noise: float = 0.0
+    """Half of the distance between the quartiles of these ratios."""
+    status: str = "measured"
+    reason: str = ""
+
+
+class Bench:
+    """The default of a kernel, built and held ready, and what others are measured with."""
+
+    def __init__(self, workload: Workload, seed: int = 0, threads: int = 1):
+        self.workload = workload
+        self.threads = threads
+        self.arrays = workload.arrays(seed)
+        self._default: tuple[NestProgram, Executable] | None = None
+        self._expected: dict[str, np.ndarray] = {}
+        self._seconds = 0.0
+        self._folder = tempfile.TemporaryDirectory(prefix="explorer-bench-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._default is not None:
+            self._default[1].close()
+            self._default = None
+        self._folder.cleanup()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the default runs and can be measured with."""
+        return self._default is not None
+
+    def source(self, kernel: ScheduledKernel) -> str:
+        """The text that a compiler gets."""
+        made = self.workload.program(kernel, self.arrays)
+        return "\n".join(made.program.source.lines) + "\n"
+
+    def try_default(self, kernel: ScheduledKernel, library: BuiltLibrary | None) -> Measurement:
+        """Builds and runs the default, whose results are what is expected of the others."""
+        made = self.workload.program(kernel, self.arrays)
+        try:
+            executable = self._open(made, library, 120.0)
+        except (BuildError, DeviceError) as error:
+            return Measurement(status="failed", reason=str(error))
+        try:
+            outputs = executable.run(made.inputs)
+            times = executable.time(made.inputs, 5)
+        except DeviceError as error:
+            executable.close()
+            return Measurement(status="failed", reason=str(error))
+        self._default = (made, executable)
+        self._expected = logical_results(outputs, kernel.packs, self.arrays)
+        self._seconds = max(min(times), 1e-7)
+        seconds = [s for _ in range(ROUNDS) for s in self._turn(executable, made)]
+        median = statistics.median(seconds) * 1e6
+        return Measurement(median, _spread(seconds) * 1e6, median, 1.0)
+
+    def measure(
+        self, kernel: ScheduledKernel, library: BuiltLibrary | None, rounds: int = ROUNDS
+    ) -> Measurement:
+        """Checks a candidate's numbers and times it against the default."""
+        assert self._default is not None
+        if library is not None and library.reason:
+            status = "hung" if library.is_late else "failed"
+            return Measurement(status=status, reason=library.reason)
+        made = self.workload.program(kernel, self.arrays)
+        limit = max(LEAST_LIMIT_SECONDS, SLOWEST * self._seconds)
+        with contextlib.ExitStack() as stack:
+            try:
+                executable = stack.enter_context(self._open(made, library, limit))
+                outputs = executable.run(made.inputs)
+                wrong = self._difference(kernel, outputs)
+                if wrong:
+                    return Measurement(status="wrong", reason=wrong)
+                return self._race(executable, made, rounds)
+            except BuildError as error:
+                return Measurement(status="failed", reason=str(error))
+            except DeviceError as error:
+                status = "hung" if "did not finish within" in str(error) else "failed"
+                return Measurement(status=status, reason=str(error))
+
+    def _race(self, executable: Executable, made: NestProgram, rounds: int) -> Measurement:
+        assert self._default is not None
+        default_made, default = self._default
+        ours: list[list[float]] = []
+        theirs: list[list[float]] = []
+        for number in range(rounds):
+            # Who runs first takes turns, too: the second one finds warmer caches and clocks.
+            if number % 2:
+                ours.append(self._turn(executable, made))
+                theirs.append(self._turn(default, default_made))
+            else:
+                theirs.append(self._turn(default, default_made))
+                ours.append(self._turn(executable, made))
+        ratios = [
+            statistics.median(a) / statistics.median(b) for a, b in zip(ours, theirs, strict=True)
+        ]
+        candidate = [s for turn in ours for s in turn]
+        reference = [s for turn in theirs for s in turn]
+        return Measurement(
+            statistics.median(candidate) * 1e6,
+            _spread(candidate) * 1e6,
+            statistics.median(reference) * 1e6,
+            statistics.median(ratios),
+            _spread(ratios),
+        )
+
+    def _turn(self, executable: Executable, made: NestProgram) -> list[float]:
+        repeats = max(3, min(MOST_REPEATS, int(TURN_SECONDS / self._seconds)))
+        return executable.time(made.inputs, repeats)
+
+    def _difference(self, kernel: ScheduledKernel, outputs: dict[str, np.ndarray]) -> str:
+        """How the results differ from the default's; empty where they do not."""
+        found = logical_results(outputs, kernel.packs, self.arrays)
+        is_winograd = "winograd" in " ".join(str(v) for v in kernel.choices.values())
+        tolerance = WINOGRAD_TOLERANCE if is_winograd else TOLERANCE
+        for name, expected in self._expected.items():
+            error = tensor_error(name, kernel.name, found[name], expected)
+            if not error.max_relative <= (tolerance if expected.dtype.kind == "f" else 0.0):
+                return (
+                    f"its result {name} differs from the default's: max_relative "
+                    f"{error.max_relative:.3g}, at most {tolerance:g}"
+                )
+        return ""
+
+    def _open(
+        self, made: NestProgram, library: BuiltLibrary | None, limit_seconds: float
+    ) -> Executable:
+        if self.workload.language == "opencl":
+            # Only here: a machine without pyopencl can tune for its processor.
+            from explorer.runtime.opencl import OpenCLProgram
+
+            assert self.workload.device is not None
+            units = min(self.threads, self.workload.device.compute_units)
+            is_cpu = self.workload.device.processor == "cpu"
+            return OpenCLProgram(
+                made.program,
+                made.weights,
+                self.workload.device,
+                compute_units=units if is_cpu else None,
+                cache=ProgramCache(None),
+            )
+        assert library is not None
+        return NativeProgram(
+            made.program,
+            made.weights,
+            isolated=True,
+            threads=self.threads,
+            build=lambda _: self._stored(library),
+            time_limit_seconds=limit_seconds,
+        )
+
+    def _stored(self, library: BuiltLibrary) -> Path:
+        """The library as a file, which its process loads."""
+        if library.reason:
+            raise BuildError(library.reason)
+        with tempfile.NamedTemporaryFile(dir=self._folder.name, suffix=".so", delete=False) as file:
+            file.write(library.content)
+        return Path(file.name)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Half of the distance between the quartiles."""
+    low, _, high = statistics.quantiles(values, n=4)
+    return (high - low) / 2

@@ -1,0 +1,323 @@
+"""Searching a schedule for every kernel of a model, within a budget.
+
+    result = tune(compilation, budget=24, seed=0)
+    result["conv_1"].why                   "tuned: 41.2 us against 48.0"
+    compilation.fork(schedule=result.schedule)
+
+For each kernel, those that take longest first: the default is measured, then candidates in small
+batches. A batch is compiled in parallel and measured one by one, in turns with the default; its
+numbers are compared with the default's first. What looks best at the end is measured once more,
+longer, and is kept only where it wins beyond noise: a tuned schedule is never slower than none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+from explorer.compilation.compilation import Compilation
+from explorer.compilation.tuned import tuned_store
+from explorer.errors import InputError
+from explorer.results import Candidate, KernelSearch, SearchResult
+from explorer.runtime.cache.tuned import TunedEntry, TunedStore
+from explorer.tuning.building import BuiltLibrary, build_all
+from explorer.tuning.journal import FOLDER, Journal
+from explorer.tuning.measuring import ROUNDS, Bench, Measurement
+from explorer.tuning.proposals import Proposal, Proposals
+from explorer.tuning.workloads import Workload, workloads_of
+
+BATCH = 4
+"""Candidates that are proposed, compiled and measured together."""
+CONFIRMING_ROUNDS = 21
+MOST_CONFIRMED = 3
+"""Candidates that are measured a second time, the fastest first, until one stays faster."""
+LEAST_GAIN = 0.02
+"""A candidate that is not faster by this much does not replace the default."""
+
+Progress = Callable[[str, int, int], None]
+"""Called before every candidate with the kernel's name, the candidate's number and the most."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a search may take."""
+
+    candidates: int = 24
+    """Of each kernel, the default included."""
+    seconds: float = 300.0
+    """Of all kernels together; what was begun is finished."""
+
+    def __post_init__(self) -> None:
+        if self.candidates < 1 or not self.seconds > 0:
+            raise InputError(
+                f"a budget of {self.candidates} candidates and {self.seconds:g} s",
+                hint="at least one candidate, and some seconds",
+            )
+
+
+def tune(
+    compilation: Compilation,
+    budget: Budget | int | None = None,
+    *,
+    seed: int = 0,
+    kernels: Sequence[str] | None = None,
+    jobs: int | None = None,
+    backend: str | None = "loky",
+    threads: int = 1,
+    keep: bool = True,
+    resume: bool = True,
+    progress: Progress | None = None,
+) -> SearchResult:
+    """Searches schedules for the kernels of a compilation and keeps what is faster.
+
+    budget: candidates of each kernel, or a `Budget` with seconds. seed: same seed and same
+    measurements, same candidates. kernels: only these. jobs, backend: how joblib compiles (None:
+    as `joblib.parallel_config` says). threads: what is tuned for. keep: whether later compilations
+    get what was found; resume: whether a search goes on where an earlier one of the same seed
+    ended. InputError names a kernel that is not there.
+    """
+    begin = time.monotonic()
+    allowed = budget if isinstance(budget, Budget) else Budget(budget or Budget.candidates)
+    workloads = _chosen(workloads_of(compilation, threads), kernels)
+    store = tuned_store()
+    found = []
+    for workload in workloads:
+        left = allowed.seconds - (time.monotonic() - begin)
+        if left <= 0:
+            break
+        search = KernelSearcher(workload, seed, threads, jobs, backend, progress)
+        found.append(search.run(allowed.candidates, left, resume))
+        if keep:
+            keep_best(store, workload, found[-1])
+    return SearchResult(
+        compilation.model.name,
+        compilation.target.name,
+        workloads[0].key.device if workloads else "",
+        threads,
+        seed,
+        tuple(found),
+        time.monotonic() - begin,
+        str(store.folder) if keep and store.folder else "",
+    )
+
+
+def _chosen(workloads: list[Workload], names: Sequence[str] | None) -> list[Workload]:
+    if names is None:
+        return workloads
+    if isinstance(names, str):
+        raise InputError(f"kernels is a list of names, not {names!r}", hint=f"[{names!r}]")
+    by_name = {workload.kernel: workload for workload in workloads}
+    for name in names:
+        if name not in by_name:
+            near = get_close_matches(name, by_name, n=1)
+            raise InputError(
+                f"there is no kernel {name!r}",
+                hint=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(by_name)}",
+            )
+    return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def keep_best(store: TunedStore, workload: Workload, search: KernelSearch) -> None:
+    """Keeps what won; what was kept before goes where the default did."""
+    if search.chosen in (-1, search.default):
+        if search.default >= 0:
+            store.forget(workload.key)
+        return
+    best = search.candidates[search.chosen]
+    store.keep(
+        TunedEntry(
+            workload.key,
+            workload.kernel,
+            best.choices,
+            best.measured_us,
+            best.default_us,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+    )
+
+
+class KernelSearcher:
+    """The search of one kernel."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        seed: int,
+        threads: int,
+        jobs: int | None,
+        backend: str | None,
+        progress: Progress | None = None,
+    ):
+        self.workload = workload
+        self.seed = seed
+        self.threads = threads
+        self.jobs = jobs
+        self.backend = backend
+        self.progress = progress
+        self.proposals = Proposals(workload, seed)
+        self.proposed: list[Proposal] = []
+        self.results: list[Candidate] = []
+        folder = tuned_store().folder
+        self.journal = Journal(None if folder is None else folder / FOLDER, workload.key, seed)
+
+    def run(self, most: int, seconds: float, resume: bool = True) -> KernelSearch:
+        """Up to `most` candidates, or as many as are begun within the seconds."""
+        begin = time.monotonic()
+        if resume:
+            self.journal.read()
+        self.journal.begin()
+        with Bench(self.workload, self.seed, self.threads) as bench:
+            chosen, why = self._search(bench, most, begin + seconds)
+        return KernelSearch(
+            self.workload.kernel,
+            self.workload.key.workload,
+            self.workload.key.target,
+            self.workload.key.device,
+            self.seed,
+            0 if self.results[0].status == "measured" else -1,
+            chosen,
+            tuple(self.results),
+            time.monotonic() - begin,
+            self.workload.launches,
+            self.threads,
+            why,
+        )
+
+    def _search(self, bench: Bench, most: int, end: float) -> tuple[int, str]:
+        default = self.proposals.default()
+        self._tell(0, most)
+        known = self._known(0, default)
+        if known is not None:  # it is built again when something is to be measured against it
+            self.proposed.append(default)
+            self.results.append(known)
+        else:
+            self._record(default, self._open(bench), 0)
+        if self.results[0].status != "measured":
+            return -1, f"the default could not be measured: {self.results[0].reason}"
+        while len(self.results) < most and time.monotonic() < end:
+            batch = self.proposals.next(self.results, min(BATCH, most - len(self.results)))
+            if not batch:
+                break
+            self._try(bench, batch, most, end)
+        return self._choose(bench)
+
+    def _open(self, bench: Bench) -> Measurement:
+        default = self.proposals.default()
+        return bench.try_default(default.kernel, self._build(bench, [default])[0])
+
+    def _measure(
+        self, bench: Bench, proposal: Proposal, library: BuiltLibrary | None, rounds: int = ROUNDS
+    ) -> Measurement:
+        if not bench.is_open:
+            opened = self._open(bench)
+            if opened.status != "measured":
+                return replace(opened, reason=f"the default failed this time: {opened.reason}")
+        return bench.measure(proposal.kernel, library, rounds)
+
+    def _try(self, bench: Bench, batch: list[Proposal], most: int, end: float) -> None:
+        """Compiles what is not known yet, all at once, and measures it one after the other."""
+        first = len(self.results)
+        known = [self._known(first + k, proposal) for k, proposal in enumerate(batch)]
+        new = [proposal for proposal, found in zip(batch, known, strict=True) if found is None]
+        built = iter(self._build(bench, new))
+        for proposal, found in zip(batch, known, strict=True):
+            number = len(self.results)
+            self._tell(number, most)
+            if found is not None:
+                self.proposed.append(proposal)
+                self.results.append(found)
+                continue
+            library = next(built)
+            if time.monotonic() > end:
+                self._record(proposal, Measurement(status="not measured", reason="out of time"))
+            else:
+                self._record(proposal, self._measure(bench, proposal, library), number)
+
+    def _known(self, number: int, proposal: Proposal) -> Candidate | None:
+        """What the journal has of a candidate, if it is this one."""
+        found = self.journal.known.get(number)
+        if found is None or found.choices != proposal.choices:
+            return None
+        return None if found.status == "failed" else found  # the cause may be gone
+
+    def _build(self, bench: Bench, batch: list[Proposal]) -> Sequence[BuiltLibrary | None]:
+        """Libraries of C; OpenCL's driver builds where it measures, so that there are none."""
+        if self.workload.language == "opencl":
+            return [None] * len(batch)
+        sources = [bench.source(proposal.kernel) for proposal in batch]
+        return build_all(sources, self.jobs if len(sources) > 1 else 1, self._backend(sources))
+
+    def _backend(self, sources: list[str]) -> str | None:
+        """One alone is compiled right here."""
+        return self.backend if len(sources) > 1 else "threading"
+
+    def _record(self, proposal: Proposal, measured: Measurement, number: int | None = None) -> None:
+        """The result of a candidate; kept in the journal where it has a number."""
+        candidate = Candidate(
+            proposal.choices,
+            proposal.predicted_us,
+            measured.microseconds,
+            measured.spread_us,
+            measured.status,
+            measured.reason,
+            measured.default_us,
+            proposal.origin,
+        )
+        self.proposed.append(proposal)
+        self.results.append(candidate)
+        if number is not None:
+            self.journal.add(number, candidate)
+
+    def _choose(self, bench: Bench) -> tuple[int, str]:
+        """The fastest, measured again: the default stays where that is not clearly faster."""
+        refused = ""
+        for _ in range(MOST_CONFIRMED):
+            faster = [n for n, candidate in enumerate(self.results) if n and _is_faster(candidate)]
+            if not faster:
+                break
+            best = min(faster, key=lambda number: (self.results[number].ratio, number))
+            if best in self.journal.confirmed or self._confirm(bench, best):
+                found = self.results[best]
+                return best, f"tuned: {found.measured_us:.1f} us against {found.default_us:.1f}"
+            refused = f"; {best} {self.results[best].reason}"
+        tried = sum(candidate.status == "measured" for candidate in self.results) - 1
+        return 0, f"the default: none of {tried} others was faster by {LEAST_GAIN:.0%}{refused}"
+
+    def _confirm(self, bench: Bench, number: int) -> bool:
+        """Whether a candidate is still faster in more rounds, by more than the noise in them."""
+        proposal, before = self.proposed[number], self.results[number]
+        library = self._build(bench, [proposal])[0]
+        again = self._measure(bench, proposal, library, CONFIRMING_ROUNDS)
+        if again.status != "measured":
+            self._replace(number, replace(before, status=again.status, reason=again.reason))
+            return False
+        margin = max(LEAST_GAIN, again.noise)
+        candidate = replace(
+            before,
+            measured_us=again.microseconds,
+            spread_us=again.spread_us,
+            default_us=again.default_us,
+        )
+        is_faster = again.ratio < 1 - margin and candidate.ratio < 1 - LEAST_GAIN
+        if not is_faster:
+            reason = f"took {again.ratio:.3f} of the default's time when it was measured again"
+            candidate = replace(candidate, reason=f"{reason}, with {margin:.1%} of noise")
+        self._replace(number, candidate, is_confirmed=is_faster)
+        return is_faster
+
+    def _replace(self, number: int, candidate: Candidate, is_confirmed: bool = False) -> None:
+        self.results[number] = candidate
+        self.journal.add(number, candidate, is_confirmed)
+
+    def _tell(self, number: int, most: int) -> None:
+        if self.progress is not None:
+            self.progress(self.workload.kernel, number, most)
+
+
+def _is_faster(candidate: Candidate) -> bool:
+    """Measured, faster, and not refused by a second measurement."""
+    is_measured = candidate.status == "measured" and not candidate.reason
+    return is_measured and candidate.ratio < 1 - LEAST_GAIN

@@ -15,6 +15,7 @@ from explorer.errors import BuildError
 from explorer.kernels.schedules.schedule import Choice
 from explorer.runtime.cache import default_cache
 from explorer.runtime.cache.c_programs import library_key
+from explorer.runtime.cache.folder import cache_folder
 from explorer.runtime.cache.tuned import TunedKey, TunedStore, generator_digest
 from explorer.runtime.compilers import find_compiler
 from explorer.runtime.devices import DeviceRecord
@@ -51,9 +52,14 @@ def tuned_store() -> TunedStore:
 def tuned_schedules(
     target: Target, device: DeviceRecord | None, threads: int
 ) -> TunedSchedules | None:
-    """Those that are kept for a device; None where there are none at all."""
-    store = tuned_store()
-    stamp = store.stamp()
+    """Those that are kept for a device; None where there are none at all. Makes no folder."""
+    try:
+        folder = cache_folder()
+    except RuntimeError:  # no home directory
+        return None
+    if folder is None or not folder.is_dir():
+        return None
+    stamp = tuned_store().stamp()
     if not stamp[0]:
         return None
     return schedules_for(target, device, threads, stamp)

@@ -269,13 +269,13 @@ def test_a_fork_shares_the_passes_before_its_first_decision():
     compiler = ModelCompiler()
     first = Request(MODEL, "cpu")
     base = compiler.stage(first, "passes", quiet)
-    fork = Request(MODEL, "cpu", decisions=(("schedule-loops/matmul_1/vectorize", '"no"'),))
+    fork = Request(MODEL, "cpu", decisions=(("schedule-loops/matmul_1/epilogue", '"separate"'),))
     ran: list[str] = []
     trace = compiler.stage(fork, "passes", lambda name, index, total: ran.append(name))
     assert ran == ["schedule-loops", "plan-memory"]
-    assert dict(trace.decisions)["schedule-loops/matmul_1/vectorize"] == '"no"'
-    assert dict(base.decisions)["schedule-loops/matmul_1/vectorize"] == '"yes"'
-    assert trace.label == "matmul_1 vectorize = no"
+    assert dict(trace.decisions)["schedule-loops/matmul_1/epilogue"] == '"separate"'
+    assert dict(base.decisions)["schedule-loops/matmul_1/epilogue"] == '"fused"'
+    assert trace.label == "matmul_1 epilogue = separate"
 
 
 def test_a_pinned_buffer_lies_where_the_fork_wants_it():
@@ -303,11 +303,11 @@ def test_kernels_are_there_before_their_schedules_are_taken_apart():
 
 def test_a_fork_takes_back_what_its_parent_decided():
     compiler = ModelCompiler()
-    address = "schedule-loops/matmul_1/vectorize"
-    compiler.stage(Request(MODEL, "cpu", decisions=((address, '"no"'),)), "passes", quiet)
+    address = "schedule-loops/matmul_1/epilogue"
+    compiler.stage(Request(MODEL, "cpu", decisions=((address, '"separate"'),)), "passes", quiet)
     other = Request(MODEL, "cpu", disable=("fuse-bias",))
     trace = compiler.stage(other, "passes", quiet)
-    assert dict(trace.decisions)[address] == '"yes"'
+    assert dict(trace.decisions)[address] == '"fused"'
     assert "fuse-bias" not in [record.name for record in trace.passes]
     again = compiler.stage(Request(MODEL, "cpu", budget_bytes=1 << 20), "passes", quiet)
     assert "fuse-bias" in [record.name for record in again.passes]

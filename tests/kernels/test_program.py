@@ -466,11 +466,11 @@ def test_random_programs_compute_what_numpy_does(seed):
 # -- what stands in the program --------------------------------------------------------------------
 
 TWO_LAYERS = """
-func.func @main(%x : tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
-  %w1 = top.weight() {weight = "w1"} : tensor<2x3x1x1xf32>
+func.func @main(%x : tensor<1x3x4x4xf32>) -> tensor<1x4x4x4xf32> {
+  %w1 = top.weight() {weight = "w1"} : tensor<4x3x1x1xf32>
   %a = top.conv(%x, %w1) {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], group = 1}
-    : tensor<1x2x4x4xf32>
-  %y = top.unary(%a) {kind = "tanh"} : tensor<1x2x4x4xf32>
+    : tensor<1x4x4x4xf32>
+  %y = top.unary(%a) {kind = "tanh"} : tensor<1x4x4x4xf32>
   top.return(%y)
 }
 """

@@ -17,9 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects import affine
-
-from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -33,14 +30,20 @@ from explorer.kernels.nest import (
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
+from explorer.kernels.schedules.plane import (
+    choose_plane_tile,
+    mark_plane,
+    split_channels,
+    tile_plane,
+    vectorize_lanes,
+)
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
 from explorer.kernels.schedules.tiles import Tile, convolution_tile, explain_tile
-from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.mark import unroll
 from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.registers import accumulate
-from explorer.kernels.steps.restructure import cut, reorder, split
-from explorer.kernels.steps.vectorize import vectorize
+from explorer.kernels.steps.restructure import split
 
 
 @dataclass(frozen=True)
@@ -95,50 +98,34 @@ def schedule_convolution(
     tile, channel_unroll = _choose_tile(nest, machine, choices, blocks, source_block)
     vectors, pixels, rows = tile.vectors, tile.pixels, tile.rows
 
-    lanes = _split_channels(schedule, vectors, block)
+    lanes = split_channels(schedule, vectors, block)
     reduction = "c p q"
     if source_block:
         reduction = _split_source(schedule, source_block, channel_unroll)
-    tails = _tile(schedule, reduction, lanes, pixels, rows)
+    tails = tile_plane(schedule, reduction, lanes, pixels, rows)
     first = reduction.split()[0]
     for suffix in tails:
         schedule.apply(accumulate, at=first + suffix, buffer=operands.result)
     fuse_around(schedule, operands.result, choices)
     pack_arguments(schedule, packs)
     schedule.pack(operands.weight, _weight_pack(vectors, block, source_block))
-    _vectorize_and_mark(schedule, tails, "ip jp j ov" + (" cu" if channel_unroll > 1 else ""))
+    vectorize_lanes(schedule, tails)
+    mark_plane(schedule, tails, "ip jp j ov" + (" cu" if channel_unroll > 1 else ""))
     finish_statements(schedule, machine)
 
 
 def _choose_tile(
     nest: LoopNest, machine: Machine, choices: Choices, blocks: int, source_block: int
 ) -> tuple[Tile, int]:
-    """The register tile, and how many input channels are taken per step of the reduction.
-
-    The program grows with the updates that a tile writes out: that is what limits it. A tile
-    that needs more registers than there are is legal, and slow.
-    """
-    height, width = _extent(nest, "i"), _extent(nest, "j")
-    best = convolution_tile(height, width, blocks, machine.registers)
-    why = explain_tile(best, machine.registers)
-    most = MOST_UPDATES
-    legal = [d for d in divisors(blocks) if d <= most]
-    vectors = choices.number("vectors", best.vectors, legal, why)
-    most //= vectors
-    fitting = min(best.pixels, most)
-    pixels = choices.number("pixels", fitting, range(1, min(width, most) + 1), why)
-    most //= pixels
-    rows_legal = range(1, min(height, most) + 1) if pixels == width else range(1, 2)
-    fitting = min(best.rows, most) if pixels == best.pixels else 1
-    why_rows = why if pixels == width else "only whole rows are taken together"
-    rows = choices.number("rows", fitting, rows_legal, why_rows)
-    most //= rows
+    """The register tile, and how many input channels are taken per step of the reduction."""
+    tile = choose_plane_tile(nest, machine, choices, blocks)
+    most = MOST_UPDATES // (tile.vectors * tile.pixels * tile.rows)
     unroll_by = 1
     if source_block:
         together = min(source_block, _extent(nest, "c"))
         legal = [d for d in divisors(together) if d <= most]
         unroll_by = choices.number("channel_unroll", 1, legal, "more only makes the body longer")
-    return Tile(pixels, vectors, rows), unroll_by
+    return tile, unroll_by
 
 
 def schedule_depthwise(
@@ -155,8 +142,8 @@ def schedule_depthwise(
     why = explain_tile(best, machine.registers // 2)
     legal = range(1, min(width, MOST_UPDATES) + 1)
     pixels = choices.number("pixels", best.pixels, legal, why)
-    lanes = _split_channels(schedule, 1, block)
-    tails = _tile(schedule, "p q", lanes, pixels, 1)
+    lanes = split_channels(schedule, 1, block)
+    tails = tile_plane(schedule, "p q", lanes, pixels, 1)
     for suffix in tails:
         schedule.apply(accumulate, at="p" + suffix, buffer=operands.result)
     fuse_around(schedule, operands.result, choices)
@@ -164,7 +151,8 @@ def schedule_depthwise(
     rank = len(shape_of(nest.buffer(operands.weight)))
     middle = [(d, 1, None) for d in range(1, rank)]
     schedule.pack(operands.weight, [(0, block, None), *middle, (0, 1, block)])
-    _vectorize_and_mark(schedule, tails, "jp j")
+    vectorize_lanes(schedule, tails)
+    mark_plane(schedule, tails, "jp j")
     if taps * pixels <= MOST_UPDATES:
         schedule.apply(unroll, loops=" ".join(f"p{s} q{s}" for s in tails))
     finish_statements(schedule, machine)
@@ -202,48 +190,6 @@ def _split_source(schedule: Schedule, block: int, channel_unroll: int) -> str:
     return f"{outer}p q " + " ".join(name for name in names if name != "cb")
 
 
-def _split_channels(schedule: Schedule, vectors: int, block: int) -> str:
-    """Splits o; returns the loops of one tile of channels."""
-    if vectors == 1:
-        schedule.apply(split, loop="o", into="ot oi", factors=(block,))
-        return "oi"
-    schedule.apply(split, loop="o", into="ot ov oi", factors=(vectors, block))
-    return "ov oi"
-
-
-def _tile(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int) -> list[str]:
-    """Cuts and splits i and j, and puts the tile inside the reduction.
-
-    Returns the suffixes of the nests' loop names: [""] or ["", "_tail"].
-    """
-    nest = schedule.nest
-    outer = "n g ot" if nest.has("g") else "n ot"
-    height, width = _extent(nest, "i"), _extent(nest, "j")
-    row_tail, pixel_tail = height % rows, width % pixels
-    tail_reduction = " ".join(f"{name}_tail" for name in reduction.split())
-    tail_lanes = " ".join(f"{name}_tail" for name in lanes.split())
-    if row_tail or pixel_tail:
-        schedule.apply(reorder, order=f"{outer} i j {reduction} {lanes}")
-        if row_tail:
-            schedule.apply(cut, loop="i", at=height - row_tail)
-        else:
-            schedule.apply(cut, loop="j", at=width - pixel_tail)
-    row_loops, tile = ["i"], []
-    if rows > 1:
-        row_loops, tile = split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
-    pixel_loops, pixel_tile = split_or_keep(schedule, "j", width - pixel_tail, pixels, "jt", "jp")
-    inside = f"{reduction} {' '.join([*tile, *pixel_tile])} {lanes}"
-    if row_tail:
-        schedule.apply(reorder, order=" ".join(row_loops) + f" {inside}")
-        schedule.apply(reorder, order=f"i_tail {tail_reduction} j_tail {tail_lanes}")
-    elif pixel_tail:
-        schedule.apply(reorder, order=" ".join([*pixel_loops, inside]))
-        schedule.apply(reorder, order=f"{tail_reduction} j_tail {tail_lanes}")
-    else:
-        schedule.apply(reorder, order=" ".join([outer, *row_loops, *pixel_loops, inside]))
-    return ["", "_tail"] if row_tail or pixel_tail else [""]
-
-
 def _weight_pack(vectors: int, block: int, source_block: int) -> Pack:
     """Weights in the order in which the tile reads them."""
     tile = [(0, vectors * block, None)]
@@ -253,25 +199,3 @@ def _weight_pack(vectors: int, block: int, source_block: int) -> Pack:
     return [
         *tile, (1, source_block, None), (2, 1, None), (3, 1, None), (1, 1, source_block), *lanes
     ]  # fmt: skip
-
-
-def _vectorize_and_mark(schedule: Schedule, tails: list[str], unrolled: str) -> None:
-    nest = schedule.nest
-    for suffix in tails:
-        schedule.apply(vectorize, loop="oi" + suffix)
-    inside = [name + suffix for suffix in tails for name in unrolled.split()]
-    marked = [name for name in inside if nest.has(name) and _is_in_tile(nest, name)]
-    if marked:
-        schedule.apply(unroll, loops=" ".join(marked))
-    leading: list[str] = []
-    main = nest.statements("main")[0]
-    for loop in perfect_chain(main):
-        if name_of(loop) in ("n", "g", "ot", "i", "it"):
-            leading.append(name_of(loop))
-    schedule.apply(parallel, loops=" ".join(leading))
-
-
-def _is_in_tile(nest: LoopNest, name: str) -> bool:
-    """A loop over the pixels of one tile, not one over tiles (which holds a reduction)."""
-    inside = [op for op in walk_inside(nest.loop(name)) if isinstance(op, affine.ForOp)]
-    return all(name_of(op).removesuffix("_tail") in ("ip", "jp", "j", "ov", "cu") for op in inside)

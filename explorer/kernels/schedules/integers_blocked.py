@@ -18,9 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects import affine
-
-from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -30,20 +27,25 @@ from explorer.kernels.nest import (
     perfect_chain,
     shape_of,
 )
-from explorer.kernels.schedules.choices import Choices, divisors
+from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.convolution import Operands, operands_of
 from explorer.kernels.schedules.integers import keep_offsets
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
+from explorer.kernels.schedules.plane import (
+    choose_plane_tile,
+    mark_plane,
+    split_channels,
+    tile_plane,
+    vectorize_lanes,
+)
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
-from explorer.kernels.schedules.tiles import Tile, convolution_tile, explain_tile
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
+from explorer.kernels.schedules.tiles import convolution_tile, explain_tile
 from explorer.kernels.steps.dot import PRODUCTS, dot
-from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
 from explorer.kernels.steps.registers import accumulate
-from explorer.kernels.steps.restructure import cut, reorder, split
-from explorer.kernels.steps.vectorize import vectorize
+from explorer.kernels.steps.restructure import split
 
 BYTES = ("ui8", "i8")
 SUMS = "i32"
@@ -77,9 +79,9 @@ def schedule_integer_convolution(
     operands = operands_of(nest)
     assert operands is not None
     block, source_block = _block(nest, packs), block_of(packs[operands.source])
-    tile = _choose_tile(nest, machine, choices, block)
+    tile = choose_plane_tile(nest, machine, choices, extent_of(nest.loop("o")) // block)
     uses_dot = machine.language == "c"
-    lanes = _split_channels(schedule, tile.vectors, block)
+    lanes = split_channels(schedule, tile.vectors, block)
     if uses_dot:
         groups = source_block // PRODUCTS
         into, factors = ("cb cg cu", (groups, PRODUCTS)) if groups > 1 else ("cb cu", (PRODUCTS,))
@@ -109,7 +111,7 @@ def schedule_integer_depthwise(
     pixels = choices.number(
         "pixels", min(best.pixels, most), range(1, min(width, MOST_UPDATES) + 1), why
     )
-    lanes = _split_channels(schedule, 1, block)
+    lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, pixels, 1)
     rank = len(shape_of(nest.buffer(operands.weight)))
     middle = [(d, 1, None) for d in range(1, rank)]
@@ -140,59 +142,17 @@ def _finish(
         held = {operands.result: tuple(blocked_pack(_block(nest, packs)))}
     pack_arguments(schedule, {**packs, **held})
     schedule.pack(operands.weight, filters)
-    for suffix in tails:
-        if uses_dot:
-            schedule.apply(dot, lanes="oi" + suffix, products="cu" + suffix)
-        schedule.apply(vectorize, loop="oi" + suffix)
-    inside = [name + suffix for suffix in tails for name in ("ip", "jp", "j", "ov")]
-    marked = [name for name in inside if nest.has(name) and _is_in_tile(nest, name)]
-    if first == "p":
-        marked += [name + suffix for suffix in tails for name in ("p", "q")]
-    if marked:
-        schedule.apply(unroll, loops=" ".join(marked))
-    leading = [name_of(loop) for loop in perfect_chain(nest.statements("main")[0])]
-    tasks = [name for name in leading if name in ("n", "ot", "i", "it")]
-    schedule.apply(parallel, loops=" ".join(tasks))
+    for suffix in tails if uses_dot else ():
+        schedule.apply(dot, lanes="oi" + suffix, products="cu" + suffix)
+    vectorize_lanes(schedule, tails)
+    mark_plane(schedule, tails, "ip jp j ov", ("p", "q") if first == "p" else ())
     finish_statements(schedule, machine)
-
-
-def _is_in_tile(nest: LoopNest, name: str) -> bool:
-    """A loop inside of one tile, not one over tiles (which holds the reduction)."""
-    inside = [op for op in walk_inside(nest.loop(name)) if isinstance(op, affine.ForOp)]
-    return all(name_of(op).removesuffix("_tail") in ("ip", "jp", "j", "ov") for op in inside)
 
 
 def _block(nest: LoopNest, packs: Mapping[str, Pack]) -> int:
     """Channels per block of the output; 0 where it is no blocked tensor."""
     outputs = [name for name, role in nest.roles.items() if role == "output"]
     return block_of(packs.get(outputs[0])) if len(outputs) == 1 else 0
-
-
-def _choose_tile(nest: LoopNest, machine: Machine, choices: Choices, block: int) -> Tile:
-    """The register tile; as of floats, for a dot product takes as long as a multiply-add."""
-    height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
-    blocks = extent_of(nest.loop("o")) // block
-    best = convolution_tile(height, width, blocks, machine.registers)
-    why = explain_tile(best, machine.registers)
-    most = MOST_UPDATES
-    legal = [d for d in divisors(blocks) if d <= most]
-    vectors = choices.number("vectors", best.vectors, legal, why)
-    most //= vectors
-    pixels = choices.number("pixels", min(best.pixels, most), range(1, min(width, most) + 1), why)
-    most //= pixels
-    legal_rows = range(1, min(height, most) + 1) if pixels == width else range(1, 2)
-    own = min(best.rows, most) if pixels == best.pixels == width else 1
-    why_rows = why if pixels == width else "only whole rows are taken together"
-    return Tile(pixels, vectors, choices.number("rows", own, legal_rows, why_rows))
-
-
-def _split_channels(schedule: Schedule, vectors: int, block: int) -> str:
-    """Splits o; returns the loops of one tile of channels."""
-    if vectors == 1:
-        schedule.apply(split, loop="o", into="ot oi", factors=(block,))
-        return "oi"
-    schedule.apply(split, loop="o", into="ot ov oi", factors=(vectors, block))
-    return "ov oi"
 
 
 def _dot_filters(vectors: int, block: int, source_block: int) -> Pack:
@@ -213,33 +173,3 @@ def _single_filters(vectors: int, block: int, source_block: int) -> Pack:
         (0, vectors * block, None), (1, source_block, None), (2, 1, None), (3, 1, None),
         (1, 1, source_block), *lanes,
     ]  # fmt: skip
-
-
-def tile_plane(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int) -> list[str]:
-    """Cuts and splits i and j, and puts the tile inside the reduction.
-
-    Returns the suffixes of the nests' loop names: [""] or ["", "_tail"].
-    """
-    nest = schedule.nest
-    height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
-    row_tail, pixel_tail = height % rows, width % pixels
-    tail_reduction = " ".join(f"{name}_tail" for name in reduction.split())
-    tail_lanes = " ".join(f"{name}_tail" for name in lanes.split())
-    if row_tail or pixel_tail:
-        schedule.apply(reorder, order=f"n ot i j {reduction} {lanes}")
-        cut_loop = ("i", height - row_tail) if row_tail else ("j", width - pixel_tail)
-        schedule.apply(cut, loop=cut_loop[0], at=cut_loop[1])
-    row_loops, tile = ["i"], []
-    if rows > 1:
-        row_loops, tile = split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
-    pixel_loops, pixel_tile = split_or_keep(schedule, "j", width - pixel_tail, pixels, "jt", "jp")
-    inside = f"{reduction} {' '.join([*tile, *pixel_tile])} {lanes}"
-    if row_tail:
-        schedule.apply(reorder, order=" ".join(row_loops) + f" {inside}")
-        schedule.apply(reorder, order=f"i_tail {tail_reduction} j_tail {tail_lanes}")
-    elif pixel_tail:
-        schedule.apply(reorder, order=" ".join([*pixel_loops, inside]))
-        schedule.apply(reorder, order=f"{tail_reduction} j_tail {tail_lanes}")
-    else:
-        schedule.apply(reorder, order=" ".join(["n ot", *row_loops, *pixel_loops, inside]))
-    return ["", "_tail"] if row_tail or pixel_tail else [""]

@@ -71,7 +71,8 @@ def open_cache(folder: Path | None, limit_bytes: int = LIMIT_BYTES) -> ProgramCa
 
 def make_private(folder: Path) -> str:
     """Makes a folder for its owner alone; why it is not safe to use, or nothing."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.name != "posix":
         return ""
     state = folder.stat()

@@ -1,0 +1,120 @@
+"""Register tiles over the plane of a blocked output: what convolutions of floats and bytes share.
+
+for o: for i: for j: for c: ..
+->
+for ot: for i: for jt: for c: ..  for jp: for ov: for oi:      14 pixels x 2 vectors of 16 channels
+
+What the tile doesn't divide is a second nest, whose loops have names that end in `_tail`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import affine
+
+from explorer.ir.structure import walk_inside
+from explorer.kernels.nest import LoopNest, extent_of, name_of, perfect_chain
+from explorer.kernels.schedules.choices import Choices, divisors
+from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.schedule import Schedule
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, split_or_keep
+from explorer.kernels.schedules.tiles import Tile, convolution_tile, explain_tile
+from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.restructure import cut, reorder, split
+from explorer.kernels.steps.vectorize import vectorize
+
+_OVER_TILES = ("n", "g", "ot", "i", "it")
+_IN_TILE = ("ip", "jp", "j", "ov", "cu")
+
+
+def choose_plane_tile(nest: LoopNest, machine: Machine, choices: Choices, blocks: int) -> Tile:
+    """The register tile for `blocks` vectors of output channels.
+
+    The program grows with the updates that a tile writes out: that is what limits it. A tile
+    that needs more registers than there are is legal, and slow.
+    """
+    height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
+    best = convolution_tile(height, width, blocks, machine.registers)
+    why = explain_tile(best, machine.registers)
+    most = MOST_UPDATES
+    legal = [d for d in divisors(blocks) if d <= most]
+    vectors = choices.number("vectors", best.vectors, legal, why)
+    most //= vectors
+    pixels = choices.number("pixels", min(best.pixels, most), range(1, min(width, most) + 1), why)
+    most //= pixels
+    legal_rows = range(1, min(height, most) + 1) if pixels == width else range(1, 2)
+    own = min(best.rows, most) if pixels == best.pixels == width else 1
+    why_rows = why if pixels == width else "only whole rows are taken together"
+    return Tile(pixels, vectors, choices.number("rows", own, legal_rows, why_rows))
+
+
+def split_channels(schedule: Schedule, vectors: int, block: int) -> str:
+    """Splits o; returns the loops of one tile of channels."""
+    if vectors == 1:
+        schedule.apply(split, loop="o", into="ot oi", factors=(block,))
+        return "oi"
+    schedule.apply(split, loop="o", into="ot ov oi", factors=(vectors, block))
+    return "ov oi"
+
+
+def tile_plane(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int) -> list[str]:
+    """Cuts and splits i and j, and puts the tile inside the reduction.
+
+    Returns the suffixes of the nests' loop names: [""] or ["", "_tail"].
+    """
+    nest = schedule.nest
+    outer = "n g ot" if nest.has("g") else "n ot"
+    height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
+    row_tail, pixel_tail = height % rows, width % pixels
+    tail_reduction = " ".join(f"{name}_tail" for name in reduction.split())
+    tail_lanes = " ".join(f"{name}_tail" for name in lanes.split())
+    if row_tail or pixel_tail:
+        schedule.apply(reorder, order=f"{outer} i j {reduction} {lanes}")
+        if row_tail:
+            schedule.apply(cut, loop="i", at=height - row_tail)
+        else:
+            schedule.apply(cut, loop="j", at=width - pixel_tail)
+    row_loops, tile = ["i"], []
+    if rows > 1:
+        row_loops, tile = split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
+    pixel_loops, pixel_tile = split_or_keep(schedule, "j", width - pixel_tail, pixels, "jt", "jp")
+    inside = f"{reduction} {' '.join([*tile, *pixel_tile])} {lanes}"
+    if row_tail:
+        schedule.apply(reorder, order=" ".join(row_loops) + f" {inside}")
+        schedule.apply(reorder, order=f"i_tail {tail_reduction} j_tail {tail_lanes}")
+    elif pixel_tail:
+        schedule.apply(reorder, order=" ".join([*pixel_loops, inside]))
+        schedule.apply(reorder, order=f"{tail_reduction} j_tail {tail_lanes}")
+    else:
+        schedule.apply(reorder, order=" ".join([outer, *row_loops, *pixel_loops, inside]))
+    return ["", "_tail"] if row_tail or pixel_tail else [""]
+
+
+def vectorize_lanes(schedule: Schedule, tails: Sequence[str]) -> None:
+    """Whole vectors of output channels."""
+    for suffix in tails:
+        schedule.apply(vectorize, loop="oi" + suffix)
+
+
+def mark_plane(
+    schedule: Schedule, tails: Sequence[str], unrolled: str, always: Sequence[str] = ()
+) -> None:
+    """The tile written out, and what is around it in parallel.
+
+    `unrolled`: loops that are written out where they lie inside one tile; `always` wherever.
+    """
+    nest = schedule.nest
+    inside = [name + suffix for suffix in tails for name in unrolled.split()]
+    marked = [name for name in inside if nest.has(name) and _is_in_tile(nest, name)]
+    marked += [name + suffix for suffix in tails for name in always]
+    if marked:
+        schedule.apply(unroll, loops=" ".join(marked))
+    leading = [name_of(loop) for loop in perfect_chain(nest.statements("main")[0])]
+    schedule.apply(parallel, loops=" ".join(n for n in leading if n in _OVER_TILES))
+
+
+def _is_in_tile(nest: LoopNest, name: str) -> bool:
+    """A loop over the pixels of one tile, not one over tiles (which holds a reduction)."""
+    inside = [op for op in walk_inside(nest.loop(name)) if isinstance(op, affine.ForOp)]
+    return all(name_of(op).removesuffix("_tail") in _IN_TILE for op in inside)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from explorer.errors import InputError
 from explorer.kernels.c import CLanguage
@@ -33,6 +34,8 @@ LANGUAGES: Mapping[str, Language] = {"c": CLanguage(), "opencl": OpenCLLanguage(
 MOST_TASKS = 2**31 - 1
 LEAST_CLAIM_OPERATIONS = 10_000
 """Half a microsecond to three: a claim takes a tenth of one when threads compete."""
+LEAST_SHARED_OPERATIONS = 30_000
+"""Of a section: below that a second thread costs as much as it brings."""
 UNKNOWN_WORK = 1 << 40
 C_HEADERS = """
 #define _GNU_SOURCE
@@ -158,8 +161,8 @@ def _add_driver(
     lines.add(1, "0")
     lines.add(0, "};")
     lines.add(0, "")
-    count = sum(len(by_name[launch.kernel].phases) for launch in launches)
-    lines.add(0, f"#define SECTION_COUNT {count}")
+    phases = [phase for launch in launches for phase in by_name[launch.kernel].phases]
+    lines.add(0, f"#define SECTION_COUNT {len(phases)}")
     lines.add(0, "")
     chunks = {
         phase.function: _chunk(phase.tasks, work, claims_per_section)
@@ -175,8 +178,9 @@ def _add_driver(
     lines.add(0, "// Operations of all sections of which several threads can have a part.")
     lines.add(0, f"#define SHARED_OPERATIONS {shared}ull")
     lines.add(0, "")
-    lines.add(0, "// {function, offsets, tasks, tasks claimed at once, launch}")
+    lines.add(0, "// {function, offsets, tasks, tasks claimed at once, launch, sections together}")
     lines.add(0, "static const struct Section sections[SECTION_COUNT + 1] = {")
+    together = iter(_together([chunks[phase.function] < phase.tasks for phase in phases]))
     first_offset = 0
     for number, launch in enumerate(launches):
         for phase in by_name[launch.kernel].phases:
@@ -184,9 +188,9 @@ def _add_driver(
             row = f"{phase.function}_section, &offsets[{first_offset}], {phase.tasks}, {chunk}"
             sources = comment_text(", ".join(launch.sources))
             note = f"  // {comment_text(launch.operation)}" + (f": {sources}" if sources else "")
-            lines.add(1, f"{{{row}, {number}}},{note}", (launch.operation,))
+            lines.add(1, f"{{{row}, {number}, {next(together)}}},{note}", (launch.operation,))
         first_offset += len(launch.arguments)
-    lines.add(1, "{NULL, offsets, 0, 0, -1}")
+    lines.add(1, "{NULL, offsets, 0, 0, -1, 1}")
     lines.add(0, "};")
     lines.add(0, "")
     _add_text(lines, driver_text("run"))
@@ -233,8 +237,22 @@ def _with_work(kernel: PrintedKernel) -> list[tuple[PhaseRecord, int]]:
     return list(zip(kernel.phases, work, strict=True))
 
 
+def _together(is_shared: Sequence[bool]) -> list[int]:
+    """For every section how many one thread runs as one claim; 0 behind the first of these.
+
+    [True, False, False, False, True]  ->  [1, 3, 0, 0, 1]
+    """
+    counts: list[int] = []
+    for shared, group in groupby(is_shared):
+        length = len(list(group))
+        counts += [1] * length if shared else [length, *[0] * (length - 1)]
+    return counts
+
+
 def _chunk(tasks: int, work: int, claims: int) -> int:
     """How many tasks a thread claims at once: for balance few, but as many as are worth it."""
+    if work < LEAST_SHARED_OPERATIONS:
+        return max(1, tasks)
     balanced = -(-tasks // claims)
     worthwhile = -(-LEAST_CLAIM_OPERATIONS * tasks // work) if work else 1
     return max(1, min(tasks, max(balanced, worthwhile)))

@@ -173,6 +173,36 @@ def test_times_of_launches_follow_one_another(library, threads):
     assert times[-1] > times[0]
 
 
+def mixed_launches() -> list[Launch]:
+    """Two that are not worth sharing, one that is, and three that are not: s s g s s s."""
+    a, b = 0, SIZE_BYTES
+    alone = [launch_scale(f"scale_{n}", *places) for n, places in enumerate([(a, b), (b, a)] * 2)]
+    return [*alone[:2], launch_grow("grow", a, b), alone[1], alone[2], alone[3]]
+
+
+def test_neighbours_that_are_not_worth_sharing_are_one_claim(compile_c):
+    program = emit_program("c", kernels(), mixed_launches())
+    rows = [line for line in program.source.lines if "_section, &offsets[" in line]
+    assert [int(row.split("}")[0].split(", ")[-1]) for row in rows] == [2, 0, 1, 3, 0, 0]
+    forced = text_of(program).replace("LEAST_SHARED_OPERATIONS 100000", "LEAST_SHARED_OPERATIONS 1")
+    library = compile_c(forced)
+    alone = run(library, threads=1)
+    for threads in (2, 3, 8):
+        for _ in range(50):
+            times = np.full(12, 2**64 - 1, np.uint64)
+            np.testing.assert_array_equal(run(library, threads, nanoseconds=times), alone)
+            assert np.all(np.diff(times.astype(np.int64)) >= 0)
+    for threads in (1, 2):
+        seen: list[int] = []
+
+        def tap(launch: int, arena: np.ndarray, seen: list[int] = seen) -> None:
+            seen.append(launch)
+
+        np.testing.assert_array_equal(run(library, threads, tap), alone)
+        assert seen == list(range(6))
+    library.explorer_stop()
+
+
 def test_an_impossible_number_of_threads_is_refused(library):
     arena, weights = memory()
     for threads in (0, -1, 100_000):
@@ -241,7 +271,7 @@ def test_the_table_names_offsets_tasks_and_portions():
     program = emit_program("c", kernels(), launches()[:2])
     lines = program.source.lines
     start = lines.index("static const size_t offsets[] = {")
-    end = lines.index("    {NULL, offsets, 0, 0, -1}")
+    end = lines.index("    {NULL, offsets, 0, 0, -1, 1}")
     assert (
         "\n".join(lines[start : end + 2])
         == """\
@@ -259,16 +289,16 @@ static const size_t offsets[] = {
 #define SECTION_COUNT 2
 
 // Operations of all sections of which several threads can have a part.
-#define SHARED_OPERATIONS 86400ull
+#define SHARED_OPERATIONS 67200ull
 
-// {function, offsets, tasks, tasks claimed at once, launch}
+// {function, offsets, tasks, tasks claimed at once, launch, sections together}
 static const struct Section sections[SECTION_COUNT + 1] = {
-    {scale_phase0_section, &offsets[0], 96, 50, 0},  // scale_0: node
-    {grow_phase0_section, &offsets[3], 96, 15, 1},  // grow_0
-    {NULL, offsets, 0, 0, -1}
+    {scale_phase0_section, &offsets[0], 96, 96, 0, 1},  // scale_0: node
+    {grow_phase0_section, &offsets[3], 96, 15, 1, 1},  // grow_0
+    {NULL, offsets, 0, 0, -1, 1}
 };"""
     )
-    row = lines.index("    {grow_phase0_section, &offsets[3], 96, 15, 1},  // grow_0")
+    row = lines.index("    {grow_phase0_section, &offsets[3], 96, 15, 1, 1},  // grow_0")
     assert program.source.owners[row] == ("grow_0",)
 
 

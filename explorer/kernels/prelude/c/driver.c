@@ -6,11 +6,12 @@ struct Section {
     long tasks;
     long chunk;  // how many tasks a thread claims at once
     int launch;
+    int together;  // sections from here on that one thread runs as one claim; 0 behind the first
 };
 
 //! run
 // The driver. A program with little to share is run by the caller alone. Else threads walk the
-// table of sections together. Within a section each claims the next few tasks by compare-and-swap
+// table of sections together. Neighbours of which none can be shared are one claim of one thread. Within a section each claims the next few tasks by compare-and-swap
 // and waits at its end until all are done, so that nobody ever waits for a thread that holds no
 // task. A job is a range of sections; its number stands in the upper half of every claim, so that a
 // thread that comes late finds nothing to take.
@@ -24,6 +25,7 @@ struct Section {
 struct Progress {
     _Alignas(64) atomic_ullong claimed;  // job number << 32 | first task that nobody has taken
     _Alignas(64) atomic_long done;
+    atomic_ullong began, ended;  // nanoseconds; only where times are asked for
 };
 
 static struct Progress progress[SECTION_COUNT + 1];
@@ -31,6 +33,8 @@ static _Alignas(64) atomic_uint job_number;
 static _Atomic(char *) job_arena;
 static _Atomic(const char *) job_weights;
 static atomic_int job_first, job_last, job_threads;
+static _Atomic(unsigned long long *) job_nanoseconds;  // NULL: nobody asks for times
+static atomic_ullong job_origin;
 static atomic_bool workers_stop;
 static atomic_int workers_asleep;
 static pthread_mutex_t sleep_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -57,29 +61,77 @@ static unsigned long long nanoseconds_now(void)
     return (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
 }
 
+static bool opens_launch(int number)
+{
+    return number == 0 || sections[number - 1].launch != sections[number].launch;
+}
+
+static bool closes_launch(int number)
+{
+    return sections[number + 1].launch != sections[number].launch;
+}
+
+// Runs whole sections one after the other, and notes when their launches begin and end.
+static void run_alone(
+    int first, int count, char *arena, const char *weights, unsigned long long *nanoseconds,
+    unsigned long long origin)
+{
+    for (int number = first; number < first + count; number++) {
+        const struct Section *section = &sections[number];
+        if (nanoseconds && opens_launch(number))
+            nanoseconds[2 * section->launch] = nanoseconds_now() - origin;
+        section->run(arena, weights, section->offsets, 0, section->tasks);
+        if (nanoseconds && closes_launch(number))
+            nanoseconds[2 * section->launch + 1] = nanoseconds_now() - origin;
+    }
+}
+
+static void raise_to(atomic_ullong *value, unsigned long long least)
+{
+    unsigned long long known = atomic_load(value);
+    while (known < least && !atomic_compare_exchange_weak(value, &known, least))
+        ;
+}
+
+static bool is_shared(int number)
+{
+    return sections[number].chunk < sections[number].tasks;
+}
+
 // Runs tasks of a section until none is left, then waits until all are done. False when the job is
 // over already.
 static bool work_on(int number, unsigned job, char *arena, const char *weights)
 {
     const struct Section *section = &sections[number];
     struct Progress *state = &progress[number];
+    const long tasks = is_shared(number) ? section->tasks : 1;
     for (;;) {
         unsigned long long claimed = atomic_load_explicit(&state->claimed, memory_order_acquire);
         if ((unsigned)(claimed >> 32) != job)
             return false;
         const long lo = (long)(claimed & 0xffffffffu);
-        if (lo >= section->tasks)
+        if (lo >= tasks)
             break;
         const long end = lo + section->chunk;
-        const long hi = end < section->tasks ? end : section->tasks;
+        const long hi = end < tasks ? end : tasks;
         const unsigned long long next = (unsigned long long)job << 32 | (unsigned long long)hi;
         if (!atomic_compare_exchange_weak(&state->claimed, &claimed, next))
             continue;
-        section->run(arena, weights, section->offsets, lo, hi);
+        unsigned long long *const nanoseconds = atomic_load(&job_nanoseconds);
+        const unsigned long long origin = atomic_load(&job_origin);
+        if (is_shared(number)) {
+            if (nanoseconds && lo == 0)
+                atomic_store(&state->began, nanoseconds_now() - origin);
+            section->run(arena, weights, section->offsets, lo, hi);
+            if (nanoseconds)
+                raise_to(&state->ended, nanoseconds_now() - origin);
+        } else {
+            run_alone(number, section->together, arena, weights, nanoseconds, origin);
+        }
         atomic_fetch_add_explicit(&state->done, hi - lo, memory_order_release);
     }
     int spins = 0;
-    while (atomic_load_explicit(&state->done, memory_order_acquire) < section->tasks) {
+    while (atomic_load_explicit(&state->done, memory_order_acquire) < tasks) {
         const unsigned long long claimed =
             atomic_load_explicit(&state->claimed, memory_order_relaxed);
         if ((unsigned)(claimed >> 32) != job)
@@ -122,7 +174,8 @@ static void *work(void *index)
         char *const arena = atomic_load(&job_arena);
         const char *const weights = atomic_load(&job_weights);
         const int last = atomic_load(&job_last);
-        for (int number = atomic_load(&job_first); number < last; number++)
+        for (int number = atomic_load(&job_first); number < last;
+             number += sections[number].together)
             if (!work_on(number, seen, arena, weights))
                 break;
     }
@@ -139,7 +192,9 @@ static void wake_workers(void)
 }
 
 // Makes the sections [first, last) the present job and returns its number.
-static unsigned publish_job(char *arena, const char *weights, int first, int last, int threads)
+static unsigned publish_job(
+    char *arena, const char *weights, int first, int last, int threads,
+    unsigned long long *nanoseconds, unsigned long long origin)
 {
     const unsigned job = atomic_load(&job_number) + 1;
     atomic_store(&job_arena, arena);
@@ -147,8 +202,11 @@ static unsigned publish_job(char *arena, const char *weights, int first, int las
     atomic_store(&job_first, first);
     atomic_store(&job_last, last);
     atomic_store(&job_threads, threads);
-    for (int number = first; number < last; number++) {
+    atomic_store(&job_nanoseconds, nanoseconds);
+    atomic_store(&job_origin, origin);
+    for (int number = first; number < last; number += sections[number].together) {
         atomic_store_explicit(&progress[number].done, 0, memory_order_relaxed);
+        atomic_store_explicit(&progress[number].ended, 0, memory_order_relaxed);
         atomic_store_explicit(
             &progress[number].claimed, (unsigned long long)job << 32, memory_order_release);
     }
@@ -227,28 +285,31 @@ EXPORTED int explorer_run(
         }
     }
     const unsigned long long origin = nanoseconds ? nanoseconds_now() : 0;
+    if (threads == 1 && !tap) {
+        run_alone(0, SECTION_COUNT, arena, weights, nanoseconds, origin);
+        return 0;
+    }
     unsigned job = 0;
-    for (int number = 0; number < SECTION_COUNT; number++) {
+    if (!tap)
+        job = publish_job(
+            arena, weights, 0, SECTION_COUNT, threads, nanoseconds, origin);
+    // With a tap every shared section is a job of its own, so that nobody runs ahead of the tap.
+    for (int number = 0; number < SECTION_COUNT; number += tap ? 1 : sections[number].together) {
         const struct Section *section = &sections[number];
-        const bool opens = number == 0 || sections[number - 1].launch != section->launch;
-        const bool closes = sections[number + 1].launch != section->launch;
-        if (nanoseconds && opens)
-            nanoseconds[2 * section->launch] = nanoseconds_now() - origin;
-        if (threads == 1) {
-            section->run(arena, weights, section->offsets, 0, section->tasks);
+        if (tap && (threads == 1 || !is_shared(number))) {
+            run_alone(number, 1, arena, weights, nanoseconds, origin);
         } else {
-            // With a tap every launch is a job of its own, so that nobody runs ahead of the tap.
-            if (number == 0 || (tap && opens)) {
-                int last = tap ? number + 1 : SECTION_COUNT;
-                while (tap && sections[last].launch == section->launch)
-                    last++;
-                job = publish_job(arena, weights, number, last, threads);
-            }
+            const bool is_timed = nanoseconds && is_shared(number);
+            if (tap)
+                job = publish_job(
+                    arena, weights, number, number + 1, threads, nanoseconds, origin);
             work_on(number, job, arena, weights);
+            if (is_timed && opens_launch(number))
+                nanoseconds[2 * section->launch] = atomic_load(&progress[number].began);
+            if (is_timed && closes_launch(number))
+                nanoseconds[2 * section->launch + 1] = atomic_load(&progress[number].ended);
         }
-        if (nanoseconds && closes)
-            nanoseconds[2 * section->launch + 1] = nanoseconds_now() - origin;
-        if (tap && closes)
+        if (tap && closes_launch(number))
             tap(section->launch, context);
     }
     if (threads > 1)

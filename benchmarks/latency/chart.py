@@ -15,6 +15,7 @@ from html import escape
 from rows import CLASSES, Row, class_of
 
 NAME_WIDTH, PLOT_WIDTH, LINE_HEIGHT, MARGIN = 210, 560, 18, 44
+LEGEND_WIDTH = 170
 LEAST, MOST = 0.05, 4.0
 TICKS = (0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 2.0, 4.0)
 COLOURS = ("#1b6ca8", "#b8500f")
@@ -81,7 +82,7 @@ def _legend(peers: Sequence[str]) -> list[str]:
         for is_filled, words in ((True, "1 thread"), (False, "more")):
             parts.append(_shape(number, x, 16, is_filled, peer))
             parts.append(_text(x + 10, 20, f"{peer}, {words}"))
-            x += 150
+            x += LEGEND_WIDTH
     return parts
 
 

@@ -63,7 +63,7 @@ static unsigned long long nanoseconds_now(void)
 
 static bool opens_launch(int number)
 {
-    return number == 0 || sections[number - 1].launch != sections[number].launch;
+    return number < 1 || sections[number - 1].launch != sections[number].launch;
 }
 
 static bool closes_launch(int number)

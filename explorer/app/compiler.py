@@ -142,11 +142,7 @@ class ModelCompiler:
         profile = compilation.profile()
         progress("measuring the device's peaks", 1, 2)
         peaks = self._peaks(compilation, profile.threads)
-        return replace(
-            profile,
-            peak_gflops=peaks.gflops,
-            peak_gbytes_per_second=peaks.gbytes_per_second,
-        )
+        return peaks.on(profile)
 
     def _peaks(self, compilation: Compilation, threads: int) -> Peaks:
         from explorer.runtime.devices import first_usable, list_devices

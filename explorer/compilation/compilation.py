@@ -403,7 +403,7 @@ class Compilation:
     ) -> ProfileRecord:
         """Median time of every launch and of the whole, on the device; threads as in `open`.
 
-        With peaks, the device's best multiply-adds and bytes per second are measured too, the two
+        With peaks, the device's best multiply-adds and bytes per second are measured too, the
         lines of a roofline, which takes some seconds.
         """
         chosen = inputs if inputs is not None else self.example_inputs()

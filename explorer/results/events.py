@@ -21,6 +21,18 @@ class TimedEvent:
 
 
 @dataclass(frozen=True)
+class CachePeak:
+    """One level of a processor's caches, as measured."""
+
+    name: str
+    """`l1`, `l2` .."""
+    size_bytes: int
+    """Of all the caches of this level that the threads have, together."""
+    gbytes_per_second: float
+    """What all threads read and write together while their data lies in this level."""
+
+
+@dataclass(frozen=True)
 class ProfileRecord:
     device: str
     threads: int
@@ -32,3 +44,13 @@ class ProfileRecord:
     peak_gflops: float = 0.0
     """Measured FMA peak of the device on as many threads; 0 where not measured."""
     peak_gbytes_per_second: float = 0.0
+    """Measured bandwidth of the memory; 0 where not measured."""
+    caches: tuple[CachePeak, ...] = ()
+    """The nearest first; empty where not measured, as on GPUs."""
+
+    def bandwidth_for(self, size_bytes: int) -> float:
+        """GB/s of the nearest level that holds so much data, else of the memory."""
+        for level in self.caches:
+            if size_bytes <= level.size_bytes:
+                return level.gbytes_per_second
+        return self.peak_gbytes_per_second

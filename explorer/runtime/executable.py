@@ -19,7 +19,6 @@ import numpy as np
 from explorer.errors import DeviceError, InputError
 from explorer.results.events import ProfileRecord
 from explorer.results.program import Port, Program, Tap
-from explorer.runtime.profiles import Peaks
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
 Arrays = dict[str, np.ndarray]
@@ -52,10 +51,8 @@ class Executable(Protocol):
         """
         ...
 
-    def profile(
-        self, inputs: Mapping[str, np.ndarray], repeats: int = 20, peaks: Peaks | None = None
-    ) -> ProfileRecord:
-        """Median times of every launch and of the whole; `peaks` are copied into the record."""
+    def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
+        """Median times of every launch and of the whole."""
         ...
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:

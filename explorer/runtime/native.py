@@ -45,7 +45,7 @@ from explorer.runtime.executable import (
 )
 from explorer.runtime.isolation import WorkerProcess
 from explorer.runtime.processor import processor_name
-from explorer.runtime.profiles import Peaks, median_events
+from explorer.runtime.profiles import median_events
 from explorer.runtime.sizes import shape_at, size_of_inputs
 from explorer.runtime.worker import (
     ALIGNMENT_BYTES,
@@ -131,9 +131,7 @@ class NativeProgram:
             taps = {(tap.operation, tap.result): self._read(tap, place) for tap, place in places}
             return self._read_outputs(), taps
 
-    def profile(
-        self, inputs: Mapping[str, np.ndarray], repeats: int = 20, peaks: Peaks | None = None
-    ) -> ProfileRecord:
+    def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
         check_repeats(repeats)
         with self._lock:
             milliseconds = statistics.median(self.time(inputs, repeats)) * 1e3
@@ -144,8 +142,6 @@ class NativeProgram:
             repeats=repeats,
             milliseconds=milliseconds,
             events=median_events(self.program, execution.nanoseconds, lane="cpu"),
-            peak_gflops=peaks.gflops if peaks else 0.0,
-            peak_gbytes_per_second=peaks.gbytes_per_second if peaks else 0.0,
         )
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:

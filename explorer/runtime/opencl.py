@@ -46,7 +46,7 @@ from explorer.runtime.executable import (
     check_repeats,
     check_weights,
 )
-from explorer.runtime.profiles import Peaks, median_events, median_intervals
+from explorer.runtime.profiles import median_events, median_intervals
 from explorer.runtime.sizes import shape_at, size_of_inputs
 from explorer.runtime.vendors import visible_drivers
 
@@ -169,9 +169,7 @@ class OpenCLProgram:
             outputs, _ = self._read_outputs(self._queue)
         return outputs, {key: taps[key] for key in map(_tap_key, self.program.taps)}
 
-    def profile(
-        self, inputs: Mapping[str, np.ndarray], repeats: int = 20, peaks: Peaks | None = None
-    ) -> ProfileRecord:
+    def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
         """Besides the launches, the copies of inputs and outputs are events of a lane.
 
         Launches that run in a chain are timed one by one: together they take less.
@@ -186,8 +184,6 @@ class OpenCLProgram:
             repeats=repeats,
             milliseconds=milliseconds,
             events=self._median_events(tables),
-            peak_gflops=peaks.gflops if peaks else 0.0,
-            peak_gbytes_per_second=peaks.gbytes_per_second if peaks else 0.0,
         )
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:

@@ -8,17 +8,17 @@ ends = [[900, 3000], [1300, 3500], [1000, 3300]]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explorer.results.events import TimedEvent
+from explorer.results.events import CachePeak, ProfileRecord, TimedEvent
 from explorer.results.program import Program
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a device can do at best, as measured: the two lines of a roofline."""
+    """What a device can do at best, as measured: the lines of a roofline."""
 
     device: str
     threads: int
@@ -26,6 +26,17 @@ class Peaks:
     """Float32 multiply-adds, two operations each."""
     gbytes_per_second: float
     """Bytes read and written by `a = b + s * c` on arrays far larger than the caches."""
+    caches: tuple[CachePeak, ...] = ()
+    """The same on arrays that fill half of a level, the nearest first; of processors only."""
+
+    def on(self, profile: ProfileRecord) -> ProfileRecord:
+        """The profile, with these peaks to compare with."""
+        return replace(
+            profile,
+            peak_gflops=self.gflops,
+            peak_gbytes_per_second=self.gbytes_per_second,
+            caches=self.caches,
+        )
 
 
 def median_events(

@@ -1,25 +1,27 @@
 """Measure what a device can do at best: multiply-adds per second, and bytes per second.
 
     PeakMeter().peaks(device, threads=2)
-    -> Peaks(device="AMD EPYC", threads=2, gflops=540.0, gbytes_per_second=61.0)
+    -> Peaks(device="AMD EPYC", threads=2, gflops=540.0, gbytes_per_second=61.0, caches=(...))
 
-These are the two lines of a roofline plot (Williams, Waterman, Patterson, 2009). Two programs of
-one launch each run like any other program: one keeps `a = a * b + c` going in registers, the
-other is STREAM's triad, `a = b + s * c`, on arrays that no cache holds. The best of some repeats
-counts, since whatever else runs on the machine only slows it down.
+These are the lines of a roofline plot (Williams, Waterman, Patterson, CACM 52(4), 2009), on a
+processor with one line per level of its caches (Ilic, Pratas, Sousa, "Cache-aware Roofline Model",
+IEEE CAL 13(1), 2014). Programs of one launch each run like any other program: one keeps
+`a = a * b + c` going in registers, the others are STREAM's triad, `a = b + s * c`, on arrays that
+no cache holds, and on arrays that fill half of a level. The best of some repeats counts, since
+whatever else runs on the machine only slows it down.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from explorer.results.events import ProfileRecord
+from explorer.errors import BuildError
+from explorer.results.events import CachePeak, ProfileRecord
 from explorer.results.kernels import KernelRecord, PhaseRecord
 from explorer.results.program import Argument, Launch, Program
 from explorer.results.source import SourceText
 from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
+from explorer.runtime.processor import cache_bytes
 from explorer.runtime.profiles import Peaks
 
 REPEATS = 10
@@ -33,6 +35,10 @@ GPU_ITEMS_PER_UNIT = 2048
 OPENCL_CPU_ITEMS_PER_UNIT = 256
 ARRAY_BYTES = 64 << 20
 """Of each of the triad's three arrays."""
+CACHED_BYTES = 256 << 20
+"""That every thread moves while its arrays lie in a cache: a few milliseconds."""
+PRIVATE_LEVELS = ("l1", "l2")
+"""Caches that every core has for itself, on nearly all of today's processors."""
 
 C_THREADS = """
 #include <pthread.h>
@@ -81,9 +87,7 @@ def with_peaks_of(device: DeviceRecord | None, profile: ProfileRecord) -> Profil
     """The profile with the measured peaks of its device; None stands for the processor."""
     chosen = device or first_usable(list_devices(), "cpu")
     peaks = PeakMeter().peaks(chosen, profile.threads)
-    return replace(
-        profile, peak_gflops=peaks.gflops, peak_gbytes_per_second=peaks.gbytes_per_second
-    )
+    return peaks.on(profile)
 
 
 def measure_processor(device: DeviceRecord, threads: int) -> Peaks:
@@ -95,7 +99,23 @@ def measure_processor(device: DeviceRecord, threads: int) -> Peaks:
         gflops = flops / best_seconds(executable) * 1e-9
     with NativeProgram(triad, b"", threads=threads) as executable:
         gbytes = 3 * ARRAY_BYTES / best_seconds(executable) * 1e-9
-    return Peaks(device.name, threads, gflops, gbytes)
+    return Peaks(device.name, threads, gflops, gbytes, measure_caches(device, threads))
+
+
+def measure_caches(device: DeviceRecord, threads: int) -> tuple[CachePeak, ...]:
+    """Bandwidth of every level that the system tells of, the nearest first."""
+    levels = []
+    for name, size_bytes in cache_bytes().items():
+        whole_bytes = size_bytes * (threads if name in PRIVATE_LEVELS else 1)
+        unit = 4 * device.vector_floats * threads
+        array_bytes = whole_bytes // 2 // 3 // unit * unit
+        rounds = max(1, CACHED_BYTES * threads // (3 * array_bytes))
+        source = triad_source_c(device.vector_floats, array_bytes, rounds)
+        triad = one_launch("cpu", source, 3 * array_bytes, 1)
+        with NativeProgram(triad, b"", threads=threads) as executable:
+            gbytes = 3 * array_bytes * rounds / best_seconds(executable) * 1e-9
+        levels.append(CachePeak(name, whole_bytes, gbytes))
+    return tuple(levels)
 
 
 def measure_opencl(device: DeviceRecord, threads: int) -> Peaks:
@@ -117,7 +137,15 @@ def measure_opencl(device: DeviceRecord, threads: int) -> Peaks:
         gflops = 2 * rounds * CHAINS * width * items / best_seconds(executable) * 1e-9
     with OpenCLProgram(triad, b"", device) as executable:
         gbytes = 3 * ARRAY_BYTES / best_seconds(executable) * 1e-9
-    return Peaks(device.name, threads, gflops, gbytes)
+    return Peaks(device.name, threads, gflops, gbytes, () if is_gpu else _caches_by_c(device))
+
+
+def _caches_by_c(device: DeviceRecord) -> tuple[CachePeak, ...]:
+    """Caches of a processor that runs OpenCL; none where there is no C compiler."""
+    try:
+        return measure_caches(device, device.compute_units)
+    except BuildError:
+        return ()
 
 
 def best_seconds(executable: Executable) -> float:
@@ -148,18 +176,21 @@ static void *work(void *part) {{
 {C_THREADS}"""
 
 
-def triad_source_c(vector_floats: int) -> str:
-    """STREAM's triad; every thread works on its own part of the arrays."""
+def triad_source_c(vector_floats: int, array_bytes: int = ARRAY_BYTES, rounds: int = 1) -> str:
+    """STREAM's triad, `rounds` times; every thread works on its own part of the arrays."""
     return f"""
 typedef float vector __attribute__((vector_size({4 * vector_floats})));
-#define TASKS ({ARRAY_BYTES} / (long)sizeof(vector))
+#define TASKS ({array_bytes} / (long)sizeof(vector))
 
 static void *work(void *argument) {{
     const struct {{ char *arena; long lo, hi; }} *part = argument;
     vector *a = (vector *)part->arena;
-    const vector *b = (const vector *)(part->arena + {ARRAY_BYTES});
-    const vector *c = (const vector *)(part->arena + {2 * ARRAY_BYTES});
-    for (long i = part->lo; i < part->hi; i++) a[i] = b[i] + 3.0f * c[i];
+    const vector *b = (const vector *)(part->arena + {array_bytes});
+    const vector *c = (const vector *)(part->arena + {2 * array_bytes});
+    for (int round = 0; round < {rounds}; round++) {{
+        for (long i = part->lo; i < part->hi; i++) a[i] = b[i] + 3.0f * c[i];
+        __asm__ volatile("" ::: "memory");  // every round counts
+    }}
     return 0;
 }}
 {C_THREADS}"""

@@ -98,6 +98,7 @@ def profile_payload(profile: ProfileRecord) -> Json:
         "milliseconds": number(profile.milliseconds),
         "peakGflops": number(profile.peak_gflops),
         "peakGbytes": number(profile.peak_gbytes_per_second),
+        "caches": [[c.name, c.size_bytes, number(c.gbytes_per_second)] for c in profile.caches],
         "events": [
             [e.name, e.operation, e.kernel, e.lane, e.start_ns, e.end_ns, e.flops, e.bytes_moved]
             for e in profile.events

@@ -1,9 +1,10 @@
-"""The two figures of a roofline come from programs that do what they count."""
+"""The figures of a roofline come from programs that do what they count."""
 
 import dataclasses
 
 import pytest
 
+from explorer.results.events import CachePeak, ProfileRecord
 from explorer.runtime import roofline
 from explorer.runtime.devices import DeviceRecord, examine_processor, list_devices
 from explorer.runtime.profiles import Peaks
@@ -15,6 +16,31 @@ def test_the_processor_has_peaks():
     assert peaks.threads == 2
     assert 0.5 < peaks.gflops < 2000
     assert 0.2 < peaks.gbytes_per_second < 2000
+
+
+def test_every_level_of_the_caches_has_a_peak(monkeypatch):
+    sizes = {"l1": 32 << 10, "l2": 1 << 20, "l3": 16 << 20}
+    monkeypatch.setattr(roofline, "cache_bytes", lambda: sizes)
+    levels = roofline.measure_caches(examine_processor(), threads=2)
+    assert [(level.name, level.size_bytes) for level in levels] == [
+        ("l1", 64 << 10),
+        ("l2", 2 << 20),
+        ("l3", 16 << 20),
+    ]
+    assert all(0.2 < level.gbytes_per_second < 20_000 for level in levels)
+
+
+def test_a_system_that_tells_no_caches_has_one_line_for_the_memory(monkeypatch):
+    monkeypatch.setattr(roofline, "cache_bytes", dict)
+    assert roofline.measure_caches(examine_processor(), threads=1) == ()
+
+
+def test_the_bandwidth_for_data_is_that_of_the_nearest_level_that_holds_it():
+    levels = (CachePeak("l1", 100, 9.0), CachePeak("l2", 1000, 5.0))
+    bare = ProfileRecord("a processor", 1, 3, 1.0, ())
+    profile = Peaks("a processor", 1, 7.0, 2.0, levels).on(bare)
+    assert profile.peak_gflops == 7.0
+    assert [profile.bandwidth_for(size) for size in (100, 101, 1001)] == [9.0, 5.0, 2.0]
 
 
 @pytest.mark.opencl

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import SourceText, Trace
+from explorer.results.events import CachePeak
 
 pytestmark = pytest.mark.browser
 
@@ -103,6 +104,19 @@ def test_kernels_stand_under_the_measured_roof(opened: Any, trace: Trace):
     page.locator('.kernel-point[data-kernel="conv_3"]').click()
     page.wait_for_selector('.kernel-point.marked[data-kernel="conv_3"]')
     expect(page.locator(".subject h2")).to_have_text("conv_3")
+
+
+def test_every_cache_has_a_line_and_a_kernel_that_of_what_holds_its_data(opened: Any, trace: Trace):
+    assert trace.profile is not None
+    caches = (CachePeak("l1", 1, 400.0), CachePeak("l2", 1 << 40, 1.0))
+    profile = replace(trace.profile, caches=caches)
+    watched = opened(replace(trace, profile=profile), link="pass=8&dock=roofline")
+    page = watched.page
+    page.wait_for_selector(".kernel-point")
+    assert watched.texts(".roof-label")[1:] == ["L1 400 GB/s", "L2 1 GB/s", "memory 21 GB/s"]
+    expect(page.locator(".cache-roof")).to_have_count(2)
+    page.locator('.kernel-point[data-kernel="conv_3"]').hover(force=True)
+    expect(page.locator(".roofline .tip")).to_contain_text("% of its roof, bound by L2 cache")
 
 
 def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):

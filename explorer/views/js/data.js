@@ -243,6 +243,7 @@ class TraceData {
       const raw = await this.chunk("profile");
       return {
         ...raw, milliseconds: decode(raw.milliseconds), peakGflops: decode(raw.peakGflops), peakGbytes: decode(raw.peakGbytes),
+        caches: (raw.caches || []).map(([name, bytes, gbytes]) => ({name, bytes, gbytes: decode(gbytes)})),
         events: raw.events.map(([name, operation, kernel, lane, start, end, flops, bytes]) =>
           ({name, operation, kernel, lane, start, end, flops, bytes})),
       };

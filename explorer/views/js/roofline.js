@@ -1,5 +1,6 @@
-// Kernels by arithmetic intensity and speed, under the two lines that the device cannot pass: its
-// multiply-adds and its memory (Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009).
+// Kernels by arithmetic intensity and speed, under the lines that the device cannot pass: its
+// multiply-adds, its memory (Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009), and each
+// level of its caches (Ilic, Pratas, Sousa, "Cache-aware Roofline Model", IEEE CAL 13(1), 2014).
 
 const MOST_POINTS = 400;
 
@@ -23,12 +24,15 @@ async function rooflineView(app) {
   const points = counted.slice(0, MOST_POINTS);
   if (!points.length) return {node: emptyState("Nothing to place", "No kernel of this program does arithmetic that was counted.")};
   const {peakGflops: peak, peakGbytes: bandwidth} = profile;
+  const memory = bandwidth ? [{name: "memory", bytes: Infinity, gbytes: bandwidth}] : [];
+  const levels = peak ? [...profile.caches.filter(({gbytes}) => gbytes), ...memory] : [];
   const intensity = (entry) => entry.flops / entry.bytes, speed = (entry) => entry.flops / entry.time;
   const notes = [];
   if (all.length > counted.length) notes.push(`${countText(all.length - counted.length, "kernel")} without arithmetic not shown`);
   if (counted.length > points.length) notes.push(`${counted.length - points.length} more kernels with less time not shown`);
-  const isAbove = (entry) => peak && speed(entry) > 1.02 * (bandwidth ? Math.min(peak, intensity(entry) * bandwidth) : peak);
-  if (points.some(isAbove)) notes.push("above a line: the data came from caches, or the machine was busy when its peaks were measured");
+  const isAbove = (entry) => peak && speed(entry) > 1.02 * roof(entry);
+  if (points.some(isAbove)) notes.push(`above its line: the data was in a nearer ${profile.caches.length ? "level" : "cache"}, or the machine was busy when its peaks were measured`);
+  if (levels.length > 1) notes.push("the line of a kernel is that of the nearest level that holds all its data");
   const host = element("div", {class: "roofline"});
   const picture = element("div", {class: "roofline-picture"});
   const tip = tipElement();
@@ -40,17 +44,24 @@ async function rooflineView(app) {
     peak ? null : element("p", {class: "cap"}, "The peaks of this device were not measured: c.profile(with_peaks=True) does it, explorer serve by itself.")), tip);
   const marks = new Map();
 
+  // The nearest level that holds what one launch of the kernel reads and writes.
+  function levelOf(entry) {
+    const bytes = entry.bytes / entry.operations.length;
+    return levels.find((level) => bytes <= level.bytes);
+  }
+
   function roof(entry) {
-    return bandwidth ? Math.min(peak, intensity(entry) * bandwidth) : peak;
+    const level = levelOf(entry);
+    return level ? Math.min(peak, intensity(entry) * level.gbytes) : peak;
   }
 
   function paint() {
     const width = picture.clientWidth, height = picture.clientHeight;
     if (!width || !height) return;
     const left = 56, right = 16, top = 20, bottom = 30;
-    const ridge = peak && bandwidth ? [peak / bandwidth] : [];
+    const ridges = levels.map((level) => peak / level.gbytes);
     const range = (values) => [10 ** Math.floor(Math.log10(Math.min(...values) * 0.8)), 10 ** Math.ceil(Math.log10(Math.max(...values) * 1.25))];
-    const [lowX, highX] = range([...points.map(intensity), ...ridge]);
+    const [lowX, highX] = range([...points.map(intensity), ...ridges]);
     const [lowY, highY] = range([...points.map(speed), ...(peak ? [peak] : [])]);
     const x = (value) => left + ((width - left - right) * Math.log10(value / lowX)) / Math.log10(highX / lowX);
     const y = (value) => height - bottom - ((height - top - bottom) * Math.log10(value / lowY)) / Math.log10(highY / lowY);
@@ -70,16 +81,16 @@ async function rooflineView(app) {
     });
     const lines = [];
     if (peak) {
-      const from = ridge.length ? Math.max(ridge[0], lowX) : lowX;
+      const from = ridges.length ? Math.max(Math.min(...ridges), lowX) : lowX;
       lines.push(shape("path", {class: "roof", d: `M${x(from)} ${y(peak)}H${x(highX)}`}),
         shape("text", {class: "axis roof-label", x: x(highX) - 4, y: y(peak) - 5, "text-anchor": "end"}, `multiply-adds ${peak.toFixed(0)} GFLOP/s`));
     }
-    if (ridge.length) {
-      const start = Math.max(lowX, lowY / bandwidth);
-      const middle = Math.sqrt(start * ridge[0]);
-      lines.push(shape("path", {class: "roof", d: `M${x(start)} ${y(start * bandwidth)}L${x(ridge[0])} ${y(peak)}`}),
-        shape("text", {class: "axis roof-label", x: x(middle) + 10, y: y(middle * bandwidth) + 14}, `memory ${bandwidth.toFixed(0)} GB/s`));
+    for (const [index, {name, gbytes}] of levels.entries()) {
+      const start = Math.max(lowX, lowY / gbytes);
+      lines.push(shape("path", {class: name === "memory" ? "roof" : "roof cache-roof", d: `M${x(start)} ${y(start * gbytes)}L${x(ridges[index])} ${y(peak)}`}));
     }
+    // Lines of neighbouring levels run close to each other: their names stand one below the other.
+    lines.push(levels.map(({name, gbytes}, index) => shape("text", {class: "axis roof-label", x: left + 8, y: top + 14 + 13 * index}, `${name === "memory" ? name : name.toUpperCase()} ${gbytes.toFixed(0)} GB/s`)));
     replace(picture, shape("svg", {width, height, role: "group", "aria-label": "kernels by arithmetic intensity and speed, both logarithmic"},
       powers(lowY, highY).map((tick) => [shape("line", {class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick)}), shape("text", {class: "axis", x: left - 6, y: y(tick) + 4, "text-anchor": "end"}, plain(tick))]),
       powers(lowX, highX).map((tick) => [shape("line", {class: "grid", x1: x(tick), x2: x(tick), y1: top, y2: height - bottom}), shape("text", {class: "axis", x: x(tick), y: height - bottom + 13, "text-anchor": "middle"}, plain(tick))]),
@@ -88,9 +99,14 @@ async function rooflineView(app) {
     refresh();
   }
 
+  function levelName({name}) {
+    return name === "memory" ? name : `${name.toUpperCase()} cache`;
+  }
+
   function showTip(event, entry) {
     app.hover.set(entry.operations, []);
-    const bound = peak && bandwidth ? (intensity(entry) < peak / bandwidth ? "bound by memory" : "bound by arithmetic") : "";
+    const level = levelOf(entry);
+    const bound = level ? (intensity(entry) < peak / level.gbytes ? `bound by ${levelName(level)}` : "bound by arithmetic") : "";
     replace(tip, element("strong", {}, entry.kernel), element("div", {}, `${speed(entry).toFixed(1)} GFLOP/s at ${intensity(entry).toFixed(1)} FLOP per byte`),
       peak ? element("div", {}, `${percentText(speed(entry) / roof(entry))} of its roof${bound ? `, ${bound}` : ""}`) : null,
       element("div", {}, `${secondsText(entry.time / 1e9)}, ${percentText(entry.time / total)} of all, ${countText(entry.operations.length, "launch", "launches")}`));

@@ -117,7 +117,7 @@ def _rate(row: _Row, profile: ProfileRecord) -> tuple[str, str]:
     if row.flops:
         return _against(row.gflops, profile.peak_gflops, "FLOP/s")
     if row.bytes_moved:
-        return _against(row.gbytes_per_second, profile.peak_gbytes_per_second, "B/s")
+        return _against(row.gbytes_per_second, profile.bandwidth_for(row.bytes_moved), "B/s")
     return "", ""
 
 

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.irdl import (
+    BaseAttr,
     IRDLOperation,
     VarConstraint,
     irdl_op_definition,
@@ -249,6 +250,33 @@ class DotOp(IRDLOperation):
 
 BYTE = 8
 
+
+class _InterleaveOp(IRDLOperation):
+    T: ClassVar = VarConstraint("T", BaseAttr(VectorType))
+
+    left = operand_def(T)
+    right = operand_def(T)
+    result = result_def(T)
+
+    assembly_format = "$left `,` $right attr-dict `:` type($result)"
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class InterleaveLowOp(_InterleaveOp):
+    """The lower halves of two vectors in turn: a0, b0, a1, b1, ..."""
+
+    name = "loop.interleave_low"
+
+
+@irdl_op_definition
+class InterleaveHighOp(_InterleaveOp):
+    """The upper halves of two vectors in turn: with 4 lanes a2, b2, a3, b3."""
+
+    name = "loop.interleave_high"
+
+
 Loop = Dialect(
     "loop",
     [
@@ -262,6 +290,8 @@ Loop = Dialect(
         FloatToSignedLanesOp,
         FloatRemainderOp,
         DotOp,
+        InterleaveLowOp,
+        InterleaveHighOp,
     ],
     [],
 )

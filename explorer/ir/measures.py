@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.structure import functions, operations
@@ -20,7 +20,8 @@ def module_macs(module: ModuleOp) -> int:
 def peak_bytes(module: ModuleOp) -> int:
     """Most bytes of activations live at once, in program order, in the function where it is most.
 
-    Logical sizes, views counted as their operand: a lower bound of what planning can reach.
+    Logical sizes, views counted as their operand and parts as their whole: a lower bound of what
+    planning can reach.
     """
     return max((_function_peak(f) for f in functions(module)), default=0)
 
@@ -31,9 +32,15 @@ def _function_peak(function: func.FuncOp) -> int:
     root: dict[SSAValue, SSAValue] = {}
     first: dict[SSAValue, int] = {}
     last: dict[SSAValue, int] = {}
+    for op in steps:
+        for part in op.parts() if isinstance(op, TopOperation) else ():
+            root.setdefault(part.value, part.whole)
 
     def resolve(value: SSAValue) -> SSAValue:
-        return root.get(value, value)
+        """The value in whose buffer this one lies."""
+        while value in root:
+            value = root[value]
+        return value
 
     for argument in block.args:
         first[argument] = last[argument] = 0
@@ -42,17 +49,12 @@ def _function_peak(function: func.FuncOp) -> int:
             if resolve(operand) in last:
                 last[resolve(operand)] = step
         for result in op.results:
-            if isinstance(op, WeightOp):
-                continue
-            if isinstance(op, TopOperation) and op.is_view and isinstance(op.operands[0], SSAValue):
-                root[result] = resolve(op.operands[0])
-                continue
-            first[result], last[result] = step, step
+            owner = resolve(result)
+            if not isinstance(owner.owner, WeightOp):
+                first.setdefault(owner, step)
+                last[owner] = step
     change = [0] * (len(steps) + 1)
     for value, begin in first.items():
-        owner = value.owner if isinstance(value, OpResult) else None
-        if owner is not None and isinstance(owner, WeightOp):
-            continue
         change[begin] += size_bytes(value.type)
         change[last[value] + 1] -= size_bytes(value.type)
     live = peak = 0

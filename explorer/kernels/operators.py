@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import arith, math, vector
 from xdsl.ir import Operation
 
-from explorer.ir.loop_dialect import FloatRemainderOp
+from explorer.ir.loop_dialect import FloatRemainderOp, InterleaveHighOp, InterleaveLowOp
 
 # How tightly an expression binds, the tightest first.
 PRIMARY, UNARY, MULTIPLICATIVE, ADDITIVE, SHIFT, RELATIONAL, EQUALITY, BITWISE, CONDITIONAL = range(
@@ -56,6 +56,8 @@ PRELUDE_FUNCTIONS: dict[type[Operation], str] = {
     arith.FloorDivSIOp: "floor_divide",
     math.IPowIOp: "power",
     math.AbsIOp: "absolute",
+    InterleaveLowOp: "interleave_low",
+    InterleaveHighOp: "interleave_high",
 }
 MATH_FUNCTIONS: dict[type[Operation], str] = {
     math.AbsFOp: "fabs",

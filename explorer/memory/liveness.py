@@ -17,12 +17,13 @@ A value is named by the operation that makes it. Weights are no values: their me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 
 from explorer.errors import InputError
+from explorer.memory.places import Place, Relation, places_of
 from explorer.memory.uses import Use, verify_contents
-from explorer.results.memory import BufferLifetime
+from explorer.results.memory import BufferLifetime, BufferPart
 
 
 def lifetimes(
@@ -32,32 +33,44 @@ def lifetimes(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     views: Mapping[str, str] | None = None,
+    parts: Sequence[Relation] = (),
     alignment_bytes: int = 64,
 ) -> list[BufferLifetime]:
     """The buffers of a program whose launch `uses[i]` is step i, ordered by birth.
 
-    `views` leads from a value that no launch makes (a reshape) to the value whose bytes it shows.
-    Views and aliases share one buffer, named by its owner, the value that lies in no other; it
-    lives while any of them does. An input lives from step 0 to its last use, an output until the
-    end. Raises `InputError` where a value is read before it is written, written twice, read
-    after it was overwritten, without a size, or larger than the storage that it lies in.
+    `views` leads from a value that no launch makes (a reshape, a slice) to the value whose bytes
+    it shows: from the first on, unless `parts` says where. `parts` also has the pieces of a value
+    that no launch makes either (a concat). Views, parts and aliases share one buffer, named by its
+    owner, the value that lies in no other; it lives while any of them does. An input lives from
+    step 0 to its last use, an output until the end. Raises `InputError` where a value is read
+    before it is written, written twice or over another one, read after it was overwritten,
+    without a size, or larger than what it lies in, and where places contradict each other.
     """
     views = dict(views or {})
-    owners = Owners([*views.items(), *(alias for use in uses for alias in use.aliases)])
+    placed = {part.value for part in parts}
+    relations = [
+        *(Relation(value, shown) for value, shown in views.items() if value not in placed),
+        *parts,
+        *(Relation(value, other) for use in uses for value, other in use.aliases),
+    ]
+    places = places_of(relations, sizes_bytes)
     # A program without launches still holds its inputs in one step.
     end = max(len(uses), 1)
     births: dict[str, int] = {}
-    deaths: dict[str, int] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    """Steps from the first touch of a value to its last."""
     values: dict[str, dict[str, None]] = {}
 
     def touch(value: str, step: int) -> None:
-        owner = owners.of(value)
+        if value not in places:
+            raise InputError(f"memory: no size is given for {value!r}")
+        owner = places[value].storage
         births.setdefault(owner, step)
-        deaths[owner] = step + 1
+        spans[value] = (spans.get(value, (step, step))[0], step)
         values.setdefault(owner, {owner: None})[value] = None
 
     def read(value: str, step: int, reader: str) -> None:
-        if owners.of(value) not in births:
+        if value not in places or places[value].storage not in births:
             near = get_close_matches(value, births, n=1)
             raise InputError(
                 f"memory: {reader} reads {value!r}, which nothing has written before",
@@ -74,57 +87,49 @@ def lifetimes(
             touch(value, step)
     for value in outputs:
         read(value, end - 1, "the caller")
-    verify_contents(uses, inputs, outputs, views)
+    verify_contents(uses, inputs, outputs, views, places)
 
+    written = {*inputs, *(value for use in uses for value in use.writes)}
     buffers = [
-        BufferLifetime(
-            id=owner,
-            values=tuple(values[owner]),
-            size_bytes=storage_bytes(owner, values[owner], sizes_bytes),
-            first=births[owner],
-            last=deaths[owner],
-            alignment_bytes=alignment_bytes,
-        )
+        buffer_of(owner, tuple(values[owner]), places, spans, written, alignment_bytes)
         for owner in births
     ]
     buffers += scratch_buffers(uses, alignment_bytes)
     return sorted(buffers, key=lambda buffer: buffer.first)
 
 
-class Owners:
-    """Finds the value in whose storage another one lies, over any number of aliases."""
-
-    def __init__(self, aliases: Iterable[tuple[str, str]]) -> None:
-        self.parents: dict[str, str] = {}
-        for value, other in aliases:
-            parent = self.parents.get(value, other)
-            if parent != other:
-                raise InputError(
-                    f"memory: {value!r} lies in the storage of both {parent!r} and {other!r}",
-                    hint="a copy for one of them",
-                )
-            if self.of(other) == value:
-                raise InputError(f"memory: {value!r} is an alias of itself through {other!r}")
-            self.parents[value] = other
-
-    def of(self, value: str) -> str:
-        while value in self.parents:
-            value = self.parents[value]
-        return value
-
-
-def storage_bytes(owner: str, members: Iterable[str], sizes_bytes: Mapping[str, int]) -> int:
-    """The owner's size, which must hold every member."""
-    for value in members:
-        if value not in sizes_bytes:
-            raise InputError(f"memory: no size is given for {value!r}")
-        if sizes_bytes[value] > sizes_bytes[owner]:
-            raise InputError(
-                f"memory: {value!r} of {sizes_bytes[value]} bytes lies in the storage of "
-                f"{owner!r}, which has {sizes_bytes[owner]}",
-                hint="a buffer of its own",
-            )
-    return sizes_bytes[owner]
+def buffer_of(
+    owner: str,
+    values: Sequence[str],
+    places: Mapping[str, Place],
+    spans: Mapping[str, tuple[int, int]],
+    written: Collection[str],
+    alignment_bytes: int,
+) -> BufferLifetime:
+    """The buffer of some values, which ends where the last of them does."""
+    size_bytes = max(places[value].end for value in values)
+    touched = [spans[value] for value in values if value in spans]
+    parts = [
+        BufferPart(
+            value,
+            place.start,
+            place.end - place.start,
+            spans[value][0],
+            spans[value][1] + 1,
+            is_view=value not in written,
+        )
+        for value in values
+        if (place := places[value]).end - place.start < size_bytes and value in spans
+    ]
+    return BufferLifetime(
+        id=owner,
+        values=tuple(values),
+        size_bytes=size_bytes,
+        first=min(first for first, _ in touched),
+        last=max(last for _, last in touched) + 1,
+        alignment_bytes=alignment_bytes,
+        parts=tuple(parts),
+    )
 
 
 def scratch_buffers(uses: Sequence[Use], alignment_bytes: int) -> list[BufferLifetime]:

@@ -37,7 +37,10 @@ GAP_STRATEGIES = tuple(strategy for strategy in STRATEGIES if strategy.fit != "l
 
 @dataclass(frozen=True)
 class PinnedPlanner:
-    """The best of several greedy strategies around `pins`, (buffer, offset in bytes) each."""
+    """The best of several greedy strategies around `pins`, (buffer, offset in bytes) each.
+
+    The name of a value that lies in a buffer pins that, so that the value gets the offset.
+    """
 
     pins: tuple[tuple[str, int], ...]
     strategies: tuple[Strategy, ...] = GAP_STRATEGIES
@@ -45,12 +48,13 @@ class PinnedPlanner:
     def __call__(self, buffers: Sequence[BufferLifetime], steps: Sequence[str] = ()) -> MemoryPlan:
         """Raises InputError for a pin that no plan can keep."""
         verify_buffers(buffers)
-        check_pins(self.pins, buffers)
+        pins = pins_of_buffers(self.pins, buffers)
+        check_pins(pins, buffers)
         names = name_steps(buffers, steps)
         live = live_bytes(buffers, len(names))
         columns = Columns.of(buffers)
         keys = sort_keys(columns, live)
-        pinned = dict(self.pins)
+        pinned = dict(pins)
         fixed = {i: pinned[b.id] for i, b in enumerate(buffers) if b.id in pinned}
         attempts: list[PlanAttempt] = []
         plans: list[list[int]] = []
@@ -66,6 +70,25 @@ class PinnedPlanner:
         ranks = ranks_of(columns, keys, self.strategies[best], plans[best], list(fixed))
         refusals = refused_placements(buffers, plans[best], ranks, self.strategies[best].fit)
         return make_plan(buffers, plans[best], names, live, attempts, best, refusals)
+
+
+def pins_of_buffers(
+    pins: Sequence[tuple[str, int]], buffers: Sequence[BufferLifetime]
+) -> list[tuple[str, int]]:
+    """Every pin as one of a buffer, each buffer once; InputError where two pins contradict."""
+    lies_in = {
+        part.value: (buffer.id, part.offset_bytes) for buffer in buffers for part in buffer.parts
+    }
+    wanted: dict[str, tuple[str, int]] = {}
+    for name, offset in pins:
+        buffer, inside = lies_in.get(name, (name, 0))
+        first, start = wanted.setdefault(buffer, (name, offset - inside))
+        if start != offset - inside:
+            raise InputError(
+                f"{first!r} and {name!r} lie in the buffer {buffer!r} and cannot be pinned apart",
+                hint=f"{name} at {start + inside}",
+            )
+    return [(buffer, start) for buffer, (_, start) in wanted.items()]
 
 
 def check_pins(pins: Sequence[tuple[str, int]], buffers: Sequence[BufferLifetime]) -> None:

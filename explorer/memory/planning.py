@@ -25,6 +25,7 @@ from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_sh
 from explorer.memory.budget import refuse
 from explorer.memory.liveness import lifetimes
 from explorer.memory.pinned import PinnedPlanner
+from explorer.memory.places import Relation
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
@@ -81,6 +82,7 @@ def plan_function(
     uses: list[Use] = []
     sizes: dict[str, int] = {}
     views: dict[str, str] = {}
+    parts: list[Relation] = []
     outputs: list[str] = []
     for argument in block.args:
         sizes[value_name(argument)] = buffer_bytes(argument)
@@ -97,16 +99,20 @@ def plan_function(
             )
         elif isinstance(op, ReturnOp):
             outputs = [value_name(o) for o in op.operands]
-        elif isinstance(op, TopOperation) and op.is_view:
-            name = value_name(op.results[0])
-            sizes[name] = buffer_bytes(op.results[0])
-            views[name] = value_name(op.operands[0])
+        elif isinstance(op, TopOperation) and (found := op.parts()):
+            sizes[value_name(op.results[0])] = buffer_bytes(op.results[0])
+            for part in found:
+                value, whole = value_name(part.value), value_name(part.whole)
+                parts.append(Relation(value, whole, part.offset_bytes))
+                if part.is_view:
+                    views[value] = whole
     buffers = lifetimes(
         uses,
         sizes,
         inputs=[value_name(a) for a in block.args],
         outputs=outputs,
         views=views,
+        parts=parts,
         alignment_bytes=alignment_bytes,
     )
     return planner(buffers, [u.operation for u in uses])
@@ -138,13 +144,14 @@ def plan_as_written(
 
 
 def activations(operands: Sequence[SSAValue]) -> list[SSAValue]:
-    """The operands that live in the arena: results of launches and views, and arguments."""
+    """The operands that live in the arena: arguments, results of launches, and those of what no
+    kernel runs (views, concats in place)."""
     return [
         o
         for o in operands
         if isinstance(o, BlockArgument)
         or isinstance(o.owner, LaunchOp)
-        or (isinstance(o.owner, TopOperation) and o.owner.is_view)
+        or (isinstance(o.owner, TopOperation) and o.owner.parts())
     ]
 
 
@@ -171,6 +178,7 @@ def value_offsets(plan: MemoryPlan) -> dict[str, int]:
     for placed in plan.placements:
         offsets[placed.buffer.id] = placed.offset_bytes
         if "/scratch_" not in placed.buffer.id:
+            inside = {part.value: part.offset_bytes for part in placed.buffer.parts}
             for value in placed.buffer.values:
-                offsets[value] = placed.offset_bytes
+                offsets[value] = placed.offset_bytes + inside.get(value, 0)
     return offsets

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.errors import InputError
+from explorer.memory.places import Place
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,7 @@ class Use:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
-    """(written value, other value): the first lies in the storage of the other. It overwrites the
-    other where that has been written before (in place); else it is a part of it (a concat)."""
+    """(written value, other value): the first overwrites the other, in whose storage it lies."""
     scratch_bytes: tuple[int, ...] = ()
 
 
@@ -31,9 +31,14 @@ def verify_contents(
     inputs: Sequence[str],
     outputs: Sequence[str],
     views: Mapping[str, str],
+    places: Mapping[str, Place],
 ) -> None:
-    """Raise `InputError` where a value is written twice, or read after it was overwritten."""
-    contents = Contents(views)
+    """Raise `InputError` where a value is written twice, or over another one that it may not
+    overwrite, or read after it was overwritten or before all of it was written.
+
+    `views`: values that nothing writes, and what they show. `places`: bytes of every value.
+    """
+    contents = Contents(views, places)
     for value in inputs:
         contents.write(value, "the caller")
     for launch in uses:
@@ -47,42 +52,72 @@ def verify_contents(
 
 
 class Contents:
-    """Which value each place in memory holds, while one walks through the launches in order.
+    """Which bytes hold which values, while one walks through the launches in order.
 
-    A *family* is a value with all its views, named by the value that is a view of nothing.
+    What is written is in memory until something is written over it. A view stands for what it
+    shows, and a whole that is only written in its parts for those.
     """
 
-    def __init__(self, views: Mapping[str, str]) -> None:
+    def __init__(self, views: Mapping[str, str], places: Mapping[str, Place]) -> None:
         self.views = views
-        self.places: dict[str, str] = {}
-        """The place of every family that has been written."""
-        self.holders: dict[str, tuple[str, str]] = {}
-        """By place: the family that it holds, and who wrote it there."""
+        self.places = places
+        self.written: dict[str, dict[str, str]] = {}
+        """By storage: what was written there, by whom."""
+        self.overwritten: dict[str, str] = {}
+        """Values that are not there any more, and who wrote over them."""
+        self.made_of: dict[str, tuple[str, ...]] = {}
+        """Written values that a value consists of, from its first reading on."""
 
-    def family(self, value: str) -> str:
+    def base(self, value: str) -> str:
         while value in self.views:
             value = self.views[value]
         return value
 
     def write(self, value: str, writer: str, over: str | None = None) -> None:
-        """`writer` makes `value`, in the place of `over` if that has been written."""
-        family = self.family(value)
-        if family in self.places:
+        """`writer` makes `value`, which may take the place of `over`."""
+        place = self.places[value]
+        here = self.written.setdefault(place.storage, {})
+        if self.base(value) in here:
             raise InputError(
                 f"memory: {writer} writes {value!r}, which has been written before",
                 hint="a name of its own for every result",
             )
-        place = family if over is None else self.places.get(self.family(over), family)
-        self.places[family] = place
-        self.holders[place] = (family, writer)
+        for other, maker in here.items():
+            if other in self.overwritten or not place.meets(self.places[other]):
+                continue
+            if over is None or not self.places[over].meets(self.places[other]):
+                raise InputError(
+                    f"memory: {writer} writes {value!r} over {other!r}, which {maker} has written",
+                    hint="another place for one of them",
+                )
+            self.overwritten[other] = writer
+        here[value] = writer
 
     def read(self, value: str, reader: str) -> None:
-        family = self.family(value)
-        # A whole that is written only in its parts comes into being when it is first read.
-        place = self.places.setdefault(family, family)
-        holder, writer = self.holders.setdefault(place, (family, reader))
-        if holder != family:
+        if value not in self.made_of:
+            self.made_of[value] = self.find(value, reader)
+        for written in self.made_of[value]:
+            if written in self.overwritten:
+                raise InputError(
+                    f"memory: {reader} reads {value!r} after {self.overwritten[written]} has "
+                    "overwritten it",
+                    hint=f"a buffer of its own for {written!r}",
+                )
+
+    def find(self, value: str, reader: str) -> tuple[str, ...]:
+        """The written values that a value is made of: itself, or those that fill its bytes."""
+        base, place = self.base(value), self.places[value]
+        here = self.written.get(place.storage, {})
+        if base in here:
+            return (base,)
+        parts = [
+            other
+            for other in here
+            if other not in self.overwritten and place.meets(self.places[other])
+        ]
+        if not place.is_filled_by([self.places[part] for part in parts]):
             raise InputError(
-                f"memory: {reader} reads {value!r} after {writer} has overwritten it",
-                hint=f"a buffer of its own for {holder!r}",
+                f"memory: {reader} reads {value!r}, of which not all has been written before",
+                hint="a program order in which all parts come before the whole",
             )
+        return tuple(parts)

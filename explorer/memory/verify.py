@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 
 from explorer.errors import ExplorerError
 from explorer.memory.bounds import count_steps, live_bytes
@@ -33,10 +34,46 @@ def verify_buffers(buffers: Sequence[BufferLifetime]) -> None:
                 f"{buffer.alignment_bytes}",
                 hint="a size is 0 or more, an alignment 1 or more",
             )
+        verify_parts(buffer)
+
+
+def verify_parts(buffer: BufferLifetime) -> None:
+    """Parts lie in their buffer, live while it does, and what is written never overlaps.
+
+    Views may: they show what others have written.
+    """
+    for part in buffer.parts:
+        if part.value not in buffer.values:
+            raise ExplorerError(
+                f"memory: {part.value!r} is a part of buffer {buffer.id!r}, which does not hold it"
+            )
+        end = part.offset_bytes + part.size_bytes
+        if part.offset_bytes < 0 or part.size_bytes < 0 or end > buffer.size_bytes:
+            raise ExplorerError(
+                f"memory: {part.value!r} [{part.offset_bytes}, {end}) is not inside of buffer "
+                f"{buffer.id!r} of {buffer.size_bytes} bytes"
+            )
+        if not buffer.first <= part.first < part.last <= buffer.last:
+            raise ExplorerError(
+                f"memory: {part.value!r} lives in steps [{part.first}, {part.last}), its buffer "
+                f"{buffer.id!r} in [{buffer.first}, {buffer.last})"
+            )
+    written = sorted(
+        (part for part in buffer.parts if part.size_bytes and not part.is_view),
+        key=lambda part: (part.offset_bytes, -part.size_bytes),
+    )
+    for lower, upper in pairwise(written):
+        if lower.offset_bytes + lower.size_bytes > upper.offset_bytes:
+            raise ExplorerError(
+                f"memory: {lower.value!r} and {upper.value!r} overlap in buffer {buffer.id!r}: "
+                f"byte {upper.offset_bytes} belongs to both"
+            )
 
 
 def verify_plan(plan: MemoryPlan) -> None:
     """Raise `ExplorerError` unless live buffers never overlap and the plan's numbers are true.
+
+    Values may lie in one buffer, where what is written does not overlap either.
 
     Checked are the offsets (aligned, not negative, disjoint while live), and that peak, live
     bytes, bound and total follow from the placements.

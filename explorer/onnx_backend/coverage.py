@@ -50,7 +50,7 @@ def not_generated(compilation: Compilation, model: ModelProto) -> tuple[str, str
 
 
 def _is_device_work(op: object) -> bool:
-    if isinstance(op, TopOperation) and op.is_view:
+    if isinstance(op, TopOperation) and op.parts():
         return True
     return isinstance(op, LaunchOp | WeightOp | ReturnOp)
 

@@ -28,7 +28,7 @@ from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
 from explorer.ir.top.definitions import lowest
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import ConcatOp, PadOp, TransposeOp
+from explorer.ir.top.movement import ConcatOp, PadOp, SliceOp, TransposeOp
 from explorer.ir.top.normalization import LocalResponseNormOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
@@ -288,9 +288,12 @@ def why_not_blocked(op: TopOperation, layout: Layout) -> str:
         sizes = [static_shape(o)[CHANNELS] for o in op.operands]
         if op.get("axis") != CHANNELS or any(s % layout.block for s in sizes):
             return "the channels that it joins do not fill whole blocks"
-        if not all(layout_of(o).block for o in op.operands):
-            return "not all of its inputs are blocked"
+        blocked = sum(prod(static_shape(o)) for o in op.operands if layout_of(o).block)
+        if 2 * blocked < prod(shape):
+            return "most of its inputs are not blocked"
         return ""
+    if isinstance(op, SliceOp):
+        return _why_slice_not_blocked(op, layout)
     if isinstance(op, ELEMENTWISE):
         return _why_elementwise_not_blocked(op, shape)
     return f"{op.name} has no blocked form"
@@ -303,6 +306,19 @@ def _why_pad_not_blocked(op: PadOp, layout: Layout) -> str:
         return "its amounts are computed" if op.amounts is not None else "it pads with no zeros"
     spread = op.get("interior", (0,) * len(static_shape(op.input)))
     if op.get("low")[CHANNELS] % layout.block or spread[CHANNELS]:
+        return "it moves channels to other lanes"
+    return ""
+
+
+def _why_slice_not_blocked(op: SliceOp, layout: Layout) -> str:
+    if not layout_of(op.input).block:
+        return "its input is not blocked"
+    if not op.is_static_slice:
+        return "its bounds are computed"
+    channels = static_shape(op.input)[CHANNELS]
+    taken = op.ranges(static_shape(op.input))[CHANNELS]
+    is_whole = taken.step == 1 and not taken.start % layout.block
+    if not is_whole or (taken.stop % layout.block and taken.stop != channels):
         return "it moves channels to other lanes"
     return ""
 

@@ -74,7 +74,7 @@ class LowerToKernels(Pass):
 
 
 def _stays(op: TopOperation) -> bool:
-    return isinstance(op, WeightOp | ReturnOp | TransferOp) or op.is_view
+    return isinstance(op, WeightOp | ReturnOp | TransferOp) or bool(op.parts())
 
 
 @dataclass

@@ -6,11 +6,27 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class BufferPart:
+    """A value that lies in some of a buffer's bytes: a piece of a concat, or a slice."""
+
+    value: str
+    offset_bytes: int
+    """From the beginning of the buffer."""
+    size_bytes: int
+    first: int
+    last: int
+    """Steps [first, last) in which it is written and read."""
+    is_view: bool = False
+    """It shows bytes that other values are written to."""
+
+
+@dataclass(frozen=True)
 class BufferLifetime:
     """A buffer to be placed: live in steps [first, last), `size_bytes` at `alignment_bytes`.
 
     A step is the index of a launch. Buffers whose value is only another view of one (reshape,
-    in-place results) share it: `values` lists all of them, the owner first.
+    in-place results) share it: `values` lists all of them, the owner first, and `parts` those that
+    do not fill it.
     """
 
     id: str
@@ -20,6 +36,7 @@ class BufferLifetime:
     first: int
     last: int
     alignment_bytes: int = 64
+    parts: tuple[BufferPart, ...] = ()
 
 
 @dataclass(frozen=True)

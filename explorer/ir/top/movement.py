@@ -9,7 +9,7 @@ which a pass replaces by properties once it is constant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -27,9 +27,11 @@ from xdsl.irdl import (
     result_def,
     var_operand_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.operation import Access, TopOperation
+from explorer.ir.parts import Part, offset_of_part
 from explorer.ir.symbols import larger, number, smaller
 from explorer.ir.top.definitions import (
     CHANNELS,
@@ -228,13 +230,34 @@ class TransposeOp(MovementOperation):
 
 @irdl_op_definition
 class ConcatOp(MovementOperation):
-    """All inputs one behind the other along an axis."""
+    """All inputs one behind the other along an axis.
+
+    in_place: every input is written where the result has it, so that there is nothing to copy.
+    """
 
     name = "top.concat"
 
     inputs = var_operand_def(TensorType)
     axis = prop_def(IntegerAttr)
+    in_place = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
+
+    def parts(self) -> tuple[Part, ...]:
+        if not self.get("in_place", False):
+            return ()
+        return tuple(Part(*place) for place in self.places())
+
+    def places(self) -> Iterator[tuple[SSAValue, SSAValue, int]]:
+        """(input, result, byte where the input begins), in order; ValueError as of
+        `offset_of_part`."""
+        axis, start = self.get("axis"), 0
+        for operand in self.operands:
+            yield operand, self.output, offset_of_part(self.output, operand, axis, start)
+            start += static_shape(operand)[axis]
+
+    def verify_(self) -> None:
+        super().verify_()
+        _verify_parts(self)
 
     def moved_operands(self) -> Sequence[SSAValue]:
         return tuple(self.operands)
@@ -288,6 +311,8 @@ class SliceOp(MovementOperation):
 
     Or the operands starts_value, stops_value and steps_value with ONNX's rules, for the property
     `axes`.
+
+    in_place: the result is read where the input has it, so that there is nothing to copy.
     """
 
     name = "top.slice"
@@ -300,9 +325,44 @@ class SliceOp(MovementOperation):
     stops = opt_prop_def(DenseArrayBase)
     steps = opt_prop_def(DenseArrayBase)
     axes = opt_prop_def(DenseArrayBase)
+    in_place = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def is_view(self) -> bool:
+        return self.get("in_place", False)
+
+    def parts(self) -> tuple[Part, ...]:
+        if not self.is_view:
+            return ()
+        return (Part(self.output, self.input, self.place(), is_view=True),)
+
+    def place(self) -> int:
+        """Byte of the input where the result begins; ValueError where it is not one piece of it."""
+        return offset_of_part(self.input, self.output, *self.cut_axis())
+
+    def cut_axis(self) -> tuple[int, int]:
+        """The only axis that is cut, and the first element that is taken of it.
+
+        ValueError where it is not one run of elements of one axis. The input's shape is static.
+        """
+        if not self.is_static_slice:
+            raise ValueError("its bounds are computed")
+        shape = static_shape(self.input)
+        taken = self.ranges(shape)
+        cut = [axis for axis, size in enumerate(shape) if taken[axis] != range(size)]
+        if len(cut) != 1:
+            raise ValueError(f"{len(cut)} axes are cut, not one")
+        (axis,) = cut
+        if taken[axis].step != 1:
+            raise ValueError(f"the step along axis {axis} is {taken[axis].step}, not 1")
+        return axis, taken[axis].start
+
+    def verify_(self) -> None:
+        super().verify_()
+        _verify_parts(self)
 
     @property
     def is_static_slice(self) -> bool:
@@ -363,6 +423,13 @@ class SliceOp(MovementOperation):
         k.generic("plain", [x.at(*source)], output.at(*d), _same)
         _clear_behind(k, output, extents)
         return "copy"
+
+
+def _verify_parts(op: TopOperation) -> None:
+    try:
+        op.parts()
+    except ValueError as error:
+        raise VerifyException(f"{op.name} cannot be in place: {error}") from error
 
 
 def slice_range(size: int, start: int, stop: int, step: int) -> range:

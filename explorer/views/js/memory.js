@@ -6,6 +6,7 @@ const MOST_AT_PEAK = 40;
 const CHARACTER_PIXELS = 6;
 const FEWEST_CHARACTERS = 6;
 const DRAG_PIXELS = 4;
+const MOST_PARTS = 6;
 
 async function memoryView(app) {
   const {data} = app;
@@ -67,6 +68,11 @@ async function memoryView(app) {
       context.globalAlpha = 1;
       context.strokeStyle = plot.colour(`${family}-edge`) || plot.colour("line");
       if (!isNarrow) context.strokeRect(left + 0.5, top + 0.5, boxWidth - 1, boxHeight - 1);
+      // A buffer within a buffer: what is written to some of its bytes, from then on.
+      for (const part of isNarrow ? [] : buffer.parts.filter(({isView}) => !isView)) {
+        const [partLeft, partTop, partWidth, partHeight] = rectangle({first: part.first, last: buffer.last, offset: buffer.offset + part.offset, size: part.size});
+        if (partWidth > 3 && partHeight > 3) context.strokeRect(partLeft + 1.5, partTop + 0.5, partWidth - 3, partHeight - 1);
+      }
       const label = boxHeight > 13 ? labelOf(buffer.values[0], boxWidth - 8) : "";
       if (label) {
         context.fillStyle = plot.colour("text");
@@ -155,7 +161,7 @@ async function memoryView(app) {
     if (!buffer) return;
     replace(tip, element("strong", {}, clip(buffer.values.join(", "), 80)),
       element("div", {}, `${bytesText(buffer.size)} (${exactText(buffer.size)}) at ${exactText(buffer.offset)}`),
-      element("div", {}, lifeText(buffer)));
+      element("div", {}, lifeText(buffer)), ...partLines(buffer));
     moveTip(tip, host, event, true);
   });
   plot.node.addEventListener("pointerleave", () => { hoveredBuffer = null; tip.hidden = true; app.hover.set([], []); mark(); });
@@ -222,6 +228,13 @@ async function memoryView(app) {
     return memory.buffers.find((item) => item.values.some((value) => marked.has(value)));
   }
   const lifeText = (buffer) => `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} to ${memory.steps[buffer.last - 1] ?? ""}`;
+
+  // The values that lie in some of a buffer's bytes, by where they begin.
+  function partLines({parts}) {
+    const shown = [...parts].sort((a, b) => a.offset - b.offset || b.size - a.size).slice(0, MOST_PARTS);
+    const lines = shown.map((part) => element("div", {}, `${part.isView ? "shows" : "holds"} ${clip(part.value, 40)}: ${bytesText(part.size)} from its byte ${exactText(part.offset)} on`));
+    return parts.length > MOST_PARTS ? [...lines, element("div", {}, `and ${parts.length - MOST_PARTS} more values`)] : lines;
+  }
 
   function drawSide() {
     const buffer = selectedBuffer();

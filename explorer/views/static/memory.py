@@ -55,6 +55,7 @@ def memory_text(plan: MemoryPlan) -> str:
         hidden = len(plan.live_bytes) - len(shown)
         lines.append(f"  and {hidden} steps with fewer live bytes: plan.live_bytes")
     lines.append("  largest: " + ", ".join(_named(p) for p in _largest(plan)))
+    lines.append(_parts_line(plan, lambda words: f"  {words}"))
     chosen = plan.chosen_attempt
     if chosen is not None:
         count = format_count(len(plan.attempts), "strategy", "strategies")
@@ -92,6 +93,7 @@ def memory_html(plan: MemoryPlan, families: Mapping[str, str] | None = None) -> 
         ],
         align="lrrn",
     )
+    body += _parts_line(plan, note)
     body += section("Strategies tried")
     chosen = plan.chosen_attempt
     body += table(
@@ -252,6 +254,19 @@ def _refusal_rows(plan: MemoryPlan) -> list[tuple[str, str, str, str]]:
 def _more_refusals(plan: MemoryPlan, form: Callable[[str], str]) -> str:
     hidden = len(plan.refusals) - len(_refusal_rows(plan))
     return form(f"and {hidden} more refused places: plan.refusals") if hidden else ""
+
+
+def _parts_line(plan: MemoryPlan, form: Callable[[str], str]) -> str:
+    """How many values lie in buffers of others, and the first of them."""
+    parts = [(part, p.buffer.id) for p in plan.placements for part in p.buffer.parts]
+    if not parts:
+        return ""
+    part, buffer = parts[0]
+    count = format_count(len(parts), "value lies", "values lie")
+    return form(
+        f"{count} in some bytes of another one's buffer, and need no copy: {plain(part.value)} at "
+        f"byte {part.offset_bytes:,} of {plain(buffer)}" + (", ..." if len(parts) > 1 else "")
+    )
 
 
 def _named(placed: PlacedBuffer) -> str:

@@ -198,3 +198,37 @@ INLINE $scalar reduce_minimum_$vector($vector v)
 {
     return minimum_$suffix(minimum_$suffix(v[0], v[2]), minimum_$suffix(v[1], v[3]));
 }
+
+//! shuffle
+// Lanes of two vectors by number, those of the second one behind the first one's.
+#if defined(__clang__)
+#define SHUFFLE(mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(mask, a, b, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
+#endif
+
+//! interleave_low vector: mask shuffle
+INLINE $vector interleave_low_$vector($vector a, $vector b)
+{
+#if $lanes == 16
+    return SHUFFLE($mask, a, b, 0, 16, 1, 17, 2, 18, 3, 19,
+        4, 20, 5, 21, 6, 22, 7, 23);
+#elif $lanes == 8
+    return SHUFFLE($mask, a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#elif $lanes == 4
+    return SHUFFLE($mask, a, b, 0, 4, 1, 5);
+#endif
+}
+
+//! interleave_high vector: mask shuffle
+INLINE $vector interleave_high_$vector($vector a, $vector b)
+{
+#if $lanes == 16
+    return SHUFFLE($mask, a, b, 8, 24, 9, 25, 10, 26, 11, 27,
+        12, 28, 13, 29, 14, 30, 15, 31);
+#elif $lanes == 8
+    return SHUFFLE($mask, a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#elif $lanes == 4
+    return SHUFFLE($mask, a, b, 2, 6, 3, 7);
+#endif
+}

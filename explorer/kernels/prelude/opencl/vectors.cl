@@ -112,3 +112,29 @@ static inline $scalar reduce_minimum_$vector($vector v)
 {
     return minimum_$suffix(minimum_$suffix(v.s0, v.s2), minimum_$suffix(v.s1, v.s3));
 }
+
+//! interleave_low vector
+static inline $vector interleave_low_$vector($vector a, $vector b)
+{
+#if $lanes == 16
+    return ($vector)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3,
+        a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+#elif $lanes == 8
+    return ($vector)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3);
+#elif $lanes == 4
+    return ($vector)(a.s0, b.s0, a.s1, b.s1);
+#endif
+}
+
+//! interleave_high vector
+static inline $vector interleave_high_$vector($vector a, $vector b)
+{
+#if $lanes == 16
+    return ($vector)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb,
+        a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+#elif $lanes == 8
+    return ($vector)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+#elif $lanes == 4
+    return ($vector)(a.s2, b.s2, a.s3, b.s3);
+#endif
+}

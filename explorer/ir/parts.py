@@ -1,0 +1,76 @@
+"""Parts: values that lie inside the buffer of another value, so that nothing is copied.
+
+    %y = top.concat(%a, %b) {axis = 1, in_place = true}     a and b are written where y has them
+    %s = top.slice(%y) {..., in_place = true}               s is read where y has it
+    %v = top.reshape(%y) {...}                              v is y under another shape
+
+What an operation says of its values with `TopOperation.parts()` is what memory is planned by:
+
+    Part(a, y, 0), Part(b, y, 4096), Part(s, y, 4096, is_view=True), Part(v, y, 0, is_view=True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from explorer.ir.layout import physical_shape
+from explorer.ir.types import Layout, element_type_of, layout_of, numpy_dtype, static_shape
+
+CHANNELS = 1
+ALIGNMENT_BYTES = 64
+"""Parts begin at multiples of it, like every other buffer."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """`value` lies in the buffer of `whole`, `offset_bytes` behind its beginning."""
+
+    value: SSAValue
+    whole: SSAValue
+    offset_bytes: int = 0
+    is_view: bool = False
+    """It shows bytes that the whole holds; else it is written, and the whole is made of it."""
+
+
+def offset_of_part(whole: SSAValue, part: SSAValue, axis: int, start: int) -> int:
+    """Byte of the whole's buffer where the part begins: elements from `start` on of an axis.
+
+    ValueError where its bytes are not one aligned piece of the whole's; the message is the reason.
+    Both have static shapes.
+    """
+    layout = layout_of(whole)
+    if layout != layout_of(part):
+        raise ValueError("it lies in another layout or with other padding")
+    itemsize = numpy_dtype(element_type_of(whole)).itemsize
+    return offset_in(static_shape(whole), static_shape(part), layout, itemsize, axis, start)
+
+
+def offset_in(
+    shape: tuple[int, ...],
+    part: tuple[int, ...],
+    layout: Layout,
+    itemsize: int,
+    axis: int,
+    start: int,
+) -> int:
+    """As `offset_of_part`, for shapes in a common layout and elements of so many bytes."""
+    if not prod(shape) or not prod(part):
+        raise ValueError("a part is empty")
+    if axis > CHANNELS and not layout.is_plain:
+        raise ValueError(f"axis {axis} cuts through blocks or padding")
+    stop = start + part[axis]
+    if layout.block and axis == CHANNELS:
+        for channel in (start, stop):
+            if channel % layout.block and channel != shape[axis]:
+                raise ValueError(f"channel {channel} begins no block of {layout.block}")
+        start //= layout.block
+    physical = physical_shape(shape, layout)
+    if prod(physical[:axis]) != 1:
+        raise ValueError(f"axis {axis} is not the outermost one of more than one element")
+    offset = start * prod(physical[axis + 1 :]) * itemsize
+    if offset % ALIGNMENT_BYTES:
+        raise ValueError(f"it would begin at byte {offset}, no multiple of {ALIGNMENT_BYTES}")
+    return offset

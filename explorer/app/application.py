@@ -43,6 +43,7 @@ class ExplorerPage(JSComponent):
         self.workbench: Workbench | None = None
         self.page: Document | None = None
         self._shown_revision = -1
+        self._shown_searches: list[dict[str, Any]] = []
 
     def show_state(self, shown: Shown) -> None:
         """Sends a state; the trace's head only when it is another one."""
@@ -54,13 +55,17 @@ class ExplorerPage(JSComponent):
                 "revision": shown.revision,
             }
             self._shown_revision = shown.revision
+        searches = shown.found()
+        if searches != self._shown_searches:
+            values["searches"] = searches
+            self._shown_searches = searches
         self._send_msg({"kind": "state", "values": values})
 
     def _handle_msg(self, data: Any) -> None:  # Any: JSON of a page
         if not isinstance(data, dict) or self.workbench is None:
             return
         if data.get("kind") == "hello":
-            self._shown_revision = -1
+            self._shown_revision, self._shown_searches = -1, []
             self.workbench.begin(data.get("link"))
             self.show_state(self.workbench.shown)
         elif data.get("kind") == "need":

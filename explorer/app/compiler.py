@@ -8,12 +8,13 @@ compiler.stage(Request(..., decisions=(("schedule-loops/conv_1/pixels", "4"),)),
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
-from explorer.app.session import Bisection, Progress, Request
+from explorer.app.session import Bisection, Progress, Request, SearchTold
 from explorer.errors import UnsupportedError
 from explorer.results import ProfileRecord, Trace
 
@@ -74,6 +75,25 @@ class ModelCompiler:
         if fault is None:
             return None
         return Bisection(fault.pass_name, fault.rule, fault.operation, fault.tensor, fault.address)
+
+    def search(
+        self, request: Request, order: Mapping[str, Any], progress: Progress, told: SearchTold
+    ) -> dict[str, Any]:
+        """Compiles candidates in threads: this process may have no children but compilers."""
+        from explorer.tuning.search import Budget, tune
+        from explorer.views.payload_search import search_payload
+
+        compilation = self._compiled(request, lambda name, index, total: None)
+        found = tune(
+            compilation,
+            Budget(order["candidates"], order["seconds"]),
+            kernels=[order["kernel"]],
+            backend="threading",
+            keep=order["keep"],
+            progress=progress,
+            told=lambda search: told(search_payload(search)),
+        )
+        return search_payload(found[order["kernel"]])
 
     def forget(self, request: Request) -> None:
         for kept in (self._compilations, self._accuracies, self._profiles, self._refused):

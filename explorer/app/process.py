@@ -16,7 +16,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from multiprocessing.connection import Connection
+from typing import Any
 
+from explorer.app.searches import SearchOrder
 from explorer.app.session import (
     STAGES,
     Bisection,
@@ -26,6 +28,7 @@ from explorer.app.session import (
     Failure,
     Progressed,
     Request,
+    Searched,
     Stopped,
     where_of,
 )
@@ -36,7 +39,7 @@ NOBODY = 0
 TERMINATION_SECONDS = 2.0
 """How long a worker may take to end before it is killed."""
 
-Report = Progressed | DrawnTrace | Failure | Bisection | Stopped | Died | None
+Report = Progressed | DrawnTrace | Failure | Bisection | Searched | Stopped | Died | None
 """None: a bisection found nothing wrong."""
 
 
@@ -97,6 +100,11 @@ class CompilerProcess:
         self._requests[key] = request
         self._send("bisect", key, request)
 
+    def search(self, key: int, request: Request, order: SearchOrder) -> None:
+        """Searches the schedule of a kernel; `Searched` is reported as often as more is known."""
+        self._requests[key] = request
+        self._send("search", key, request, asdict(order))
+
     def forget(self, key: int, request: Request) -> None:
         self._drawn.pop(key, None)
         self._requests.pop(key, None)
@@ -111,9 +119,10 @@ class CompilerProcess:
         if self._process.is_alive():
             self._process.kill()
 
-    def _send(self, kind: str, key: int, request: Request) -> None:
+    def _send(self, kind: str, key: int, request: Request, *more: Any) -> None:  # Any: JSON
         try:
-            self._connection.send_bytes(json.dumps([kind, key, asdict(request)]).encode())
+            message = [kind, key, asdict(request), *more]
+            self._connection.send_bytes(json.dumps(message).encode())
         except OSError:
             return  # the worker has died: the listener reports that
 
@@ -150,6 +159,11 @@ class CompilerProcess:
                 self._requests.pop(key, None)
             elif kind == "cancelled":
                 self._tell(key, Stopped())
+            elif kind == "searched":
+                found = Searched(**values[0])
+                if found.status != "running":
+                    self._requests.pop(key, None)
+                self._tell(key, found)
             elif kind == "bisected":
                 self._tell(key, None if values[0] is None else Bisection(**values[0]))
         connection.close()

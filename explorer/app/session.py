@@ -118,6 +118,10 @@ class Bisection:
     address: str
 
 
+SearchTold = Callable[[dict[str, Any]], None]
+"""Called with what a search knows so far, as `explorer.views.payload_search` has it."""
+
+
 class Compiler(Protocol):
     """Compiles in the worker's process, and keeps there what forks can share."""
 
@@ -131,6 +135,12 @@ class Compiler(Protocol):
 
     def bisect(self, request: Request) -> Bisection | None:
         """The first rewrite that is wrong; None when nothing is."""
+        ...
+
+    def search(
+        self, request: Request, order: Mapping[str, Any], progress: Progress, told: SearchTold
+    ) -> dict[str, Any]:
+        """Measures schedules of a kernel: `order` has the fields of `searches.SearchOrder`."""
         ...
 
     def forget(self, request: Request) -> None:
@@ -160,7 +170,7 @@ class Failure:
     where: str
     advice: str
     stage: str = "passes"
-    """What was being done: a stage, or bisect."""
+    """What was being done: a stage, bisect or search."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +181,17 @@ class Progressed:
     index: int = 0
     total: int = 0
     stage: str = field(default="passes", compare=False)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """More is known of a search: how far it is, what was found, or how it ended."""
+
+    status: str = "running"
+    number: int = 0
+    most: int = 0
+    error: str = ""
+    result: Any = None  # JSON; None where nothing new is known
 
 
 @dataclass(frozen=True)
@@ -190,6 +211,7 @@ _DOING = {
     "profile": "measuring",
     "assembly": "disassembling",
     "bisect": "bisecting",
+    "search": "searching",
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from explorer.app.branches import MOST_COMPARED, Branch
 from explorer.app.decisions import settings_of
 from explorer.app.offers import Choice
+from explorer.app.searches import Search
 from explorer.app.session import Failure, Progressed, Request
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, Upload
 
@@ -39,6 +40,8 @@ class Shown:
     """How many files were not taken so far: a page that sends one stops when this rises."""
     notice: str = ""
     """What of a link could not be restored."""
+    searches: tuple[Search, ...] = ()
+    """For schedules, the one that was begun last at the end."""
     revision: int = 0
     """Rises whenever the branch that is looked at is another one, or more is known of it."""
 
@@ -65,6 +68,10 @@ class Shown:
         label, choice = self.label(branch), self.choice(branch.request.path)
         paths = {b.request.path for b in self.branches}
         return f"{choice.label}: {label}" if len(paths) > 1 and choice else label
+
+    def found(self) -> list[dict[str, Any]]:
+        """The searches as session.js reads them; they travel apart from the rest."""
+        return [search.session(self.branches) for search in self.searches]
 
     def session(self) -> dict[str, Any]:
         """As session.js reads it."""

@@ -27,6 +27,7 @@ from explorer.app.decisions import request_of
 from explorer.app.links import followed
 from explorer.app.offers import Choice
 from explorer.app.process import CompilerProcess, Report
+from explorer.app.searches import Search, SearchOrder, with_search
 from explorer.app.session import (
     STAGES,
     Bisection,
@@ -35,6 +36,7 @@ from explorer.app.session import (
     Failure,
     Progressed,
     Request,
+    Searched,
     Stopped,
 )
 from explorer.app.shown import Shown
@@ -136,6 +138,10 @@ class Workbench:
             self._refuse(f"the browser could not read {name!r}: is it a folder, or was it moved?")
         elif kind == "bisect":
             self._bisect()
+        elif kind == "search":
+            self._search(SearchOrder.of_page(message))
+        elif kind == "cancel search":
+            self._cancel_search()
         elif kind == "retry":
             self._retry()
         elif kind == "cancel":
@@ -277,6 +283,42 @@ class Workbench:
             self._update(replace(branch, is_bisecting=True))
             self._asked[int(branch.key)] = branch.request
             self._running().bisect(int(branch.key), branch.request)
+
+    def _search(self, order: SearchOrder | None) -> None:
+        """Searches the schedule of a kernel of the branch that is looked at; one at a time."""
+        with self._lock:
+            branch = self.shown.branch
+            if order is None or branch is None or branch.request.is_trace:
+                return
+            if any(search.is_running for search in self.shown.searches):
+                return
+            self._count += 1
+            search = Search(self._count, branch.request, order)
+            self._asked[search.key] = branch.request
+            self._show(replace(self.shown, searches=with_search(self.shown.searches, search)))
+            self._running().search(search.key, branch.request, order)
+
+    def _cancel_search(self) -> None:
+        with self._lock:
+            for search in self.shown.searches:
+                if search.is_running and self._process is not None:
+                    self._process.cancel(search.key, search.request)
+
+    def _searched(self, key: int, found: Searched) -> None:
+        search = next((s for s in self.shown.searches if s.key == key), None)
+        if search is None:
+            return
+        if found.status != "running":
+            self._asked.pop(key, None)
+        changed = replace(
+            search,
+            status=found.status,
+            number=found.number or search.number,
+            most=found.most or search.most,
+            error=found.error,
+            result=search.result if found.result is None else found.result,
+        )
+        self._show(replace(self.shown, searches=with_search(self.shown.searches, changed)))
 
     def _retry(self) -> None:
         """Once more what failed: the compilation, or the stages of it that are missing."""
@@ -429,6 +471,8 @@ class Workbench:
                     self._show(replace(self.shown, progress=report))
             elif isinstance(report, DrawnTrace):
                 self._drawn(key, request, report)
+            elif isinstance(report, Searched):
+                self._searched(key, report)
             elif isinstance(report, Failure):
                 self._failed(key, request, self._as_named(report, request))
             else:
@@ -518,6 +562,9 @@ class Workbench:
             if request is None:
                 continue
             failure = self._as_named(failure, request)
+            if any(search.key == key for search in self.shown.searches):
+                self._searched(key, Searched("failed", error=failure.what))
+                continue
             branch = self.shown.named(str(key))
             if branch is None:
                 self._refused(key, request, failure)

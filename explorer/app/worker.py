@@ -32,6 +32,7 @@ from explorer.views.payload import encode, trace_payload
 from explorer.views.payload_snapshots import SnapshotParts
 
 BISECT = "bisect"
+SEARCH = "search"
 MEASURED = "profile"
 """The stage whose results depend on what else the machine does."""
 MOST_MEASUREMENTS = 3
@@ -50,6 +51,7 @@ class Task:
     is_silent: bool = False
     """Nothing is sent: it is compiled so that forks of it are quick."""
     is_cancelled: bool = False
+    order: dict[str, Any] | None = None  # JSON: what a search is to do
 
     @property
     def is_urgent(self) -> bool:
@@ -85,7 +87,7 @@ class Worker:
         """Takes all messages that are there; waits for one first if `is_blocking`."""
         while is_blocking or self._connection.poll():
             is_blocking = False
-            kind, key, data = json.loads(self._connection.recv_bytes())
+            kind, key, data, *more = json.loads(self._connection.recv_bytes())
             request = Request.of_json(data)
             if kind == "compile":
                 self._urgent.append(Task(key, request, list(stages_of(request))))
@@ -94,6 +96,8 @@ class Worker:
                 self._urgent.insert(0, Task(key, request, list(URGENT[:1]), is_silent=True))
             elif kind == BISECT:
                 self._background.add(Task(key, request, [BISECT]))
+            elif kind == SEARCH:
+                self._background.add(Task(key, request, [SEARCH], order=more[0]))
             elif kind == "cancel":
                 self._drop(key, request, "cancelled")
             elif kind == "forget":
@@ -103,8 +107,12 @@ class Worker:
     def _drop(self, key: int, request: Request, answer: str) -> None:
         """Gives up what is asked for under a key; what runs ends at its next step."""
         for task in (*self._urgent, *self._background.tasks()):
-            if task.key == key or (task.is_silent and task.request == request):
+            is_same = task.request == request
+            is_search = answer == "forgotten" and task.order is not None
+            if task.key == key or (is_same and (task.is_silent or is_search)):
                 task.is_cancelled = True
+                if task.order is not None and task.waiting:  # it has not begun
+                    self._send("searched", task.key, {"status": "cancelled"})
         self._urgent = [task for task in self._urgent if not task.is_cancelled]
         self._background.drop(lambda task: task.is_cancelled)
         self._send(answer, key)
@@ -116,6 +124,9 @@ class Worker:
             if stage == BISECT:
                 found = self._compiler.bisect(task.request)
                 self._send("bisected", task.key, None if found is None else asdict(found))
+                return
+            if stage == SEARCH:
+                self._search(task)
                 return
             trace = self._made(task, stage)
             if task.is_silent:
@@ -140,11 +151,35 @@ class Worker:
         except Exception as error:  # whatever a model file provokes is shown to the person
             if task.is_silent:
                 return  # it is said when somebody asks for it
+            if stage == SEARCH:
+                failure = failure_of(error, task.request, stage)
+                self._send("searched", task.key, {"status": "failed", "error": failure.what})
+                return
             self._send("failed", task.key, stage, asdict(failure_of(error, task.request, stage)))
             if stage == URGENT[0]:
                 task.waiting.clear()
-        if not task.waiting and stage != BISECT:
+        if not task.waiting and stage not in (BISECT, SEARCH):
             self._send("finished", task.key)
+
+    def _search(self, task: Task) -> None:
+        """Measures candidates; what is known is sent with each."""
+        assert task.order is not None
+
+        def progress(name: str, index: int, total: int) -> None:
+            self._background.wait_while_held()
+            if task.is_cancelled:
+                raise Cancelled
+            self._send("searched", task.key, {"number": index, "most": total})
+
+        def told(result: dict[str, Any]) -> None:
+            self._send("searched", task.key, {"result": result})
+
+        try:
+            result = self._compiler.search(task.request, task.order, progress, told)
+        except Cancelled:
+            self._send("searched", task.key, {"status": "cancelled"})
+            raise
+        self._send("searched", task.key, {"status": "done", "result": result})
 
     def _made(self, task: Task, stage: str) -> Trace:
         """The trace after a stage. Times taken while something was compiled are taken again."""

@@ -67,6 +67,7 @@ def make_trace(
         compilation.operators,
         constraints=compilation.constraints,
         lookups=compilation.lookups,
+        searches=compilation.searches,
     )
 
 

@@ -16,6 +16,7 @@ from explorer.results.operators import OperatorRecord
 from explorer.results.passes import PassRecord, RuleRecord
 from explorer.results.program import Program
 from explorer.results.source import SourceText
+from explorer.results.tuning import KernelSearch
 
 TRACE_VERSION = 1
 
@@ -80,3 +81,5 @@ class Trace:
     """What the model asks of its symbolic dimensions, in the order of its operations."""
     lookups: tuple[ProgramLookup, ...] = ()
     """Where the binary came from, each time that the program was opened."""
+    searches: tuple[KernelSearch, ...] = ()
+    """What searches for schedules tried, the last one of each kernel."""

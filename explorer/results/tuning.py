@@ -7,6 +7,8 @@ SearchResult("digits_cnn", ..., kernels=(...))
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 ChoicePair = tuple[str, int | str]
@@ -23,7 +25,8 @@ class CostTerm:
     """A part of a predicted time, with the figures that it is made of."""
 
     name: str
-    """arithmetic, loads, stores, latency, spills, loops, L2, L3, memory, tasks."""
+    """arithmetic, loads, stores, issue, latency, conflicts, l2, l3, memory; added are spills,
+    waiting and tasks."""
     microseconds: float
     why: str
     is_added: bool = False
@@ -103,6 +106,34 @@ class KernelSearch:
             return 1.0
         ratio = self.candidates[self.chosen].ratio
         return 1 / ratio if ratio else 1.0
+
+    @property
+    def rank_correlation(self) -> float:
+        """Spearman's, of predicted and measured times: 1 where the cost model sorts as the clock.
+
+        NaN for fewer than three candidates with both times, or where all of one kind are equal.
+        Ratios to the default are compared, which were measured in turns with it.
+        """
+        pairs = [
+            (c.predicted_us, c.ratio)
+            for c in self.candidates
+            if c.status == "measured" and c.predicted_us > 0 and c.ratio > 0
+        ]
+        if len(pairs) < 3:
+            return math.nan
+        first, second = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
+        middle = (len(pairs) + 1) / 2
+        together = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
+        spreads = [sum((r - middle) ** 2 for r in ranks) for ranks in (first, second)]
+        return together / math.sqrt(spreads[0] * spreads[1]) if all(spreads) else math.nan
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The place of each from 1 on; equal ones share the mean of their places."""
+    return [
+        sum(other < value for other in values) + (1 + sum(other == value for other in values)) / 2
+        for value in values
+    ]
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from __future__ import annotations
 import contextlib
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -26,10 +26,9 @@ from explorer.accuracy.metrics import tensor_error
 from explorer.compilation.ladders import NestProgram, logical_results
 from explorer.errors import BuildError, DeviceError
 from explorer.kernels.schedules import ScheduledKernel
-from explorer.runtime.cache import ProgramCache
-from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.tuning.building import BuiltLibrary
+from explorer.tuning.opencl_child import OpenCLChild
 from explorer.tuning.workloads import Workload
 
 TURN_SECONDS = 0.004
@@ -60,6 +59,16 @@ class Measurement:
     reason: str = ""
 
 
+class Runnable(Protocol):
+    """A candidate, built: in a process of its own, whatever it is written in."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]: ...
+
+    def time(self, inputs: Mapping[str, np.ndarray], repeats: int) -> list[float]: ...
+
+    def close(self) -> None: ...
+
+
 class Bench:
     """The default of a kernel, built and held ready, and what others are measured with."""
 
@@ -67,10 +76,13 @@ class Bench:
         self.workload = workload
         self.threads = threads
         self.arrays = workload.arrays(seed)
-        self._default: tuple[NestProgram, Executable] | None = None
+        self._default: tuple[NestProgram, Runnable] | None = None
         self._expected: dict[str, np.ndarray] = {}
         self._seconds = 0.0
         self._folder = tempfile.TemporaryDirectory(prefix="explorer-bench-")
+        self._children = (OpenCLChild(), OpenCLChild())
+        """One for the default and one for candidates; each starts when it is asked for something,
+        which only happens for OpenCL."""
 
     def __enter__(self) -> Self:
         return self
@@ -84,6 +96,8 @@ class Bench:
         if self._default is not None:
             self._default[1].close()
             self._default = None
+        for child in self._children:
+            child.close()
         self._folder.cleanup()
 
     @property
@@ -128,7 +142,9 @@ class Bench:
         limit = max(LEAST_LIMIT_SECONDS, SLOWEST * self._seconds)
         with contextlib.ExitStack() as stack:
             try:
-                executable = stack.enter_context(self._open(made, library, limit))
+                executable = stack.enter_context(
+                    contextlib.closing(self._open(made, library, limit))
+                )
                 outputs = executable.run(made.inputs)
                 wrong = self._difference(kernel, outputs)
                 if wrong:
@@ -140,18 +156,16 @@ class Bench:
                 status = "hung" if "did not finish within" in str(error) else "failed"
                 return Measurement(status=status, reason=str(error))
 
-    def _race(self, executable: Executable, made: NestProgram, rounds: int) -> Measurement:
-        assert self._default is not None
-        default_made, default = self._default
+    def _race(self, executable: Runnable, made: NestProgram, rounds: int) -> Measurement:
         ours: list[list[float]] = []
         theirs: list[list[float]] = []
         for number in range(rounds):
             # Who runs first takes turns, too: the second one finds warmer caches and clocks.
             if number % 2:
                 ours.append(self._turn(executable, made))
-                theirs.append(self._turn(default, default_made))
+                theirs.append(self._default_turn())
             else:
-                theirs.append(self._turn(default, default_made))
+                theirs.append(self._default_turn())
                 ours.append(self._turn(executable, made))
         ratios = [
             statistics.median(a) / statistics.median(b) for a, b in zip(ours, theirs, strict=True)
@@ -166,7 +180,18 @@ class Bench:
             _spread(ratios),
         )
 
-    def _turn(self, executable: Executable, made: NestProgram) -> list[float]:
+    def _default_turn(self) -> list[float]:
+        """One that fails is opened again for the next candidate."""
+        assert self._default is not None
+        made, default = self._default
+        try:
+            return self._turn(default, made)
+        except DeviceError as error:
+            default.close()
+            self._default = None
+            raise DeviceError(f"the default failed this time: {error}") from error
+
+    def _turn(self, executable: Runnable, made: NestProgram) -> list[float]:
         repeats = max(3, min(MOST_REPEATS, int(TURN_SECONDS / self._seconds)))
         return executable.time(made.inputs, repeats)
 
@@ -186,21 +211,14 @@ class Bench:
 
     def _open(
         self, made: NestProgram, library: BuiltLibrary | None, limit_seconds: float
-    ) -> Executable:
+    ) -> Runnable:
         if self.workload.language == "opencl":
-            # Only here: a machine without pyopencl can tune for its processor.
-            from explorer.runtime.opencl import OpenCLProgram
-
             assert self.workload.device is not None
             units = min(self.threads, self.workload.device.compute_units)
             is_cpu = self.workload.device.processor == "cpu"
-            return OpenCLProgram(
-                made.program,
-                made.weights,
-                self.workload.device,
-                compute_units=units if is_cpu else None,
-                cache=ProgramCache(None),
-            )
+            child = self._children[0 if self._default is None else 1]
+            device = self.workload.device
+            return child.open(made, device, units if is_cpu else None, limit_seconds)
         assert library is not None
         return NativeProgram(
             made.program,

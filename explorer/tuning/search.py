@@ -39,6 +39,8 @@ LEAST_GAIN = 0.02
 
 Progress = Callable[[str, int, int], None]
 """Called before every candidate with the kernel's name, the candidate's number and the most."""
+Told = Callable[[KernelSearch], None]
+"""Called whenever more is known, with all that is known of the kernel that is searched."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def tune(
     keep: bool = True,
     resume: bool = True,
     progress: Progress | None = None,
+    told: Told | None = None,
 ) -> SearchResult:
     """Searches schedules for the kernels of a compilation and keeps what is faster.
 
@@ -77,7 +80,7 @@ def tune(
     measurements, same candidates. kernels: only these. jobs, backend: how joblib compiles (None:
     as `joblib.parallel_config` says). threads: what is tuned for. keep: whether later compilations
     get what was found; resume: whether a search goes on where an earlier one of the same seed
-    ended. InputError names a kernel that is not there.
+    ended. told: gets the candidates as they come. InputError names a kernel that is not there.
     """
     begin = time.monotonic()
     allowed = budget if isinstance(budget, Budget) else Budget(budget or Budget.candidates)
@@ -88,8 +91,9 @@ def tune(
         left = allowed.seconds - (time.monotonic() - begin)
         if left <= 0:
             break
-        search = KernelSearcher(workload, seed, threads, jobs, backend, progress)
+        search = KernelSearcher(workload, seed, threads, jobs, backend, progress, told)
         found.append(search.run(allowed.candidates, left, resume))
+        compilation.remember(found[-1])
         if keep:
             keep_best(store, workload, found[-1])
     return SearchResult(
@@ -150,7 +154,10 @@ class KernelSearcher:
         jobs: int | None,
         backend: str | None,
         progress: Progress | None = None,
+        told: Told | None = None,
     ):
+        self.told = told
+        self._begin = time.monotonic()
         self.workload = workload
         self.seed = seed
         self.threads = threads
@@ -165,12 +172,16 @@ class KernelSearcher:
 
     def run(self, most: int, seconds: float, resume: bool = True) -> KernelSearch:
         """Up to `most` candidates, or as many as are begun within the seconds."""
-        begin = time.monotonic()
+        self._begin = time.monotonic()
         if resume:
             self.journal.read()
         self.journal.begin()
         with Bench(self.workload, self.seed, self.threads) as bench:
-            chosen, why = self._search(bench, most, begin + seconds)
+            chosen, why = self._search(bench, most, self._begin + seconds)
+        return self._found(chosen, why)
+
+    def _found(self, chosen: int, why: str) -> KernelSearch:
+        """What is known so far."""
         return KernelSearch(
             self.workload.kernel,
             self.workload.key.workload,
@@ -180,7 +191,7 @@ class KernelSearcher:
             0 if self.results[0].status == "measured" else -1,
             chosen,
             tuple(self.results),
-            time.monotonic() - begin,
+            time.monotonic() - self._begin,
             self.workload.launches,
             self.threads,
             why,
@@ -313,6 +324,13 @@ class KernelSearcher:
         self.journal.add(number, candidate, is_confirmed)
 
     def _tell(self, number: int, most: int) -> None:
+        if self.told is not None and self.results:
+            fastest = min(
+                (n for n, c in enumerate(self.results) if c.status == "measured"),
+                key=lambda n: (self.results[n].ratio, n),
+                default=-1,
+            )
+            self.told(self._found(fastest, "the search goes on"))
         if self.progress is not None:
             self.progress(self.workload.kernel, number, most)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from explorer.views.theme import (
     DIFFERENCES,
     FAMILIES,
+    SCHEDULES,
     TIERS,
     UNKNOWN_FAMILY,
     UNSUPPORTED,
@@ -47,6 +48,7 @@ SOURCES = (
     "details",
     "tensors",
     "schedule_editor",
+    "schedule_search",
     "levels",
     "links",
     "inspector",
@@ -90,7 +92,7 @@ def _style() -> str:
         f" --edge: var(--explorer-{look.name}-edge); --ink: var(--explorer-{look.name}-ink); }}"
         for prefix, looks in (
             ("family", FAMILIES),
-            ("mark", (*DIFFERENCES, UNSUPPORTED)),
+            ("mark", (*DIFFERENCES, *SCHEDULES, UNSUPPORTED)),
             ("ink", (*DIFFERENCES, *TIERS, UNSUPPORTED)),
         )
         for look in looks

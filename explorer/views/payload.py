@@ -9,7 +9,7 @@
                        "makers"     which rewrites made or changed an operation
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
-                       "kernel/1"   schedule steps, source, assembly
+                       "kernel/1"   schedule steps, source, assembly, what a search tried
                "operators"  the model's operators, family by family
                "rules"      the Python text of the rules
                "links"      share of linked lines, by level, for the program and every kernel
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from explorer.results import Knob, Trace
+from explorer.results import KernelRecord, KernelSearch, Knob, Trace
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.payload_comparison import comparison_payload, side_of
 from explorer.views.payload_difference import difference_payload
@@ -51,6 +51,7 @@ from explorer.views.payload_passes import (
     rule_texts_payload,
     rules_payload,
 )
+from explorer.views.payload_search import search_payload
 from explorer.views.payload_snapshots import SnapshotParts
 from explorer.views.payload_text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
@@ -122,8 +123,9 @@ def trace_payload(
     makers["rules"] = partial(rule_texts_payload, trace)
     makers["knobs"] = partial(_constant, [_knob(knob) for knob in trace.knobs])
     makers["decisions"] = partial(_constant, [list(pair) for pair in trace.decisions])
+    searches = {search.kernel: search for search in trace.searches}
     for index, kernel in enumerate(trace.kernels):
-        makers[f"kernel/{index}"] = partial(kernel_payload, kernel)
+        makers[f"kernel/{index}"] = partial(_kernel, kernel, searches.get(kernel.name))
     if tables is not None:
         makers["accuracy"] = tables.heat_map
         for metric in METRICS:
@@ -242,6 +244,11 @@ def _knob(knob: Knob) -> Json:
         "choices": list(knob.choices),
         "why": knob.why,
     }
+
+
+def _kernel(kernel: KernelRecord, search: KernelSearch | None) -> Json:
+    found = None if search is None else search_payload(search)
+    return {**kernel_payload(kernel), "search": found}
 
 
 def _constant(value: Json) -> Json:

@@ -48,13 +48,16 @@ def rounded(value: float) -> float | str:
 
 
 def memory_payload(plan: MemoryPlan) -> Json:
-    """Buffers, what was tried, and refused places, which name buffers by their place here."""
+    """Buffers with the values in some of their bytes, what was tried, and refused places, which
+    name buffers by their place here."""
     places = {p.buffer.id: index for index, p in enumerate(plan.placements)}
     chosen = plan.chosen_attempt
     return {
         "buffers": [
             [p.buffer.id, list(p.buffer.values), p.buffer.size_bytes, p.buffer.first,
-             p.buffer.last, p.offset_bytes, p.buffer.alignment_bytes]
+             p.buffer.last, p.offset_bytes, p.buffer.alignment_bytes,
+             [[part.value, part.offset_bytes, part.size_bytes, part.first, part.last, part.is_view]
+              for part in p.buffer.parts]]
             for p in plan.placements
         ],
         "peak": plan.peak_bytes,

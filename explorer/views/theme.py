@@ -227,6 +227,8 @@ DEFAULT_SCHEDULE = _look("default-schedule", "the schedule without a search", "�
 CHOSEN_SCHEDULE = _look("chosen-schedule", "the schedule that was kept", "◆", BLUISH_GREEN)
 OTHER_SCHEDULE = _look("other-schedule", "a schedule that was tried", "●", GREY)
 
+SCHEDULES = (DEFAULT_SCHEDULE, CHOSEN_SCHEDULE, OTHER_SCHEDULE)
+
 UNSUPPORTED = _look("unsupported", "cannot be imported", "⊘", VERMILLION, dashes="2 2")
 
 ADDED = _look("added", "new after the pass", "+", BLUISH_GREEN)
@@ -263,7 +265,7 @@ def css_variables(surface: Surface) -> dict[str, str]:
         f"--explorer-{role}": getattr(surface, role)
         for role in ("background", "raised", "border", "text", "quiet", "line", "accent")
     }
-    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, UNSUPPORTED):
+    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, *SCHEDULES, UNSUPPORTED):
         tone = look.tone(surface)
         variables[f"--explorer-{look.name}-fill"] = tone.fill
         variables[f"--explorer-{look.name}-edge"] = tone.edge

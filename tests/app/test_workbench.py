@@ -11,6 +11,7 @@ from explorer.app import workbench as module
 from explorer.app.branches import ResultStore
 from explorer.app.offers import Choice, choices_of, offered_files
 from explorer.app.process import NOBODY
+from explorer.app.searches import SearchOrder
 from explorer.app.session import (
     STAGES,
     Died,
@@ -18,6 +19,7 @@ from explorer.app.session import (
     Failure,
     Progressed,
     Request,
+    Searched,
     Stopped,
     stages_of,
 )
@@ -55,6 +57,10 @@ class FakeWorker:
         self.asked[key] = request
 
     bisect = compile
+
+    def search(self, key: int, request: Request, order: SearchOrder) -> None:
+        self.asked[key] = request
+        self.searched = order
 
     def prepare(self, request: Request) -> None:
         self.prepared.append(request)
@@ -242,6 +248,68 @@ def test_stages_that_failed_are_tried_again(page: Bench):
     page.say("retry")
     assert page.worker.asked == {2: page.shown.branch.request}
     assert page.shown.branch.pending == ["profile", "assembly"]
+
+
+SEARCH: dict[str, Any] = {"kernel": "conv_1", "candidates": 8, "seconds": 5, "keep": False}
+FOUND = {"kernel": "conv_1", "candidates": [{"choices": [["pixels", 4]]}]}
+
+
+def test_a_search_tells_what_it_knows_and_applies_to_forks_of_schedules_alone(page: Bench):
+    page.say("search", **SEARCH)
+    key = max(page.worker.asked)
+    assert page.worker.searched == SearchOrder("conv_1", 8, 5.0, False)
+    page.worker.report(key, Searched(number=2, most=8))
+    page.worker.report(key, Searched(result=FOUND))
+    (found,) = page.shown.found()
+    assert (found["status"], found["number"], found["most"]) == ("running", 2, 8)
+    assert found["result"] == FOUND
+    page.worker.report(key, Searched("done", result=FOUND))
+    page.fork(decisions={"schedule-loops/conv_1/pixels": 4})
+    page.worker.finish(max(page.worker.asked), 1)
+    page.fork(disable=["fuse"])
+    page.worker.finish(max(page.worker.asked), 1)
+    (found,) = page.shown.found()
+    assert found["status"] == "done"
+    assert found["branches"] == [branch.key for branch in page.shown.branches[:2]]
+
+
+def test_one_kernel_is_searched_at_a_time_and_cancelling_asks_the_worker(page: Bench):
+    page.say("search", **SEARCH)
+    key = max(page.worker.asked)
+    page.say("search", **{**SEARCH, "kernel": "conv_2"})
+    assert max(page.worker.asked) == key
+    page.say("cancel search")
+    assert page.worker.cancelled == [key]
+    page.worker.report(key, Searched("cancelled"))
+    page.say("search", **{**SEARCH, "kernel": "conv_2"})
+    assert max(page.worker.asked) > key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kernel": ""}, {"kernel": 3}, {"candidates": 1}, {"candidates": 10_000}, {"seconds": True},
+     {"seconds": 1e9}, {"keep": "yes"}, {"candidates": None}],
+)  # fmt: skip
+def test_what_is_no_search_has_no_effect(page: Bench, change: dict[str, Any]):
+    page.say("search", **{**SEARCH, **change})
+    assert page.shown.found() == []
+
+
+def test_a_worker_that_dies_fails_its_search_and_keeps_what_was_found(page: Bench):
+    page.say("search", **SEARCH)
+    key = max(page.worker.asked)
+    page.worker.report(key, Searched(result=FOUND))
+    page.worker.report(0, Died({key: Failure("it ended", "a.onnx", "again")}))
+    (found,) = page.shown.found()
+    assert (found["status"], found["error"]) == ("failed", "it ended")
+    assert found["result"] == FOUND
+
+
+def test_a_trace_is_not_searched(page: Bench):
+    page.say("open", model="2")
+    page.worker.finish(max(page.worker.asked), 1)
+    page.say("search", **SEARCH)
+    assert page.shown.found() == []
 
 
 def test_an_upload_is_named_as_its_owner_named_it(page: Bench):

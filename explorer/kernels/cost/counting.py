@@ -22,9 +22,21 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from explorer.ir.types import numpy_dtype
 from explorer.kernels.cost.machine import CostMachine
+from explorer.kernels.cost.rules import (
+    FLOAT_BYTES,
+    LOOP_INSTRUCTIONS,
+    OPERAND_REGISTERS,
+    conflict_cycles,
+    executed_loads,
+    overlapped,
+    parts_of,
+    spill_cycles,
+    waiting_share,
+)
 from explorer.kernels.nest import (
     Access,
     bounds_of,
+    enclosing_loops,
     extent_of,
     index_of,
     is_access,
@@ -33,14 +45,14 @@ from explorer.kernels.nest import (
     subscripts,
 )
 
+OVERLAPPING = ("arithmetic", "loads", "stores", "issue", "latency")
+"""What of a body goes on at the same time."""
 UNKNOWN_EXTENT = 16
 """Iterations of a loop whose bounds depend on data."""
 DIVISION_CYCLES = 5.0
 """Of a unit, as multiples of a multiplication."""
 FUNCTION_CYCLES = 20.0
 """exp, tanh, erf: polynomials of about so many multiply-adds."""
-SPILL_ACCESSES = 2.0
-"""A value without a register is stored and loaded again."""
 FORWARD_CYCLES = 5
 """From a store to a load of the same element: chains through memory are longer by this."""
 
@@ -61,10 +73,12 @@ class Counts:
     """Cycles of one core by what holds it up, and what they were made of."""
 
     cycles: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """arithmetic, loads, stores, issue, latency, spills, loops."""
+    """arithmetic, loads, stores, issue, latency, spills."""
     instructions: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     most_registers: int = 0
     """Vector registers that the widest body asks for."""
+    busy: float = 0.0
+    """Cycles of all bodies, one after another: in each what takes longest, and its spills."""
 
     def add(self, other: Counts, times: float = 1.0) -> None:
         for name, value in other.cycles.items():
@@ -72,6 +86,7 @@ class Counts:
         for name, value in other.instructions.items():
             self.instructions[name] += value * times
         self.most_registers = max(self.most_registers, other.most_registers)
+        self.busy += other.busy * times
 
 
 def extent_or_guess(loop: affine.ForOp) -> int:
@@ -89,16 +104,19 @@ class _Counter:
         self.machine = machine
         self.core = machine.core
 
-    def region(self, operations: list[Operation], unrolled: list[affine.ForOp]) -> Counts:
-        """A body: its own operations, those of unrolled loops in it, and its other loops."""
+    def region(
+        self,
+        operations: list[Operation],
+        unrolled: list[affine.ForOp],
+        loop: affine.ForOp | None = None,
+    ) -> Counts:
+        """A body (of `loop`): its own operations, those of unrolled loops, and its other loops."""
         total = Counts()
-        body: list[tuple[Operation, int]] = []
+        body: list[tuple[Operation, int, list[affine.ForOp]]] = []
         for op, inside in _flattened(operations, unrolled):
             if isinstance(op, affine.ForOp):
                 times = extent_or_guess(op)
-                inner = self.region(list(op.body.block.ops), [])
-                inner.cycles["latency"] += self._chain_cycles(op)
-                inner.cycles["loops"] += 1.0
+                inner = self.region(list(op.body.block.ops), [], op)
                 total.add(inner, times * _repeats(op, inside))
             elif op.regions and not isinstance(op, affine.ForOp):
                 for region in op.regions:
@@ -106,15 +124,33 @@ class _Counter:
                         inner = self.region(list(block.ops), [])
                         total.add(inner, UNKNOWN_EXTENT if isinstance(op, scf.ForOp) else 1)
             else:
-                body.append((op, _repeats(op, inside)))
+                body.append((op, _repeats(op, inside), inside))
         own = Counts()
-        for op, repeats in body:
+        most = max((repeats for _, repeats, _ in body), default=1)
+        held = 0
+        for op, repeats, inside in body:
+            if repeats > 1 and is_access(op) and not _is_register(op):
+                offsets = _offsets(op, inside)
+                own.cycles["conflicts"] += conflict_cycles(offsets, self.machine)
+                if not is_store(op) and len(offsets) < repeats:
+                    # Neighbours read the same elements, which are kept until all have.
+                    repeats = len(offsets)
+                    held = max(held, repeats // extent_of(inside[0]))
+                elif not is_store(op) and isinstance(_touched(op), VectorType):
+                    repeats = executed_loads(repeats, most)
             self._operation(op, repeats, own)
-        own.most_registers = self._registers(body)
-        spilled = max(0, own.most_registers - self.machine.registers)
-        if spilled:
-            own.cycles["spills"] += spilled * SPILL_ACCESSES / self.core.load_units
-        own.cycles["issue"] += sum(own.instructions.values()) / self.core.issued_per_cycle
+        sums = self._sums([op for op, _, _ in body])
+        operands = max(OPERAND_REGISTERS, held)
+        own.most_registers = sums + operands if sums else 0
+        own.instructions["other"] += LOOP_INSTRUCTIONS
+        issued = sum(own.instructions.values())
+        own.cycles["issue"] += issued / self.core.issued_per_cycle
+        if loop is not None:
+            own.cycles["latency"] += self._chain_cycles(loop, issued)
+        if sums:
+            own.cycles["spills"] += spill_cycles(sums, self.machine, operands)
+        longest = max(own.cycles[name] for name in OVERLAPPING)
+        own.busy = overlapped(longest, own.cycles["conflicts"]) + own.cycles["spills"]
         total.add(own)
         return total
 
@@ -151,10 +187,13 @@ class _Counter:
 
     def _parts(self, kind: Attribute) -> int:
         """How many times a unit is taken by an operation on such a value."""
-        return max(1, -(-_size_bytes(kind) // self.core.unit_bytes))
+        return parts_of(_size_bytes(kind), self.machine)
 
-    def _chain_cycles(self, loop: affine.ForOp) -> float:
-        """Cycles that an iteration needs for the sums that the iterations have in common."""
+    def _chain_cycles(self, loop: affine.ForOp, issued: float) -> float:
+        """Cycles that an iteration waits for the sums that the iterations have in common.
+
+        `issued`: instructions of an iteration.
+        """
         longest = 0.0
         for op, inside in _flattened(list(loop.body.block.ops), []):
             if not is_access(op) or not is_store(op):
@@ -168,25 +207,20 @@ class _Counter:
             step = self.core.multiply_add_latency_cycles
             if not _is_register(op):
                 step += FORWARD_CYCLES
-            longest = max(longest, float(step * repeated))
+            share = waiting_share(issued * _iterations_of_sum(op, loop, used))
+            longest = max(longest, float(step * repeated) * share)
         return longest
 
-    def _registers(self, body: list[tuple[Operation, int]]) -> int:
-        """Sums, and what is loaded for them and used several times."""
-        width_bytes = 4 * self.machine.vector_floats
+    def _sums(self, body: list[Operation]) -> int:
+        """Vectors of the local arrays that live in registers."""
+        width_bytes = FLOAT_BYTES * self.machine.vector_floats
         arrays: dict[SSAValue, int] = {}
-        shared = 0
-        for op, repeats in body:
-            if not is_access(op):
-                continue
-            vectors = max(1, -(-_size_bytes(_touched(op)) // width_bytes))
-            if _is_register(op):
+        for op in body:
+            if is_access(op) and _is_register(op):
                 elements = prod(_shape(op.memref)) if isinstance(op.memref.type, MemRefType) else 1
                 lanes = _size_bytes(_element(op.memref))
                 arrays[op.memref] = elements * max(1, -(-lanes // width_bytes))
-            elif not is_store(op) and isinstance(_touched(op), VectorType):
-                shared = max(shared, repeats * vectors)
-        return sum(arrays.values()) + (shared + 1 if arrays else 0)
+        return sum(arrays.values())
 
 
 # -- what is in a nest -----------------------------------------------------------------------------
@@ -213,6 +247,25 @@ def _repeats(op: Operation, inside: list[affine.ForOp]) -> int:
     return prod(extent_of(loop) for loop in inside if index_of(loop) in used)
 
 
+def _offsets(access: Access, inside: list[affine.ForOp]) -> set[int]:
+    """Bytes from the first element that the copies of an access begin at, in unrolled loops."""
+    strides: list[int] = []
+    step = _size_bytes(_element(access.memref))
+    for size in reversed(_shape(access.memref)):
+        strides.insert(0, step)
+        step *= size
+    found = {0}
+    for loop in inside:
+        stride = sum(
+            form.terms.get(index_of(loop), 0) * size
+            for form, size in zip(subscripts(access), strides, strict=True)
+            if form is not None
+        )
+        if stride:
+            found = {at + stride * n for at in found for n in range(extent_of(loop))}
+    return found
+
+
 def _dependences(op: Operation, indices: set[SSAValue]) -> set[SSAValue]:
     """The loop indices that an operation's operands are computed from."""
     found: set[SSAValue] = set()
@@ -228,6 +281,18 @@ def _dependences(op: Operation, indices: set[SSAValue]) -> set[SSAValue]:
         elif not isinstance(value.owner, Block):
             pending.extend(value.owner.operands)
     return found
+
+
+def _iterations_of_sum(store: Access, loop: affine.ForOp, used: set[SSAValue]) -> int:
+    """Iterations of a loop and of those around it, as far as they add to the same sums."""
+    home = store.memref.owner
+    inside = not isinstance(home, Block) and home.parent_op()
+    count = 1
+    for around in reversed([*enclosing_loops(loop), loop]):
+        if index_of(around) in used or around is inside:
+            break
+        count *= extent_or_guess(around)
+    return count
 
 
 def _indices(access: Access) -> set[SSAValue]:

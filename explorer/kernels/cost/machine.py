@@ -22,6 +22,8 @@ class CacheLevel:
     bytes_per_cycle: float
     """What a core gets from the level behind this one."""
     is_shared: bool = False
+    ways: int = 8
+    """Lines of the same place in every `size / ways` bytes that it holds at once."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,20 @@ class CostMachine:
         return self.core.vector_registers
 
 
+def cache_levels(caches: Sequence[Cache], sizes: Mapping[str, int]) -> tuple[CacheLevel, ...]:
+    """A target's caches, with the machine's own sizes where it says `auto`."""
+    levels = []
+    for cache in caches:
+        size = cache.size_bytes
+        if size == "auto":
+            size = sizes.get(cache.name) or USUAL_CACHES.get(cache.name, 1 << 20)
+        is_shared = cache.scope == "device"
+        levels.append(
+            CacheLevel(cache.name, int(size), cache.bytes_per_cycle, is_shared, cache.ways)
+        )
+    return tuple(levels)
+
+
 def cost_machine(
     core: Core,
     caches: Sequence[Cache],
@@ -49,12 +65,5 @@ def cost_machine(
     threads: int = 1,
 ) -> CostMachine:
     """The numbers of a target, with the machine's own cache sizes where it says `auto`."""
-    levels = []
-    for cache in caches:
-        size = cache.size_bytes
-        if size == "auto":
-            size = sizes.get(cache.name) or USUAL_CACHES.get(cache.name, 1 << 20)
-        levels.append(
-            CacheLevel(cache.name, int(size), cache.bytes_per_cycle, cache.scope == "device")
-        )
-    return CostMachine(vector_floats, clock_hz or USUAL_CLOCK_HZ, threads, core, tuple(levels))
+    levels = cache_levels(caches, sizes)
+    return CostMachine(vector_floats, clock_hz or USUAL_CLOCK_HZ, threads, core, levels)

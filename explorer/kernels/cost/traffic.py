@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from xdsl.dialects import affine, memref
+from xdsl.dialects import affine, func, memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
@@ -25,6 +25,7 @@ from explorer.ir.structure import walk_inside
 from explorer.ir.types import numpy_dtype
 from explorer.kernels.cost.counting import extent_or_guess
 from explorer.kernels.cost.machine import CacheLevel
+from explorer.kernels.cost.rules import LINE_BYTES
 from explorer.kernels.nest import (
     Access,
     LinearForm,
@@ -35,13 +36,16 @@ from explorer.kernels.nest import (
     subscripts,
 )
 
-LINE_BYTES = 64
-
 Forms = Mapping[Access, Sequence[LinearForm | None]]
 
 
-def traffic_bytes(top: Operation, level: CacheLevel, threads: int = 1) -> float:
-    """What comes into a cache while the nest runs once, its data being where it was left."""
+def traffic_bytes(
+    top: Operation, level: CacheLevel, threads: int = 1, kernel_bytes: int = 0
+) -> float:
+    """What comes into a cache while the nest runs once, its data being where it was left.
+
+    `kernel_bytes`: of all that the kernel touches; the other nests may evict what this one needs.
+    """
     accesses = [a for a in accesses_in(top) if not isinstance(a.memref.owner, memref.AllocaOp)]
     if not accesses:
         return 0.0
@@ -49,7 +53,7 @@ def traffic_bytes(top: Operation, level: CacheLevel, threads: int = 1) -> float:
     size = level.size_bytes
     if not level.is_shared and threads > 1 and isinstance(top, affine.ForOp):
         size *= min(threads, extent_or_guess(top))  # each core has its own part of the work
-    if _footprint(accesses, forms, None) <= size:
+    if max(_footprint(accesses, forms, None), kernel_bytes) <= size:
         return 0.0
     around: affine.ForOp | None = None
     for loop in _chain_of_most_work(top):
@@ -62,6 +66,14 @@ def traffic_bytes(top: Operation, level: CacheLevel, threads: int = 1) -> float:
         runs = prod(extent_or_guess(loop) for loop in enclosing_loops(around))
         accesses = [a for a in accesses if around in enclosing_loops(a)]
     return float(runs * _footprint(accesses, forms, around))
+
+
+def argument_bytes(function: func.FuncOp) -> int:
+    """Of all buffers that a kernel gets."""
+    types = [argument.type for argument in function.body.block.args]
+    return sum(
+        prod(kind.get_shape()) * _item_bytes(kind) for kind in types if isinstance(kind, MemRefType)
+    )
 
 
 def _chain_of_most_work(top: Operation) -> list[affine.ForOp]:
@@ -110,10 +122,7 @@ def _varying(access: Access, loop: affine.ForOp | None) -> dict[SSAValue, int]:
 def _box_bytes(buffer: SSAValue, box: Sequence[int]) -> int:
     """Whole cache lines: a short row fetches its neighbours, too."""
     assert isinstance(buffer.type, MemRefType)
-    try:
-        size = numpy_dtype(buffer.type.element_type).itemsize
-    except (KeyError, ValueError, TypeError):
-        size = 8
+    size = _item_bytes(buffer.type)
     if not box:
         return size
     row = -(-box[-1] * size // LINE_BYTES) * LINE_BYTES
@@ -121,6 +130,13 @@ def _box_bytes(buffer: SSAValue, box: Sequence[int]) -> int:
     is_whole_row = box[-1] == shape[-1]
     row_bytes = box[-1] * size if is_whole_row else row
     return max(prod(box[:-1]) * row_bytes, LINE_BYTES)
+
+
+def _item_bytes(kind: MemRefType) -> int:
+    try:
+        return numpy_dtype(kind.element_type).itemsize
+    except (KeyError, ValueError, TypeError):
+        return 8
 
 
 def _shape(buffer: SSAValue) -> tuple[int, ...]:

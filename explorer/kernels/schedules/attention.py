@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from xdsl.dialects import affine
 from xdsl.dialects.builtin import IntegerAttr
 
+from explorer.kernels.cost.tiles import Work, choose, explain
 from explorer.kernels.lowering import innermost_operations
 from explorer.kernels.nest import (
     LoopNest,
@@ -42,7 +43,6 @@ from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import contract_scratch
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.statistics import merge_columns, vectorize_columns
-from explorer.kernels.schedules.tiles import explain_tile, matrix_tile
 from explorer.kernels.steps.distribute import distribute, localize
 from explorer.kernels.steps.forward import forward
 from explorer.kernels.steps.mark import parallel, unroll
@@ -164,9 +164,11 @@ class _Sizes:
         *_, queries, padded = shape_of(nest.buffer(SCORES))
         *_, columns = shape_of(nest.buffer(SUMS))
         lanes, registers = machine.vector_floats, machine.registers
-        best = matrix_tile(queries, padded // lanes, registers)
+        depth = max(columns, 1)
+        work = Work(1, queries, padded // lanes, depth, False, 4 * depth, 4 * depth)
+        best = choose(work, machine.costs)
         most = max(1, min(queries, MOST_LOCAL_BYTES // (4 * padded), registers - 2))
-        why = explain_tile(best, registers)
+        why = explain(best, work, machine.costs)
         rows = choices.number("rows", min(best.pixels, most), range(1, most + 1), why)
         fitting = (registers - 1) // (rows + 1)
         legal = range(1, max(fitting, 1) + 1)

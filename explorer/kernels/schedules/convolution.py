@@ -3,10 +3,10 @@
     for n: for o: for i: for j: for c: for p: for q:  y[n,o,i,j] += x[n,c,i+p,j+q] * w[o,c,p,q]
     ->
     parallel n, ot, i:  for jt:
-        acc[14][2] = bias                        registers: 14 pixels x 2 vectors of 16 channels
+        acc[14][2] = 0                           registers: 14 pixels x 2 vectors of 16 channels
         for cb, p, q, ci:                        reduction; w is packed in just this order
             acc[jp][ov] += broadcast x * w[..]   unrolled over jp and ov
-        y[..] = activation(acc + residual)
+        y[..] = activation(acc + bias + residual)
 
 Widths that the tile doesn't divide leave a tail: a second nest with fewer pixels. Short rows are
 taken two or more at a time (`rows`), and an odd last row is a second nest, too.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explorer.kernels.cost.tiles import Tile
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -31,6 +32,7 @@ from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
+    choose_depthwise_pixels,
     choose_plane_tile,
     mark_plane,
     split_channels,
@@ -39,7 +41,6 @@ from explorer.kernels.schedules.plane import (
 )
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
-from explorer.kernels.schedules.tiles import Tile, convolution_tile, explain_tile
 from explorer.kernels.steps.mark import unroll
 from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.registers import accumulate
@@ -136,12 +137,8 @@ def schedule_depthwise(
     operands = operands_of(nest)
     assert operands is not None
     block = block_of(packs[operands.result])
-    width = _extent(nest, "j")
     taps = _extent(nest, "p") * _extent(nest, "q")
-    best = convolution_tile(1, width, 1, max(8, machine.registers // 2))
-    why = explain_tile(best, machine.registers // 2)
-    legal = range(1, min(width, MOST_UPDATES) + 1)
-    pixels = choices.number("pixels", best.pixels, legal, why)
+    pixels = choose_depthwise_pixels(nest, machine, choices, MOST_UPDATES)
     lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, pixels, 1)
     for suffix in tails:

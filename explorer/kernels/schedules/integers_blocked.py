@@ -33,6 +33,7 @@ from explorer.kernels.schedules.integers import keep_offsets
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
+    choose_depthwise_pixels,
     choose_plane_tile,
     mark_plane,
     split_channels,
@@ -41,7 +42,6 @@ from explorer.kernels.schedules.plane import (
 )
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
-from explorer.kernels.schedules.tiles import convolution_tile, explain_tile
 from explorer.kernels.steps.dot import PRODUCTS, dot
 from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
 from explorer.kernels.steps.registers import accumulate
@@ -79,8 +79,9 @@ def schedule_integer_convolution(
     operands = operands_of(nest)
     assert operands is not None
     block, source_block = _block(nest, packs), block_of(packs[operands.source])
-    tile = choose_plane_tile(nest, machine, choices, extent_of(nest.loop("o")) // block)
     uses_dot = machine.language == "c"
+    blocks = extent_of(nest.loop("o")) // block
+    tile = choose_plane_tile(nest, machine, choices, blocks, PRODUCTS if uses_dot else 1)
     lanes = split_channels(schedule, tile.vectors, block)
     if uses_dot:
         groups = source_block // PRODUCTS
@@ -103,14 +104,10 @@ def schedule_integer_depthwise(
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
-    block, width = _block(nest, packs), extent_of(nest.loop("j"))
+    block = _block(nest, packs)
     taps = extent_of(nest.loop("p")) * extent_of(nest.loop("q"))
-    best = convolution_tile(1, width, 1, max(8, machine.registers // 2))
-    most = max(1, MOST_UPDATES // taps)
-    why = explain_tile(best, machine.registers // 2)
-    pixels = choices.number(
-        "pixels", min(best.pixels, most), range(1, min(width, MOST_UPDATES) + 1), why
-    )
+    most = max(1, MOST_UPDATES // taps)  # taps are always written out
+    pixels = choose_depthwise_pixels(nest, machine, choices, MOST_UPDATES, most)
     lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, pixels, 1)
     rank = len(shape_of(nest.buffer(operands.weight)))

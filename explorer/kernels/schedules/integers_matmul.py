@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from explorer.kernels.cost.tiles import Work, choose, explain
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -34,7 +35,6 @@ from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
-from explorer.kernels.schedules.tiles import explain_tile, matrix_tile
 from explorer.kernels.steps.dot import PRODUCTS, dot
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack
@@ -70,8 +70,10 @@ def schedule_integer_matmul(
     rows, columns = extent_of(nest.loop("m")), extent_of(nest.loop("n"))
     lanes = machine.vector_floats
     blocks = max(columns // lanes, 1)
-    best = matrix_tile(rows, blocks, machine.registers)
-    why = explain_tile(best, machine.registers)
+    depth = extent_of(nest.loop("k"))
+    work = Work(1, rows, blocks, depth // PRODUCTS, False, depth, depth, lanes * depth)
+    best = choose(work, machine.costs)
+    why = explain(best, work, machine.costs)
     tile_rows = choices.number("rows", best.pixels, range(1, min(rows, MOST_UPDATES) + 1), why)
     most = MOST_UPDATES // tile_rows
     vectors = choices.number(

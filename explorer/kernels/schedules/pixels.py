@@ -4,10 +4,10 @@
         y[n, 34g+o, i, j] += x[n, 34g+c, i+p, j+q] * w[34g+o, c, p, q]
     ->
     parallel n, g, i, jt, ot:
-        acc[8][3] = bias                         registers: 8 channels x 3 vectors of 16 pixels
+        acc[8][3] = 0                            registers: 8 channels x 3 vectors of 16 pixels
         for c, p, q:
             acc[op][jv] += broadcast w[..] * x[.. j: 16]
-        y[..] = activation(acc)
+        y[..] = activation(acc + bias)
 
 For what blocks of channels do not fit: groups that would cut through them, and few output channels,
 of which a block would be mostly empty. Channels and pixels that the tile does not divide become
@@ -18,7 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
+from explorer.kernels.cost.rules import FLOAT_BYTES
+from explorer.kernels.cost.tiles import Work, choose, explain
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -38,7 +41,6 @@ from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.rows import is_contiguous
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
-from explorer.kernels.schedules.tiles import explain_tile, matrix_tile
 from explorer.kernels.steps.dependences import determined_indices
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, is_identity
@@ -101,8 +103,11 @@ def schedule_pixels(
     channels, pixels = extent_of(nest.loop(CHANNEL)), extent_of(nest.loop(PIXEL))
     lanes = machine.vector_floats
     blocks = max(pixels // lanes, 1)
-    best = matrix_tile(channels, blocks, machine.registers)
-    why = explain_tile(best, machine.registers)
+    steps = prod(extent_of(nest.loop(name)) for name in loops.reduced)
+    row = FLOAT_BYTES * steps
+    work = Work(1, channels, blocks, steps, False, row, row)
+    best = choose(work, machine.costs)
+    why = explain(best, work, machine.costs)
     legal = range(1, min(channels, MOST_UPDATES) + 1)
     tile_channels = choices.number("channels", best.pixels, legal, why)
     legal = range(1, min(blocks, MOST_UPDATES // tile_channels) + 1)

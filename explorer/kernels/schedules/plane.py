@@ -10,16 +10,33 @@ What the tile doesn't divide is a second nest, whose loops have names that end i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects import affine
 
 from explorer.ir.structure import walk_inside
-from explorer.kernels.nest import LoopNest, extent_of, name_of, perfect_chain
+from explorer.kernels.cost.tiles import (
+    Tile,
+    Window,
+    Work,
+    choose,
+    choose_row,
+    explain,
+    row_cycles,
+)
+from explorer.kernels.nest import (
+    LoopNest,
+    accesses_in,
+    extent_of,
+    item_bytes,
+    name_of,
+    perfect_chain,
+    shape_of,
+)
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, split_or_keep
-from explorer.kernels.schedules.tiles import Tile, convolution_tile, explain_tile
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
@@ -28,15 +45,20 @@ _OVER_TILES = ("n", "g", "ot", "i", "it")
 _IN_TILE = ("ip", "jp", "j", "ov", "cu")
 
 
-def choose_plane_tile(nest: LoopNest, machine: Machine, choices: Choices, blocks: int) -> Tile:
+def choose_plane_tile(
+    nest: LoopNest, machine: Machine, choices: Choices, blocks: int, products: int = 1
+) -> Tile:
     """The register tile for `blocks` vectors of output channels.
+
+    `products`: what one instruction multiplies and adds up for a lane (4 of dot products).
 
     The program grows with the updates that a tile writes out: that is what limits it. A tile
     that needs more registers than there are is legal, and slow.
     """
     height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
-    best = convolution_tile(height, width, blocks, machine.registers)
-    why = explain_tile(best, machine.registers)
+    work = plane_work(nest, blocks, products)
+    best = choose(work, machine.costs)
+    why = explain(best, work, machine.costs)
     most = MOST_UPDATES
     legal = [d for d in divisors(blocks) if d <= most]
     vectors = choices.number("vectors", best.vectors, legal, why)
@@ -47,6 +69,41 @@ def choose_plane_tile(nest: LoopNest, machine: Machine, choices: Choices, blocks
     own = min(best.rows, most) if pixels == best.pixels == width else 1
     why_rows = why if pixels == width else "only whole rows are taken together"
     return Tile(pixels, vectors, choices.number("rows", own, legal_rows, why_rows))
+
+
+def choose_depthwise_pixels(
+    nest: LoopNest, machine: Machine, choices: Choices, updates: int, most: int = 1 << 20
+) -> int:
+    """Pixels of a tile of a depthwise filter, by itself at most `most`.
+
+    `updates`: multiply-adds up to which taps are written out beside the pixels.
+    """
+    width, height_taps, width_taps = (extent_of(nest.loop(name)) for name in "jpq")
+    (main,) = nest.statements("main")
+    columns = max(shape_of(a.memref)[-1] for a in accesses_in(main))
+    window = Window(width, height_taps, width_taps, max(1, (columns - 1) // width), updates)
+    best = choose_row(window, machine.costs)
+    why = f"the fewest cycles of the cost model: {row_cycles(best, window, machine.costs):g} a row"
+    legal = range(1, min(width, MOST_UPDATES) + 1)
+    return choices.number("pixels", min(best, most), legal, why)
+
+
+def plane_work(nest: LoopNest, blocks: int, products: int) -> Work:
+    """What a convolution's tile is chosen for: one picture, one group."""
+    height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
+    (main,) = nest.statements("main")
+    read = [a.memref for a in accesses_in(main)]
+    sources = {b: prod(shape_of(b)) for b in read if nest.roles[nest.name_of_buffer(b)] == "input"}
+    source = max(sources, key=lambda buffer: sources[buffer])
+    size = item_bytes(source)
+    pictures = prod(extent_of(nest.loop(name)) for name in ("n", "g") if nest.has(name))
+    return Work(
+        height,
+        width,
+        blocks,
+        max(1, prod(extent_of(nest.loop(name)) for name in "cpq") // products),
+        point_bytes=max(1, sources[source] * size // (pictures * height * width)),
+    )
 
 
 def split_channels(schedule: Schedule, vectors: int, block: int) -> str:

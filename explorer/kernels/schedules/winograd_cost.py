@@ -4,7 +4,8 @@
                                   winograd2   2.2 Mcycles   4, transforms of 16 values per 4 outputs
                                   winograd4   1.4 Mcycles   2.25, transforms of 36 values per 16
 
-    products     as `tiles.py` counts a step of the sum over channels
+    products     a step of the sum over channels: what takes longest of arithmetic, loads and the
+                 latency of additions, and the weights, which come from a farther cache
     transforms   every vector that goes into a transform or comes out of it
     memory       weights, 16 or 36 per filter instead of 9, and what else is in no cache nearby
 
@@ -17,11 +18,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from explorer.kernels.cost.machine import CostMachine
+from explorer.kernels.cost.tiles import Work, choose
 from explorer.kernels.schedules.choices import divisors
-from explorer.kernels.schedules.tiles import convolution_tile, cycles_per_step
+from explorer.kernels.schedules.machine import USUAL_CACHES
 from explorer.kernels.steps.winograd_matrices import TAPS, VARIANTS
+from explorer.targets.schema import Core
 
 FLOAT_BYTES = 4
+FMA_PER_CYCLE = 2
+LOADS_PER_CYCLE = 2
+FMA_LATENCY_CYCLES = 4
+WEIGHT_STREAM_CYCLES = 0.5
+"""Extra cycles per weight vector."""
 CYCLES_PER_VALUE = 3.5
 """Of a transform, for each vector that is read or written: it comes from the second-level cache."""
 FAR_BYTES_PER_CYCLE = 6
@@ -128,9 +137,22 @@ def explain(predictions: Mapping[str, Prediction]) -> str:
     return f"predicted cycles: {listed}"
 
 
+def cycles_per_step(points: int, vectors: int) -> float:
+    """Cycles in which one step of the reduction updates `points` x `vectors` sums."""
+    if points == 0 or vectors == 0:
+        return 0.0
+    arithmetic = points * vectors / FMA_PER_CYCLE
+    loads = (points + 2 * vectors) / LOADS_PER_CYCLE
+    return max(arithmetic, loads, FMA_LATENCY_CYCLES) + WEIGHT_STREAM_CYCLES * vectors
+
+
 def predict_direct(layer: Layer, registers: int) -> Prediction:
     """The sum over channels and window, tile by tile."""
-    tile = convolution_tile(layer.height, layer.width, layer.output_blocks, registers)
+    steps = TAPS * TAPS * layer.input_channels
+    point_bytes = FLOAT_BYTES * layer.input_channels
+    work = Work(layer.height, layer.width, layer.output_blocks, steps, point_bytes=point_bytes)
+    core = Core(vector_registers=registers)
+    tile = choose(work, CostMachine(layer.block, core=core, caches=USUAL_CACHES))
     steps = TAPS * TAPS * layer.input_channels * layer.images * layer.output_blocks / tile.vectors
     full, left = divmod(layer.width, tile.pixels)
     row = full * cycles_per_step(tile.rows * tile.pixels, tile.vectors)

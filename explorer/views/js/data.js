@@ -194,8 +194,10 @@ class TraceData {
   memory() {
     return this.once("memory", async () => {
       const raw = await this.chunk("memory");
-      const buffers = raw.buffers.map(([id, values, size, first, last, offset, alignment]) =>
-        ({id, values, size, first, last, offset, alignment}));
+      const buffers = raw.buffers.map(([id, values, size, first, last, offset, alignment, parts = []]) => ({
+        id, values, size, first, last, offset, alignment,
+        parts: parts.map(([value, inside, bytes, from, to, isView]) => ({value, offset: inside, size: bytes, first: from, last: to, isView})),
+      }));
       const bufferOf = new Map();
       for (const buffer of buffers) for (const value of buffer.values) bufferOf.set(value, buffer);
       return {...raw, buffers, bufferOf};

@@ -115,7 +115,7 @@ async function loopsView(app, context, kernel) {
       element("div", {class: "step-bar"}, button("‹", "step before", () => go(current - 1), {class: "icon"}), slider,
         button("›", "next step", () => go(current + 1), {class: "icon"}),
         element("span", {class: "mono step-name", title: argumentsText(step, "\n")}, `${step.name} ${argumentsText(step, ", ")}`)),
-      scheduleEditor(app, kernel), statementKey(app, hues, kernel),
+      scheduleEditor(app, kernel), scheduleSearch(app, kernel), statementKey(app, hues, kernel),
       codeBar(app, `step ${current + 1} of ${kernel.steps.length} · ${countText(step.operations, "operation")}${same}`, step.text, await linkShare(app, "loops", kernel.name)), pane.node),
   };
 }

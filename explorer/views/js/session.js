@@ -11,6 +11,8 @@
 //            branches: [{key, model, label, fullLabel, stages, verdict, settings}], branch,
 //            pending: stages to come,
 //            bisection: {pass, rule, operation, address} | null, isBisecting,
+//            searches apart: [{kernel, branches, status: "running" | "done" | "cancelled" | "failed",
+//                       number, most, error, result: see schedule_search.js}],
 //            upload: {name, received, parts} | null, refusals: number, uploadLimit, mostCompared}
 
 const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: [], order: []};
@@ -37,6 +39,10 @@ function createSession(host, onchange, root) {
     strip.update();
     onchange();
   });
+  // Searches for schedules come apart from the rest: they tell more with every candidate.
+  let drawSearch = () => {};
+  host.on("searches", () => drawSearch());
+  const searches = () => host.get("searches") || [];
   const fork = (settings) => {
     askedFrom = now().branch;
     host.send({kind: "fork", settings});
@@ -130,6 +136,11 @@ function createSession(host, onchange, root) {
       against = keys;
       onchange();
     },
+    searchOf: (kernel) => searches().find((search) => search.kernel === kernel && search.branches.includes(now().branch)) ?? null,
+    isSearching: () => searches().some(({status}) => status === "running"),
+    startSearch: (kernel, {candidates, seconds, keep}) => host.send({kind: "search", kernel, candidates, seconds, keep}),
+    cancelSearch: () => host.send({kind: "cancel search"}),
+    onSearches(draw) { drawSearch = draw; },
     bisection: () => now().bisection,
     isBisecting: () => now().isBisecting,
     bisect: () => host.send({kind: "bisect"}),

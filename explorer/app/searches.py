@@ -1,0 +1,99 @@
+"""Searches for schedules that a page started: what is asked for, and how far each one is.
+
+page: {"kind": "search", "kernel": "conv_1", "candidates": 16, "seconds": 60, "keep": false}
+    ->  SearchOrder("conv_1", 16, 60.0, False)
+    ->  Search(7, request, order, "running", number=3, most=16, result={...})  and so on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.app.branches import Branch
+from explorer.app.session import Request
+
+MOST_CANDIDATES = 200
+MOST_SECONDS = 600
+MOST_NAME = 400
+KEPT_SEARCHES = 24
+"""Of one page; the oldest goes when there are more."""
+SCHEDULES = "schedule-loops/"
+"""How the addresses of decisions about schedules begin."""
+
+
+@dataclass(frozen=True)
+class SearchOrder:
+    """What is to be searched, and what that may take."""
+
+    kernel: str
+    candidates: int
+    seconds: float
+    keep: bool = False
+    """Whether later compilations use what is found."""
+
+    @staticmethod
+    def of_page(message: Mapping[str, Any]) -> SearchOrder | None:
+        """What a page asks for; None for what no page of ours would send."""
+        kernel, candidates = message.get("kernel"), message.get("candidates")
+        seconds, keep = message.get("seconds"), message.get("keep")
+        if not isinstance(kernel, str) or not 0 < len(kernel) <= MOST_NAME:
+            return None
+        if isinstance(candidates, bool) or not isinstance(candidates, int):
+            return None
+        if isinstance(seconds, bool) or not isinstance(seconds, int) or not isinstance(keep, bool):
+            return None
+        if not 2 <= candidates <= MOST_CANDIDATES or not 2 <= seconds <= MOST_SECONDS:
+            return None
+        return SearchOrder(kernel, candidates, float(seconds), keep)
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search. `status`: running, done, cancelled or failed."""
+
+    key: int
+    request: Request
+    order: SearchOrder
+    status: str = "running"
+    number: int = 0
+    most: int = 0
+    error: str = ""
+    result: Any = None  # JSON, see explorer.views.payload_search
+
+    @property
+    def is_running(self) -> bool:
+        return self.status == "running"
+
+    def applies_to(self, request: Request) -> bool:
+        """Whether a branch has this kernel: only decisions about schedules may differ."""
+        return _without_schedules(self.request) == _without_schedules(request)
+
+    def session(self, branches: Sequence[Branch]) -> dict[str, Any]:
+        """As session.js reads it."""
+        return {
+            "kernel": self.order.kernel,
+            "branches": [b.key for b in branches if self.applies_to(b.request)],
+            "status": self.status,
+            "number": self.number,
+            "most": self.most or self.order.candidates,
+            "error": self.error,
+            "result": self.result,
+        }
+
+
+def with_search(searches: Sequence[Search], search: Search) -> tuple[Search, ...]:
+    """The searches with another one in place of an earlier one of the same kernel."""
+    others = [
+        other
+        for other in searches
+        if other.key != search.key
+        and not (other.order.kernel == search.order.kernel and other.applies_to(search.request))
+    ]
+    return (*others, search)[-KEPT_SEARCHES:]
+
+
+def _without_schedules(request: Request) -> Request:
+    kept = tuple(pair for pair in request.decisions if not pair[0].startswith(SCHEDULES))
+    return replace(request, decisions=kept, pins=(), budget_bytes=None)

@@ -1,0 +1,257 @@
+"""Which register tile: the cost model for a tile that is not built yet, by its numbers alone.
+
+    for vt: for pt:                        tiles of the vectors and of the points
+      for k in steps:                      the reduction
+        acc[points][vectors] += broadcast x[k][points] * w[k][vectors]
+
+`choose` tries every tile that its register need allows and takes the one with the fewest cycles:
+those of its body (arithmetic, loads, issue, latency, conflicts, spills) and those for what comes
+from behind each cache, by the rules (`rules.py`) by which a finished kernel is judged, too. Tiles
+that leave something over have a second, smaller one for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from explorer.kernels.cost.machine import CostMachine
+from explorer.kernels.cost.rules import (
+    FLOAT_BYTES,
+    LOOP_INSTRUCTIONS,
+    OPERAND_REGISTERS,
+    conflict_cycles,
+    executed_loads,
+    overlapped,
+    parts_of,
+    spill_cycles,
+    waiting_share,
+)
+
+MOST_VECTORS = 8
+USUAL_VECTORS = 2
+"""Of weights, where they are used for several points; of a single row as many as there may be."""
+START_CYCLES = 8.0
+"""Of a tile: the sums are set before, and stored behind the reduction; per vector of them half."""
+NEARLY_AS_GOOD = 1.03
+"""Times the fewest cycles: what else is known decides between such."""
+AS_GOOD = 1.015
+"""Times the fewest cycles: smaller differences the model cannot tell."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`rows` x `pixels` outputs (or rows of a matrix) times `vectors` vectors of channels."""
+
+    pixels: int
+    vectors: int
+    rows: int = 1
+
+    @property
+    def points(self) -> int:
+        return self.rows * self.pixels
+
+    @property
+    def registers(self) -> int:
+        """Sums, a vector that is multiplied and a broadcast input."""
+        return self.points * self.vectors + OPERAND_REGISTERS
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is tiled: a plane of `height` x `width` points times `blocks` vectors, summed up."""
+
+    height: int
+    width: int
+    blocks: int
+    steps: int
+    """Multiply-adds of one sum."""
+    divides: bool = True
+    """Whether the vectors of a tile divide `blocks`; else what is left over is a tile, too."""
+    point_stride_bytes: int = FLOAT_BYTES
+    """From one point's input to the next one's."""
+    point_bytes: int = FLOAT_BYTES
+    """Of all input that a point adds to its neighbours', over the whole reduction."""
+    vector_stride_bytes: int = 0
+    """From one vector's data to the next one's in the same step; 0 where they lie together."""
+
+
+@lru_cache(maxsize=4096)
+def choose(work: Work, machine: CostMachine) -> Tile:
+    """The tile with the fewest cycles.
+
+    Of those that are nearly as good: of about two vectors, for in a network the weights come from
+    farther than in a kernel alone. Of those that are as good: one that leaves nothing over, the
+    larger. Two or more rows are only taken together where they are whole.
+    """
+    found = [(tile_cycles(tile, work, machine), tile) for tile in tiles(work, machine.registers)]
+    least = min(cycles for cycles, _ in found)
+    near = [(cycles, tile) for cycles, tile in found if cycles <= NEARLY_AS_GOOD * least]
+    wanted = USUAL_VECTORS if work.height * work.width > 1 else MOST_VECTORS
+    vectors = min((tile.vectors for _, tile in near), key=lambda vectors: abs(vectors - wanted))
+    same = [(cycles, tile) for cycles, tile in near if tile.vectors == vectors]
+    least = min(cycles for cycles, _ in same)
+    return min(
+        (tile for cycles, tile in same if cycles <= AS_GOOD * least),
+        key=lambda tile: (_leaves_over(tile, work), -tile.points, -tile.pixels),
+    )
+
+
+def _leaves_over(tile: Tile, work: Work) -> bool:
+    has_tail = work.height % tile.rows or work.width % tile.pixels
+    return bool(has_tail or max(work.blocks, 1) % tile.vectors)
+
+
+def tiles(work: Work, registers: int) -> Iterator[Tile]:
+    """All whose sums and operands fit into the registers, or a single sum.
+
+    Those that leave half of the registers free are worse than others, unless there is no more to
+    take, or just so much divides the work.
+    """
+    most = registers - OPERAND_REGISTERS
+    for vectors in range(1, min(max(work.blocks, 1), MOST_VECTORS) + 1):
+        if work.divides and work.blocks % vectors:
+            continue
+        widest = min(work.width, max(most // vectors, 1))
+        for pixels in range(1, widest + 1):
+            if 2 * pixels * vectors > most or pixels == widest or work.width % pixels == 0:
+                yield Tile(pixels, vectors)
+        for rows in range(2, min(work.height, most // (vectors * work.width)) + 1):
+            yield Tile(work.width, vectors, rows)
+
+
+def tile_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:
+    """Cycles of one thread for the whole work."""
+    computing = 0.0
+    full, left = divmod(max(work.blocks, 1), tile.vectors)
+    for vectors, count in ((tile.vectors, full), (left, 1)):
+        if vectors and count:
+            computing += count * _plane_cycles(replace(tile, vectors=vectors), work, machine)
+    return overlapped(computing, _fetching_cycles(tile, work, machine))
+
+
+def explain(tile: Tile, work: Work, machine: CostMachine) -> str:
+    """Why the tile was chosen: `29 of 32 registers, 28.0 cycles per step for 28 sums`."""
+    cycles = body_cycles(tile.points, tile.vectors, work, machine)
+    sums = tile.points * tile.vectors
+    return (
+        f"the fewest cycles of the cost model: {cycles:g} per step for {sums} sums, "
+        f"{tile.registers} of {machine.registers} registers"
+    )
+
+
+def body_cycles(points: int, vectors: int, work: Work, machine: CostMachine) -> float:
+    """Cycles of one step of the reduction, which updates `points` x `vectors` sums."""
+    core = machine.core
+    parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
+    sums = points * vectors
+    loads = executed_loads(vectors, sums)
+    issued = sums + loads + points + LOOP_INSTRUCTIONS
+    latency = core.multiply_add_latency_cycles * waiting_share(issued * work.steps)
+    stride = work.point_stride_bytes
+    conflicts = conflict_cycles(range(0, points * stride, stride), machine)
+    if work.vector_stride_bytes:
+        ends = range(0, vectors * work.vector_stride_bytes, work.vector_stride_bytes)
+        conflicts += conflict_cycles(ends, machine)
+    longest = max(
+        sums * parts / core.arithmetic_units,
+        (loads * parts + points) / core.load_units,
+        issued / core.issued_per_cycle,
+        latency,
+    )
+    return overlapped(longest, conflicts) + spill_cycles(sums, machine)
+
+
+def _plane_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:
+    """All points for one tile of vectors."""
+    bands, rows_left = divmod(work.height, tile.rows)
+    cycles = bands * _row_cycles(tile.rows, tile, work, machine)
+    if rows_left:  # odd rows are taken one by one
+        cycles += rows_left * _row_cycles(1, tile, work, machine)
+    return cycles
+
+
+def _row_cycles(rows: int, tile: Tile, work: Work, machine: CostMachine) -> float:
+    full, left = divmod(work.width, tile.pixels)
+    cycles = 0.0
+    for pixels, count in ((tile.pixels, full), (left, 1)):
+        if pixels and count:
+            step = body_cycles(rows * pixels, tile.vectors, work, machine)
+            start = START_CYCLES + rows * pixels * tile.vectors / 2
+            cycles += count * (work.steps * step + start)
+    return cycles
+
+
+def _fetching_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:
+    """For what comes from behind each cache (see `traffic.py`); the slowest level counts."""
+    vector = FLOAT_BYTES * machine.vector_floats
+    kept = tile.vectors * vector * work.steps
+    across = -(-max(work.blocks, 1) // tile.vectors)
+    down = -(-work.height // tile.rows)
+    along = -(-work.width // tile.pixels)
+    plane = work.height * work.width
+    stored = tile.vectors * vector
+    runs = (
+        (1, max(work.blocks, 1) * vector * (work.steps + plane) + plane * work.point_bytes),
+        (across, kept + plane * (work.point_bytes + stored)),
+        (across * down, kept + tile.rows * work.width * (work.point_bytes + stored)),
+        (across * down * along, kept + tile.points * (work.point_bytes + stored)),
+    )
+    slowest = 0.0
+    for level in machine.caches:
+        too_large = [(count, size) for count, size in runs if size > level.size_bytes]
+        if too_large:
+            count, size = too_large[-1]
+            slowest = max(slowest, count * size / level.bytes_per_cycle)
+    return slowest
+
+
+@dataclass(frozen=True)
+class Window:
+    """A depthwise filter over a row of `width` pixels, each channel by itself."""
+
+    width: int
+    height_taps: int
+    width_taps: int
+    stride: int
+    most_updates: int
+    """Multiply-adds that may be written out in one body: then neighbours share what they read."""
+
+
+@lru_cache(maxsize=4096)
+def choose_row(window: Window, machine: CostMachine) -> int:
+    """Pixels of a depthwise filter's tile; of those that are as good the most."""
+    most = min(window.width, machine.registers - OPERAND_REGISTERS)
+    found = [(row_cycles(pixels, window, machine), pixels) for pixels in range(1, most + 1)]
+    least = min(cycles for cycles, _ in found)
+    good = [pixels for cycles, pixels in found if cycles <= AS_GOOD * least]
+    return min(good, key=lambda pixels: (window.width % pixels > 0, -pixels))
+
+
+def row_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
+    """Cycles for a row in tiles of so many pixels, and one of what is left."""
+    full, left = divmod(window.width, pixels)
+    cycles = full * _filter_cycles(pixels, window, machine)
+    return cycles + (_filter_cycles(left, window, machine) if left else 0.0)
+
+
+def _filter_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
+    """One tile with all taps."""
+    core = machine.core
+    parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
+    taps = window.height_taps * window.width_taps
+    sums = pixels * taps
+    read, held = sums, OPERAND_REGISTERS
+    if sums <= window.most_updates and window.stride < window.width_taps:
+        across = (pixels - 1) * window.stride + window.width_taps
+        read, held = across * window.height_taps, across
+    issued = sums + read + taps + LOOP_INSTRUCTIONS
+    longest = max(
+        sums * parts / core.arithmetic_units,
+        (read + taps) * parts / core.load_units,
+        issued / core.issued_per_cycle,
+        core.multiply_add_latency_cycles * taps * waiting_share(issued),
+    )
+    start = START_CYCLES + pixels / 2
+    return longest + spill_cycles(pixels, machine, held) + start

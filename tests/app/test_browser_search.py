@@ -1,0 +1,56 @@
+"""Searching a schedule in the app, on a real model: candidates appear, and one becomes a branch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+
+def open_search(visit: Callable[..., Any]) -> Any:
+    seen = visit()
+    page = seen.page
+    page.get_by_role("button", name="Follow a convolution").first.click()
+    page.keyboard.press("3")
+    page.locator(".schedule-search summary").click()
+    return seen
+
+
+def test_candidates_appear_as_they_are_measured_and_one_becomes_a_branch(
+    visit: Callable[..., Any],
+):
+    seen = open_search(visit)
+    page, pane = seen.page, seen.page.locator(".schedule-search")
+    field = page.get_by_label("most candidates")
+    field.fill("4")
+    field.press("Tab")
+    pane.get_by_role("button", name="search", exact=True).click()
+    expect(pane.get_by_role("button", name="cancel")).to_be_visible()
+    expect(pane.get_by_role("button", name="search", exact=True)).to_be_visible(timeout=120_000)
+    expect(
+        pane.locator(".candidate.mark-default-schedule, .candidate.mark-chosen-schedule")
+    ).not_to_have_count(0)
+    dots = pane.locator(".candidate")
+    assert dots.count() >= 2
+    dots.first.hover()
+    expect(pane.get_by_role("tooltip")).to_contain_text("measured")
+    other = pane.locator(".candidate:not(.mark-default-schedule)").first
+    other.focus()
+    other.press("Enter")
+    expect(page.locator(".branch-select option")).to_have_count(2)
+    # The fork has the same kernel: what was measured is shown there, too.
+    expect(page.locator(".schedule-search .candidate")).to_have_count(dots.count())
+    assert seen.is_clean(), seen
+
+
+def test_a_search_is_cancelled_and_begun_again(visit: Callable[..., Any]):
+    seen = open_search(visit)
+    pane = seen.page.locator(".schedule-search")
+    start = pane.get_by_role("button", name="search", exact=True)
+    start.click()
+    pane.get_by_role("button", name="cancel").click()
+    expect(pane).to_contain_text("cancelled", timeout=60_000)
+    expect(start).to_be_enabled()
+    assert seen.is_clean(), seen

@@ -10,13 +10,14 @@
     c.accuracy()                              every pass against the source model
     d = c.fork(disable=["fuse-activation"])   another decision, compared
     c.compare(d)
+    ex.start("net.onnx").run({"image": x})    what was compiled before starts at once
 
 Everything is imported when it is first used, so that `import explorer` costs little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from explorer.errors import ExplorerError
     from explorer.importers import SourceModel
     from explorer.results import SearchResult
-    from explorer.session import Session
+    from explorer.session import Session, Started
     from explorer.targets import Target
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __all__ = [
     "inspect",
     "load",
     "open",
+    "start",
     "targets",
     "tune",
 ]
@@ -107,6 +109,23 @@ def open(path: str | Path) -> SavedCompilation:
     return open_trace(path)
 
 
+def start(
+    model: SourceModel | str | Path,
+    target: str | Path = "cpu",
+    *,
+    dimensions: Mapping[str, int | tuple[int, int]] | None = None,
+    **options: Any,  # of explorer.session.start, and the fields of explorer.compilation.Settings
+) -> Started:
+    """A program that is ready to run; one that was compiled before starts without compiling.
+
+    Further options: threads, isolated, affinity, programs (a file of `explorer cache export`),
+    cache, and those of `compile`. The result has `run(inputs)`, `why` and `close()`.
+    """
+    from explorer.session import start as start_program
+
+    return start_program(model, target, dimensions=dimensions, **options)
+
+
 def devices():
     """The devices of this machine, and why something was refused (list of DeviceRecord)."""
     from explorer.runtime.devices import list_devices
@@ -128,6 +147,29 @@ def _register_representations() -> None:
     register()
 
 
+def _register_when_needed(session: type[Session]) -> None:
+    """As above, with the first session that compiles or is shown: until then nothing of the
+    compiler is loaded."""
+    from explorer.results import ProgramLookup, SessionRecord
+    from explorer.runtime.cache import ProgramCache
+
+    session.on_compiling = (_register_representations,)
+    for kind in (session, SessionRecord, ProgramLookup, ProgramCache):
+        for name in ("__str__", "_repr_html_", "_repr_pretty_"):
+            if name not in vars(kind):
+                setattr(kind, name, _registering(name))
+
+
+def _registering(name: str) -> Callable[..., Any]:
+    """A method that gives its class the true one of that name, and calls it."""
+
+    def show(self: object, *arguments: object) -> Any:
+        _register_representations()
+        return getattr(type(self), name)(self, *arguments)
+
+    return show
+
+
 def __getattr__(name: str) -> object:
     if name == "ExplorerError":
         from explorer.errors import ExplorerError
@@ -136,6 +178,6 @@ def __getattr__(name: str) -> object:
     if name == "Session":
         from explorer.session import Session
 
-        _register_representations()
+        _register_when_needed(Session)
         return Session
     raise AttributeError(f"module 'explorer' has no attribute {name!r}")

@@ -35,7 +35,23 @@ from explorer.results import (
 from explorer.results.trace import Snapshot as SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
-from explorer.views import static
+
+_Render = Callable[[Any], str]  # of the class that it stands beside
+
+
+class _Views:
+    """The text and HTML views by name, loaded when something is shown for the first time."""
+
+    def __getattr__(self, name: str) -> Callable[..., str]:
+        def render(*shown: object) -> str:
+            from explorer.views import static
+
+            return getattr(static, name)(*shown)
+
+        return render
+
+
+static = _Views()
 
 
 def register() -> None:
@@ -104,8 +120,6 @@ def _pass_trace(result: PassResult | SavedPass) -> Trace:
         None,
     )
 
-
-_Render = Callable[[Any], str]  # of the class that it stands beside
 
 _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     Compilation: (

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from explorer.cli.latency.rounds import Side
     from explorer.importers import SourceModel
+    from explorer.runtime.devices import DeviceRecord
 
 SUMMARY = "measure the latency against other runtimes"
 LAUNCH_REPEATS = 20
@@ -64,24 +65,34 @@ def peers(text: str) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import explorer
+    from explorer.accuracy.oracle import random_inputs
     from explorer.cli.latency.rounds import LEAST_CALLS, Calls, take_turns
-    from explorer.cli.models import load_with_weights
+    from explorer.cli.models import with_weights
+    from explorer.runtime.cache import default_cache
+    from explorer.session import ModelSource, start
 
-    model = load_with_weights(arguments.model)
-    with Progress("compiling") as progress:
-        compilation = explorer.compile(
-            model, arguments.target, dimensions=dict(arguments.dim), progress=progress
-        )
-    device = compilation.device
+    source = ModelSource(arguments.model, arguments.target, {}, default_cache())
+    model = with_weights(source.model)
+    device = device_of(arguments.target)
     threads = arguments.threads if device is None or device.processor == "cpu" else None
     if device is not None and threads is None:
         print_note(f"threads are the peers'; {device.name} takes what it has")
-    inputs = compilation.example_inputs()
     with ExitStack() as stack:
-        executable = stack.enter_context(
-            compilation.open(threads, isolated=False, affinity=arguments.affinity)
-        )
+        with Progress("compiling") as progress:
+            started = stack.enter_context(
+                start(
+                    model,
+                    arguments.target,
+                    dimensions=dict(arguments.dim),
+                    threads=threads,
+                    isolated=False,
+                    affinity=arguments.affinity,
+                    source=source if model is source.model else None,
+                    progress=progress,
+                )
+            )
+        executable = started.executable
+        inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
         ours = Calls(OURS, partial(executable.run, inputs))
         # Before this thread is bound: threads and processes that it starts would be bound with it.
         sides = [ours, *open_peers(arguments.against, model, inputs, arguments.threads, stack)]
@@ -92,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         launches = statistics.median(executable.time(inputs, LAUNCH_REPEATS))
     summary = {
         "model": model.name,
-        "target": compilation.target.name,
+        "target": started.program.target,
         "threads": arguments.threads,
         "ours_ms": timings.milliseconds(OURS),
         "launches_ms": launches * 1e3,
@@ -110,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print_lines(
         [
-            f"{model.name} for {compilation.target.name}, {arguments.threads} thread(s), medians",
+            f"{model.name} for {started.program.target}, {arguments.threads} thread(s), medians",
             f"  ours         {summary['ours_ms']:10.3f} ms, "
             f"the launches alone {summary['launches_ms']:.3f} ms",
             *(
@@ -121,6 +132,14 @@ def run(arguments: argparse.Namespace) -> int:
         ]
     )
     return 0
+
+
+def device_of(target: str) -> DeviceRecord | None:
+    """The OpenCL device that programs for a target run on; None for generated C."""
+    from explorer.compilation.settings import device_for
+    from explorer.targets import load_target
+
+    return device_for(load_target(target))
 
 
 def open_peers(

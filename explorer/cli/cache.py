@@ -4,7 +4,7 @@ explorer cache list
 explorer cache explain MODEL --target T      found, or what differs from the last time
 explorer cache verify [--repair]             every entry against its seal and its headers
 explorer cache prune [--most 200MB]          those that were not used for longest
-explorer cache export MODEL -o FILE          for ex.compile(...).open(cache=ProgramCache(...))
+explorer cache export MODEL -o FILE          for ex.start(MODEL, programs=FILE), or a Session
 
 The folder is what EXPLORER_CACHE says (`off`: none), or `--folder`.
 """
@@ -15,16 +15,20 @@ import argparse
 import dataclasses
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.files import check_output, write_file
-from explorer.cli.terminal import Progress, print_json, print_lines
-from explorer.runtime.cache.tuned import TunedStore
+from explorer.cli.terminal import Progress, print_json, print_lines, print_note
 
 if TYPE_CHECKING:
-    from explorer.runtime.cache import ProgramCache
+    from explorer.compilation import Compilation
+    from explorer.results.kept import KeptProgram
+    from explorer.runtime.cache import Missed, ProgramCache
+    from explorer.runtime.cache.kept import Startable
+    from explorer.session import ModelSource
 
 SUMMARY = "list, explain, verify, prune and export compiled programs"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -75,8 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.cache.kept import KeptPrograms
+    from explorer.runtime.cache.tuned import TunedStore
+
     cache = _cache(arguments)
     entries = cache.entries()
+    kept = KeptPrograms(cache).programs()
     tuned = TunedStore(cache.folder).entries()
     if arguments.json:
         print_json(
@@ -86,6 +94,7 @@ def _list(arguments: argparse.Namespace) -> int:
                 "entries": [
                     {**dataclasses.asdict(entry), "path": str(entry.path)} for entry in entries
                 ],
+                "kept": [described(path, program) for path, program in kept],
                 "tuned": [dataclasses.asdict(entry) for entry in tuned],
             }
         )
@@ -100,34 +109,75 @@ def _list(arguments: argparse.Namespace) -> int:
                 f"{entry.name or '(no name)'}  {entry.compiler}"
             ]
         )
+    for path, program in kept:
+        sizes = ", ".join(f"{name}={shown_size(*size)}" for name, *size in program.sizes)
+        print_lines(
+            [
+                f"{program.binary[:12]}  kept    {program.program.weights_bytes / 1024:8,.0f} KiB "
+                f"of weights, compiled in {program.compile_seconds:.2f} s  "
+                f"{program.model.name or '(no name)'}{' ' * bool(sizes)}{sizes}  "
+                f"{program.target}  {path.name}"
+            ]
+        )
     print_lines(
         f"{entry.key.digest()[:12]}  tuned   {entry.kernel}  {entry.tuned_us:.1f} us against "
         f"{entry.default_us:.1f}, {entry.key.threads} thread(s), {entry.key.target}"
         for entry in tuned
     )
-    total = sum(entry.size_bytes for entry in entries)
+    total = cache.total_bytes()
     print_lines(
         [
-            f"{len(entries)} programs, {total / (1 << 20):,.1f} MiB, and {len(tuned)} tuned "
-            f"schedules in {cache.folder or 'no folder'}"
+            f"{len(entries)} programs, {len(kept)} of them finished, {total / (1 << 20):,.1f} MiB, "
+            f"and {len(tuned)} tuned schedules in {cache.folder or 'no folder'}"
         ]
     )
     return 0
 
 
+def described(path: Path, kept: KeptProgram) -> dict[str, object]:
+    """A finished program as JSON has it, without its launches."""
+    return {
+        "path": str(path),
+        "name": kept.model.name,
+        "file": kept.path,
+        "target": kept.target,
+        "options": kept.options,
+        "sizes": {name: shown_size(*size) for name, *size in kept.sizes},
+        "circumstances": dict(kept.circumstances),
+        "binary": kept.binary,
+        "weights": kept.weights,
+        "weights_bytes": kept.program.weights_bytes,
+        "compile_seconds": kept.compile_seconds,
+        "made_at": kept.made_at,
+    }
+
+
+def shown_size(lowest: int, highest: int) -> str:
+    """`4`, or `1..8`."""
+    return str(lowest) if lowest == highest else f"{lowest}..{highest}"
+
+
 def _explain(arguments: argparse.Namespace) -> int:
-    import explorer
-    from explorer.compilation.programs import key_of
     from explorer.runtime.cache import Found
+    from explorer.runtime.cache.kept import Startable
+    from explorer.session import ModelSource
 
     cache = _cache(arguments)
-    with Progress("compiling") as progress:
-        compilation = explorer.compile(
-            arguments.model,
-            arguments.target,
-            dimensions=dict(arguments.dim),
-            progress=progress,
-        )
+    source = ModelSource(arguments.model, arguments.target, {}, cache)
+    finished = _finished(source, dict(arguments.dim))
+    if isinstance(finished, Startable):
+        kept = finished.kept
+        if arguments.json:
+            print_json(
+                {"digest": kept.binary, "found": True, "reason": "", "kept": True}
+                | dict(finished.binary.key)
+            )
+        else:
+            print_lines([f"{kept.binary[:12]} is kept, and starts without compiling"])
+        return 0
+    from explorer.compilation.programs import key_of
+
+    compilation = _compiled(arguments, source)
     try:
         key = key_of(compilation)
     finally:
@@ -135,53 +185,95 @@ def _explain(arguments: argparse.Namespace) -> int:
     found = cache.find(key)
     reason = "" if isinstance(found, Found) else found.reason
     if arguments.json:
-        print_json({"digest": key.digest(), "found": not reason, "reason": reason, **key.fields})
+        print_json(
+            {
+                "digest": key.digest(),
+                "found": not reason,
+                "reason": reason,
+                "kept": False,
+                "kept_reason": finished.reason,
+                **key.fields,
+            }
+        )
     elif reason:
         print_lines([f"{key.digest()[:12]} would be built: {reason}"])
     else:
-        print_lines([f"{key.digest()[:12]} is kept"])
+        words = f"would be compiled up to its binary: {finished.reason}"
+        print_lines([f"{key.digest()[:12]} is kept, but {words}"])
     return DIFFERENT if reason else 0
 
 
+def _finished(
+    source: ModelSource, sizes: Mapping[str, int | tuple[int, int]]
+) -> Startable | Missed:
+    """The finished program of a model, or why there is none."""
+    from explorer.runtime.cache import Missed
+    from explorer.runtime.cache.requests import sizes_of
+
+    bound = sizes_of(source.sheet, sizes)
+    if source.request is None:
+        return Missed(source.undigested)
+    if bound is None:
+        return Missed("these sizes do not fit the model")
+    return source.kept.find(source.request, bound)
+
+
+def _compiled(arguments: argparse.Namespace, source: ModelSource) -> Compilation:
+    import explorer
+
+    with Progress("compiling") as progress:
+        return explorer.compile(
+            source.model, arguments.target, dimensions=dict(arguments.dim), progress=progress
+        )
+
+
 def _verify(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.cache.kept import KeptPrograms, drop
+    from explorer.runtime.cache.tuned import TunedStore
+
     cache = _cache(arguments)
     tuned = TunedStore(cache.folder)
-    wrong_tuned = tuned.verify()
-    wrong = {**cache.verify(), **wrong_tuned}
+    kept = KeptPrograms(cache)
+    of_entries = cache.verify()
+    wrong = {**of_entries, **kept.verify(), **tuned.verify()}
     if arguments.repair:
         for path in wrong:
-            tuned.drop(path) if path in wrong_tuned else cache.drop(path.stem)
+            cache.drop(path.stem) if path in of_entries else drop(path)
     if arguments.json:
         print_json({"wrong": {str(path): reason for path, reason in wrong.items()}})
     else:
         print_lines(f"{path.name}: {reason}" for path, reason in wrong.items())
-        count = len(cache.entries()) + len(tuned.entries())
+        count = len(cache.entries()) + len(kept.programs()) + len(tuned.entries())
         ending = "dropped" if arguments.repair else "wrong"
         print_lines([f"{len(wrong)} {ending}, {count} entries"])
     return DIFFERENT if wrong and not arguments.repair else 0
 
 
 def _prune(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.cache.kept import KeptPrograms
+
     cache = _cache(arguments)
     dropped = cache.prune(arguments.most)
-    print_lines([f"{len(dropped)} dropped, {len(cache.entries())} stay"])
+    stay = len(cache.entries()) + len(KeptPrograms(cache).programs())
+    print_lines([f"{len(dropped)} dropped, {stay} stay"])
     return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    import explorer
-    from explorer.compilation.programs import bundle_for
+    from explorer.compilation.programs import bundle_for, finished_for
+    from explorer.runtime.cache import ProgramCache
+    from explorer.session import ModelSource
 
     check_output(arguments.output)
-    with Progress("compiling") as progress:
-        compilation = explorer.compile(
-            arguments.model,
-            arguments.target,
-            dimensions=dict(arguments.dim),
-            progress=progress,
-        )
+    source = ModelSource(arguments.model, arguments.target, {}, ProgramCache(None))
+    compilation = _compiled(arguments, source)
     try:
-        content = bundle_for(compilation, not arguments.without_source)
+        undigested = source.undigested
+        finished = finished_for(compilation, source.request) if source.request else undigested
+        if isinstance(finished, str):
+            print_note(f"who gets the file has to compile up to the binary: {finished}")
+        programs = () if isinstance(finished, str) else (finished,)
+        content = bundle_for(compilation, not arguments.without_source, programs)
     finally:
         compilation.close()
     write_file(arguments.output, content)

@@ -19,12 +19,13 @@ from explorer.errors import InputError
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.importers.model import SourceValue
+    from explorer.results.kept import ModelInput, ModelSheet
 
 Arrays = dict[str, np.ndarray]
 
 
 def read_inputs(
-    model: SourceModel, path: Path, sizes: Mapping[str, int]
+    model: SourceModel | ModelSheet, path: Path, sizes: Mapping[str, int]
 ) -> tuple[Arrays, dict[str, int]]:
     """The arrays for a model's inputs, and the sizes of its symbolic dimensions.
 
@@ -45,7 +46,10 @@ def read_inputs(
 
 
 def check_arrays(
-    model: SourceModel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], path: Path
+    model: SourceModel | ModelSheet,
+    arrays: Mapping[str, np.ndarray],
+    sizes: Mapping[str, int],
+    path: Path,
 ) -> dict[str, int]:
     """`sizes` and those that the arrays say, which may be of some inputs only."""
     known = [value.name for value in model.inputs]
@@ -63,7 +67,9 @@ def check_arrays(
     return found
 
 
-def _check_array(value: SourceValue, array: np.ndarray, sizes: dict[str, int], path: Path) -> None:
+def _check_array(
+    value: SourceValue | ModelInput, array: np.ndarray, sizes: dict[str, int], path: Path
+) -> None:
     """Adds sizes that the array says to `sizes`."""
     got = f"{array.dtype.name} of shape {array.shape}"
     if array.dtype != np.dtype(value.element_type):
@@ -88,7 +94,7 @@ def _check_array(value: SourceValue, array: np.ndarray, sizes: dict[str, int], p
         )
 
 
-def describe(value: SourceValue, sizes: Mapping[str, int] | None = None) -> str:
+def describe(value: SourceValue | ModelInput, sizes: Mapping[str, int] | None = None) -> str:
     """`float32 of shape (batch=4, 1, 8, 8)`."""
     known = sizes or {}
     parts = [f"{d}={known[d]}" if d in known else d for d in map(str, value.shape or ())]

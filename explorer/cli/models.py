@@ -23,10 +23,15 @@ WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 def load_with_weights(path: str) -> SourceModel:
     """The model; where its weights are constants, with random ones, and a note that says so."""
     import explorer
+
+    return with_weights(explorer.load(path))
+
+
+def with_weights(model: SourceModel) -> SourceModel:
+    """The very model, or another one with random weights in the place of constants."""
     from explorer.importers.onnx.randomize import randomize_constant_weights
     from explorer.importers.onnx.reading import OnnxContent, from_proto
 
-    model = explorer.load(path)
     content = model.content
     if not isinstance(content, OnnxContent) or not has_constant_weights(content.proto):
         return model

@@ -26,20 +26,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import explorer
     from explorer.cli.arrays import arrays_as_npz, quote_name
     from explorer.cli.inputs import read_inputs
+    from explorer.runtime.cache import default_cache
+    from explorer.session import ModelSource, start
 
     check_output(arguments.output)
-    model = explorer.load(arguments.model)
-    inputs, sizes = read_inputs(model, arguments.input, dict(arguments.dim))
-    with Progress("compiling") as progress:
-        compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
-    try:
-        with compilation.open(arguments.threads, affinity=arguments.affinity) as executable:
-            outputs = executable.run(inputs)
-    finally:
-        compilation.close()
+    source = ModelSource(arguments.model, arguments.target, {}, default_cache())
+    inputs, sizes = read_inputs(source.sheet, arguments.input, dict(arguments.dim))
+    with (
+        Progress("compiling") as progress,
+        start(
+            arguments.model,
+            arguments.target,
+            dimensions=sizes,
+            threads=arguments.threads,
+            affinity=arguments.affinity,
+            source=source,
+            progress=progress,
+        ) as started,
+    ):
+        outputs = started.run(inputs)
     named = {quote_name(name): array for name, array in outputs.items()}
     write_file(arguments.output, arrays_as_npz(named))
     print_lines(

@@ -3,37 +3,53 @@
 This package is the schema of a trace. It imports nothing else of the project, so that a saved
 compilation can be read without a compiler or a device. `TRACE_VERSION` rises with every change
 that an older reader would misunderstand; see `explorer.results.trace`.
+
+A record's file is loaded with the first use of its name: whoever runs a program needs few of them,
+and making the classes of all takes longer than starting a small program.
 """
 
-from explorer.results.accuracy import (
-    AccuracyReport,
-    Fault,
-    NearTie,
-    PassAccuracy,
-    TensorDetail,
-    TensorError,
-    WorstElement,
-)
-from explorer.results.constraints import ConstraintRecord
-from explorer.results.events import ProfileRecord, TimedEvent
-from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
-from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleCall, ScheduleStep
-from explorer.results.knobs import Knob, KnobValue
-from explorer.results.lookups import TIERS, ProgramLookup
-from explorer.results.memory import (
-    BufferLifetime,
-    MemoryPlan,
-    PlacedBuffer,
-    PlanAttempt,
-    RefusedPlacement,
-)
-from explorer.results.operators import OperatorRecord
-from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
-from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
-from explorer.results.sessions import Call, SessionProgram, SessionRecord
-from explorer.results.source import SourceText
-from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
-from explorer.results.tuning import Candidate, CostEstimate, CostTerm, KernelSearch, SearchResult
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from explorer.results.accuracy import (
+        AccuracyReport,
+        Fault,
+        NearTie,
+        PassAccuracy,
+        TensorDetail,
+        TensorError,
+        WorstElement,
+    )
+    from explorer.results.constraints import ConstraintRecord
+    from explorer.results.events import ProfileRecord, TimedEvent
+    from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
+    from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleCall, ScheduleStep
+    from explorer.results.knobs import Knob, KnobValue
+    from explorer.results.lookups import TIERS, ProgramLookup
+    from explorer.results.memory import (
+        BufferLifetime,
+        BufferPart,
+        MemoryPlan,
+        PlacedBuffer,
+        PlanAttempt,
+        RefusedPlacement,
+    )
+    from explorer.results.operators import OperatorRecord
+    from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
+    from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
+    from explorer.results.sessions import Call, SessionProgram, SessionRecord
+    from explorer.results.source import SourceText
+    from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
+    from explorer.results.tuning import (
+        Candidate,
+        CostEstimate,
+        CostTerm,
+        KernelSearch,
+        SearchResult,
+    )
 
 __all__ = [
     "TIERS",
@@ -41,6 +57,7 @@ __all__ = [
     "AccuracyReport",
     "Argument",
     "BufferLifetime",
+    "BufferPart",
     "Candidate",
     "Call",
     "ConstraintRecord",
@@ -88,3 +105,34 @@ __all__ = [
     "WeightSlot",
     "WorstElement",
 ]
+
+_HOMES = {
+    "accuracy": "AccuracyReport Fault NearTie PassAccuracy TensorDetail TensorError WorstElement",
+    "constraints": "ConstraintRecord",
+    "events": "ProfileRecord TimedEvent",
+    "graph": "Graph GraphDiff GraphEdge GraphNode NodeChange",
+    "kernels": "KernelRecord PhaseRecord ScheduleCall ScheduleStep",
+    "knobs": "Knob KnobValue",
+    "lookups": "TIERS ProgramLookup",
+    "memory": "BufferLifetime BufferPart MemoryPlan PlacedBuffer PlanAttempt RefusedPlacement",
+    "operators": "OperatorRecord",
+    "passes": "Delta PassRecord RewriteEvent RuleRecord",
+    "program": "Argument Launch OpenDimension Port Program WeightSlot",
+    "sessions": "Call SessionProgram SessionRecord",
+    "source": "SourceText",
+    "trace": "TRACE_VERSION ModelRecord Trace",
+    "tuning": "Candidate CostEstimate CostTerm KernelSearch SearchResult",
+}
+"""Names by the file that they are defined in."""
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names.split():
+            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

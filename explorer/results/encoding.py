@@ -12,7 +12,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -36,67 +36,151 @@ def to_json(value: object) -> Any:
 
 def from_json(kind: type[Record], data: object, path: str = "") -> Record:
     """The record of type `kind` in `data`. Unknown fields are refused, missing defaults filled."""
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{path or kind.__name__}: a {kind.__name__} expected")
-    hints, defaults = _fields(kind)
-    unknown = [k for k in data if k not in hints]
-    missing = [k for k in hints if k not in data and k not in defaults]
-    if unknown or missing:
-        raise ValueError(
-            f"{path or kind.__name__}: unknown fields {unknown}, missing fields {missing}"
-        )
-    values = {
-        name: _decode(hints[name], item, f"{path}.{name}" if path else str(name))
-        for name, item in data.items()
-    }
-    return kind(**values)
+    try:
+        return _decoder(kind)(data)
+    except _Misfit as misfit:
+        raise ValueError(misfit.described(path, kind)) from None
+
+
+Decoder = Callable[[object], Any]
+"""Makes a value of one type; `_Misfit` for what is none."""
+
+
+class _Misfit(Exception):
+    """What does not fit; the steps that lead to it are added on the way out."""
+
+    def __init__(self, text: str, kind: type | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.kind = kind
+        """The record that is at fault as a whole."""
+        self.steps: list[str | int] = []
+        """Fields and indices, the innermost first."""
+
+    def described(self, path: str, outermost: type) -> str:
+        """`launches[3].operation: str expected, not int`."""
+        for step in reversed(self.steps):
+            if isinstance(step, int):
+                path += f"[{step}]"
+            else:
+                path += f".{step}" if path else step
+        return f"{path or (self.kind or outermost).__name__}: {self.text}"
 
 
 @cache
-def _fields(kind: type) -> tuple[dict[str, Any], frozenset[str]]:
-    hints = typing.get_type_hints(kind)
-    fields = dataclasses.fields(kind)
-    optional = frozenset(
-        f.name
-        for f in fields
-        if f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
-    )
-    return {f.name: hints[f.name] for f in fields}, optional
-
-
-def _decode(kind: Any, data: object, path: str) -> object:
+def _decoder(kind: Any) -> Decoder:
+    """Of a type: made once, so that large records are read as fast as small ones."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        if type(data) in arguments:
-            return data
-        inner = [a for a in arguments if a is not type(None)]
-        if len(inner) > 1:
-            names = ", ".join(a.__name__ for a in inner)
-            raise ValueError(f"{path}: one of {names} expected, not {type(data).__name__}")
-        return _decode(inner[0], data, path)
+        return _union(arguments)
     if origin is tuple:
-        if not isinstance(data, list):
-            raise ValueError(f"{path}: a list expected")
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(_decode(arguments[0], d, f"{path}[{i}]") for i, d in enumerate(data))
-        if len(arguments) != len(data):
-            raise ValueError(f"{path}: {len(arguments)} elements expected, not {len(data)}")
-        pairs = zip(arguments, data, strict=True)
-        return tuple(_decode(a, d, f"{path}[{i}]") for i, (a, d) in enumerate(pairs))
+            return _sequence(arguments[0])
+        return _fixed(arguments)
     if kind is float:
-        return _decode_float(data, path)
+        return _decode_float
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return from_json(kind, data, path)
-    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise ValueError(f"{path}: {kind.__name__} expected, not {type(data).__name__}")
-    return data
+        return _record(kind)
+    return _plain(kind)
 
 
-def _decode_float(data: object, path: str) -> float:
+def _record(kind: type) -> Decoder:
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    decoders = {f.name: _decoder(hints[f.name]) for f in fields}
+    needed = frozenset(
+        f.name
+        for f in fields
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    )
+
+    def decode(data: object) -> object:
+        if not isinstance(data, Mapping):
+            raise _Misfit(f"a {kind.__name__} expected", kind)
+        if not (data.keys() <= decoders.keys() and needed <= data.keys()):
+            unknown = [k for k in data if k not in decoders]
+            missing = [k for k in decoders if k in needed and k not in data]
+            raise _Misfit(f"unknown fields {unknown}, missing fields {missing}", kind)
+        name = ""
+        try:
+            values = {}
+            for name, item in data.items():
+                values[name] = decoders[name](item)
+        except _Misfit as misfit:
+            misfit.steps.append(str(name))
+            raise
+        return kind(**values)
+
+    return decode
+
+
+def _sequence(kind: Any) -> Decoder:
+    decode_item = _decoder(kind)
+
+    def decode(data: object) -> object:
+        if not isinstance(data, list):
+            raise _Misfit("a list expected")
+        items = []
+        try:
+            for item in data:
+                items.append(decode_item(item))
+        except _Misfit as misfit:
+            misfit.steps.append(len(items))
+            raise
+        return tuple(items)
+
+    return decode
+
+
+def _fixed(kinds: tuple[Any, ...]) -> Decoder:
+    decoders = tuple(_decoder(kind) for kind in kinds)
+
+    def decode(data: object) -> object:
+        if not isinstance(data, list):
+            raise _Misfit("a list expected")
+        if len(decoders) != len(data):
+            raise _Misfit(f"{len(decoders)} elements expected, not {len(data)}")
+        items = []
+        try:
+            for decode_item, item in zip(decoders, data, strict=True):
+                items.append(decode_item(item))
+        except _Misfit as misfit:
+            misfit.steps.append(len(items))
+            raise
+        return tuple(items)
+
+    return decode
+
+
+def _union(kinds: tuple[Any, ...]) -> Decoder:
+    inner = [kind for kind in kinds if kind is not type(None)]
+    single = _decoder(inner[0]) if len(inner) == 1 else None
+
+    def decode(data: object) -> object:
+        if type(data) in kinds:
+            return data
+        if single is None:
+            names = ", ".join(kind.__name__ for kind in inner)
+            raise _Misfit(f"one of {names} expected, not {type(data).__name__}")
+        return single(data)
+
+    return decode
+
+
+def _plain(kind: type) -> Decoder:
+    def decode(data: object) -> object:
+        if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+            raise _Misfit(f"{kind.__name__} expected, not {type(data).__name__}")
+        return data
+
+    return decode
+
+
+def _decode_float(data: object) -> float:
     is_number = isinstance(data, int | float) and not isinstance(data, bool)
     if not is_number and data not in ("inf", "-inf", "nan"):
-        raise ValueError(f"{path}: a number expected, not {data!r}")
+        raise _Misfit(f"a number expected, not {data!r}")
     try:
         return float(data)  # pyright: ignore[reportArgumentType]  (a number or one of these strings)
     except OverflowError as error:
-        raise ValueError(f"{path}: the number is too large") from error
+        raise _Misfit("the number is too large") from error

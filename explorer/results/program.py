@@ -92,13 +92,18 @@ class Tap:
 
 @dataclass(frozen=True)
 class Chain:
-    """A kernel `function(arena, weights, first, last)` whose one work-item runs short phases.
+    """A kernel `function(arena, weights, progress, first, last, run)` that runs steps in order.
 
-    Step number i runs phase `steps[i][1]` of launch `steps[i][0]`, all its tasks in turn.
+    Step number i runs phase `steps[i][1]` of launch `steps[i][0]`. Work-items that are groups of
+    their own share the tasks; they keep account in `progress`, 128 zeroed bytes per step, by the
+    number of the run. A program
+    with an open dimension has its size as the last argument.
     """
 
     function: str
     steps: tuple[tuple[int, int], ...]
+    is_shared: bool = False
+    """Whether there is enough to do for more than one work-item."""
 
 
 @dataclass(frozen=True)
@@ -120,4 +125,6 @@ class Program:
     """The dimension that is open, if one is; kernels whose loops end with it take its size as
     their last argument."""
     chain: Chain | None = None
-    """Phases that a processor runs without a launch of their own (OpenCL); None: there are none."""
+    """The kernel by which a processor runs its phases (OpenCL); None: each is a launch.
+
+    Phases of the chain are kernels of their own only in a build with the macro PHASES."""

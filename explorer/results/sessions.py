@@ -15,7 +15,7 @@ class Call:
     answered_by: str
     """program, onnxruntime or interpreter."""
     event: str
-    """hit, compiled, compiling, not hot, cut off or refused."""
+    """hit, started (from a kept program), compiled, compiling, not hot, cut off or refused."""
     reason: str
     """Why no known program fitted; empty for a hit."""
     seconds: float

@@ -27,6 +27,7 @@ import numpy as np
 from explorer.errors import DeviceError
 from explorer.results.program import Launch, Program
 from explorer.runtime import worker
+from explorer.runtime.cache.weights import MappedWeights
 from explorer.runtime.processes import kill_group, signal_name
 from explorer.runtime.worker import Execution, Layout
 
@@ -41,7 +42,7 @@ class WorkerProcess:
         self,
         program: Program,
         layout: Layout,
-        weights: np.ndarray,
+        weights: np.ndarray | MappedWeights,
         time_limit_seconds: float,
     ) -> None:
         self.time_limit_seconds = time_limit_seconds
@@ -55,6 +56,10 @@ class WorkerProcess:
         # Closed with the worker.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         theirs = (command_read, reply_write, lifeline_read, exchange_file)
+        if isinstance(weights, MappedWeights):
+            theirs, content = (*theirs, os.dup(weights.descriptor)), None
+        else:
+            content = weights
         self._process = start_worker(theirs, self._log)
         self._commands = command_write
         self._replies = reply_read
@@ -67,7 +72,7 @@ class WorkerProcess:
             self._log,
             os.getpid(),
         )
-        self._ask(layout._asdict(), START_LIMIT_SECONDS, weights)
+        self._ask(layout._asdict(), START_LIMIT_SECONDS, content)
 
     @property
     def is_alive(self) -> bool:
@@ -187,7 +192,7 @@ def describe_progress(launches: Sequence[Launch], exchange: mmap.mmap) -> str:
     )
 
 
-def start_worker(descriptors: tuple[int, int, int, int], log: IO[bytes]) -> subprocess.Popen[bytes]:
+def start_worker(descriptors: tuple[int, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start worker.py with these inherited descriptors, and close them here.
 
     By its path and without site-packages (-I -S): importing the package would take longer than

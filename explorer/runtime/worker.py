@@ -1,10 +1,10 @@
 """Load a compiled program's shared library and call it; alone in a process of its own.
 
-    python -I -S worker.py COMMAND_FD REPLY_FD LIFELINE_FD EXCHANGE_FD
+    python -I -S worker.py COMMAND_FD REPLY_FD LIFELINE_FD EXCHANGE_FD [WEIGHTS_FD]
 
-The parent writes one line of JSON (a `Layout`) and the bytes of the weights, then one line per
-request, `{"repeats": 20, "with_taps": false, "with_times": true, "feeds": []}`; each is answered
-by one line.
+The parent writes one line of JSON (a `Layout`) and the bytes of the weights, where they do not lie
+in a file that is open already, then one line per request, `{"repeats": 20, "with_taps": false,
+"with_times": true, "feeds": []}`; each is answered by one line.
 Arrays travel through the exchange, memory that both processes map:
 
     count of finished repeats | nanoseconds of every launch | inputs | outputs | taps
@@ -238,12 +238,22 @@ def aligned_memory(size_bytes: int) -> mmap.mmap:
     return memory
 
 
+def mapped_file(descriptor: int | None, size_bytes: int) -> mmap.mmap | None:
+    """The file's bytes; what would be written to them stays with this process."""
+    if descriptor is None:
+        return None
+    return mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_COPY)
+
+
 def address_of(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def serve(
-    commands: io.BufferedReader, replies: io.BufferedWriter, exchange_descriptor: int
+    commands: io.BufferedReader,
+    replies: io.BufferedWriter,
+    exchange_descriptor: int,
+    weights_descriptor: int | None = None,
 ) -> None:
     """Answer requests until the parent closes its end."""
 
@@ -253,10 +263,13 @@ def serve(
 
     try:
         layout = Layout.from_json(commands.readline().decode())
-        program = LoadedProgram(layout, mmap.mmap(exchange_descriptor, layout.exchange_bytes))
+        exchange = mmap.mmap(exchange_descriptor, layout.exchange_bytes)
+        weights = mapped_file(weights_descriptor, layout.weights_bytes)
+        program = LoadedProgram(layout, exchange, address_of(weights) if weights else 0)
         if layout.affinity:
             os.sched_setaffinity(0, layout.affinity[:1])  # of this thread alone
-        receive(commands, memoryview(program.weights)[: layout.weights_bytes])
+        if weights is None:
+            receive(commands, memoryview(program.weights)[: layout.weights_bytes])
         reply({"ready": True})
     except (OSError, AttributeError, EOFError) as error:
         reply({"error": f"cannot load the program: {error}"})
@@ -290,11 +303,11 @@ def end_with_parent(lifeline: int) -> None:
 
 
 def main() -> None:
-    command_descriptor, reply_descriptor, lifeline, exchange = map(int, sys.argv[1:])
+    command_descriptor, reply_descriptor, lifeline, *rest = map(int, sys.argv[1:])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected, its memory of no use
     threading.Thread(target=end_with_parent, args=(lifeline,), daemon=True).start()
     with os.fdopen(command_descriptor, "rb") as commands, os.fdopen(reply_descriptor, "wb") as out:
-        serve(commands, out, exchange)
+        serve(commands, out, *rest)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,25 @@
     session({"image": x})["scores"]     compiled for x's shape, by mode at once or later
     session.why()                       why the last call was not answered by a known program
     session.calls                       every call: answered by what, for what reason, how fast
+    start("net.onnx").run({"x": x})     one program, the kept one where there is one
 
 signatures.py says what a program was made for, fallback.py answers while there is none,
-session.py decides between them.
+session.py decides between them; source.py is the model, read only when it has to be.
 """
 
 from explorer.session.fallback import Fallback
 from explorer.session.session import MODES, Call, Session
 from explorer.session.signatures import Signature
+from explorer.session.source import ModelSource
+from explorer.session.starting import Started, start
 
-__all__ = ["MODES", "Call", "Fallback", "Session", "Signature"]
+__all__ = [
+    "MODES",
+    "Call",
+    "Fallback",
+    "ModelSource",
+    "Session",
+    "Signature",
+    "Started",
+    "start",
+]

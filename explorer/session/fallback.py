@@ -7,35 +7,46 @@ fallback.name                   "onnxruntime"; "interpreter" where it cannot loa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import ModelProto
 
-from explorer.accuracy.oracle import NEWEST_FORMAT, runtime_errors
 from explorer.errors import InputError, ModelError
-from explorer.importers import SourceModel, to_top
-from explorer.importers.onnx.reading import OnnxContent
-from explorer.ir.evaluation import outputs_by_name
-from explorer.ir.program import Snapshot
+
+if TYPE_CHECKING:
+    from explorer.importers import SourceModel
 
 KINDS = ("onnxruntime", "interpreter")
 
 
 class Fallback:
-    """Prepared with the first call. `threads`: of onnxruntime."""
+    """Prepared with the first call, which is when `model` is asked for where it is a function.
 
-    def __init__(self, model: SourceModel, wanted: str = KINDS[0], threads: int = 1) -> None:
+    `threads`: of onnxruntime.
+    """
+
+    def __init__(
+        self,
+        model: SourceModel | Callable[[], SourceModel],
+        wanted: str = KINDS[0],
+        threads: int = 1,
+    ) -> None:
         if wanted not in KINDS:
             raise InputError(f"unknown fallback {wanted!r}", hint=f"one of {', '.join(KINDS)}")
-        self._model = model
+        self._given = model
         self._threads = threads
         self._runtime: Any = None  # onnxruntime's session
         self.name = wanted
         self.reason = ""
         """Why it is not the one that was wanted."""
+
+    @property
+    def _model(self) -> SourceModel:
+        if callable(self._given):
+            self._given = self._given()
+        return self._given
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name. ModelError where nothing can run the model."""
@@ -46,6 +57,8 @@ class Fallback:
                 self.name, self.reason = "interpreter", str(error)
         if self._runtime is None:
             return self._interpret(inputs)
+        from explorer.accuracy.oracle import runtime_errors
+
         names = [output.name for output in self._runtime.get_outputs()]
         try:
             return dict(zip(names, self._runtime.run(names, dict(inputs)), strict=True))
@@ -54,6 +67,10 @@ class Fallback:
 
     def _load(self) -> Any:
         import onnxruntime
+        from onnx import ModelProto
+
+        from explorer.accuracy.oracle import NEWEST_FORMAT, runtime_errors
+        from explorer.importers.onnx.reading import OnnxContent
 
         content = self._model.content
         if not isinstance(content, OnnxContent):
@@ -81,6 +98,10 @@ class Fallback:
             ) from error
 
     def _interpret(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        from explorer.importers import to_top
+        from explorer.ir.evaluation import outputs_by_name
+        from explorer.ir.program import Snapshot
+
         module, weights = to_top(replace(self._model, assumed=dict(inputs)))
         snapshot = Snapshot(module, weights)
         return outputs_by_name(snapshot.program, snapshot.run(inputs))

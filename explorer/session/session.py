@@ -4,6 +4,10 @@
     lazy           a fallback answers until the same signature was seen `hot_after` times
     asynchronous   a fallback answers while a thread compiles
 
+Where a finished program is kept for a signature (docs/program-cache.md), it is started in every
+mode: that takes less than a fallback, and compiles nothing. The model's file is read only when
+something has to be compiled, or a fallback answers.
+
 A model whose inputs change shape all the time would compile all the time. After `most_programs`
 compilations with fewer than `calls_per_program` calls each, new signatures are left to the
 fallback (as XLA's auto-clustering gives megamorphic clusters up; Google, tensorflow/compiler/jit/
@@ -15,32 +19,36 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
-from explorer.compilation import Compilation, compile_model
 from explorer.errors import ExplorerError, InputError
-from explorer.importers import SourceModel, load
-from explorer.importers.model import SourceValue
-from explorer.ir.evaluation import entry_function, specialized_inputs
 from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
 from explorer.runtime.affinity import check_affinity
-from explorer.runtime.cache import ProgramCache, default_cache
+from explorer.runtime.cache import ProgramCache
+from explorer.runtime.cache.kept import NEVER, Startable
+from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.executable import Executable
+from explorer.runtime.starting import open_kept
 from explorer.session.fallback import Fallback
+from explorer.session.inputs import Range, checked_ranges, fitting_array
 from explorer.session.signatures import Signature
+from explorer.session.source import ModelSource, cache_with
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from explorer.compilation import Compilation
+    from explorer.importers import SourceModel
 
 Mode = Literal["strict", "lazy", "asynchronous"]
 MODES: tuple[str, ...] = get_args(Mode)
 Inputs = Mapping[str, np.ndarray]
-Range = tuple[int, int]
 MOST_FORMS = 1000
 """That are known by heart: the sizes of a bucket may be many."""
 MOST_CALLS = 10_000
@@ -52,13 +60,19 @@ class Compiled:
     """One program of a session."""
 
     signature: Signature
-    compilation: Compilation
+    compilation: Compilation | None
+    """None for a program that was started from what was kept: nothing was compiled."""
     executable: Executable
     seconds: float
-    """Compiling and building."""
+    """Compiling and building, or starting."""
     lookup: ProgramLookup | None = None
     """Where its binary came from."""
     calls: int = 0
+
+    def close(self) -> None:
+        self.executable.close()
+        if self.compilation is not None:
+            self.compilation.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +86,9 @@ class Known:
 
 class Session:
     """Safe for threads; close it, or use it in a `with` statement."""
+
+    on_compiling: ClassVar[tuple[Callable[[], None], ...]] = ()
+    """Called before something is compiled; the public face prepares notebooks here."""
 
     def __init__(
         self,
@@ -91,7 +108,7 @@ class Session:
         cache: ProgramCache | None = None,
         **options: Any,  # the fields of explorer.compilation.Settings
     ) -> None:
-        """Reads the model; nothing is compiled before the first call.
+        """Reads the model, unless a program of it is kept; compiles nothing before the first call.
 
         ranges: buckets of symbolic dimensions, `{"batch": [(1, 8), (9, 64)]}`: one program for
         all sizes of a bucket, where the kernels allow it. programs: a file that `explorer cache
@@ -102,7 +119,8 @@ class Session:
         """
         if mode not in MODES:
             raise InputError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
-        self.model = load(model) if isinstance(model, str | Path) else model
+        self._cache = cache_with(cache, programs)
+        self._source = ModelSource(model, target, options, self._cache)
         self.target = target
         self.mode = mode
         self.most_programs = most_programs
@@ -114,23 +132,28 @@ class Session:
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=MOST_CALLS)  # the fields of Call
         self._count = 0
         self._last_miss = ""
-        self._ranges = {name: _checked(name, r) for name, r in (ranges or {}).items()}
+        self._ranges = {name: checked_ranges(name, r) for name, r in (ranges or {}).items()}
         self._options = options
-        self._cache = cache
-        if programs is not None:
-            base = default_cache() if cache is None else cache
-            self._cache = ProgramCache(base.folder, base.limit_bytes, (*base.shipped, programs))
-        self._fallback = Fallback(self.model, meanwhile, threads)
+        self._fallback = Fallback(lambda: self.model, meanwhile, threads)
         self._lock = threading.RLock()
         self._programs: OrderedDict[Signature, Compiled] = OrderedDict()
         self._known: dict[tuple[object, ...], Known] = {}
-        self._names = [value.name for value in self.model.inputs]
+        self.inputs = self._source.sheet.inputs
+        """Names, element types and shapes, as the model declares them."""
+        self._names = [value.name for value in self.inputs]
         self._pending: dict[Signature, Future[Compiled]] = {}
         self._refused: dict[Signature, str] = {}
         self._seen: Counter[Signature] = Counter()
+        self._not_kept: dict[Signature, str] = {}
+        """Why no finished program was there when a signature was first met."""
         self._compilations = 0
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
+
+    @property
+    def model(self) -> SourceModel:
+        """The model, read when first asked for. ModelError where its file changed since."""
+        return self._source.model
 
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> dict[str, np.ndarray]:
         """Inputs in the model's order, or by name; one mapping also does."""
@@ -172,9 +195,9 @@ class Session:
             event, reason, waited = "hit", "", 0.0
             if program is None:
                 reason = self._reason(given)
-                program, event, waited = self._decide(given)
-                if event == "refused":
-                    reason = self._refused[self._plain(given)]
+                signature = self._plain(given)
+                program, event, waited = self._decide(given, signature)
+                reason = self._explained(event, reason, signature)
             text = str(self._plain(given))
             if program is not None:
                 program.calls += 1
@@ -227,7 +250,7 @@ class Session:
                     )
                 )
             return SessionRecord(
-                self.model.name,
+                self._source.sheet.name,
                 self.target,
                 self.mode,
                 tuple(self.calls),
@@ -251,8 +274,7 @@ class Session:
             self._pool.shutdown()
         with self._lock:
             for program in self._programs.values():
-                program.executable.close()
-                program.compilation.close()
+                program.close()
             self._programs.clear()
             self._known.clear()
 
@@ -269,23 +291,25 @@ class Session:
 
     # -- deciding ----------------------------------------------------------------------------
 
-    def _decide(self, given: Inputs) -> tuple[Compiled | None, str, float]:
+    def _decide(self, given: Inputs, signature: Signature) -> tuple[Compiled | None, str, float]:
         """(program, event, seconds that were waited) where no known program fits."""
-        signature = self._plain(given)
         self._seen[signature] += 1
         if signature in self._refused:
             return None, "refused", 0.0
+        started = time.perf_counter()
+        program = self._start(signature, given)
+        if program is not None:
+            self._hold(program)
+            return program, "started", time.perf_counter() - started
         if self.is_cut_off:
             return None, "cut off", 0.0
         if self.mode == "strict":
-            started = time.perf_counter()
             program = self._compile(given)
             self._keep(program)
             return program, "compiled", time.perf_counter() - started
         if self.mode == "lazy":
             if self._seen[signature] < self.hot_after:
                 return None, "not hot", 0.0
-            started = time.perf_counter()
             try:
                 program = self._compile(given)
             except ExplorerError as error:
@@ -295,6 +319,8 @@ class Session:
             return program, "compiled", time.perf_counter() - started
         if signature not in self._pending:
             if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
                 self._pool = ThreadPoolExecutor(1, thread_name_prefix="explorer-session")
             self._pending[signature] = self._pool.submit(self._compile, given)
         return None, "compiling", 0.0
@@ -315,14 +341,53 @@ class Session:
 
     def _keep(self, program: Compiled) -> None:
         self._compilations += 1
+        self._hold(program)
+
+    def _hold(self, program: Compiled) -> None:
         self._programs[program.signature] = program
         while len(self._programs) > self.most_programs:
             _, oldest = self._programs.popitem(last=False)
             self._known = {f: k for f, k in self._known.items() if k.program is not oldest}
-            oldest.executable.close()
-            oldest.compilation.close()
+            self._not_kept.pop(oldest.signature, None)  # by now it may be
+            oldest.close()
+
+    def _start(self, signature: Signature, given: Inputs) -> Compiled | None:
+        """The finished program that is kept for a signature, which is looked for once."""
+        request = self._source.request
+        if request is None or signature in self._not_kept or signature in self._pending:
+            return None
+        started = time.perf_counter()
+        dimensions, ranges = self._dimensions(given)
+        sizes = sizes_of(self._source.sheet, dimensions)
+        if sizes is None:
+            return None
+        found = self._source.kept.find(request, sizes, given)
+        if not isinstance(found, Startable):
+            self._not_kept[signature] = found.reason
+            return None
+        executable = open_kept(
+            found,
+            self._cache,
+            self.threads if self.target == "cpu" else None,
+            self._isolated,
+            self._affinity,
+        )
+        names = [fixed.name for fixed in found.kept.contents]
+        return Compiled(
+            Signature.of(given, names, ranges),
+            None,
+            executable,
+            time.perf_counter() - started,
+            next(reversed(self._cache.looked), None),
+        )
 
     def _compile(self, given: Inputs) -> Compiled:
+        from explorer.compilation import compile_model
+        from explorer.compilation.keeping import keep
+        from explorer.ir.evaluation import entry_function, specialized_inputs
+
+        for prepare in self.on_compiling:
+            prepare()
         started = time.perf_counter()
         source = replace(self.model, assumed=dict(given))
         dimensions, ranges = self._dimensions(given)
@@ -337,6 +402,8 @@ class Session:
         )
         seconds = time.perf_counter() - started
         lookup = next(reversed(compilation.lookups), None)
+        if self._source.request is not None:
+            keep(compilation, self._source.request, self._cache, given, seconds)
         return Compiled(signature, compilation, executable, seconds, lookup)
 
     def _dimensions(
@@ -345,7 +412,7 @@ class Session:
         """Sizes or buckets of the symbolic dimensions; and the buckets by input and axis."""
         sizes: dict[str, int | Range] = {}
         ranges: dict[tuple[str, int], Range] = {}
-        for value in self.model.inputs:
+        for value in self.inputs:
             for axis, dimension in enumerate(value.shape or ()):
                 if not isinstance(dimension, str):
                     continue
@@ -367,6 +434,15 @@ class Session:
         _, ranges = self._dimensions(given)
         contents = sorted({n for p in self._programs for n, *_ in p.contents})
         return Signature.of(given, contents, ranges)
+
+    def _explained(self, event: str, reason: str, signature: Signature) -> str:
+        """The reason of a call that met no program, with what followed from it."""
+        if event == "refused":
+            return self._refused[signature]
+        if event == "started":
+            return f"{reason}; started from the kept program"
+        missed = self._not_kept.get(signature, NEVER)
+        return reason if missed == NEVER else f"{reason}; no kept program: {missed}"
 
     def _reason(self, given: Inputs) -> str:
         """How the inputs differ from the known program that is most like them."""
@@ -405,59 +481,16 @@ class Session:
         return tuple(form)
 
     def _checked_inputs(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        known = [value.name for value in self.model.inputs]
         for name in inputs:
-            if name not in known:
+            if name not in self._names:
                 raise InputError(
-                    f"the model has no input {name!r}", hint=f"its inputs are {', '.join(known)}"
+                    f"the model has no input {name!r}",
+                    hint=f"its inputs are {', '.join(self._names)}",
                 )
         given = {}
         sizes: dict[str, tuple[str, int]] = {}
-        for value in self.model.inputs:
+        for value in self.inputs:
             if value.name not in inputs:
                 raise InputError(f"there is no array for the input {value.name!r}", node=value.name)
-            given[value.name] = _fitting_array(value, np.asarray(inputs[value.name]), sizes)
+            given[value.name] = fitting_array(value, np.asarray(inputs[value.name]), sizes)
         return given
-
-
-def _fitting_array(
-    value: SourceValue, array: np.ndarray, sizes: dict[str, tuple[str, int]]
-) -> np.ndarray:
-    """The array where the model can take it. Adds to `sizes`: who gave a dimension its size."""
-    if array.dtype.name != value.element_type:
-        raise InputError(
-            f"input {value.name!r}: expected {value.element_type}, got {array.dtype.name}",
-            node=value.name,
-            hint=f"array.astype({value.element_type!r})",
-        )
-    shape = value.shape
-    if shape is None:
-        return array
-    if len(shape) != array.ndim:
-        raise InputError(
-            f"input {value.name!r}: expected {len(shape)} axes, got {array.ndim}", node=value.name
-        )
-    for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=True)):
-        if isinstance(dimension, str):
-            giver, expected = sizes.setdefault(dimension, (value.name, size))
-            where = f"as dimension {dimension!r} of input {giver!r}"
-        else:
-            expected, where = dimension, "as the model says"
-        if size != expected:
-            raise InputError(
-                f"input {value.name!r}: axis {axis} has size {size}, expected {expected} {where}",
-                node=value.name,
-            )
-    return array
-
-
-def _checked(name: str, ranges: Sequence[Range]) -> tuple[Range, ...]:
-    """Buckets in order. InputError where one is empty, or two have a size in common."""
-    ordered = tuple(sorted((int(low), int(high)) for low, high in ranges))
-    for low, high in ordered:
-        if not 1 <= low <= high:
-            raise InputError(f"{name}: a bucket from {low} to {high} holds no size")
-    for (_, high), (low, _) in pairwise(ordered):
-        if low <= high:
-            raise InputError(f"{name}: two buckets hold the size {low}")
-    return ordered

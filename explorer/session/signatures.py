@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.runtime.cache.requests import preview_of
+
 Size = int | tuple[int, int]
 """One size, or the least and the largest of a range."""
-SHOWN_ELEMENTS = 8
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Signature:
             for name, array in inputs.items()
         )
         return Signature(
-            forms, tuple((n, inputs[n].tobytes(), _preview(inputs[n])) for n in contents)
+            forms, tuple((n, inputs[n].tobytes(), preview_of(inputs[n])) for n in contents)
         )
 
     def fits(self, inputs: Mapping[str, np.ndarray]) -> bool:
@@ -90,16 +91,10 @@ class Signature:
         found = [words for form in self.forms for words in form.differences(inputs[form.name])]
         for name, stored, preview in self.contents:
             if inputs[name].tobytes() != stored:
-                now = _preview(inputs[name])
+                now = preview_of(inputs[name])
                 found.append(f"{name}, which decides a shape, holds {now}, not {preview}")
         return tuple(found)
 
     def __str__(self) -> str:
         contents = (f"{name} = {preview}" for name, _, preview in self.contents)
         return ", ".join([*map(str, self.forms), *contents])
-
-
-def _preview(array: np.ndarray) -> str:
-    elements = array.reshape(-1)[:SHOWN_ELEMENTS].tolist()
-    more = ", ..." if array.size > SHOWN_ELEMENTS else ""
-    return f"[{', '.join(map(str, elements))}{more}]"

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from explorer.cli import main
@@ -93,3 +94,43 @@ def test_tuned_schedules_are_listed_verified_and_dropped_when_damaged(
     assert path.exists()
     assert main(["cache", "verify", "--repair"]) == 0
     assert not path.exists()
+
+
+def test_what_was_run_once_is_run_again_without_compiling(
+    sample_models: Path,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    package = tmp_path / "package"  # in the place of sources that may be edited meanwhile
+    package.mkdir()
+    monkeypatch.setattr("explorer.runtime.cache.circumstances.PACKAGE", package)
+    model = str(sample_models / "digits_mlp.onnx")
+    inputs = tmp_path / "inputs.npz"
+    np.savez(inputs, image=np.random.default_rng(0).random((2, 1, 8, 8), dtype=np.float32))
+    outputs = []
+    for name in ("first.npz", "second.npz"):
+        command = ["run", model, "--input", str(inputs), "--output", str(tmp_path / name)]
+        assert main(command) == 0, capsys.readouterr().err
+        outputs.append(np.load(tmp_path / name)["logits"])
+        monkeypatch.setattr("explorer.compilation.compile_model", None)
+    np.testing.assert_array_equal(*outputs)
+    capsys.readouterr()
+    assert main(["cache", "explain", model, "--dim", "batch=2"]) == 0
+    assert "is kept, and starts without compiling" in capsys.readouterr().out
+    assert main(["cache", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert "1 programs, 1 of them finished" in listed
+    assert "digits_mlp batch=2  cpu" in listed
+    assert main(["cache", "list", "--json"]) == 0
+    (kept,) = json.loads(capsys.readouterr().out)["kept"]
+    assert kept["sizes"] == {"batch": "2"}
+    weights = folder / (kept["weights"] + ".weights")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    assert main(["cache", "verify"]) == 1
+    assert f"{weights.name}: its digest is another one" in capsys.readouterr().out
+    assert main(["cache", "verify", "--repair"]) == 0
+    assert not weights.exists()
+    assert main(["cache", "prune", "--most", "0"]) == 0
+    assert "0 stay" in capsys.readouterr().out

@@ -1,6 +1,8 @@
 """The garbage collector rests while compiling, and is afterwards as it was before."""
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -30,3 +32,19 @@ def test_who_turned_it_off_finds_it_off():
     with paused_collection():
         pass
     assert not gc.isenabled()
+
+
+def test_what_is_open_at_the_end_of_the_process_is_written(tmp_path):
+    program = """
+import sys
+from explorer.compilation.collection import paused_collection
+class Circle: pass
+with paused_collection():
+    circle = Circle()
+    circle.itself = circle
+    circle.file = open(sys.argv[1], "w")
+    circle.file.write("written")
+"""
+    path = tmp_path / "file.txt"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
+    assert path.read_text() == "written"

@@ -16,7 +16,9 @@ from explorer.session import MODES, Session, Signature
 
 
 @pytest.fixture
-def digits(sample_models: Path) -> Path:
+def digits(sample_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of which nothing is kept yet."""
+    monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path / "programs"))
     return sample_models / "digits_mlp.onnx"
 
 
@@ -79,7 +81,9 @@ def test_other_contents_where_they_decide_a_shape_are_compiled_for():
 def test_all_modes_answer_alike(digits: Path, image: np.ndarray, meanwhile: str):
     answers = {}
     for mode in MODES:
-        with Session(digits, mode=mode, meanwhile=meanwhile) as session:
+        # Each compiles for itself: what one keeps would answer the next one's first call.
+        cache = ProgramCache(None)
+        with Session(digits, mode=mode, meanwhile=meanwhile, cache=cache) as session:
             before = session(image)
             session(image)
             session.wait()
@@ -161,7 +165,7 @@ def test_what_cannot_be_compiled_stays_with_the_fallback(
     def refuse(*_: object, **__: object) -> None:
         raise UnsupportedError("not today")
 
-    monkeypatch.setattr("explorer.session.session.compile_model", refuse)
+    monkeypatch.setattr("explorer.compilation.compile_model", refuse)
     with Session(digits, mode="lazy", hot_after=1) as session:
         session(image)
         session(image)

@@ -49,7 +49,7 @@ def cached_library(
     key = library_key(source, compiler, flags, name)
     found = cache.find(key, try_library)
     if isinstance(found, Found):
-        path = _write_library(found.entry, folder)
+        path = write_library(found.entry, folder)
         cache.note(key, found.tier, time.perf_counter() - started)
         return path
     path, headers = compile_with_headers(source, folder, compiler, flags)
@@ -70,16 +70,25 @@ def cached_library(
 def library_key(source: str, compiler: Compiler, flags: Sequence[str], name: str) -> ProgramKey:
     """`-march=native` means another thing on every processor: its features belong to the key."""
     options = (*compiler.flags, *flags)
-    device = f"{processor_name()} ({_features()})"
-    return ProgramKey("c", source, options, compiler_identity(compiler), device, name)
+    return ProgramKey("c", source, options, compiler_identity(compiler), processor_identity(), name)
 
 
 def compiler_identity(compiler: Compiler) -> str:
     """`/usr/bin/cc (gcc 12.2.0, 1012 KiB of 2023-01-08)`: a changed file is another compiler."""
-    state = os.stat(compiler.command[0])
-    changed = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
-    details = f"{compiler.name}, {state.st_size} bytes of {changed}"
+    details = f"{compiler.name}, {file_state(compiler.command[0])}"
     return f"{shlex.join(compiler.command)} ({details})"
+
+
+def file_state(path: str) -> str:
+    """`1012 bytes of 2023-01-08T10:00:00+00:00`. OSError where there is no such file."""
+    state = os.stat(path)
+    changed = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
+    return f"{state.st_size} bytes of {changed}"
+
+
+def processor_identity() -> str:
+    """`AMD EPYC 9R14 (features 1f0c9a6e)`."""
+    return f"{processor_name()} ({_features()})"
 
 
 def compile_with_headers(
@@ -110,11 +119,12 @@ def headers_in(rules: str) -> list[Path]:
 def try_library(entry: Entry) -> str:
     """Loads a foreign library in a child process; why it is of no use, or nothing."""
     with tempfile.TemporaryDirectory(prefix="explorer-trial-") as folder:
-        path = _write_library(entry, Path(folder))
+        path = write_library(entry, Path(folder))
         return try_in_child("c", [str(path), ENTRY_POINT])
 
 
-def _write_library(entry: Entry, folder: Path) -> Path:
+def write_library(entry: Entry, folder: Path) -> Path:
+    """The library of an entry as a file of its own in `folder`."""
     path = folder / f"program-{entry.digest[:12]}.so"
     path.write_bytes(entry.payload)
     return path

@@ -24,6 +24,7 @@ from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import ProgramKey
 from explorer.runtime.cache.store import Found, ProgramCache
 from explorer.runtime.cache.trial import try_in_child
+from explorer.runtime.caller_devices import environment_of
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.vendors import vendor_variables
 
@@ -102,5 +103,7 @@ def try_binary(record: DeviceRecord, options: Sequence[str], entry: Entry) -> st
         file = Path(folder, "program.bin")
         file.write_bytes(entry.payload)
         return try_in_child(
-            "opencl", [record.address, str(file), *options], {**os.environ, **variables}
+            "opencl",
+            [record.address, str(file), *options],
+            {**os.environ, **variables, **environment_of(record)},
         )

@@ -20,7 +20,7 @@ import time
 import warnings
 import zipfile
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,6 +47,8 @@ UNFINISHED_SECONDS = 3600
 MOST_COMPARED = 200
 """Entries that are looked at for the reason of a miss, the latest first."""
 TRIED_SUFFIX = ".tried"
+PRUNED = (SUFFIX, ".kept", ".weights")
+"""What counts for the limit, by suffix: see `kept_files` and `weights`."""
 
 
 @dataclass(frozen=True)
@@ -126,28 +128,45 @@ class ProgramCache:
         machine made, before they are used from the folder.
         """
         with self._lock:
-            digest = key.digest()
-            reasons = []
-            for tier, candidates in (
-                ("memory", self._in_memory(digest)),
-                ("folder", self._in_folder(digest, reasons)),
-                ("shipped", self._in_bundles(digest, reasons)),
-            ):
-                for entry in candidates:
-                    if reason := changed_header(entry.headers if tier != "shipped" else {}):
-                        reasons.append(reason)
+            reasons: list[str] = []
+            found = self._look(key.digest(), trial, tries_own, reasons)
+            return found or Missed("; ".join(reasons) or self._reason(key))
+
+    def find_kept(self, digest: str, trial: Trial | None = None) -> Found | Missed:
+        """The program of a key's digest, for who has no source to make the key of.
+
+        Without a trial its binary is nothing that may be loaded yet: `find` has to say so.
+        """
+        with self._lock:
+            reasons: list[str] = []
+            found = self._look(digest, trial, trial is None, reasons)
+            return found or Missed("; ".join(reasons) or "its binary is gone")
+
+    def _look(
+        self, digest: str, trial: Trial | None, tries_own: bool, reasons: list[str]
+    ) -> Found | None:
+        """The program in the nearest tier that has one of use; adds to the reasons."""
+        for tier, candidates in (
+            ("memory", self._in_memory(digest)),
+            ("folder", self._in_folder(digest, reasons)),
+            ("shipped", self._in_bundles(digest, reasons)),
+        ):
+            for entry in candidates:
+                if reason := changed_header(entry.headers if tier != "shipped" else {}):
+                    reasons.append(reason)
+                    self._drop(digest)
+                    continue
+                is_doubtful = tier != "memory" and (tries_own or entry.is_foreign)
+                if is_doubtful and (reason := self._tried(entry, trial)):
+                    reasons.append(f"the binary is of no use here: {reason}")
+                    self.complain(f"a cached program is of no use here: {reason}")
+                    if tier == "folder":
                         self._drop(digest)
-                        continue
-                    is_doubtful = tier != "memory" and (tries_own or entry.is_foreign)
-                    if is_doubtful and (reason := self._tried(entry, trial)):
-                        reasons.append(f"the binary is of no use here: {reason}")
-                        self.complain(f"a cached program is of no use here: {reason}")
-                        if tier == "folder":
-                            self._drop(digest)
-                        continue
+                    continue
+                if trial is not None or not is_doubtful:
                     self._remember(entry)
-                    return Found(entry, tier)
-            return Missed("; ".join(reasons) or self._reason(key))
+                return Found(entry, tier)
+        return None
 
     def _in_memory(self, digest: str) -> Iterator[Entry]:
         if digest in self._memory:
@@ -237,7 +256,7 @@ class ProgramCache:
             if self.folder is None:
                 return
             if self._write(self._path(entry.digest), entry.to_bytes(), "keep a program"):
-                self.prune(self.limit_bytes, keep=entry.digest)
+                self.prune(self.limit_bytes, keep=(entry.digest,))
 
     def _write(self, path: Path, content: bytes, action: str) -> bool:
         """A file that is there whole or not at all, whoever writes it at the same time."""
@@ -282,6 +301,14 @@ class ProgramCache:
                     )
         return found
 
+    def total_bytes(self) -> int:
+        """What the folder holds: binaries, finished programs and weights."""
+        total = 0
+        for path in self._files(PRUNED):
+            with contextlib.suppress(OSError):
+                total += path.stat().st_size
+        return total
+
     def entry(self, digest: str) -> Entry | None:
         """An entry whole; None where there is none or it is damaged."""
         try:
@@ -304,23 +331,30 @@ class ProgramCache:
                     wrong[path] = f"it is out of date: {reason}"
         return wrong
 
-    def prune(self, limit_bytes: int | None = None, keep: str = "") -> list[Path]:
-        """Drops what was not used for longest until the rest fits; and what killed builds left."""
+    def prune(self, limit_bytes: int | None = None, keep: Collection[str] = ()) -> list[Path]:
+        """Drops what was not used for longest until the rest fits; and what killed builds left.
+
+        Kept programs and their weights count, too. `keep`: names that stay.
+        """
         if self.folder is None:
             return []
         limit_bytes = self.limit_bytes if limit_bytes is None else limit_bytes
         dropped = [*self._drop_unfinished()]
         sizes = []
-        for path in self._files():
+        for path in self._files(PRUNED):
             with contextlib.suppress(OSError):
                 sizes.append((path, path.stat().st_size))
         total = sum(size for _, size in sizes)
         for path, size in reversed(sizes):
             if total <= limit_bytes:
                 break
-            if path.stem == keep:
+            if path.stem in keep:
                 continue
-            self._drop(path.stem)
+            if path.suffix == SUFFIX:
+                self._drop(path.stem)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
             dropped.append(path)
             total -= size
         return dropped
@@ -346,13 +380,15 @@ class ProgramCache:
             with contextlib.suppress(OSError):
                 self._path(digest, suffix).unlink()
 
-    def _files(self) -> list[Path]:
-        """The entries' files, the last used first."""
+    def _files(self, suffixes: Collection[str] = (SUFFIX,)) -> list[Path]:
+        """The entries' files, the last used first; or those of other suffixes."""
         if self.folder is None:
             return []
         dated = []
         with contextlib.suppress(OSError):
-            for path in self.folder.glob("*" + SUFFIX):
+            for path in self.folder.iterdir():
+                if path.suffix not in suffixes:
+                    continue
                 with contextlib.suppress(OSError):
                     dated.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(dated, reverse=True)]

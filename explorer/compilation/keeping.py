@@ -1,0 +1,185 @@
+"""What was compiled is kept finished, so that it starts without compiling the next time.
+
+request = request_of(path, "cpu", options)       before the file is read
+model = load(path)
+compilation = compile_model(model, ...)
+with compilation.open(cache=cache) as executable:
+    keep(compilation, request, cache)            "", or why it is not kept
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, TensorProto
+
+from explorer.compilation.programs import key_of
+from explorer.errors import ExplorerError
+from explorer.importers import SourceModel
+from explorer.importers.model import is_batch, symbolic_dimensions
+from explorer.importers.onnx.reading import OnnxContent
+from explorer.ir.evaluation import entry_function, specialized_inputs
+from explorer.results.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
+from explorer.runtime.cache import ProgramCache
+from explorer.runtime.cache.digests import digest_of_file
+from explorer.runtime.cache.kept import KeptPrograms
+from explorer.runtime.cache.kept_files import without_text
+from explorer.runtime.cache.requests import Request, Sizes, preview_of
+
+if TYPE_CHECKING:
+    from explorer.compilation.compilation import Compilation
+
+MOST_CONTENT_BYTES = 1 << 16
+"""Of an input that decides a shape."""
+CLOCK_NS = 20_000_000
+"""How much later than it was written a file may say that it was: a tick of the system."""
+
+
+def keep(
+    compilation: Compilation,
+    request: Request,
+    cache: ProgramCache,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    seconds: float = 0.0,
+) -> str:
+    """Keeps a program that was opened with the cache; why it is not kept, or nothing.
+
+    `inputs`: what the program was compiled for, where contents decided shapes. `seconds`: that
+    compiling took.
+    """
+    programs = KeptPrograms(cache)
+    try:
+        kept = finished(compilation, request, programs, inputs or {}, seconds)
+    except (ExplorerError, OSError, EOFError, ValueError) as error:
+        return str(error)
+    if isinstance(kept, str):
+        return kept
+    return programs.store(kept, compilation.built.weights)
+
+
+def finished(
+    compilation: Compilation,
+    request: Request,
+    programs: KeptPrograms,
+    inputs: Mapping[str, np.ndarray],
+    seconds: float,
+) -> KeptProgram | str:
+    """The program as it is kept, but for its weights' digest; or why it cannot be."""
+    model = compilation.model
+    if digest_of_file(request.path) != request.model:
+        return "the model's file changed while it was compiled"
+    if not programs.circumstances.is_as_loaded:
+        return "the explorer's own sources changed since this process began"
+    key = key_of(compilation)
+    entry = programs.cache.held(key.digest())
+    if entry is None:
+        return "the driver gives no binary of its programs"
+    if any(value.shape is None for value in model.inputs):
+        return "the model does not say how many axes its inputs have"
+    contents = fixed_contents(compilation, inputs)
+    if contents is None:
+        return "an input that decides a shape is too large to be kept"
+    return KeptProgram(
+        model=sheet_of(model, request),
+        path=str(request.path),
+        target=request.target,
+        options=request.options,
+        sizes=sizes_of_compilation(compilation),
+        contents=contents,
+        circumstances=programs.circumstances.of_language(key.language),
+        program=without_text(compilation.built.program),
+        language=key.language,
+        binary=key.digest(),
+        weights="",
+        sums="",
+        compile_seconds=round(seconds, 3),
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def sheet_of(model: SourceModel, request: Request) -> ModelSheet:
+    """What calling needs to know of a model. ValueError for external data that just changed."""
+    folder = request.path.parent
+    files = []
+    for name in sorted(set(external_files(model))):
+        state = os.stat(folder / name)
+        if max(state.st_mtime_ns, state.st_ctime_ns) >= request.at_ns - CLOCK_NS:
+            raise ValueError(f"{name} beside the model changed while it was compiled")
+        files.append((name, digest_of_file(folder / name)))
+    return replace(plain_sheet(model), digest=request.model, files=tuple(files))
+
+
+def plain_sheet(model: SourceModel) -> ModelSheet:
+    """A model's inputs; without the digests of its files."""
+    names = symbolic_dimensions(model)
+    return ModelSheet(
+        model.name,
+        digest="",
+        inputs=tuple(ModelInput(v.name, v.element_type, v.shape) for v in model.inputs),
+        defaults=tuple((name, 1) for name in names if is_batch(model, name)),
+    )
+
+
+def sizes_of_compilation(compilation: Compilation) -> Sizes:
+    """Lowest and highest of every symbolic dimension, in order of their names."""
+    settings = compilation.settings
+    sizes = {name: (size, size) for name, size in settings.dimensions.items()}
+    if settings.open_range is not None:
+        sizes[settings.open_range.name] = (
+            settings.open_range.lowest,
+            settings.open_range.highest,
+        )
+    return tuple((name, *sizes[name]) for name in sorted(sizes))
+
+
+def fixed_contents(
+    compilation: Compilation, inputs: Mapping[str, np.ndarray]
+) -> tuple[FixedContent, ...] | None:
+    """What the inputs hold that decide shapes; None where that is too much."""
+    entry = entry_function(compilation.passes[0].after.program)
+    contents = []
+    for name in specialized_inputs(entry):
+        array = inputs.get(name)
+        if array is None or array.nbytes > MOST_CONTENT_BYTES:
+            return None
+        contents.append(FixedContent(name, array.tobytes().hex(), preview_of(array)))
+    return tuple(contents)
+
+
+def external_files(model: SourceModel) -> Iterator[str]:
+    """Names of the files that hold tensors of an ONNX model, as it says them."""
+    assert isinstance(model.content, OnnxContent)
+    proto = model.content.proto
+    yield from _files_of_graph(proto.graph)
+    for function in proto.functions:
+        for node in function.node:
+            yield from _files_of_attributes(node.attribute)
+
+
+def _files_of_graph(graph: GraphProto) -> Iterator[str]:
+    for tensor in graph.initializer:
+        yield from _file_of(tensor)
+    for sparse in graph.sparse_initializer:
+        yield from (*_file_of(sparse.values), *_file_of(sparse.indices))
+    for node in graph.node:
+        yield from _files_of_attributes(node.attribute)
+
+
+def _files_of_attributes(attributes: Iterable[AttributeProto]) -> Iterator[str]:
+    for attribute in attributes:
+        for tensor in (attribute.t, *attribute.tensors):
+            yield from _file_of(tensor)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield from (*_file_of(sparse.values), *_file_of(sparse.indices))
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _files_of_graph(graph)
+
+
+def _file_of(tensor: TensorProto) -> Iterator[str]:
+    if tensor.data_location == TensorProto.EXTERNAL:
+        yield from (entry.value for entry in tensor.external_data if entry.key == "location")

@@ -1,0 +1,344 @@
+"""Finished programs, kept beside their binaries: found again they start without compiling.
+
+    programs = KeptPrograms(cache)
+    programs.sheet(request)                     the model's inputs, where a program of it is kept
+    programs.find(request, sizes, inputs)       Startable(kept, binary, weights, tier) | Missed
+    programs.store(kept, weights)
+
+    MODEL-ASKED-REST.kept      see `kept_files`; what was asked is in the name
+    DIGEST.weights             its packed weights
+    DIGEST.program             its binary, an entry of the program cache
+
+Nothing in a file is executed but the binary, which is treated as every entry is. Whatever is
+wrong with a file is told once; the file is dropped, and the program is compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from explorer.errors import ExplorerError
+from explorer.results.kept import KeptProgram, ModelSheet
+from explorer.runtime.cache.c_programs import try_library
+from explorer.runtime.cache.circumstances import (
+    OF_LANGUAGE,
+    OF_THE_BUILD,
+    Circumstances,
+    details_of,
+    difference,
+)
+from explorer.runtime.cache.digests import digest_of_array, digest_of_file
+from explorer.runtime.cache.entries import Entry
+from explorer.runtime.cache.files import write_whole
+from explorer.runtime.cache.kept_files import (
+    MOST_BYTES,
+    SUFFIX,
+    DamagedProgram,
+    fits_contents,
+    name_of,
+    read_kept,
+    to_bytes,
+    with_text,
+)
+from explorer.runtime.cache.requests import SHORT, Request, Sizes
+from explorer.runtime.cache.store import Missed, ProgramCache
+from explorer.runtime.cache.weights import SUFFIX as WEIGHTS_SUFFIX
+from explorer.runtime.cache.weights import (
+    DamagedWeights,
+    MappedWeights,
+    map_weights,
+    weights_path,
+    write_weights,
+)
+
+MOST_COMPARED = 20
+"""Kept programs that are looked at for one that fits, or for the reason of a miss."""
+NEVER = "it was not compiled before"
+
+_DAMAGE = (OSError, zipfile.BadZipFile, DamagedProgram, DamagedWeights, EOFError, ValueError)
+
+
+@dataclass(frozen=True, eq=False)
+class Startable:
+    """A finished program with all that belongs to it."""
+
+    kept: KeptProgram
+    binary: Entry
+    weights: np.ndarray | MappedWeights
+    tier: str
+    """folder or shipped."""
+
+
+class KeptPrograms:
+    """Those of a program cache: in its folder, and in what was shipped."""
+
+    def __init__(self, cache: ProgramCache) -> None:
+        self.cache = cache
+        self.circumstances = Circumstances(cache.folder)
+        self._read: dict[Path, tuple[tuple[int, int], KeptProgram]] = {}
+        """What this object has read, by path, with inode and size then."""
+        self._troubles: list[str] = []
+        """Damage that was met since the last miss was explained."""
+
+    # -- looking up --------------------------------------------------------------------------
+
+    def sheet(self, request: Request) -> ModelSheet | None:
+        """What a model's kept programs say of it, where this explorer wrote it."""
+        for kept, tier in self._candidates(request.model[:SHORT] + "-"):
+            if kept.model.digest != request.model:
+                continue
+            if not self._difference(kept, tier, ("explorer", "packages")):
+                return kept.model
+        return None
+
+    def find(
+        self, request: Request, sizes: Sizes, inputs: Mapping[str, np.ndarray] | None = None
+    ) -> Startable | Missed:
+        """The program for what was asked, or why there is none.
+
+        `inputs`: for programs that are right for certain contents of some of them only.
+        """
+        reasons: list[str] = []
+        for kept, tier in self._candidates(request.prefix(sizes)):
+            asked = (kept.model.digest, kept.target, kept.options, kept.sizes)
+            if asked != (request.model, request.target, request.options, sizes):
+                continue  # only the beginnings of their digests are the same
+            if not fits_contents(kept, inputs or {}):
+                continue
+            reason = self._difference(kept, tier, OF_LANGUAGE[kept.language])
+            reason = reason or _changed_file(kept.model, request.path.parent)
+            found = self._with_parts(kept, tier) if not reason else Missed(reason)
+            if isinstance(found, Startable):
+                return found
+            reasons.append(found.reason)
+        reasons = [*self._troubles, *reasons]
+        self._troubles.clear()
+        return Missed("; ".join(dict.fromkeys(reasons)) or self._reason(request))
+
+    def _with_parts(self, kept: KeptProgram, tier: str) -> Startable | Missed:
+        """The program with its binary and weights, or which of them cannot be used."""
+        found = self.cache.find_kept(kept.binary, try_library if kept.language == "c" else None)
+        if isinstance(found, Missed):
+            return found
+        if kept.language == "opencl" and not found.entry.source:
+            return Missed("its source was left out, which an OpenCL driver needs")
+        try:
+            weights = self._weights(kept, tier)
+        except FileNotFoundError:
+            return Missed("its weights are gone")
+        except _DAMAGE as error:
+            words = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            self.cache.complain(f"kept weights of {kept.model.name} cannot be used: {words}")
+            if tier == "folder" and not isinstance(error, OSError):
+                drop(weights_path(self._folder, kept.weights))
+            return Missed(f"its weights were damaged: {words}")
+        return Startable(with_text(kept, found.entry), found.entry, weights, tier)
+
+    def _weights(self, kept: KeptProgram, tier: str) -> np.ndarray | MappedWeights:
+        size = kept.program.weights_bytes
+        if not kept.weights:
+            return np.zeros(0, np.uint8)
+        if tier == "folder":
+            path = weights_path(self._folder, kept.weights)
+            weights = map_weights(path, kept.sums, size)
+            _touch(path)
+            return weights
+        for bundle in self.cache.shipped:
+            with zipfile.ZipFile(bundle) as archive:
+                name = kept.weights + WEIGHTS_SUFFIX
+                if name not in archive.namelist() or archive.getinfo(name).file_size != size:
+                    continue
+                array = np.frombuffer(archive.read(name), np.uint8)
+            if digest_of_array(array) != kept.weights:
+                raise DamagedWeights("their digest is another one: bytes are changed")
+            return array
+        raise DamagedWeights("they were not shipped")
+
+    def _candidates(self, prefix: str) -> Iterator[tuple[KeptProgram, str]]:
+        """Kept programs whose names begin so, the last used first; damaged ones are dropped."""
+        for path in self.files(prefix)[:MOST_COMPARED]:
+            try:
+                kept = self._read_once(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._troubles.append(f"the kept program cannot be read: {error.strerror}")
+                self.cache.complain(f"the kept program {path} cannot be read: {error.strerror}")
+                continue
+            except DamagedProgram as error:
+                self._troubles.append(f"the kept program was damaged: {error}")
+                self.cache.complain(f"the program cache drops {path.name}: {error}")
+                drop(path)
+                continue
+            _touch(path)
+            yield kept, "folder"
+        for bundle in self.cache.shipped:
+            try:
+                found = list(shipped_in(bundle, prefix))
+            except _DAMAGE as error:
+                self._troubles.append(f"the shipped programs in {bundle} are damaged: {error}")
+                self.cache.complain(f"the shipped programs in {bundle} cannot be used: {error}")
+                continue
+            yield from ((kept, "shipped") for kept in found)
+
+    def _read_once(self, path: Path) -> KeptProgram:
+        """Files are replaced, never changed: with its inode and size the content is the same."""
+        state = path.stat()
+        known = self._read.get(path)
+        if known is None or known[0] != (state.st_ino, state.st_size):
+            if state.st_size > MOST_BYTES:
+                raise DamagedProgram("it is larger than any that is kept")
+            known = (state.st_ino, state.st_size), read_kept(path.read_bytes())
+            self._read[path] = known
+        return known[1]
+
+    def _difference(self, kept: KeptProgram, tier: str, names: tuple[str, ...]) -> str:
+        """The first circumstance that is not what it was, in words; nothing where all are."""
+        before = dict(kept.circumstances)
+        for name in names:
+            if tier == "shipped" and name in OF_THE_BUILD:
+                continue
+            try:
+                now = self.circumstances.current(name)
+            except ExplorerError as error:
+                return str(error)
+            if details_of(name, before.get(name, "")) != details_of(name, now):
+                return difference(name, before.get(name, ""), now)
+        return ""
+
+    def _reason(self, request: Request) -> str:
+        """Why nothing is kept for a request: how the last program of the same file differs."""
+        for path in self.files()[:MOST_COMPARED]:
+            with contextlib.suppress(OSError, DamagedProgram):
+                kept = self._read_once(path)
+                if kept.path != str(request.path):
+                    continue
+                if kept.model.digest != request.model:
+                    return "the model's file changed"
+                if kept.target != request.target:
+                    return f"it was compiled for the target {kept.target}"
+                if kept.options != request.options:
+                    return f"it was compiled with the options {kept.options}"
+                return "it was compiled for other inputs"
+        return NEVER
+
+    # -- storing -----------------------------------------------------------------------------
+
+    def store(self, kept: KeptProgram, weights: np.ndarray) -> str:
+        """Keeps a program in the place of those that it follows; why it is not kept, or nothing.
+
+        `kept.weights` and `kept.sums` are filled in here.
+        """
+        if self.cache.folder is None:
+            return "the program cache has no folder"
+        if weights.nbytes > self.cache.limit_bytes // 2:
+            return f"its weights take {weights.nbytes:,} bytes, more than half of the cache"
+        try:
+            digest, sums = write_weights(self._folder, weights) if weights.nbytes else ("", "")
+            whole = replace(kept, weights=digest, sums=sums)
+            path = self._folder / name_of(whole)
+            self._drop_followed(whole, path)
+            # Without waiting for the disk: what a crash leaves behind does not fit its seal.
+            write_whole(path, to_bytes(whole), waits=False)
+        except OSError as error:
+            words = f"a finished program cannot be kept in {self._folder}: {error.strerror}"
+            self.cache.complain(f"the program cache: {words}")
+            return words
+        self.cache.prune(keep=(path.stem, digest, kept.binary))
+        return ""
+
+    def _drop_followed(self, kept: KeptProgram, place: Path) -> None:
+        """Drops programs for the same request whose compiler, sources or device are no more:
+        in the place of each that differs there is another one now."""
+        for path in self.files(place.name[: 2 * (SHORT + 1)]):
+            with contextlib.suppress(OSError, DamagedProgram):
+                other = self._read_once(path)
+                pairs = zip(other.circumstances, kept.circumstances, strict=False)
+                same_places = all(a[1].split(" (")[0] == b[1].split(" (")[0] for a, b in pairs)
+                if path != place and other.contents == kept.contents and same_places:
+                    drop(path)
+
+    # -- looking after -----------------------------------------------------------------------
+
+    def files(self, prefix: str = "") -> list[Path]:
+        """The kept programs' files, the last used first."""
+        if self.cache.folder is None:
+            return []
+        dated = []
+        for path in self.cache.folder.glob(f"{prefix}*{SUFFIX}"):
+            with contextlib.suppress(OSError):
+                dated.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(dated, reverse=True)]
+
+    def programs(self) -> list[tuple[Path, KeptProgram]]:
+        """Those that can be read, the last used first; others are left to `verify`."""
+        found = []
+        for path in self.files():
+            with contextlib.suppress(OSError, DamagedProgram):
+                found.append((path, self._read_once(path)))
+        return found
+
+    def verify(self) -> dict[Path, str]:
+        """What is wrong with each file of programs and weights. Nothing is changed."""
+        wrong: dict[Path, str] = {}
+        for path in self.files():
+            try:
+                kept = read_kept(path.read_bytes())
+                if name_of(kept) != path.name:
+                    raise DamagedProgram("it is the program of another request than its name says")
+            except OSError as error:
+                wrong[path] = f"it cannot be read: {error.strerror}"
+            except DamagedProgram as error:
+                wrong[path] = str(error)
+        folder = self.cache.folder
+        for path in sorted(folder.glob("*" + WEIGHTS_SUFFIX)) if folder is not None else ():
+            try:
+                if digest_of_file(path) != path.stem:
+                    wrong[path] = "its digest is another one than its name: bytes are changed"
+            except (OSError, EOFError) as error:
+                wrong[path] = f"it cannot be read: {error}"
+        return wrong
+
+    @property
+    def _folder(self) -> Path:
+        assert self.cache.folder is not None
+        return self.cache.folder
+
+
+def shipped_in(bundle: Path, prefix: str) -> Iterator[KeptProgram]:
+    """The kept programs of a bundle whose names begin so."""
+    with zipfile.ZipFile(bundle) as archive:
+        for name in archive.namelist():
+            if not name.startswith(prefix) or not name.endswith(SUFFIX):
+                continue
+            if archive.getinfo(name).file_size > MOST_BYTES:
+                raise DamagedProgram("it is larger than any that is taken")
+            yield read_kept(archive.read(name))
+
+
+def drop(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _changed_file(sheet: ModelSheet, folder: Path) -> str:
+    """The first file with external data that is not what it was, in words."""
+    for name, digest in sheet.files:
+        try:
+            if digest_of_file(folder / name) != digest:
+                return f"the file {name} beside the model changed"
+        except (OSError, EOFError):
+            return f"the file {name} beside the model cannot be read"
+    return ""
+
+
+def _touch(path: Path) -> None:
+    with contextlib.suppress(OSError):  # a read-only folder keeps its times
+        os.utime(path)

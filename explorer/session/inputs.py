@@ -1,0 +1,61 @@
+"""What a session takes: arrays that fit the model's inputs, and buckets that make sense.
+
+fitting_array(value, np.zeros((2, 3), np.float32), sizes)      the array, where it fits
+checked_ranges("batch", [(9, 64), (1, 8)])                     ((1, 8), (9, 64))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from explorer.errors import InputError
+from explorer.results.kept import ModelInput
+
+Range = tuple[int, int]
+"""The least and the largest size of a bucket."""
+
+
+def fitting_array(
+    value: ModelInput, array: np.ndarray, sizes: dict[str, tuple[str, int]]
+) -> np.ndarray:
+    """The array where the model can take it. Adds to `sizes`: who gave a dimension its size."""
+    if array.dtype.name != value.element_type:
+        raise InputError(
+            f"input {value.name!r}: expected {value.element_type}, got {array.dtype.name}",
+            node=value.name,
+            hint=f"array.astype({value.element_type!r})",
+        )
+    shape = value.shape
+    if shape is None:
+        return array
+    if len(shape) != array.ndim:
+        raise InputError(
+            f"input {value.name!r}: expected {len(shape)} axes, got {array.ndim}", node=value.name
+        )
+    for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=True)):
+        if isinstance(dimension, str):
+            giver, expected = sizes.setdefault(dimension, (value.name, size))
+            where = f"as dimension {dimension!r} of input {giver!r}"
+        else:
+            expected, where = dimension, "as the model says"
+        if size != expected:
+            raise InputError(
+                f"input {value.name!r}: axis {axis} has size {size}, expected {expected} {where}",
+                node=value.name,
+            )
+    return array
+
+
+def checked_ranges(name: str, ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """Buckets in order. InputError where one is empty, or two have a size in common."""
+    ordered = tuple(sorted((int(low), int(high)) for low, high in ranges))
+    for low, high in ordered:
+        if not 1 <= low <= high:
+            raise InputError(f"{name}: a bucket from {low} to {high} holds no size")
+    for (_, high), (low, _) in pairwise(ordered):
+        if low <= high:
+            raise InputError(f"{name}: two buckets hold the size {low}")
+    return ordered

@@ -1,0 +1,83 @@
+"""A model as a session has it: known by its kept programs, read when something is compiled.
+
+source = ModelSource("net.onnx", "cpu", {}, cache)
+source.sheet.inputs         names, element types, shapes
+source.request              what kept programs are looked for by; None where there is no file
+source.model                the model itself, read now if it was not yet
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import ModelError
+from explorer.results.kept import ModelSheet
+from explorer.runtime.cache import ProgramCache, default_cache
+from explorer.runtime.cache.digests import digest_of_file
+from explorer.runtime.cache.kept import KeptPrograms
+from explorer.runtime.cache.requests import Request, request_of
+from explorer.runtime.starting import know_element_types
+
+if TYPE_CHECKING:
+    from explorer.importers import SourceModel
+
+
+class ModelSource:
+    """Safe for threads."""
+
+    def __init__(
+        self,
+        model: SourceModel | str | Path,
+        target: object,
+        options: Mapping[str, Any],
+        cache: ProgramCache,
+    ) -> None:
+        """`options` as `request_of` takes them. ModelError where a file has to be read and
+        cannot be."""
+        self._given = model
+        self._lock = threading.Lock()
+        self._model: SourceModel | None = None
+        self.kept = KeptPrograms(cache)
+        found = request_of(model, target, options)
+        self.request = found if isinstance(found, Request) else None
+        self.undigested = "" if isinstance(found, Request) else found.reason
+        """Why nothing of it is kept."""
+        sheet = self.kept.sheet(self.request) if self.request is not None else None
+        self.sheet = self._sheet_of_model() if sheet is None else sheet
+        know_element_types(value.element_type for value in self.sheet.inputs)
+
+    @property
+    def model(self) -> SourceModel:
+        """ModelError where the file is not the one that the sheet is of."""
+        with self._lock:
+            if self._model is None:
+                self._model = self._read()
+            return self._model
+
+    def _read(self) -> SourceModel:
+        if not isinstance(self._given, str | Path):
+            return self._given
+        from explorer.importers import load
+
+        model = load(self._given)
+        if self.request is not None and digest_of_file(self.request.path) != self.request.model:
+            raise ModelError(
+                "the file changed since it was opened", file=str(self._given), hint="open it again"
+            )
+        return model
+
+    def _sheet_of_model(self) -> ModelSheet:
+        from explorer.compilation.keeping import plain_sheet
+
+        return plain_sheet(self.model)
+
+
+def cache_with(cache: ProgramCache | None, shipped: Path | None) -> ProgramCache:
+    """The cache, by default the environment's, with a file of shipped programs."""
+    base = default_cache() if cache is None else cache
+    if shipped is None:
+        return base
+    return ProgramCache(base.folder, base.limit_bytes, (*base.shipped, shipped))

@@ -1,0 +1,129 @@
+"""One program of a model, ready to run: the one that is kept, or compiled and kept now.
+
+    with start("net.onnx", dimensions={"batch": 4}) as started:
+        started.run({"image": images})
+        started.why                      "started from the kept program"
+
+Who wants to look at passes and kernels compiles; who wants to run starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from explorer.results.kept import ModelSheet
+from explorer.results.program import Program
+from explorer.runtime.cache import ProgramCache
+from explorer.runtime.cache.kept import Startable
+from explorer.runtime.cache.requests import Sizes, sizes_of
+from explorer.runtime.executable import Executable
+from explorer.runtime.starting import open_kept
+from explorer.session.source import ModelSource, cache_with
+
+if TYPE_CHECKING:
+    from explorer.compilation import Compilation
+    from explorer.importers import SourceModel
+
+FROM_KEPT = "started from the kept program"
+
+
+@dataclass(eq=False)
+class Started:
+    """A program on its device; close it, or use it in a `with` statement."""
+
+    executable: Executable
+    model: ModelSheet
+    sizes: Sizes
+    """(name, lowest, highest) of every symbolic dimension."""
+    why: str
+    """`FROM_KEPT`, or why it was compiled."""
+    compilation: Compilation | None
+    """None where nothing was compiled."""
+    seconds: float
+    """Until it was there."""
+
+    @property
+    def program(self) -> Program:
+        """Launches, ports, offsets."""
+        return self.executable.program
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing was compiled."""
+        return self.compilation is None
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, computed on the device."""
+        return self.executable.run(inputs)
+
+    def close(self) -> None:
+        self.executable.close()
+        if self.compilation is not None:
+            self.compilation.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def start(
+    model: SourceModel | str | Path,
+    target: str | Path = "cpu",
+    *,
+    dimensions: Mapping[str, int | tuple[int, int]] | None = None,
+    threads: int | None = None,
+    isolated: bool = True,
+    affinity: Sequence[int] = (),
+    programs: Path | None = None,
+    cache: ProgramCache | None = None,
+    source: ModelSource | None = None,
+    **options: Any,  # as `explorer.compile` takes them
+) -> Started:
+    """Opens the program of a model; nothing is compiled where it is kept.
+
+    dimensions, options: as for `explorer.compile`. threads, isolated, affinity: as for
+    `Compilation.open`. programs: a file that `explorer cache export` wrote. source: of the same
+    model, target and options, where the caller has looked at it already.
+    """
+    begin = time.perf_counter()
+    cache = cache_with(cache, programs) if source is None else source.kept.cache
+    source = ModelSource(model, target, options, cache) if source is None else source
+    missed = source.undigested
+    sizes = sizes_of(source.sheet, dimensions or {})
+    if source.request is not None and sizes is not None:
+        found = source.kept.find(source.request, sizes)
+        if isinstance(found, Startable):
+            executable = open_kept(found, cache, threads, isolated, affinity)
+            seconds = time.perf_counter() - begin
+            return Started(executable, found.kept.model, sizes, FROM_KEPT, None, seconds)
+        missed = found.reason
+    from explorer.compilation import compile_model
+    from explorer.compilation.keeping import keep, sizes_of_compilation
+
+    compilation = compile_model(source.model, target, dimensions=dimensions, **options)
+    executable = compilation.open(threads, isolated, affinity=affinity, cache=cache)
+    seconds = time.perf_counter() - begin
+    if source.request is not None:
+        keep(compilation, source.request, cache, seconds=seconds)
+    return Started(
+        executable,
+        source.sheet,
+        sizes_of_compilation(compilation),
+        missed,
+        compilation,
+        seconds,
+    )

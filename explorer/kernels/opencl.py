@@ -22,20 +22,25 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.structure import walk_inside
 from explorer.kernels.bodies import BodyPrinter
-from explorer.kernels.language import Call, Language, vector_name
+from explorer.kernels.language import Call, Language, Requirement, vector_name
 from explorer.kernels.nest import extent_of
 from explorer.kernels.opencl_groups import GroupBodyPrinter
 from explorer.kernels.phases import Phase, leading_parallel_loops
 from explorer.kernels.printer import KernelPrinter, Parameter, PrintedKernel
-from explorer.kernels.scalar_types import BOOLEAN, ScalarType
+from explorer.kernels.scalar_types import BOOLEAN, FLOAT, ScalarType
 from explorer.kernels.steps.groups import group_items, has_items, items_of_nest
 from explorer.results.kernels import PhaseRecord
 
 LARGEST_INT = 2**31 - 1
+OWN_FUNCTIONS = frozenset(("exp", "log", "tanh", "erf"))
+"""In the prelude, for processors: PoCL's take three to four times as long."""
 
 
 @dataclass(frozen=True)
 class OpenCLLanguage(Language):
+    is_processor: bool = False
+    """Whether the kernel is scheduled for a processor."""
+
     @property
     def name(self) -> str:
         return "opencl"
@@ -65,7 +70,10 @@ class OpenCLLanguage(Language):
         return f"select({no}, {yes}, {mask})"
 
     def math_call(self, function: str, element: ScalarType, lanes: int, operands: int) -> Call:
-        return Call(function)
+        if not self.is_processor or element != FLOAT or function not in OWN_FUNCTIONS:
+            return Call(function)
+        name = f"{function}_{vector_name(element, lanes)}"
+        return Call(name, (Requirement(function, element.name, lanes),))
 
 
 class OpenCLPrinter(KernelPrinter):
@@ -74,19 +82,25 @@ class OpenCLPrinter(KernelPrinter):
     def __init__(self, function: func.FuncOp, name: str, language: Language, is_chained: bool):
         super().__init__(function, name, language)
         self.group_items = group_items(function)
-        self.is_chained = is_chained and not self.size and not self.group_items
+        self.is_chained = is_chained and not self.group_items
 
     def print_kernel(self) -> PrintedKernel:
-        return replace(super().print_kernel(), is_chained=self.is_chained)
+        printed = super().print_kernel()
+        if not self.is_chained:
+            return printed
+        needs = (*printed.needs, Requirement("task"), Requirement("chain"))
+        return replace(printed, is_chained=True, needs=needs)
 
     def begin_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
-        declared = self._declared(parameters)
         if self.is_chained:
-            self.line(0, f"INLINE void {function}_task(")
-            declared.append(f"const {self.language.index} task")
-        else:
-            self.line(0, f"__kernel void {function}(")
-        self.parameter_list(1, declared)
+            # Only of a function's own parameters does the compiler believe that they are apart.
+            self.line(0, f"TASK void {function}_task(")
+            places = [f"{self.pointer_type(p)}restrict {p.name}" for p in parameters]
+            self.parameter_list(1, [*places, *self._sizes(), f"const {self.language.index} task"])
+            self.line(0, "{")
+            return
+        self.line(0, f"__kernel void {function}(")
+        self.parameter_list(1, self._declared(parameters))
         self.line(0, "{")
         if self.has_items:
             index = self.language.index
@@ -94,31 +108,37 @@ class OpenCLPrinter(KernelPrinter):
         elif self.group_items and self._is_one_task():
             self.line(1, "if (get_global_id(0) > 0) return;")
         for number, parameter in enumerate(parameters):
-            if not self.is_used(parameter):
-                continue
-            base = "weights" if parameter.role == "weight" else "arena"
-            pointer = self.pointer_type(parameter)
-            declared = f"{pointer}restrict {parameter.name} ="
-            self.line(1, f"{declared} ({pointer.rstrip()})({base} + offset{number});")
+            if self.is_used(parameter):
+                declared = f"{self.pointer_type(parameter)}restrict {parameter.name} ="
+                self.line(1, f"{declared} {self._place(parameter, f'offset{number}')};")
+
+    def _place(self, parameter: Parameter, offset: str) -> str:
+        base = "weights" if parameter.role == "weight" else "arena"
+        return f"({self.pointer_type(parameter).rstrip()})({base} + {offset})"
+
+    def _sizes(self) -> list[str]:
+        return [f"const long {self.size_parameter}"] if self.size else []
 
     def _declared(self, parameters: Sequence[Parameter]) -> list[str]:
         offsets = [f"const ulong offset{i}" for i in range(len(parameters))]
         spaces = ["__global char *arena", "__global const char *weights"]
-        sizes = [f"const long {self.size_parameter}"] if self.size else []
-        return [*spaces, *offsets, *sizes]
+        return [*spaces, *offsets, *self._sizes()]
 
     def end_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
         if not self.is_chained:
             return
         self.line(0, "")
+        self.line(0, "#ifdef PHASES")
         self.line(0, f"__kernel void {function}(")
         self.parameter_list(1, self._declared(parameters))
         self.line(0, "{")
         self.line(1, f"{function}_task(")
-        offsets = [f"offset{i}" for i in range(len(parameters))]
+        given = [self._place(p, f"offset{i}") for i, p in enumerate(parameters)]
+        given += [self.size_parameter] if self.size else []
         task = f"({self.language.index})get_global_id(0)"
-        self.lines.add_list(2, ["arena", "weights", *offsets, task], ");", self._phase_tags)
+        self.lines.add_list(2, [*given, task], ");", self._phase_tags)
         self.line(0, "}")
+        self.line(0, "#endif")
 
     def begin_tasks(self, depth: int) -> None:
         if self.is_chained:
@@ -190,12 +210,13 @@ class OpenCLPrinter(KernelPrinter):
 def print_opencl(function: func.FuncOp, name: str, is_chained: bool = False) -> PrintedKernel:
     """A kernel of loop nests as OpenCL C; `name` begins the names of its kernels.
 
-    `is_chained`: for a chain, too; a kernel that takes a size never is.
+    `is_chained`: for a chain, too; a kernel with work-groups of its own never is.
 
     Raises UnsupportedError naming an operation or type that has no form in OpenCL C.
     """
     index = "int" if _fits_int(function) else "long"
-    return OpenCLPrinter(function, name, OpenCLLanguage(index), is_chained).print_kernel()
+    language = OpenCLLanguage(index, is_processor=is_chained and not group_items(function))
+    return OpenCLPrinter(function, name, language, is_chained).print_kernel()
 
 
 def _fits_int(function: func.FuncOp) -> bool:

@@ -16,7 +16,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from explorer.errors import DeviceError
 from explorer.results.program import Port, Program
 from explorer.runtime.executable import Arrays, check_inputs
 from explorer.runtime.sizes import shape_at, size_of_inputs
-from explorer.runtime.worker import LoadedProgram
 
 MOST_SIZES = 16
 """Of an open dimension, for which places are kept bound."""
@@ -48,11 +47,25 @@ class Bound:
     outputs: tuple[Place, ...]
 
 
+class Loaded(Protocol):
+    """A program that is ready to run: `worker.LoadedProgram`, or one in shared memory of OpenCL."""
+
+    @property
+    def arena(self) -> Any:
+        """Its bytes, as an object with a buffer."""
+        ...
+
+    def bound_call(self) -> tuple[Any, tuple[Any, ...]]:
+        """A function that returns 0 or an error number (errno.h), and its arguments."""
+        ...
+
+
 class DirectCalls:
     """Not safe for threads: the caller lets calls take turns."""
 
-    def __init__(self, program: Program, loaded: LoadedProgram) -> None:
+    def __init__(self, program: Program, loaded: Loaded, device: str = "cpu") -> None:
         self._program = program
+        self._device = device
         self._bytes = np.frombuffer(loaded.arena, np.uint8)
         self._function, self._arguments = loaded.bound_call()
         self._bound: OrderedDict[int, Bound] = OrderedDict()
@@ -73,7 +86,8 @@ class DirectCalls:
         status = self._function(*self._arguments)
         if status:
             raise DeviceError(
-                f"explorer_run returned {status} instead of 0 ({os.strerror(status)})", device="cpu"
+                f"explorer_run returned {status} instead of 0 ({os.strerror(status)})",
+                device=self._device,
             )
         return {place.name: place.array.copy() for place in bound.outputs}
 

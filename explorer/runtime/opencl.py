@@ -21,7 +21,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -31,11 +32,18 @@ import pyopencl as cl
 from explorer.errors import BuildError, DeviceError, InputError
 from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.kernels import PhaseRecord
-from explorer.results.program import Launch, Port, Program, Tap
+from explorer.results.program import Chain, Launch, Port, Program, Tap
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.opencl_programs import cached_program
+from explorer.runtime.caller_devices import (
+    device_for,
+    is_caller_device,
+    listed,
+    shown_caller_devices,
+)
 from explorer.runtime.compilers import first_error_line
 from explorer.runtime.devices import DeviceRecord, opencl_device
+from explorer.runtime.direct import DirectCalls
 from explorer.runtime.executable import (
     Arrays,
     TapKey,
@@ -46,9 +54,17 @@ from explorer.runtime.executable import (
     check_repeats,
     check_weights,
 )
+from explorer.runtime.opencl_memory import SharedCall, arena_on
 from explorer.runtime.profiles import median_events, median_intervals
 from explorer.runtime.sizes import shape_at, size_of_inputs
 from explorer.runtime.vendors import visible_drivers
+
+PHASES = "-DPHASES"
+"""Makes every phase of a chain a kernel of its own, in place of the chain."""
+PROGRESS_BYTES = 128
+"""Of the chain's account, for each of its steps."""
+RUN_ARGUMENT = 5
+"""Of the chain: the number of the run."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,8 @@ class Dispatch:
     work_items: int
     group_items: int | None
     """Work-items per work-group; None leaves it to the driver."""
+    counts_runs: bool = False
+    """Whether the number of the run is an argument."""
 
 
 class OpenCLProgram:
@@ -89,55 +107,79 @@ class OpenCLProgram:
         self._lock = threading.RLock()
         self._is_closed = False
         with self._device_errors("cannot be prepared"):
-            handle = open_device(self.device)
-            self._compute_units = self.device.compute_units
-            if compute_units is not None and compute_units != self.device.compute_units:
-                handle = part_of(handle, self.device, compute_units)
-                self._compute_units = compute_units
+            self._runs_on, self._compute_units, handle = self._choose_device(compute_units)
             self._check_memory(handle)
+            self._handle = handle
             self._context = cl.Context([handle])
             self._queue = cl.CommandQueue(self._context)
             self._profiling_queue = cl.CommandQueue(
                 self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
             )
-            built = self._build(handle, options, name, default_cache() if cache is None else cache)
-            # No buffer may be empty; 64 bytes are the least that the planner aligns to.
-            flags = cl.mem_flags.READ_WRITE
-            self._arena = cl.Buffer(self._context, flags, max(program.arena_bytes, 64))
+            self._cache = default_cache() if cache is None else cache
+            self._options, self._name = tuple(options), name
+            chain = program.chain
+            if chain is not None and self.device.processor != "cpu":
+                self._options, chain = (*self._options, PHASES), None
+            self._chain_steps = {step: i for i, step in enumerate(chain.steps if chain else ())}
+            self._arena = arena_on(self._context, self._queue, handle, program.arena_bytes)
             self._weights = cl.Buffer(
                 self._context, cl.mem_flags.READ_ONLY, max(program.weights_bytes, 64)
             )
-            zero = np.zeros(1, np.uint8)
-            cl.enqueue_fill_buffer(self._queue, self._arena, zero, 0, self._arena.size)
             if flat_weights.nbytes:
                 cl.enqueue_copy(self._queue, self._weights, flat_weights)
             self._queue.finish()
             self._sized_kernels: list[cl.Kernel] = []
             """Kernels whose last argument is the size of the open dimension."""
             self._size = 0
-            self._launches = [self._prepare(launch, built) for launch in program.launches]
-            self._plan = self._chained(built)
-            """What a run enqueues: the launches, the short ones of a processor in chains."""
+            self._run: int | None = 0
+            """The number of the next run; None after one that failed."""
+            self._built = self._build(self._options, chain)
+            self._plan = self._make_plan(chain)
+            """What a run enqueues: launches, on a processor those of the chain together."""
+            self._calls = self._direct_calls()
 
-    def _build(
-        self, handle: cl.Device, options: Sequence[str], name: str, cache: ProgramCache
-    ) -> cl.Program:
+    def _choose_device(self, compute_units: int | None) -> tuple[DeviceRecord, int, cl.Device]:
+        """What runs the program: one thread is the caller's where the driver allows it."""
+        record = self.device
+        units = record.compute_units if compute_units is None else compute_units
+        check_part(record, units)
+        caller = device_for(self.program, record, units)
+        if caller != record and (handle := find_device(caller)) is not None:
+            return caller, 1, handle
+        handle = open_device(record)
+        if units == record.compute_units:
+            return record, units, handle
+        # A part has no address to try a cached binary at.
+        return replace(record, address=""), units, part_of(handle, record, units)
+
+    def _build(self, options: Sequence[str], chain: Chain | None) -> cl.Program:
+        def build() -> cl.Program:
+            built = build_program(self._context, self._handle, self.program, options)
+            if chain is not None:
+                # No step is run, but the driver compiles the kernel for its work-group now: a
+                # binary that is asked for later holds that, and the first run does not wait.
+                self._enqueue(self._queue, self._chain_part(built, 0, 0))
+                self._queue.finish()
+            return built
+
+        if not self._runs_on.address:
+            return build()
         source = "\n".join(self.program.source.lines) + "\n"
-        if self._compute_units != self.device.compute_units:  # a part has no address to try it at
-            return build_program(self._context, handle, self.program, options)
         return cached_program(
             self._context,
-            handle,
-            self.device,
+            self._handle,
+            self._runs_on,
             source,
             options,
-            cache,
-            lambda: build_program(self._context, handle, self.program, options),
-            name,
+            self._cache,
+            build,
+            self._name,
         )
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._using("run"):
+            if self._calls is not None:
+                return self._calls.run(inputs)
             self._write_inputs(self._queue, inputs)
             self._enqueue_plan()
             return self._read_outputs(self._queue)[0]
@@ -154,14 +196,10 @@ class OpenCLProgram:
             for tap in by_step.get(step, ()):
                 taps[_tap_key(tap)] = self._read(self._queue, tap)[0]
                 array = (fed or {}).get(_tap_key(tap))
-                if array is not None and array.nbytes:
-                    cl.enqueue_copy(
-                        self._queue,
-                        self._arena,
-                        check_fed(tap, array),
-                        dst_offset=tap.offset_bytes,
-                        is_blocking=True,
-                    )
+                if array is not None:
+                    dense = check_fed(tap, array)
+                    self._arena.write(self._queue, tap.offset_bytes, dense)
+                    self._queue.finish()  # before the copied array may go
 
         with self._using("run"):
             self._write_inputs(self._queue, inputs)
@@ -203,7 +241,8 @@ class OpenCLProgram:
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
-                self._launches, self._plan = [], []
+                self._plan, self._calls = [], None
+                self.__dict__.pop("_launches", None)
                 self._arena.release()
                 self._weights.release()
 
@@ -231,13 +270,18 @@ class OpenCLProgram:
                     hint="a smaller model or batch, or the target cpu",
                 )
 
+    @cached_property
+    def _launches(self) -> list[list[Dispatch]]:
+        """Every launch by itself, for taps and profiles. Those of a chain are built for it now."""
+        built = self._built
+        if self._chain_steps:
+            built = self._build((*self._options, PHASES), None)
+        return [self._prepare(launch, built) for launch in self.program.launches]
+
     def _prepare(self, launch: Launch, built: cl.Program) -> list[Dispatch]:
         """The phases of a launch, each an own kernel object that keeps its arguments."""
-        record = next((k for k in self.program.kernels if k.name == launch.kernel), None)
-        if record is None:
-            raise DeviceError(f"the program has no kernel `{launch.kernel}`", node=launch.operation)
         dispatches = []
-        for phase in record.phases:
+        for phase in self._phases_of(launch):
             kernel = cl.Kernel(built, phase.function)
             if phase.group_items:
                 self._check_group(kernel, phase, launch)
@@ -249,58 +293,109 @@ class OpenCLProgram:
                     f"has {expected}",
                     node=launch.operation,
                 )
-            kernel.set_arg(0, self._arena)
+            kernel.set_arg(0, self._arena.argument)
             kernel.set_arg(1, self._weights)
             for index, argument in enumerate(launch.arguments, start=2):
                 kernel.set_arg(index, np.uint64(argument.offset_bytes))
             if takes_size:
-                self._sized_kernels.append(kernel)
+                self._takes_size(kernel)
             if phase.tasks:
                 group_items = phase.group_items or work_group_items(phase.tasks, self.device)
                 work_items = phase.work_items or phase.tasks
                 dispatches.append(Dispatch(kernel, work_items, group_items))
         return dispatches
 
-    def _chained(self, built: cl.Program) -> list[Dispatch]:
-        """All phases in order; on a processor, neighbours of the program's chain in one dispatch.
-
-        A chain's kernel is compiled for its work-group once, however many phases it runs.
-        """
-        chain = self.program.chain
-        steps: dict[tuple[int, int], int] = {}
-        if chain is not None and self.device.processor == "cpu":
-            steps = {step: number for number, step in enumerate(chain.steps)}
+    def _make_plan(self, chain: Chain | None) -> list[Dispatch]:
+        """All phases in order; neighbours of the program's chain in one dispatch."""
+        if chain is None:
+            return [dispatch for dispatches in self._launches for dispatch in dispatches]
         plan: list[Dispatch] = []
         first = last = 0
-        for launch, dispatches in enumerate(self._launches):
-            if (launch, 0) not in steps:
-                plan += [*self._chain_part(built, first, last), *dispatches]
-                first = last
+        for number, launch in enumerate(self.program.launches):
+            if (number, 0) in self._chain_steps:
+                last = self._chain_steps[number, 0] + len(self._phases_of(launch))
                 continue
-            last = steps[launch, 0] + len(self._phases_of(launch))
-        return [*plan, *self._chain_part(built, first, last)]
+            if first < last:
+                plan.append(self._chain_part(self._built, first, last))
+            plan += self._prepare(launch, self._built)
+            first = last
+        return [*plan, self._chain_part(self._built, first, last)] if first < last else plan
 
-    def _chain_part(self, built: cl.Program, first: int, last: int) -> list[Dispatch]:
-        """The dispatch of the chain's steps from `first` to before `last`, if there are any."""
-        if first == last:
-            return []
-        assert self.program.chain is not None
-        kernel = cl.Kernel(built, self.program.chain.function)
-        for index, argument in enumerate((self._arena, self._weights)):
-            kernel.set_arg(index, argument)
-        kernel.set_arg(2, np.int32(first))
-        kernel.set_arg(3, np.int32(last))
-        return [Dispatch(kernel, 1, 1)]
+    def _chain_part(self, built: cl.Program, first: int, last: int) -> Dispatch:
+        """The dispatch of the chain's steps from `first` to before `last`."""
+        chain = self.program.chain
+        assert chain is not None
+        kernel = cl.Kernel(built, chain.function)
+        kernel.set_arg(0, self._arena.argument)
+        kernel.set_arg(1, self._weights)
+        kernel.set_arg(2, self._progress)
+        kernel.set_arg(3, np.int32(first))
+        kernel.set_arg(4, np.int32(last))
+        kernel.set_arg(RUN_ARGUMENT, np.uint32(0))
+        if kernel.num_args > RUN_ARGUMENT + 1:
+            self._takes_size(kernel)
+        groups = self._compute_units if chain.is_shared else 1
+        return Dispatch(kernel, groups, 1, counts_runs=groups > 1)
 
-    def _phases_of(self, launch: int) -> tuple[PhaseRecord, ...]:
-        name = self.program.launches[launch].kernel
-        return next(kernel.phases for kernel in self.program.kernels if kernel.name == name)
+    @cached_property
+    def _progress(self) -> cl.Buffer:
+        """Claims of the chain's steps, which count on from run to run."""
+        chain = self.program.chain
+        assert chain is not None
+        size = PROGRESS_BYTES * len(chain.steps)
+        return cl.Buffer(
+            self._context,
+            cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR,
+            hostbuf=np.zeros(size, np.uint8),
+        )
+
+    def _takes_size(self, kernel: cl.Kernel) -> None:
+        kernel.set_arg(kernel.num_args - 1, np.int64(self._size))
+        self._sized_kernels.append(kernel)
+
+    def _phases_of(self, launch: Launch) -> tuple[PhaseRecord, ...]:
+        record = next((k for k in self.program.kernels if k.name == launch.kernel), None)
+        if record is None:
+            raise DeviceError(f"the program has no kernel `{launch.kernel}`", node=launch.operation)
+        return record.phases
 
     def _enqueue_plan(self) -> None:
         """Enqueue a whole run without waiting; nothing between its dispatches can be read."""
+        run, self._run = self._next_run(), None
         for dispatch in self._plan:
+            if dispatch.counts_runs:
+                dispatch.kernel.set_arg(RUN_ARGUMENT, np.uint32(run))
             self._enqueue(self._queue, dispatch)
         self._queue.flush()
+        # Only a run that was handed over whole counts: else not all of its claims are taken.
+        self._run = (run + 1) % 2**32
+
+    def _next_run(self) -> int:
+        """After a run that was not handed over whole the account of claims begins anew."""
+        if self._run is not None:
+            return self._run
+        if any(dispatch.counts_runs for dispatch in self._plan):
+            self._queue.finish()
+            zero = np.zeros(1, np.uint8)
+            cl.enqueue_fill_buffer(self._queue, self._progress, zero, 0, self._progress.size)
+        return 0
+
+    def _direct_calls(self) -> DirectCalls | None:
+        """Calls at little cost, where the host sees the arena."""
+        shared = self._arena.shared
+        if shared is None:
+            return None
+        size = self.program.size
+
+        def run() -> int:
+            if size is not None:
+                place = shared[size.offset_bytes :][: size.size_bytes]
+                self._set_size(int(place.view(np.int64)[0]))
+            self._enqueue_plan()
+            self._queue.finish()
+            return 0
+
+        return DirectCalls(self.program, SharedCall(shared, run), self.device.name)
 
     def _check_group(self, kernel: cl.Kernel, phase: PhaseRecord, launch: Launch) -> None:
         """The device may allow smaller groups, and have less local memory, than others have."""
@@ -337,18 +432,12 @@ class OpenCLProgram:
         self, queue: cl.CommandQueue, inputs: Mapping[str, np.ndarray]
     ) -> list[list[cl.Event]]:
         """Start copying the inputs into the arena; the events of each."""
-        events: list[list[cl.Event]] = []
         arrays = check_inputs(self.program, inputs)
         self._set_size(size_of_inputs(self.program, inputs))
-        for port, array in zip(self.program.inputs, arrays, strict=True):
-            if array.nbytes == 0:  # OpenCL refuses to copy nothing
-                events.append([])
-                continue
-            copied = cl.enqueue_copy(
-                queue, self._arena, array, dst_offset=port.offset_bytes, is_blocking=False
-            )
-            events.append([copied])
-        return events
+        return [
+            self._arena.write(queue, port.offset_bytes, array)
+            for port, array in zip(self.program.inputs, arrays, strict=True)
+        ]
 
     def _set_size(self, size: int) -> None:
         """Gives the size of the open dimension to the kernels that take it, where it is new."""
@@ -372,13 +461,7 @@ class OpenCLProgram:
     ) -> tuple[np.ndarray, list[cl.Event]]:
         """Start copying a part of the arena; valid once the queue is finished."""
         shape = place.shape if shape is None else shape
-        array = np.empty(shape, dtype=place.element_type)
-        if array.nbytes == 0:
-            return array, []
-        copied = cl.enqueue_copy(
-            queue, array, self._arena, src_offset=place.offset_bytes, is_blocking=False
-        )
-        return array, [copied]
+        return self._arena.read(queue, place.offset_bytes, shape, place.element_type)
 
     def _timed_run(self, inputs: Mapping[str, np.ndarray]) -> list[int]:
         """Start and end in nanoseconds of every input's copy, launch and output's copy."""
@@ -456,22 +539,35 @@ def work_group_items(tasks: int, device: DeviceRecord) -> int | None:
 
 def open_device(record: DeviceRecord) -> cl.Device:
     """The device that a record was made of."""
-    with visible_drivers():
-        platforms = cl.get_platforms()
-    for p, platform in enumerate(platforms):
-        for d, device in enumerate(platform.get_devices()):
-            if f"{p}:{d}" == record.address and device.name.strip() == record.name:
-                return device
-    raise DeviceError(
-        f"there is no OpenCL device at {record.address} any more",
-        device=record.name,
-        hint="list the devices again",
-    )
+    found = find_device(record)
+    if found is None:
+        raise DeviceError(
+            f"there is no OpenCL device at {record.address} any more",
+            device=record.name,
+            hint="list the devices again",
+        )
+    return found
 
 
-def part_of(handle: cl.Device, record: DeviceRecord, compute_units: int) -> cl.Device:
-    """A sub-device with so many compute units. InputError where the device cannot be divided."""
-    if record.processor != "cpu":
+def find_device(record: DeviceRecord) -> cl.Device | None:
+    """None where it is gone, or where this process asked the driver before for other devices."""
+    with visible_drivers(), shown_caller_devices():
+        platforms = [list(platform.get_devices()) for platform in cl.get_platforms()]
+    for p, devices in enumerate(platforms):
+        names = [device.name.strip() for device in devices]
+        if is_caller_device(record):
+            if record.address == f"{p}:0" and record.name in names:
+                return devices[names.index(record.name)]
+            continue
+        for d, position in enumerate(listed(names)):
+            if f"{p}:{d}" == record.address and names[position] == record.name:
+                return devices[position]
+    return None
+
+
+def check_part(record: DeviceRecord, compute_units: int) -> None:
+    """InputError where a program cannot take so many of the device's compute units."""
+    if record.processor != "cpu" and compute_units != record.compute_units:
         raise InputError(
             f"{record.name} is a {record.processor}: a program takes all of it, not "
             f"{compute_units} of its {record.compute_units} compute units",
@@ -482,6 +578,10 @@ def part_of(handle: cl.Device, record: DeviceRecord, compute_units: int) -> cl.D
             f"{record.name} has {record.compute_units} compute units, not {compute_units}",
             hint=f"1 to {record.compute_units} threads",
         )
+
+
+def part_of(handle: cl.Device, record: DeviceRecord, compute_units: int) -> cl.Device:
+    """A sub-device with so many compute units. InputError where the device cannot be divided."""
     counts = [cl.device_partition_property.BY_COUNTS, compute_units]
     try:
         parts = handle.create_sub_devices(counts)  # pyright: ignore[reportArgumentType]

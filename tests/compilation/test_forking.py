@@ -410,7 +410,8 @@ def test_threads_take_a_part_of_an_opencl_processor(compiled):
     with fork.open(threads=1) as executable:
         assert executable.profile(inputs, 2).threads == 1
         np.testing.assert_array_equal(executable.run(inputs)["y"], fork.run(inputs)["y"])
-    assert fork.profile(inputs, 2).threads == fork.device.compute_units
+    # By itself it is one thread too: so few operations are not worth waking another for.
+    assert fork.profile(inputs, 2).threads == 1
     with pytest.raises(InputError, match=r"has \d+ compute units, not 4096"):
         fork.open(threads=4096)
     fork.close()

@@ -1,9 +1,10 @@
-"""Chains of short kernels: which kernels are short, and the table that one work-item runs."""
+"""Chains: the table of steps that work-items run together."""
 
 import importlib.util
 from pathlib import Path
 
-from explorer.kernels.chains import is_short
+from xdsl.dialects.builtin import IntegerAttr, i64
+
 from explorer.kernels.emit import emit_program
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.opencl import print_opencl
@@ -28,47 +29,75 @@ def relu(count: int):
     return lower_to_loops(samples.elementwise((1, 1, 1, count)))
 
 
-def test_a_kernel_is_short_by_the_operations_that_all_its_tasks_execute():
-    assert is_short(relu(100))
-    assert not is_short(relu(100_000))
-
-
-def test_a_vector_counts_as_one_operation():
-    """16 times the elements in vectors of 16: what a schedule makes of a kernel is what counts."""
-    textbook = lower_to_loops(samples.matmul(16, 32, 64))
-    scheduled = schedule_kernel(samples.matmul(16, 32, 64), Machine(16, "opencl"), {}).function
-    assert not is_short(textbook)
-    assert is_short(scheduled)
+def table(lines, name: str) -> list[int]:
+    start = next(i for i, line in enumerate(lines) if f" {name}[] = {{" in line)
+    text = "".join(lines[start + 1 : lines.index("};", start)])
+    return [int(number) for number in text.split(",")]
 
 
 def test_steps_are_numbered_through_all_launches_and_share_a_case_per_phase():
-    short = print_opencl(relu(16), "short", is_chained=True)
-    long = print_opencl(relu(16), "long")
+    chained = print_opencl(relu(16), "chained", is_chained=True)
+    apart = print_opencl(relu(16), "apart")
     launches = [
-        launch("a", "short", [0, 64, 128]),
-        launch("b", "long", [64, 128, 192]),
-        launch("c", "short", [128, 192, 0]),
+        launch("a", "chained", [0, 64, 128]),
+        launch("b", "apart", [64, 128, 192]),
+        launch("c", "chained", [128, 192, 0]),
     ]
-    emitted = emit_program("opencl", [short, long], launches)
+    emitted = emit_program("opencl", [chained, apart], launches)
     assert emitted.chain is not None
     assert emitted.chain.function == "chain"
     assert emitted.chain.steps == ((0, 0), (2, 0))
     lines = emitted.source.lines
-    assert lines[lines.index("__constant int chain_phases[] = {") + 1].strip() == "0, 0"
-    assert lines[lines.index("__constant int chain_places[] = {") + 1].strip() == "0, 3"
-    offsets = lines[lines.index("__constant ulong chain_offsets[] = {") + 1].strip()
-    assert offsets == "0, 64, 128, 128, 192, 0, 0"
+    assert table(lines, "chain_phases") == [0, 0]
+    assert table(lines, "chain_places") == [0, 3]
+    assert table(lines, "chain_offsets") == [0, 64, 128, 128, 192, 0, 0]
     assert sum("case " in line for line in lines) == 1
 
 
-def test_a_program_without_short_kernels_has_no_chain():
-    emitted = emit_program("opencl", [print_opencl(relu(16), "long")], [])
+def test_small_neighbours_are_one_claim_unless_a_launch_stands_between():
+    small = print_opencl(relu(16), "small", is_chained=True)
+    apart = print_opencl(relu(16), "apart")
+    one, two, three = (launch(name, "small", [0, 64, 128]) for name in "abd")
+    between = launch("c", "apart", [0, 64, 128])
+    emitted = emit_program("opencl", [small, apart], [one, two, between, three])
+    assert table(emitted.source.lines, "chain_claims") == [1, 1, 1]
+    assert table(emitted.source.lines, "chain_together") == [2, 0, 1]
+    assert emitted.chain is not None
+    assert not emitted.chain.is_shared
+
+
+def test_the_tasks_of_a_large_phase_are_claimed_in_portions():
+    scheduled = schedule_kernel(samples.matmul(512, 256, 256), Machine(16, "opencl"), {}).function
+    kernel = print_opencl(scheduled, "large", is_chained=True)
+    places = [("weights" if p.role == "weight" else "arena", p.role) for p in kernel.parameters]
+    arguments = tuple(Argument(f"a{i}", s, 64 * i, 64, r) for i, (s, r) in enumerate(places))
+    emitted = emit_program("opencl", [kernel], [Launch("a", "large", arguments, ())])
+    (tasks,) = table(emitted.source.lines, "chain_tasks")
+    (claims,) = table(emitted.source.lines, "chain_claims")
+    assert tasks == kernel.phases[0].tasks
+    assert 1 < claims <= 64
+    assert emitted.chain is not None
+    assert emitted.chain.is_shared
+
+
+def test_a_program_without_chained_kernels_has_no_chain():
+    emitted = emit_program("opencl", [print_opencl(relu(16), "apart")], [])
     assert emitted.chain is None
     assert not any("chain" in line for line in emitted.source.lines)
 
 
-def test_the_kernel_of_a_chained_phase_calls_its_function_with_its_own_task():
+def test_a_chained_phase_is_a_kernel_of_its_own_only_with_phases():
+    """Its function has typed arguments; the kernel finds them by the launch's offsets."""
     lines = print_opencl(relu(16), "k", is_chained=True).lines
-    assert lines[1] == "INLINE void k_phase0_task("
-    assert "__kernel void k_phase0(" in lines
-    assert any("(int)get_global_id(0));" in line for line in lines)
+    assert lines[1] == "TASK void k_phase0_task("
+    kernel = lines.index("__kernel void k_phase0(")
+    assert lines[kernel - 1] == "#ifdef PHASES"
+    assert lines[-1] == "#endif"
+    assert any("(arena + offset0)" in line for line in lines[kernel:])
+
+
+def test_a_convolution_in_groups_is_chained():
+    """The number of its groups is no number of work-items."""
+    function = lower_to_loops(samples.grouped(2, 8, 4, 6, 6))
+    function.attributes["kernel.group"] = IntegerAttr(2, i64)  # as the operation gives it
+    assert print_opencl(function, "k", is_chained=True).is_chained

@@ -329,8 +329,11 @@ def test_the_knob_offers_all_forms_and_says_why():
     assert winograd_weights(direct.function) == {}
 
 
-@pytest.mark.parametrize("machine", [Machine(16, "opencl")])
-def test_through_opencl_the_direct_form_is_the_default(machine):
+@pytest.mark.parametrize(
+    ("machine", "chosen"),
+    [(Machine(16, "opencl"), "winograd4"), (Machine(16, "opencl", processor="gpu"), "items")],
+)
+def test_through_opencl_a_processor_transforms_and_a_gpu_does_not(machine, chosen):
     function = samples.convolution(64, 64, 28, 28)
     scheduled = schedule_kernel(function, machine, packs_for(function))
-    assert scheduled.choices["schedule"] == "direct"
+    assert scheduled.choices["schedule"] == chosen

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.opencl
 
 CHAIN = """
 __kernel void chain(
-    __global char *arena, __global const char *weights, const int first, const int last)
+    __global char *arena, __global const char *weights, volatile __global uint *progress,
+    const int first, const int last, const uint run)
 {
     __global float *result = (__global float *)(arena + 64);
     for (int i = 0; i < 4; i++) result[i] = (float)(10 * first + last);
@@ -39,6 +40,70 @@ def test_a_model_runs_in_fewer_dispatches_than_launches(device):
         assert len(executable._plan) < len(executable._launches) / 2
     for name, array in one_by_one.items():
         assert np.array_equal(chained[name], array)
+
+
+def shared(compilation):
+    """The program, with enough to do for every core, whatever it does."""
+    program = compilation.built.program
+    return dataclasses.replace(program, chain=dataclasses.replace(program.chain, is_shared=True))
+
+
+@pytest.mark.parametrize("model", ["digits_cnn", "digits_transformer", "digits_resnet"])
+def test_work_items_share_the_steps_of_every_run(device, model):
+    """Run after run the account of claims goes on; the same numbers as launches one by one."""
+    from explorer.runtime.opencl import OpenCLProgram
+
+    compilation = explorer.compile(f"sample_models/{model}.onnx", target="opencl")
+    inputs = compilation.example_inputs()
+    with OpenCLProgram(shared(compilation), compilation.built.weights, device) as executable:
+        assert [d.work_items for d in executable._plan] == [device.compute_units]
+        one_by_one, _ = executable.run_with_taps(inputs)
+        for _ in range(50):
+            for name, array in executable.run(inputs).items():
+                assert np.array_equal(array, one_by_one[name])
+
+
+def test_the_run_after_a_failed_one_computes_everything(device, monkeypatch):
+    """What was handed over in part has claims that nobody knows, so the account begins anew."""
+    from explorer.runtime.opencl import OpenCLProgram
+
+    compilation = explorer.compile("sample_models/digits_cnn.onnx", target="opencl")
+    inputs = compilation.example_inputs()
+    with OpenCLProgram(shared(compilation), compilation.built.weights, device) as executable:
+        expected = executable.run(inputs)
+        with monkeypatch.context() as patched:
+            patched.setattr(executable, "_enqueue", fail)
+            with pytest.raises(RuntimeError, match="no room in the queue"):
+                executable.run(inputs)
+        other = {name: np.zeros_like(array) for name, array in inputs.items()}
+        executable.run(other)
+        for name, array in executable.run(inputs).items():
+            assert np.array_equal(array, expected[name])
+
+
+def fail(*arguments: object) -> None:
+    raise RuntimeError("no room in the queue")
+
+
+def test_one_thread_is_the_callers(device):
+    """PoCL divides a device for the eye only: a part of one core still runs on all threads."""
+    from explorer.runtime.caller_devices import caller_device
+    from explorer.runtime.opencl import OpenCLProgram, find_device
+
+    caller = caller_device(device)
+    if caller is None or find_device(caller) is None:
+        pytest.skip("the driver has no device of the caller's thread")
+    compilation = explorer.compile("sample_models/digits_cnn.onnx", target="opencl")
+    inputs = compilation.example_inputs()
+    program, weights = shared(compilation), compilation.built.weights
+    with (
+        OpenCLProgram(program, weights, device, compute_units=1) as one,
+        OpenCLProgram(program, weights, device) as all_units,
+    ):
+        assert one._runs_on == caller
+        assert all_units._runs_on == device
+        for name, array in one.run(inputs).items():
+            assert np.array_equal(array, all_units.run(inputs)[name])
 
 
 def test_the_chain_runs_neighbouring_steps_in_one_dispatch(device, opencl_program, weights, inputs):

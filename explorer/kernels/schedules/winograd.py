@@ -111,7 +111,7 @@ def convolution_schedulers(
 ) -> dict[str, Scheduler]:
     """The direct form of a convolution with a blocked output, and its Winograd forms, best first.
 
-    On anything but a CPU, and through OpenCL, the direct form is the default.
+    On anything but a CPU the direct form is the only one.
     """
     predictions = predict_forms(nest, packs, machine)
     if not predictions:
@@ -121,8 +121,6 @@ def convolution_schedulers(
     }
     forms["direct"] = schedule_convolution
     order = order_by_cycles(predictions)
-    if machine.language != "c":
-        order.sort(key=lambda name: name != "direct")
     return {name: forms[name] for name in order}
 
 

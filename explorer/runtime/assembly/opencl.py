@@ -24,9 +24,11 @@ from explorer.runtime.assembly.functions import (
 )
 from explorer.runtime.assembly.ptx import is_ptx, parse_ptx
 from explorer.runtime.devices import DeviceRecord
-from explorer.runtime.opencl import build_program, open_device
+from explorer.runtime.opencl import PHASES, build_program, open_device
 
-LINE_TABLE = ("-g",)
+KERNELS = (PHASES,)
+"""Every phase by itself: a chain has them as functions of one kernel."""
+LINE_TABLE = (PHASES, "-g")
 POCL_MARK = b"poclbin"
 POCL_LIBRARY = re.compile(rb"/(\w+)/0-0-0/\1\.so(.{4}|.{8})(?=\x7fELF)", re.DOTALL)
 """Kernel, and size of the file in bytes; the file follows. 0-0-0: for work-groups of any size."""
@@ -45,7 +47,9 @@ def opencl_functions(
     """
     handle = open_device(device)
     context = cl.Context([handle])
-    running = read_binary(_binary(context, handle, program, ()), program, functions, device.driver)
+    running = read_binary(
+        _binary(context, handle, program, KERNELS), program, functions, device.driver
+    )
     if not running.functions:
         return running
     try:

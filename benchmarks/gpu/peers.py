@@ -24,7 +24,6 @@ from explorer.importers import SourceModel
 from explorer.runtime.vendors import vendor_variables
 
 CHILD = Path(__file__).resolve().parent / "peer_child.py"
-PEERS = ("tinygrad-cl", "tinygrad-cuda", "torch-eager", "torch-compile")
 ENVIRONMENT = {"tinygrad-cl": {"DEV": "CL"}, "tinygrad-cuda": {"DEV": "CUDA"}}
 PROBE_SECONDS = 60.0
 LEAST_SECONDS = 5.0

@@ -1,158 +1,177 @@
 """Measures models on an OpenCL device: numbers, time, ratio to peers, fraction of its peaks.
 
-    python benchmarks/gpu/run.py [MODEL ...] [--seconds 540] [--out FOLDER]
-        [--peers tinygrad-cl,tinygrad-cuda,torch-eager,torch-compile] [--peer-python PYTHON]
+    python benchmarks/gpu/run.py [MODEL ...] [--quick] [--seconds 540] [--model-seconds 90]
+        [--out FOLDER] [--precision float32,mixed] [--peer-python PYTHON]
+        [--peers tinygrad-cl,tinygrad-cuda,torch-eager,torch-compile]
 
 A MODEL is a file, a sample model, an architecture's name (benchmarks/architectures) or a name in
 `onnx/` below the folder that EXPLORER_MODELS names (`../shared/models` if it is not set). Without
-any, the sample models and all architectures are measured. The command ends within `--seconds`:
-what was not reached is listed. Peers that are not installed are named with the reason.
+any, the sample models and all architectures are measured, with `--quick` a few of them, briefly and
+without peers. Mixed precision is measured where the device's matrix instructions give the right
+numbers. Every model runs in a process of its own, so that a driver that crashes or hangs costs that
+model alone; the command ends within `--seconds` and lists what was not reached. It installs
+nothing: what it needs and does not find, it names. Peers that are not installed are left out.
 
-On a processor (PoCL) the device's own schedules are used; `--target opencl_gpu` forces a GPU's.
-Writes `gpu.json` and `gpu.md` with the date and the device into the folder.
+On a processor (PoCL) the device's own schedules are used; `--target opencl_gpu` forces a GPU's, and
+`--emulate` the matrix instructions'. Writes `gpu.json` and `gpu.md` with the date and the device
+into the folder, anew after each model.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import os
-import statistics
+import importlib.util
+import json
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-from architectures import NAMES, open_architecture  # noqa: E402 (a folder of scripts, no package)
-
-import explorer  # noqa: E402
-from explorer.accuracy.metrics import tensor_error  # noqa: E402
-from explorer.accuracy.oracle import reference  # noqa: E402
-from explorer.cli.models import load_with_weights  # noqa: E402
-from explorer.errors import ExplorerError, InputError  # noqa: E402
-from explorer.importers import SourceModel  # noqa: E402
-from explorer.runtime.roofline import PeakMeter  # noqa: E402
-
-sys.path.insert(0, str(HERE))
-from peers import PEERS, Peer, PeerTime, measure_peers  # noqa: E402
-from report import ModelRow, Report, write_report  # noqa: E402
-
 REPOSITORY = HERE.parent.parent
-SAMPLES = REPOSITORY / "sample_models"
-TOLERANCE = 1e-5
-"""`max_relative` of every output to onnxruntime without optimizations."""
+NEEDED = ("explorer", "numpy", "onnx", "onnxruntime", "pyopencl", "xdsl")
+PEERS = ("tinygrad-cl", "tinygrad-cuda", "torch-eager", "torch-compile")
+QUICK = ("digits_mlp", "digits_cnn", "digits_transformer", "squeezenet")
+DEVICE_SECONDS = 120.0
+MODEL_SECONDS = 90.0
+"""Of one model in one precision, its peers included, unless the whole ends before."""
+
+NOT_REACHED = "not reached within the time given"
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="Models on an OpenCL device.")
-    parser.add_argument("models", nargs="*")
-    parser.add_argument("--seconds", type=float, default=540)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--target", default="opencl")
-    parser.add_argument("--out", type=Path, default=Path("."))
-    parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--peer-python", default=sys.executable)
-    chosen = parser.parse_args(arguments)
-    asked = [name for name in chosen.peers.split(",") if name]
-    unknown = [name for name in asked if name not in PEERS]
-    if unknown:
-        parser.error(f"there is no peer {unknown[0]!r}; there are {', '.join(PEERS)}")
-    ends = time.monotonic() + chosen.seconds
-    names = chosen.models or [*sorted(path.stem for path in SAMPLES.glob("*.onnx")), *NAMES]
-    device = explorer.compile(str(SAMPLES / "digits_mlp.onnx"), target=chosen.target).device
-    assert device is not None, "an OpenCL target has a device"
-    peaks = PeakMeter().peaks(device)
-    peers = [Peer(name, chosen.peer_python) for name in asked]
+    chosen = parse(arguments)
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"missing in {sys.executable}: {', '.join(missing)}")
+        print(f"  {sys.executable} -m pip install -e '{REPOSITORY}' onnxruntime pyopencl")
+        return 2
+    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    from architectures import NAMES
+    from peers import Peer
+    from report import ModelRow, Peaks, Report, write_report
+
+    ends = time.time() + chosen.seconds
+    found, failure = ask({"action": "device", "target": chosen.target}, DEVICE_SECONDS)
+    if "peaks" not in found:
+        print(f"no device: {failure or 'it could not be measured'}")
+        return 2
+    peaks = Peaks(**found["peaks"], tensor_gflops=found.get("tensor_gflops") or 0.0)
+    print(f"{found['device']['name']}: {peaks.text()}", flush=True)
+    precisions = usable_precisions(chosen, found["tensor_cores"])
+    peers = [Peer(name, chosen.peer_python) for name in chosen.peers]
     absent = {peer.name: peer.refusal for peer in peers if peer.refusal}
     for name, reason in absent.items():
-        print(f"{name}: {reason}")
-    present = [peer for peer in peers if not peer.refusal]
-    rows: list[ModelRow] = []
-    for name in names:
-        if time.monotonic() >= ends:
-            rows.append(ModelRow(name, refusal="not reached within the time given"))
-            continue
-        try:
-            row = measure_model(name, chosen.target, chosen.repeats, present, ends)
-        except ExplorerError as error:
-            row = ModelRow(name, refusal=str(error).splitlines()[0])
-        rows.append(row)
-        print(row.line(peaks), flush=True)
+        print(f"{name}: {reason}", flush=True)
+    present = [{"name": p.name, "python": p.python} for p in peers if not p.refusal]
+    samples = sorted(path.stem for path in (REPOSITORY / "sample_models").glob("*.onnx"))
+    names = chosen.models or (QUICK if chosen.quick else (*samples, *NAMES))
     report = Report(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        device=dataclasses.asdict(device),
+        device=found["device"],
         target=chosen.target,
-        peaks=dataclasses.asdict(peaks),
+        peaks=peaks,
         absent=absent,
-        tolerance=TOLERANCE,
-        rows=rows,
+        tensor_cores=found["tensor_cores"],
+        rows=[],
     )
-    for file in write_report(report, chosen.out):
+    files: list[Path] = []
+    for name in names:
+        for precision in precisions:
+            request = {
+                "action": "model",
+                "name": name,
+                "target": chosen.target,
+                "precision": precision,
+                "tensor_cores": "emulated" if chosen.emulate else "auto",
+                "repeats": chosen.repeats,
+                "peers": present if precision == precisions[0] else [],
+            }
+            row = measure(request, min(ends, time.time() + chosen.model_seconds), ModelRow)
+            report.rows.append(row)
+            print(row.line(peaks), flush=True)
+            files = write_report(report, chosen.out)
+    for file in files:
         print(file)
-    return 0 if all(row.is_right or row.is_left_out for row in rows) else 1
+    return 0 if all(row.is_right or row.is_left_out for row in report.rows) else 1
 
 
-def measure_model(
-    name: str, target: str, repeats: int, peers: Sequence[Peer], ends: float
-) -> ModelRow:
-    """One row of the table; ours and the peers take turns on the same inputs."""
-    model = open_model(name)
-    compilation = explorer.compile(model, target=target)
-    inputs = compilation.example_inputs()
-    expected = reference(model, inputs, list(compilation.port_names[1]))
-    started = time.perf_counter()
-    with compilation.open() as executable:
-        outputs = executable.run(inputs)
-        first_seconds = time.perf_counter() - started
-        others: dict[str, PeerTime] = {}
-        milliseconds = [1e3 * s for s in executable.time(inputs, repeats)]
-        for peer in peers:
-            if time.monotonic() < ends:
-                others |= measure_peers([peer], model, inputs, repeats, ends - time.monotonic())
-                milliseconds += [1e3 * s for s in executable.time(inputs, repeats)]
-    kernels = {kernel.name: kernel for kernel in compilation.program.kernels}
-    launched = [kernels[launch.kernel] for launch in compilation.program.launches]
-    return ModelRow(
-        name,
-        max_relative=worst_error(outputs, expected),
-        milliseconds=statistics.median(milliseconds),
-        best_milliseconds=min(milliseconds),
-        first_seconds=first_seconds,
-        launches=len(launched),
-        gigaflops=sum(kernel.flops for kernel in launched) * 1e-9,
-        gigabytes=sum(kernel.bytes_moved for kernel in launched) * 1e-9,
-        peers={name: found.milliseconds for name, found in others.items() if not found.refusal},
-        peer_refusals={name: found.refusal for name, found in others.items() if found.refusal},
-        tolerance=TOLERANCE,
-    )
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Models on an OpenCL device.")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--model-seconds", type=float, default=MODEL_SECONDS)
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--target", default="opencl")
+    parser.add_argument("--precision", default="")
+    parser.add_argument("--emulate", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("."))
+    parser.add_argument("--peers")
+    parser.add_argument("--peer-python", default=sys.executable)
+    chosen = parser.parse_args(arguments)
+    default = "" if chosen.quick else ",".join(PEERS)
+    chosen.peers = _words(parser, default if chosen.peers is None else chosen.peers, PEERS)
+    chosen.precision = _words(parser, chosen.precision, ("float32", "mixed"))
+    chosen.seconds = chosen.seconds or (120.0 if chosen.quick else 540.0)
+    chosen.repeats = chosen.repeats or (5 if chosen.quick else 20)
+    return chosen
 
 
-def open_model(name: str) -> SourceModel:
-    if Path(name).is_file():
-        return load_with_weights(name)
-    if name in NAMES:
-        return open_architecture(name)
-    folder = REPOSITORY / os.environ.get("EXPLORER_MODELS", "../shared/models")
-    places = [place / f"{name}.onnx" for place in (SAMPLES, folder / "onnx")]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise InputError(
-            f"there is no model {name!r}",
-            hint=f"a file, a name in {SAMPLES.name} or {folder}, or one of {', '.join(NAMES)}",
-        )
-    return load_with_weights(str(found))
+def _words(parser: argparse.ArgumentParser, text: str, known: Sequence[str]) -> list[str]:
+    words = [word for word in text.split(",") if word]
+    unknown = [word for word in words if word not in known]
+    if unknown:
+        parser.error(f"there is no {unknown[0]!r}; there are {', '.join(known)}")
+    return words
 
 
-def worst_error(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> float:
-    """The largest `max_relative` of all outputs."""
-    errors = [tensor_error(n, "", found[n], np.asarray(expected[n])) for n in expected]
-    return max((error.max_relative for error in errors), default=0.0)
+def usable_precisions(chosen: argparse.Namespace, refusal: str) -> list[str]:
+    """Those asked for; by itself float32, and mixed where matrix instructions can be used."""
+    if chosen.precision:
+        return chosen.precision
+    if chosen.emulate or not refusal:
+        return ["float32", "mixed"]
+    print(f"mixed precision: not measured, {refusal}", flush=True)
+    return ["float32"]
+
+
+def measure(request: Mapping[str, Any], ends: float, row: type[Any]) -> Any:
+    """The row of one model in one precision; why there is none stands in it."""
+    base = {"name": request["name"], "precision": request["precision"]}
+    remaining = ends - time.time()
+    if remaining <= 0:
+        return row(**base, refusal=NOT_REACHED)
+    answer, failure = ask({**request, "ends": time.time() + 0.8 * remaining}, remaining)
+    if "milliseconds" not in answer:
+        return row(**base, refusal=failure)
+    known = {field.name for field in fields(row)}
+    values = {k: v for k, v in answer.items() if k in known and v is not None}
+    return row(**{**values, "note": failure})
+
+
+def ask(request: Mapping[str, Any], seconds: float) -> tuple[dict[str, Any], str]:
+    """(what the child wrote, how it failed); it may have written something and failed later."""
+    from explorer.runtime.processes import run_command, signal_name
+
+    failure = ""
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder, "result.json")
+        command = [sys.executable, str(HERE / "child.py"), str(result), json.dumps(request)]
+        try:
+            done = run_command(command, seconds=seconds)
+            if done.status:
+                last = done.output.strip().splitlines()[-1:] or [f"status {done.status}"]
+                failure = signal_name(done.status) or last[0].removeprefix("explorer.errors.")
+        except subprocess.TimeoutExpired:
+            failure = f"it did not end within {seconds:.0f} s"
+        answer = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
+    return answer, failure
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ item's own number are private; all others are local memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -30,21 +30,34 @@ from explorer.kernels.bodies import BodyPrinter
 from explorer.kernels.expressions import Expression, ExpressionWriter
 from explorer.kernels.identifiers import Names
 from explorer.kernels.language import Language, vector_name, vector_requirement
-from explorer.kernels.nest import accesses_in, body_of, extent_of, index_of, is_store, kind_of
+from explorer.kernels.nest import (
+    LinearForm,
+    accesses_in,
+    body_of,
+    extent_of,
+    index_of,
+    is_store,
+    kind_of,
+)
+from explorer.kernels.opencl_tensor_cores import WARP_WORDS, MatrixWriter
 from explorer.kernels.scalar_types import FLOAT, ScalarType, lane_count, scalar_type
 from explorer.kernels.source_lines import SourceLines, tags_of, tags_within
 from explorer.kernels.steps.groups import (
     ITEM,
     LOCAL_ALIGNMENT_BYTES,
     has_items,
+    in_rounds,
     item_chain,
     own_dimensions,
 )
-from explorer.kernels.subscripts import flat_subscript, static_shape, subscripts
+from explorer.kernels.steps.tensor_cores import WARP, instruction_of, uses_emulation
+from explorer.kernels.subscripts import Sum, flat_subscript, static_shape, subscripts
 from explorer.kernels.uses import Load, Store, Uses
 
 ARGUMENTS = "arguments"
 """All buffers of the device's memory as one: operations in place make two of them the same."""
+
+WARP_ITEMS = prod(WARP)
 
 Key = SSAValue | str
 
@@ -82,6 +95,13 @@ class GroupBodyPrinter(BodyPrinter):
         self.items = items
         self.shared: set[SSAValue] = set()
         self.dropped: dict[SSAValue, int] = {}
+        """Arrays of which every item has its own elements: how many dimensions are its number."""
+        self.rounds: set[SSAValue] = set()
+        """Those of them of which an item has as many elements as it takes turns."""
+        self.turn = "0"
+        """Which turn an item is at in a nest that is dealt out in rounds."""
+        self.exchange = ""
+        """The array through which emulated matrix instructions exchange fragments."""
         self.since = Touched()
         """Since the last barrier."""
 
@@ -93,6 +113,8 @@ class GroupBodyPrinter(BodyPrinter):
             own = own_dimensions(op)
             if own >= 0:
                 self.dropped[op.memref] = own
+                if in_rounds(op):
+                    self.rounds.add(op.memref)
                 continue
             self.shared.add(op.memref)
             name = self.names.claim(op.memref.name_hint or "tile")
@@ -104,17 +126,43 @@ class GroupBodyPrinter(BodyPrinter):
             aligned = f" __attribute__((aligned({LOCAL_ALIGNMENT_BYTES})))"
             self.lines.add(depth, f"__local {declared} {name}{extents}{aligned};", tags_of(op))
 
+        if uses_emulation(top):
+            self.exchange = self.names.claim("fragments")
+            words = self.items // WARP_ITEMS * WARP_WORDS
+            self.lines.add(depth, f"__local uint {self.exchange}[{words}];", tags_within(top))
+
     def operation(self, op: Operation, depth: int) -> None:
         if isinstance(op, affine.ForOp) and kind_of(op) == ITEM:
             self._item_nest(op, depth)
         elif isinstance(op, memref.AllocaOp) and op.memref in self.shared:
             return
+        elif isinstance(op, affine.ForOp) and instruction_of(op):
+            self._matrix_tile(op, depth)
         elif isinstance(op, affine.ForOp) and has_items(op):
             # What a later iteration does may meet what an earlier one did.
             self.since = self.since | self._touched(op)
             super().operation(op, depth)
         else:
             super().operation(op, depth)
+
+    def _matrix_tile(self, loop: affine.ForOp, depth: int) -> None:
+        """A nest that matrix instructions compute."""
+        self._name_readers_of({loop_access.memref for loop_access in accesses_in(loop)}, depth)
+
+        def subscript(form: LinearForm) -> str:
+            return self._sum(Sum(tuple(form.terms.items()), form.constant)).text
+
+        writer = MatrixWriter(
+            self.names,
+            self.lines,
+            self.language.index,
+            subscript,
+            lambda array: self.named[array].text,
+            self.name_index,
+            self.writer.require,
+            self.exchange,
+        )
+        writer.write(loop, depth)
 
     # -- items -----------------------------------------------------------------------------------
     def _item_nest(self, loop: affine.ForOp, depth: int) -> None:
@@ -126,14 +174,20 @@ class GroupBodyPrinter(BodyPrinter):
         total = prod(extent_of(one) for one in chain)
         self.names.open_block()
         index, number = self.language.index, "item"
-        if total > self.items:
-            self._require_shared(loop)
-            number = self.names.claim("part")
-            step = f"{number} += {self.items}"
-            header = f"for ({index} {number} = item; {number} < {total}; {step}) {{"
+        closing = ["}"]
+        if total > self.items and self._keeps_rounds(loop):
+            number, opened = self._open_rounds(total, depth, tags)
+            closing *= opened
+            depth += opened - 1
         else:
-            header = f"if (item < {total}) {{" if total < self.items else "{"
-        self.lines.add(depth, header, tags)
+            if total > self.items:
+                self._require_shared(loop)
+                number = self.names.claim("part")
+                step = f"{number} += {self.items}"
+                header = f"for ({index} {number} = item; {number} < {total}; {step}) {{"
+            else:
+                header = f"if (item < {total}) {{" if total < self.items else "{"
+            self.lines.add(depth, header, tags)
         inner = total
         for position, one in enumerate(chain):
             inner //= extent_of(one)
@@ -148,7 +202,29 @@ class GroupBodyPrinter(BodyPrinter):
             self.lines.add(depth + 1, f"const {index} {name} = {text};", tags)
         self.operations(body_of(chain[-1]), depth + 1)
         self.names.close_block()
-        self.lines.add(depth, "}", tags)
+        self.turn = "0"
+        for _ in closing:
+            self.lines.add(depth, "}", tags)
+            depth -= 1
+
+    def _keeps_rounds(self, loop: affine.ForOp) -> bool:
+        """Whether items keep what they load here until a later nest, or take it from there."""
+        return any(access.memref in self.rounds for access in accesses_in(loop))
+
+    def _open_rounds(self, total: int, depth: int, tags: tuple[str, ...]) -> tuple[str, int]:
+        """Turns with constant numbers, so that they index registers; (part, blocks opened)."""
+        index = self.language.index
+        turns = -(-total // self.items)
+        self.turn, number = self.names.claim("turn"), self.names.claim("part")
+        self.lines.add(depth, f"UNROLL({turns})", tags)
+        header = f"for ({index} {self.turn} = 0; {self.turn} < {turns}; {self.turn}++) {{"
+        self.lines.add(depth, header, tags)
+        place = f"item + {self.turn} * {self.items}"
+        self.lines.add(depth + 1, f"const {index} {number} = {place};", tags)
+        if total % self.items == 0:
+            return number, 1
+        self.lines.add(depth + 1, f"if ({number} < {total}) {{", tags)
+        return number, 2
 
     def _require_shared(self, loop: affine.ForOp) -> None:
         """A nest that is dealt out in rounds cannot use what an item keeps for itself."""
@@ -196,16 +272,23 @@ class GroupBodyPrinter(BodyPrinter):
         element = scalar_type(array.type.element_type)
         lanes = lane_count(array.type.element_type)
         self.writer.require(*vector_requirement(element, lanes))
-        extents = "".join(f"[{extent}]" for extent in static_shape(array.type)[dropped:])
+        shape = static_shape(array.type)
+        kept = [*self._turns_of(array, shape[:dropped]), *shape[dropped:]]
+        extents = "".join(f"[{extent}]" for extent in kept)
         declared = self.language.declared(element, lanes)
         self.lines.add(depth, f"{declared} {name}{extents};", tags_of(op))
+
+    def _turns_of(self, array: SSAValue, items: Sequence[int]) -> list[int]:
+        """How many elements an item keeps of an array with one for each of so many."""
+        return [-(-prod(items) // self.items)] if array in self.rounds else []
 
     def _place(self, op: Load | Store) -> Expression:
         dropped = self.dropped.get(op.memref, 0)
         if not dropped:
             return super()._place(op)
         parts = [self._sum(form) for form in subscripts(op)[dropped:]]
-        text = self.named[op.memref].text + "".join(f"[{part.text}]" for part in parts)
+        turn = f"[{self.turn}]" if op.memref in self.rounds else ""
+        text = self.named[op.memref].text + turn + "".join(f"[{part.text}]" for part in parts)
         is_vector = isinstance(op, affine.VectorLoadOp | affine.VectorStoreOp)
         place = Expression(f"&{text}" if is_vector else text)
         reads = frozenset().union(*(part.reads for part in parts))
@@ -228,7 +311,9 @@ class GroupBodyPrinter(BodyPrinter):
 
     def _space(self, op: Load | Store, element: ScalarType, lanes: int) -> str:
         """The address space of an access that is aligned to its vector; empty for others."""
-        if element != FLOAT or lanes * element.size_bytes > LOCAL_ALIGNMENT_BYTES:
+        if element != FLOAT and element.form != "f16":
+            return ""
+        if lanes * element.size_bytes > LOCAL_ALIGNMENT_BYTES:
             return ""
         buffer = op.memref
         assert isinstance(buffer.type, MemRefType)

@@ -52,7 +52,8 @@ def phases(function: func.FuncOp) -> list[Phase]:
     """The phases of a scheduled (or textbook) kernel in the order in which they run.
 
     Consecutive nests share a phase when none writes what another one reads or writes. One whose
-    tasks are work-groups is a phase of its own: drivers get barriers in branches wrong (PoCL 3.1).
+    tasks are work-groups is a phase of its own: its groups have a size of their own, no other
+    nest's tiles take local memory from it, and no barrier stands in a branch.
     """
     groups: list[list[Operation]] = []
     for operation in function.body.block.ops:

@@ -202,6 +202,8 @@ class Cache:
     """What a core gets from the level behind this one."""
     size_bytes: Literal["auto"] | Bytes = "auto"
     """auto: what the processor at hand has, by the name (`l1`, `l2`, `l3`)."""
+    ways: Count = 8
+    """Lines that begin at the same place of a way (`size_bytes / ways`) that it holds at once."""
     scope: Literal["core", "device"] = "core"
 
 
@@ -219,6 +221,11 @@ class Target:
     """float32 per vector register; auto: what the processor at hand has."""
     schedules: Literal["auto", "cpu", "gpu"] = "auto"
     """For which kind of OpenCL device kernels are scheduled; auto: for the one at hand."""
+    precision: Literal["float32", "mixed"] = "float32"
+    """mixed: kernels for GPUs may round factors to halves where they add in float32."""
+    tensor_cores: Literal["auto", "none", "emulated"] = "auto"
+    """Matrix instructions in mixed precision; auto: those of the device at hand, if they give the
+    right numbers; emulated: the same in OpenCL C, for devices without."""
     cores: Count = 1
     clock_hz: PerSecond | None = None
     engines: tuple[Engine, ...] = ()

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IndexType, f32, i32
 from explorer.ir.compute import KernelBuilder, clamp_index
 from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
+from explorer.kernels.steps.narrow import narrowed_weights
 from explorer.kernels.steps.winograd import winograd_weights
 from explorer.kernels.steps.winograd_matrices import transform_weights
 from explorer.results.program import Argument, Launch
@@ -386,8 +387,12 @@ def run_nest(function, arrays, packs=None):
 
 
 def as_the_kernel_takes_them(function, arrays):
-    """Weights in Winograd's form where the kernel says so, and scratch that its schedule added."""
+    """Weights in the form that the kernel reads, and scratch that its schedule added."""
     outputs = winograd_weights(function)
+    arrays = {
+        name: array.astype(np.float16) if name in narrowed_weights(function) else array
+        for name, array in arrays.items()
+    }
     taken = {
         name: transform_weights(array, outputs[name]) if name in outputs else array
         for name, array in arrays.items()

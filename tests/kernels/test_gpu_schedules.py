@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError
+from explorer.kernels.nest import (
+    LoopNest,
+    ScheduleError,
+    accesses_in,
+    is_store,
+    name_of,
+    perfect_chain,
+    shape_of,
+)
 from explorer.kernels.opencl import print_opencl
 from explorer.kernels.phases import phases
 from explorer.kernels.schedules import Machine, schedule_kernel
@@ -15,7 +23,7 @@ from explorer.kernels.steps.dependences import conflict
 from explorer.kernels.steps.groups import group, has_items, items, single, stage, tree
 from explorer.kernels.steps.pack import blocked_pack
 from explorer.kernels.steps.registers import accumulate, rfactor
-from explorer.kernels.steps.restructure import reorder, split
+from explorer.kernels.steps.restructure import cut, reorder, split
 
 _SPEC = importlib.util.spec_from_file_location(
     "kernel_nest_samples", Path(__file__).with_name("nest_samples.py")
@@ -37,7 +45,20 @@ def blocked(names: str) -> dict:
 KERNELS = {
     "matmul": lambda: (samples.matmul(64, 32, 64, activation="relu", residual=True), {}),
     "matmul with tails on all sides": lambda: (samples.matmul(50, 24, 37), {}),
+    "matmul of a depth that no part divides": lambda: (
+        samples.matmul(40, 83, 24, activation="relu", residual=True),
+        {},
+    ),
     "matmul of one row": lambda: (samples.matmul(1, 64, 10), {}),
+    "matmul of one row with tails": lambda: (
+        samples.matmul(1, 48, 27, activation="relu", residual=True),
+        {},
+    ),
+    "matmul of three rows": lambda: (samples.matmul(3, 128, 24, residual=True), {}),
+    "matmul of one row and two activations": lambda: (
+        samples.matmul(1, 16, 12, batch=3, weight=False),
+        {},
+    ),
     "matmul of few columns": lambda: (samples.matmul(7, 3, 2), {}),
     "matmul of two activations": lambda: (samples.matmul(5, 37, 64, batch=3, weight=False), {}),
     "convolution": lambda: (samples.convolution(16, 8, 14, 14), blocked("xy")),
@@ -48,6 +69,10 @@ KERNELS = {
     "first convolution": lambda: (
         samples.convolution(24, 3, 20, 20, kernel=5, halo=1, residual=True),
         blocked("yr"),
+    ),
+    "convolution by patches": lambda: (
+        samples.convolution(64, 2, 3, 4, kernel=12, stride=12),
+        blocked("y"),
     ),
     "convolution of single pixels": lambda: (
         samples.convolution(64, 32, 7, 7, kernel=1, batch=2, halo=2),
@@ -113,6 +138,33 @@ def test_overridden_tiles_of_a_product_compute_the_same(choices, run_opencl):
     np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    "choices", [{"parts": 8}, {"parts": 32, "column_items": 1}, {"column_items": 4}]
+)
+def test_overridden_shares_of_a_vector_product_compute_the_same(choices, run_opencl):
+    function = samples.matmul(1, 64, 40, activation="relu")
+    scheduled = schedule_kernel(function, GPU, {}, choices)
+    arrays = samples.random_arguments(function)
+    expected = samples.run_nest(lower_to_loops(function), arrays)["y"]
+    actual = run_logical(run_opencl, scheduled.function, arrays, scheduled.packs)["y"]
+    np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_a_product_of_one_row_divides_its_depth_among_items():
+    scheduled = schedule_kernel(samples.matmul(1, 256, 64), GPU, {})
+    assert scheduled.choices["schedule"] == "vectors"
+    assert (scheduled.choices["parts"], scheduled.choices["column_items"]) == (64, 2)
+    printed = print_opencl(scheduled.function, "k")
+    (record,) = printed.phases
+    assert (record.tasks, record.group_items) == (8, 128)
+    text = "\n".join(printed.lines)
+    # A warp reads 512 bytes that follow each other.
+    assert "*(__global const float4 *)(w + ng * 2048 + kp * 8 + ni * 4 + ks * 512)" in text
+    odd = schedule_kernel(samples.matmul(1, 63, 64), GPU, {})
+    assert odd.choices["schedule"] == "groups"  # items could not share it evenly
+
+
 def test_a_choice_that_does_not_fit_is_refused_with_what_is_legal():
     with pytest.raises(ScheduleError, match="row_items = 99; 1 to 12 are legal"):
         schedule_kernel(samples.matmul(50, 24, 37), GPU, {}, {"row_items": 99})
@@ -135,6 +187,14 @@ def test_a_products_group_stages_both_operands_between_barriers():
     assert "*(__global const float4 *)(w + " in text
     assert "*(__local const float4 *)(&w_tile[kk]" in text
     assert "const int task = (int)get_group_id(0);" in text
+
+
+def test_a_large_window_is_staged_row_by_row():
+    function = samples.convolution(64, 2, 3, 4, kernel=12, stride=12)
+    scheduled = schedule_kernel(function, GPU, blocked("y"))
+    assert scheduled.choices["schedule"] == "groups"
+    text = "\n".join(print_opencl(scheduled.function, "k").lines)
+    assert "__local float w_tile[2][12][64]" in text  # channels, columns of the window, outputs
 
 
 def test_rows_are_reduced_by_a_group_each_and_short_rows_by_an_item():
@@ -180,11 +240,9 @@ def test_stage_copies_the_part_that_one_iteration_reads():
     stage(nest, buffer="x", at="kt")
     assert [f"{name}: {len(nest.loops(name))}" for name in ("x_0", "x_1")] == ["x_0: 1", "x_1: 1"]
     (tile,) = {
-        a.memref
-        for a in nest.loop("kt").walk()
-        if "tile" in str(getattr(getattr(a, "memref", None), "name_hint", ""))
+        a.memref for a in accesses_in(nest.loop("kt")) if "tile" in (a.memref.name_hint or "")
     }
-    assert tile.type.get_shape() == (8, 4)
+    assert shape_of(tile) == (8, 4)
     run_both(nest)
 
 
@@ -248,6 +306,38 @@ def test_a_tree_adds_partial_sums_pairwise(run_opencl):
         np.testing.assert_allclose(
             run(nest.function, arrays)["y"], expected, rtol=TOLERANCE, atol=TOLERANCE
         )
+
+
+def test_parts_of_a_reduction_share_their_registers():
+    function = samples.matmul(8, 12, 6, bias=False)
+    nest = LoopNest(lower_to_loops(function))
+    reorder(nest, "m k n")
+    cut(nest, "k", at=8, suffix="_rest")
+    accumulate(nest, at="k k_rest", buffer="y")
+    stores = [a for a in nest.accesses("y") if is_store(a)]
+    assert len(stores) == 2  # zero, and the sums of both parts together
+    run_both(nest)
+
+
+def test_loops_that_do_not_follow_each_other_share_no_registers():
+    nest = LoopNest(lower_to_loops(samples.matmul(8, 12, 6, bias=False)))
+    reorder(nest, "m k n")
+    cut(nest, "k", at=8, suffix="_rest")
+    with pytest.raises(ScheduleError, match="k_rest k do not follow each other"):
+        accumulate(nest, at="k_rest k", buffer="y")
+
+
+def test_partial_results_may_be_tiles():
+    nest = LoopNest(lower_to_loops(samples.matmul(8, 12, 6, bias=False)))
+    split(nest, "k", "ko ki", (4,))
+    reorder(nest, "m ko ki n")
+    accumulate(nest, at="ko", buffer="y", name="sums")
+    rfactor(nest, outer="ko", inner="ki", buffer="sums")
+    reorder(nest, "ki n ko")
+    accumulate(nest, at="ko", buffer="part")
+    tree(nest, loop="ki_sum")
+    assert [name_of(loop) for loop in perfect_chain(nest.loop("ki_sum_2"))] == ["ki_sum_2", "n"]
+    run_both(nest)
 
 
 def test_tree_refuses_other_extents():

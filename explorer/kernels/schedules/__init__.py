@@ -4,8 +4,8 @@
         -> ScheduledKernel(steps=(lower, split, reorder, accumulate, fuse, pack, ...), choices=
            {"schedule": "direct", "vectors": 2, "pixels": 14, "rows": 1, "channel_unroll": 1})
 
-convolution.py, matmul.py and plain.py hold the schedules, tiles.py chooses register tiles,
-choices.py lets a caller decide otherwise, schedule.py remembers the steps.
+convolution.py, matmul.py and plain.py hold the schedules, the cost model (kernels/cost) chooses
+register tiles, choices.py lets a caller decide otherwise, schedule.py remembers the steps.
 """
 
 from __future__ import annotations

@@ -16,13 +16,14 @@ planes would make every shifted row unaligned. Products of matrices stay row-maj
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import gcd, prod
+from math import gcd
 
 from explorer.kernels.nest import (
     LinearForm,
     LoopNest,
     accesses_in,
     element_name,
+    enclosing_loops,
     extent_of,
     index_of,
     name_of,
@@ -31,32 +32,32 @@ from explorer.kernels.nest import (
 )
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.convolution import operands_of
+from explorer.kernels.schedules.gpu_tiles import (
+    LANES,
+    LARGEST_GROUP,
+    WHY_DEPTH,
+    WHY_GROUP,
+    WHY_MICRO,
+    TiledLoops,
+    best_divisor,
+    choose_pipeline,
+    cut_pieces,
+    finish_groups,
+    small_divisors,
+    suffixed,
+)
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.matmul import MatrixOperands
-from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
+from explorer.kernels.schedules.plain import pack_arguments
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import fuse_around
-from explorer.kernels.steps.groups import (
-    LOCAL_BYTES,
-    group,
-    item_chain,
-    items,
-    local_bytes,
-    stage,
-)
-from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.groups import LOCAL_BYTES, stage
 from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import cut, reorder, split
-from explorer.kernels.steps.vectorize import vectorize
 
-LANES = 4
-"""Floats per access: 16 bytes, the widest that a work-item reads at once."""
-
-LARGEST_GROUP = 256
-WHY_GROUP = "work-items that share a tile in local memory"
-WHY_MICRO = "sums in registers of a work-item: each value from local memory is used so often"
-WHY_DEPTH = "what is summed between two barriers: its tiles fit into local memory"
+REST = "_rest"
+"""Behind the names of loops over the part of a depth that whole tiles leave."""
 
 
 def schedule_convolution_groups(
@@ -72,9 +73,12 @@ def schedule_convolution_groups(
     window = extent_of(nest.loop("p")) * extent_of(nest.loop("q"))
     source_block = block_of(packs.get(operands.source))
 
-    vectors = choices.number("vectors", _best(quads, 2), _small(quads, 4), WHY_MICRO)
+    vectors = choices.number("vectors", best_divisor(quads, 2), small_divisors(quads, 4), WHY_MICRO)
     quad_items = choices.number(
-        "channel_items", _best(quads // vectors, 8), _small(quads // vectors, 32), WHY_GROUP
+        "channel_items",
+        best_divisor(quads // vectors, 8),
+        small_divisors(quads // vectors, 32),
+        WHY_GROUP,
     )
     pixels = choices.number("pixels", min(4, width), range(1, min(8, width) + 1), WHY_MICRO)
     columns = width // pixels
@@ -90,18 +94,31 @@ def schedule_convolution_groups(
     tile_width = pixels * column_items
     tile = quad_items * vectors * LANES
     floats = window * tile + _pixels_read(nest, operands.source, row_items, tile_width)
+    by_rows = 4 * lanes * floats > LOCAL_BYTES
+    if by_rows:  # one row of a large window at a time
+        window = extent_of(nest.loop("q"))
+        floats = window * tile + _pixels_read(nest, operands.source, row_items, tile_width, "q")
     depths = [d * lanes for d in divisors(channels // lanes)]
     depths = [d for d in depths if 4 * d * floats <= LOCAL_BYTES] or [lanes]
     fitting = [d for d in depths if d * window <= 72 and 4 * d * floats <= LOCAL_BYTES // 2]
     depth = choices.number("depth", max(fitting, default=depths[0]), depths, WHY_DEPTH)
+    kept = -(-depth * floats // (quad_items * row_items * column_items))
+    tiles = extent_of(nest.loop("p")) if by_rows else channels // depth
+    pipelined = choose_pipeline(choices, tiles, kept)
+    staged_at = "p" if by_rows else "ct"
 
     suffixes: list[str] = []
-    for t in _cut(schedule, "j", "n o i c p q", "", (tile_width, column_items, 1), "_tail"):
-        suffixes += _cut(schedule, "i", "n o j c p q", t, (row_items, 1), "_low")
+    for t in cut_pieces(schedule, "j", "n o i c p q", "", (tile_width, column_items, 1), "_tail"):
+        suffixes += cut_pieces(schedule, "i", "n o j c p q", t, (row_items, 1), "_low")
     leading: list[str] = []
     for s in suffixes:
         leading += _tile_convolution(
-            schedule, s, (vectors, quad_items), (row_items, column_items, pixels), depth, lanes
+            schedule,
+            s,
+            (vectors, quad_items),
+            (row_items, column_items, pixels),
+            (depth, lanes),
+            by_rows,
         )
         schedule.apply(accumulate, at=f"ct{s}", buffer=operands.result)
     fuse_around(schedule, operands.result, choices)
@@ -110,20 +127,24 @@ def schedule_convolution_groups(
     schedule.pack(operands.weight, weight_pack)
     for s in suffixes:
         for buffer in (operands.weight, operands.source):
-            schedule.apply(stage, buffer=buffer, at=f"ct{s}", name=f"{buffer}{s}_copy")
-    _finish(
-        schedule,
-        machine,
-        [f"{buffer}{s}_copy" for s in suffixes for buffer in (operands.weight, operands.source)],
-        leading,
-        [f"{name}{s}" for s in suffixes for name in ("oi", "ii", "jt")],
-        [f"ol{s}" for s in suffixes],
-        [f"{name}{s}" for s in suffixes for name in ("jp", "ov", "ci")],
+            schedule.apply(stage, buffer=buffer, at=f"{staged_at}{s}", name=f"{buffer}{s}_copy")
+    staged = (operands.weight, operands.source)
+    loops = TiledLoops(
+        copies=[f"{buffer}{s}_copy" for s in suffixes for buffer in staged],
+        leading=leading,
+        over_items=[f"{name}{s}" for s in suffixes for name in ("oi", "ii", "jt")],
+        lanes=[f"ol{s}" for s in suffixes],
+        written_out=[f"{name}{s}" for s in suffixes for name in ("jp", "ov", "ci")],
+        pipelined=[f"{staged_at}{s}" for s in suffixes] if pipelined else [],
     )
+    finish_groups(schedule, machine, loops)
 
 
-def _pixels_read(nest: LoopNest, source: str, rows: int, columns: int) -> int:
-    """Elements of one input channel that a tile of rows x columns outputs reads."""
+def _pixels_read(nest: LoopNest, source: str, rows: int, columns: int, windows: str = "p q") -> int:
+    """Elements of one input channel that a tile of rows x columns outputs reads.
+
+    `windows`: the loops over taps that move while the tile stays.
+    """
     (access,) = [
         a for a in accesses_in(nest.statements("main")[0]) if a.memref is nest.buffers[source]
     ]
@@ -131,8 +152,9 @@ def _pixels_read(nest: LoopNest, source: str, rows: int, columns: int) -> int:
     for name, window, extent in (("i", "p", rows), ("j", "q", columns)):
         index, tap = index_of(nest.loop(name)), index_of(nest.loop(window))
         form = next(f for f in subscripts(access) if f is not None and index in f.terms)
-        reach = form.terms.get(tap, 0) * (extent_of(nest.loop(window)) - 1)
-        step = gcd(form.terms[index], form.terms.get(tap, 0))
+        tap_step = form.terms.get(tap, 0) if window in windows.split() else 0
+        reach = tap_step * (extent_of(nest.loop(window)) - 1)
+        step = gcd(form.terms[index], tap_step)
         count *= ((extent - 1) * form.terms[index] + reach) // step + 1
     return count
 
@@ -142,11 +164,15 @@ def _tile_convolution(
     s: str,
     channel_tile: tuple[int, int],
     pixel_tile: tuple[int, int, int],
-    depth: int,
-    lanes: int,
+    channels: tuple[int, int],
+    by_rows: bool,
 ) -> list[str]:
-    """Splits one nest into groups, items and registers; returns the loops over groups."""
+    """Splits one nest into groups, items and registers; returns the loops over groups.
+
+    `channels`: how many of the input a tile has, and how many of them lie side by side.
+    """
     nest = schedule.nest
+    depth, lanes = channels
     vectors, quad_items = channel_tile
     row_items, column_items, pixels = pixel_tile
     width, height = extent_of(nest.loop("j" + s)), extent_of(nest.loop("i" + s))
@@ -164,7 +190,9 @@ def _tile_convolution(
     schedule.apply(split, loop="j" + s, into=f"jg{s} jt{s} jp{s}", factors=(column_items, pixels))
     schedule.apply(split, loop="c" + s, into=f"ct{s} cc{s} ci{s}", factors=(depth // lanes, lanes))
     order = "n og ig jg ct oi ii jt cc p q ci jp ov ol"
-    schedule.apply(reorder, order=_suffixed(order, s))
+    if by_rows:
+        order = "n og ig jg ct p oi ii jt cc q ci jp ov ol"
+    schedule.apply(reorder, order=suffixed(order, s))
     return [f"{name}{s}" for name in ("n", "og", "ig", "jg")]
 
 
@@ -195,52 +223,114 @@ def schedule_matmul_groups(
     row_items = choices.number("row_items", min(16, most), range(1, most + 1), WHY_GROUP)
     tile_rows, tile_columns = row_items * row_registers, column_items * vectors * lanes
     most = LOCAL_BYTES // 4 // 2 // (tile_rows + tile_columns)
-    depths = [d for d in divisors(depth) if d <= max(1, min(64, most))]
-    part = choices.number("depth", max(d for d in depths if d <= 16), depths, WHY_DEPTH)
+    legal = range(1, max(1, min(64, most, depth)) + 1)
+    part = choices.number("depth", _own_depth(depth, min(16, legal[-1])), legal, WHY_DEPTH)
+    kept = -(-part * (tile_rows + tile_columns) // (row_items * column_items))
+    pipelined = choose_pipeline(choices, depth // part, kept)
 
     batch = " ".join(operands.batch)
     pieces: list[tuple[str, tuple[int, int], tuple[int, int, int]]] = []
     row_sizes = (tile_rows, row_items, 1)
     column_sizes = (tile_columns, column_items * lanes, lanes, 1)
-    for low in _cut(schedule, "m", f"{batch} n k", "", row_sizes, "_low"):
+    for low in cut_pieces(schedule, "m", f"{batch} n k", "", row_sizes, "_low"):
         row_tile = _row_tile(extent_of(nest.loop("m" + low)), row_items, row_registers)
-        for s in _cut(schedule, "n", f"{batch} m k", low, column_sizes, "_tail"):
+        for s in cut_pieces(schedule, "n", f"{batch} m k", low, column_sizes, "_tail"):
             width = extent_of(nest.loop("n" + s))
             pieces.append((s, row_tile, _column_tile(width, column_items, vectors, lanes)))
     leading: list[str] = []
+    suffixes: list[str] = []
+    lanes_of: list[str] = []
     for s, row_tile, column_tile in pieces:
-        schedule.apply(split, loop=f"m{s}", into=f"mt{s} mi{s} mp{s}", factors=row_tile)
-        schedule.apply(
-            split,
-            loop=f"n{s}",
-            into=f"nt{s} nv{s} ni{s} nl{s}",
-            factors=(column_tile[1], column_tile[0], column_tile[2]),
-        )
-        schedule.apply(split, loop=f"k{s}", into=f"kt{s} kk{s}", factors=(part,))
-        order = f"{batch} mt nt kt mi ni kk mp nv nl"
-        schedule.apply(reorder, order=_suffixed(order, s))
-        schedule.apply(accumulate, at=f"kt{s}", buffer=operands.result)
-        leading += _suffixed(f"{batch} mt nt", s).split()
+        found, parts = tile_product(schedule, operands, s, row_tile, column_tile, part)
+        leading += found
+        suffixes += parts
+        lanes_of += [f"nl{t}" for t in parts if column_tile[2] > 1]
     fuse_around(schedule, operands.result, choices)
     if nest.roles[operands.right] == "weight":
         schedule.pack(operands.right, _rows_of_columns(nest, operands.right))
-    suffixes = [s for s, _, _ in pieces]
     copies: list[str] = []
     for s in suffixes:
-        for buffer in (operands.right, operands.left):
-            order = _columns_last(nest, buffer, s) if buffer == operands.right else ()
-            name = f"{buffer}{s}_copy"
-            if not schedule.attempt(stage, buffer=buffer, at=f"kt{s}", order=order, name=name):
-                copies.append(name)
-    _finish(
-        schedule,
-        machine,
-        copies,
-        leading,
-        [f"{name}{s}" for s in suffixes for name in ("mi", "ni")],
-        [f"nl{s}" for s, _, tile in pieces if tile[2] > 1],
-        [f"{name}{s}" for s in suffixes for name in ("mp", "nv")],
+        copies += stage_product(schedule, operands, s)
+    loops = TiledLoops(
+        copies=copies,
+        leading=leading,
+        over_items=[f"{name}{s}" for s in suffixes for name in ("mi", "ni")],
+        lanes=lanes_of,
+        written_out=[f"{name}{s}" for s in suffixes for name in ("mp", "nv")],
+        pipelined=[f"kt{s}" for s in suffixes if not s.endswith(REST)] if pipelined else [],
     )
+    finish_groups(schedule, machine, loops)
+
+
+def _own_depth(depth: int, most: int) -> int:
+    """What is summed between two barriers: a divisor, unless all of them are small."""
+    best = max(d for d in divisors(depth) if d <= most)
+    return best if 2 * best >= most else most
+
+
+def tile_product(
+    schedule: Schedule,
+    operands: MatrixOperands,
+    s: str,
+    row_tile: tuple[int, int],
+    column_tile: tuple[int, int, int],
+    part: int,
+) -> tuple[list[str], list[str]]:
+    """Splits one nest of a product into groups, items and registers.
+
+    `row_tile`: items, rows of each; `column_tile`: items, vectors of each, floats per vector;
+    `part`: what is summed between two barriers. Returns the loops over groups, and the suffixes of
+    the loops inside: where `part` does not divide the depth, what it leaves has loops of its own.
+    """
+    batch = " ".join(operands.batch)
+    schedule.apply(split, loop=f"m{s}", into=f"mt{s} mi{s} mp{s}", factors=row_tile)
+    schedule.apply(
+        split,
+        loop=f"n{s}",
+        into=f"nt{s} nv{s} ni{s} nl{s}",
+        factors=(column_tile[1], column_tile[0], column_tile[2]),
+    )
+    parts = split_depth(schedule, s, f"{batch} mt nt", "mi ni mp nv nl", part)
+    for t in parts:
+        schedule.apply(reorder, order=suffixed("kt mi ni kk mp nv nl", t))
+    schedule.apply(accumulate, at=" ".join(f"kt{t}" for t in parts), buffer=operands.result)
+    return suffixed(f"{batch} mt nt", s).split(), parts
+
+
+def split_depth(
+    schedule: Schedule, s: str, outer: str, inner: str, part: int, last: int = 1
+) -> list[str]:
+    """Splits the depth k of a nest into kt and kk, between the loops `outer` and `inner`.
+
+    kk has `part` iterations, and if `last` is more than one, so many of them are a loop ki. What
+    whole parts leave becomes a second loop kt with one iteration. Returns the suffixes of both.
+    """
+    depth = extent_of(schedule.nest.loop(f"k{s}"))
+    rest = depth % part
+    schedule.apply(reorder, order=suffixed(f"{outer} k {inner}", s))
+    found = [(s, part)]
+    if rest:
+        schedule.apply(cut, loop=f"k{s}", at=depth - rest, suffix=REST)
+        found.append((s + REST, rest))
+    for t, width in found:
+        factors = (width // last, last) if width % last == 0 else (width, 1)
+        names = "kt kk ki" if last > 1 else "kt kk"
+        into = suffixed(names, t)
+        schedule.apply(split, loop=f"k{t}", into=into, factors=factors[: len(names.split()) - 1])
+    return [t for t, _ in found]
+
+
+def stage_product(schedule: Schedule, operands: MatrixOperands, s: str) -> list[str]:
+    """Both operands of one nest in local memory, columns innermost; the names of the copies."""
+    copies: list[str] = []
+    for buffer in (operands.right, operands.left):
+        order: tuple[int, ...] = ()
+        if buffer == operands.right:
+            order = _columns_last(schedule.nest, buffer, s)
+        name = f"{buffer}{s}_copy"
+        if not schedule.attempt(stage, buffer=buffer, at=f"kt{s}", order=order, name=name):
+            copies.append(name)
+    return copies
 
 
 def _row_tile(height: int, row_items: int, registers: int) -> tuple[int, int]:
@@ -311,86 +401,16 @@ def _rows_of_columns(nest: LoopNest, weight: str) -> Pack:
 
 def _columns_last(nest: LoopNest, right: str, s: str) -> tuple[int, ...]:
     """The order of a staged tile's dimensions that puts the columns last; () if they are."""
-    (access,) = [a for a in accesses_in(nest.loop(f"kt{s}")) if a.memref is nest.buffers[right]]
-    columns = {index_of(nest.loop(f"{name}{s}")) for name in ("nv", "ni", "nl")}
-    inner = {*columns, index_of(nest.loop(f"kk{s}"))}
+    return innermost_last(nest, right, f"kt{s}", tuple(f"{name}{s}" for name in ("nv", "ni", "nl")))
+
+
+def innermost_last(nest: LoopNest, buffer: str, at: str, names: Sequence[str]) -> tuple[int, ...]:
+    """The order of dimensions with which what loop `at` reads has those of loops `names` last."""
+    (access,) = [a for a in accesses_in(nest.loop(at)) if a.memref is nest.buffers[buffer]]
+    around = enclosing_loops(access)
+    inside = around[around.index(nest.loop(at)) + 1 :]
+    inner = {index_of(loop) for loop in inside}
+    wanted = {index_of(loop) for loop in inside if name_of(loop) in names}
     forms = [set(form.terms) for form in subscripts(access) if form is not None]
-    moving = [bool(terms & columns) for terms in forms if terms & inner]
+    moving = [bool(terms & wanted) for terms in forms if terms & inner]
     return (1, 0) if moving == [True, False] else ()
-
-
-def _finish(
-    schedule: Schedule,
-    machine: Machine,
-    copies: list[str],
-    leading: list[str],
-    over_items: list[str],
-    lanes: list[str],
-    written_out: list[str],
-) -> None:
-    """Vectors, items, groups; then the statements that are left (halos, separate epilogues)."""
-    nest = schedule.nest
-    for name in copies:
-        _divide_copy(schedule, name)
-    for name in lanes:
-        schedule.apply(vectorize, loop=name)
-    schedule.apply(unroll, loops=" ".join(written_out))
-    schedule.apply(items, loops=" ".join(over_items))
-    schedule.apply(parallel, loops=" ".join(leading))
-    chains = [item_chain(loop) for name in over_items for loop in nest.loops(name)]
-    schedule.apply(group, items=max(prod(map(extent_of, chain)) for chain in chains))
-    finish_statements(schedule, machine)
-    contract_scratch(schedule)
-    taken = local_bytes(nest)
-    if taken > LOCAL_BYTES:
-        raise nest.error("stage", f"tiles of {taken} bytes; local memory has {LOCAL_BYTES}")
-
-
-def _divide_copy(schedule: Schedule, name: str) -> None:
-    """A copy into local memory: all items together, by vectors where both sides are contiguous."""
-    nest = schedule.nest
-    chain = perfect_chain(nest.loop(f"{name}_0"))
-    kept = [name_of(loop) for loop in chain]
-    last, extent = kept[-1], extent_of(chain[-1])
-    if extent % LANES == 0 and (extent > LANES or len(chain) > 1):
-        if extent > LANES:
-            into = f"{last}_step {last}_lane"
-            schedule.apply(split, loop=last, into=into, factors=(LANES,))
-            kept[-1:] = [f"{last}_step", f"{last}_lane"]
-        if not schedule.attempt(vectorize, loop=kept[-1]):
-            kept.pop()
-    schedule.apply(items, loops=" ".join(kept))
-
-
-def _cut(
-    schedule: Schedule, loop: str, others: str, suffix: str, sizes: Sequence[int], tail: str
-) -> list[str]:
-    """Cuts a nest into multiples of each size: what one leaves goes to the next, the last is 1.
-
-    Returns the suffixes of the names of its parts.
-    """
-    parts: list[str] = []
-    for size in sizes:
-        extent = extent_of(schedule.nest.loop(loop + suffix))
-        end = extent - extent % size
-        if not end:
-            continue
-        parts.append(suffix)
-        if end == extent:
-            break
-        schedule.apply(reorder, order=_suffixed(f"{loop} {others}", suffix))
-        schedule.apply(cut, loop=loop + suffix, at=end, suffix=tail)
-        suffix += tail
-    return parts
-
-
-def _small(number: int, limit: int) -> list[int]:
-    return [d for d in divisors(max(number, 1)) if d <= limit]
-
-
-def _best(number: int, limit: int) -> int:
-    return max(_small(number, limit))
-
-
-def _suffixed(names: str, suffix: str) -> str:
-    return " ".join(name + suffix for name in names.split())

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from explorer.kernels.cost.machine import CacheLevel, CostMachine
+from explorer.targets.schema import Core
+
+USUAL_CACHES = (
+    CacheLevel("l1", 32 << 10, 32),
+    CacheLevel("l2", 1 << 20, 16),
+    CacheLevel("l3", 16 << 20, 6, is_shared=True),
+)
+"""Of a machine of which nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +26,26 @@ class Machine:
     processor: str = "cpu"
     """cpu, or gpu: schedules with work-groups and local memory, and as many tasks as there are
     independent iterations."""
+    precision: str = "float32"
+    """float32, or mixed: a GPU may multiply halves where it adds in float32."""
+    tensor_cores: str = ""
+    """How a GPU's matrix instructions are written: ptx, emulated, or empty where it has none."""
+
+    core: Core = field(default_factory=Core)
+    caches: tuple[CacheLevel, ...] = USUAL_CACHES
+
+    @property
+    def costs(self) -> CostMachine:
+        """What the cost model asks that chooses tiles: cycles, for there is no clock in it."""
+        core = replace(self.core, vector_registers=self.registers)
+        return CostMachine(self.vector_floats, core=core, caches=self.caches)
 
     def __post_init__(self) -> None:
         if self.vector_floats not in (4, 8, 16):
             raise ValueError(f"vector_floats is {self.vector_floats}; expected 4, 8 or 16")
         if self.language not in ("c", "opencl"):
             raise ValueError(f"language is {self.language!r}; expected 'c' or 'opencl'")
+        if self.precision not in ("float32", "mixed"):
+            raise ValueError(f"precision is {self.precision!r}; expected 'float32' or 'mixed'")
+        if self.tensor_cores not in ("", "ptx", "emulated"):
+            raise ValueError(f"tensor_cores is {self.tensor_cores!r}; expected 'ptx' or 'emulated'")

@@ -1,10 +1,10 @@
 """Schedule of matrix products: y[b, m, n] += x[b, m, k] * w[b, k, n].
 
     parallel b, nt, mt:
-        acc[8][3] = bias                         registers: 8 rows x 3 vectors of 16 columns
+        acc[8][3] = 0                            registers: 8 rows x 3 vectors of 16 columns
         for k:
             acc[mp][nv] += broadcast x[m, k] * w[k, n]
-        y[..] = activation(acc + residual)
+        y[..] = activation(acc + bias + residual)
 
 Weights are packed so that one tile of columns is one contiguous stream. Rows and columns that the
 tile doesn't divide become nests of their own: columns first in whole vectors, then in vectors of
@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explorer.kernels.cost.rules import FLOAT_BYTES
+from explorer.kernels.cost.tiles import Work, choose, explain
 from explorer.kernels.nest import (
     LinearForm,
     LoopNest,
@@ -33,7 +35,6 @@ from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
-from explorer.kernels.schedules.tiles import explain_tile, matrix_tile
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, PackDimension, block_of
 from explorer.kernels.steps.registers import accumulate
@@ -108,8 +109,10 @@ def schedule_matmul(
     depth = extent_of(nest.loop("k"))
     lanes = machine.vector_floats
     blocks = columns // lanes
-    best = matrix_tile(rows, blocks, machine.registers)
-    why = explain_tile(best, machine.registers)
+    row = FLOAT_BYTES * depth
+    work = Work(1, rows, blocks, depth, False, row, row)
+    best = choose(work, machine.costs)
+    why = explain(best, work, machine.costs)
     most = MOST_UPDATES
     legal = range(1, min(rows, most) + 1)
     tile_rows = choices.number("rows", best.pixels, legal, why)
@@ -155,7 +158,7 @@ def schedule_matmul(
     fuse_around(schedule, operands.result, choices)
     if nest.roles[operands.right] == "weight":
         tile_vectors = vectors if blocks else 1
-        schedule.pack(operands.right, _weight_pack(nest, operands.right, tile_vectors, lanes))
+        schedule.pack(operands.right, weight_pack(nest, operands.right, tile_vectors, lanes))
     for name in vectorized:
         schedule.apply(vectorize, loop=name)
     if unrolled:
@@ -191,7 +194,7 @@ def _split_columns(
     return (outer, [*tile, *lane], []) if column.width == 1 else (outer, tile, lane)
 
 
-def _weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[PackDimension]:
+def weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[PackDimension]:
     """[batch.., tile of columns, k, vector, lane], whichever of k and n comes first as stored."""
     access = nest.accesses(weight)[0]
     forms = subscripts(access)

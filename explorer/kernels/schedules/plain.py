@@ -6,8 +6,9 @@
 
 In this order: loops through a blocked dimension are split by the block; statements of one kernel
 over the same rows share their outer loops (merge) or are fused; reductions keep their sum in a
-register, one partial sum per lane where they run along a contiguous dimension (rfactor); the
-innermost contiguous loop is vectorized; the leading independent loops become tasks.
+register, one partial sum per lane where they run along a contiguous dimension (rfactor); copies
+that turn neighbours into rows get tiles that are turned in registers (transpose); the innermost
+contiguous loop is vectorized; the leading independent loops become tasks.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.rows import find_row_reduction, is_contiguous, schedule_rows
 from explorer.kernels.schedules.schedule import Schedule
+from explorer.kernels.schedules.transposes import transpose_tiles
 from explorer.kernels.steps.contract import contract
 from explorer.kernels.steps.dependences import (
     conflict,
@@ -64,8 +66,8 @@ LEAST_ROWS = 8
 LEAST_WORK = 2000
 """Operations of a task: claiming one costs about as much as some hundred operations."""
 
-QUANTIZED = {"f32", "i32", "i8", "ui8"}
-"""Element types of kernels of quantized numbers, which compute in 32 bits."""
+VECTOR_TYPES = {"f32", "f16", "bf16", "i32", "i8", "ui8"}
+"""Element types of kernels that compute in vectors of 32-bit numbers."""
 
 WHY_VECTORS = "innermost contiguous loops, where there are any, run in whole vectors"
 
@@ -85,6 +87,7 @@ def schedule_plain(
         _merge_rows(schedule, schedule.nest.statements())
     if has_vectors:
         _vectorize_reductions(schedule, machine)
+        transpose_tiles(schedule, machine)
         _vectorize_statements(schedule, machine)
     contract_scratch(schedule)
     _mark_tasks(schedule, machine)
@@ -317,7 +320,7 @@ def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
 def _is_vectorizable(nest: LoopNest, loop: affine.ForOp) -> bool:
     operations = body_of(loop)
     types = {element_name(a.memref) for a in accesses_in(loop)}
-    return types <= QUANTIZED and all(can_vectorize(op) for op in operations)
+    return types <= VECTOR_TYPES and all(can_vectorize(op) for op in operations)
 
 
 def _computes(loops: Sequence[affine.ForOp]) -> bool:

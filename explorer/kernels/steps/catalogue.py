@@ -17,9 +17,13 @@ from explorer.kernels.steps.forward import forward
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.groups import group, items, single, stage, tree
 from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.narrow import narrow
 from explorer.kernels.steps.pack import pack
+from explorer.kernels.steps.pipeline import pipeline
 from explorer.kernels.steps.registers import accumulate, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
+from explorer.kernels.steps.tensor_cores import tensor_cores
+from explorer.kernels.steps.transpose import transpose
 from explorer.kernels.steps.vectorize import vectorize
 from explorer.kernels.steps.winograd import winograd
 
@@ -38,6 +42,7 @@ STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
             pack,
             contract,
             vectorize,
+            transpose,
             unroll,
             parallel,
             winograd,
@@ -46,6 +51,9 @@ STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
             distribute,
             localize,
             stage,
+            pipeline,
+            tensor_cores,
+            narrow,
             items,
             tree,
             single,

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd, prod
 
-from xdsl.dialects import affine, memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, VectorType, i64
-from xdsl.ir import Operation
+from xdsl.dialects import affine, arith, memref
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, VectorType, f16, i64
+from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.structure import walk_inside
 from explorer.kernels.nest import (
@@ -28,6 +28,7 @@ from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
     body_of,
+    element_name,
     enclosing_loops,
     extent_of,
     index_form,
@@ -38,12 +39,15 @@ from explorer.kernels.nest import (
     linear_subscripts,
     make_load,
     make_store,
+    name_of,
     nest_loops,
     new_loop,
+    perfect_chain,
     redirect,
     set_upper_bound,
     subscripts,
 )
+from explorer.kernels.scalar_types import scalar_type
 from explorer.kernels.steps.dependences import (
     boxes_are_disjoint,
     conflict,
@@ -53,7 +57,11 @@ from explorer.kernels.steps.dependences import (
 )
 
 ITEM = "item"
-GROUP = "kernel.group"
+GROUP = "kernel.work_group"
+MOST_PADDED = 16
+ROUNDS = "loop.rounds"
+"""On arrays of items: there may be more elements than items, which take turns (`pipeline`)."""
+
 LOCAL_ALIGNMENT_BYTES = 16
 """What a load of four floats needs."""
 
@@ -107,15 +115,29 @@ def _determines(loop: affine.ForOp) -> bool:
     return True
 
 
-def stage(nest: LoopNest, buffer: str, at: str, order: Sequence[int] = (), name: str = "") -> None:
+def stage(
+    nest: LoopNest,
+    buffer: str,
+    at: str,
+    order: Sequence[int] = (),
+    name: str = "",
+    element: str = "",
+    pad: int = 0,
+) -> None:
     """Copies what loop `at` reads of `buffer` into local memory at the begin of each iteration.
 
     The copy is a nest of its own, with loops `NAME_0`, `NAME_1` .. over the dimensions of the
     part that is read, in the buffer's order (`NAME`: the buffer's, if none is given). `order` lists
-    these numbers as the local tile shall have them (default: as they are). Illegal where the loop
+    these numbers as the local tile shall have them (default: as they are). `element` "f16" rounds
+    a float32 buffer's numbers to halves on their way into the tile. `pad` elements stay free behind
+    each row, so that columns of it lie in different banks of the memory. Illegal where the loop
     writes the buffer or reads it in two ways.
     """
     value = nest.buffer(buffer, "stage")
+    if element not in ("", "f16") or (element and element_name(value) not in ("f32", "f16")):
+        raise nest.error("stage", f"a tile of {element or 'no type'} for {element_name(value)}")
+    if not 0 <= pad <= MOST_PADDED:
+        raise nest.error("stage", f"{pad} elements behind a row; 0 to {MOST_PADDED} are legal")
     for loop in nest.loops(at, "stage"):
         group_of = [a for a in accesses_in(loop) if a.memref is value]
         loads = [a for a in group_of if isinstance(a, affine.LoadOp)]
@@ -123,7 +145,7 @@ def stage(nest: LoopNest, buffer: str, at: str, order: Sequence[int] = (), name:
             raise nest.error(
                 "stage", f"{at} has {len(group_of)} accesses of {buffer}, not a single load"
             )
-        _stage_load(nest, buffer, loop, loads[0], order, name or buffer)
+        _stage_load(nest, buffer, loop, loads[0], order, name or buffer, element, pad)
     nest.changed()
 
 
@@ -134,6 +156,8 @@ def _stage_load(
     load: affine.LoadOp,
     order: Sequence[int],
     name: str,
+    element: str,
+    pad: int,
 ) -> None:
     value = nest.buffer(buffer)
     try:
@@ -164,8 +188,11 @@ def _stage_load(
     if sorted(numbers) != list(range(len(local))):
         raise nest.error("stage", f"the tile of {buffer} has {len(local)} dimensions")
     shape = [local[number][1] for number in numbers]
+    shape[-1] += pad
     assert isinstance(value.type, MemRefType)
-    tile = memref.AllocaOp.get(value.type.element_type, LOCAL_ALIGNMENT_BYTES, shape)
+    is_narrow = bool(element) and element_name(value) != element
+    tile_type = f16 if is_narrow else value.type.element_type
+    tile = memref.AllocaOp.get(tile_type, LOCAL_ALIGNMENT_BYTES, shape)
     tile.memref.name_hint = f"{buffer}_tile"
     tile.location = load.location
     loops = [
@@ -176,18 +203,39 @@ def _stage_load(
         source[dimension] = source[dimension] + index_form(loop).scaled(step)
     copied = make_load(value, source, load)
     target = [index_form(loops[number]) for number in numbers]
-    copy = nest_loops(loops, [copied, make_store(copied.result, tile.memref, target, load)])
+    rounded = [arith.TruncFOp(copied.result, f16)] if is_narrow else []
+    for op in rounded:
+        op.location = load.location
+    last = rounded[0].result if rounded else copied.result
+    copy = nest_loops(loops, [copied, *rounded, make_store(last, tile.memref, target, load)])
     first = at.body.block.first_op
     assert first is not None
     at.body.block.insert_ops_before([tile, copy], first)
-    redirect(load, tile.memref, [local[number][0] for number in numbers])
+    own = [local[number][0] for number in numbers]
+    if is_narrow:
+        _load_wider(load, tile.memref, own)
+    else:
+        redirect(load, tile.memref, own)
+
+
+def _load_wider(load: affine.LoadOp, tile: SSAValue, forms: Sequence[LinearForm]) -> None:
+    """A load of a narrower tile, converted, in the place of a load."""
+    narrow = make_load(tile, forms, load)
+    wide = arith.ExtFOp(narrow.result, load.result.type)
+    wide.location = load.location
+    block = load.parent
+    assert block is not None
+    block.insert_ops_before([narrow, wide], load)
+    load.result.replace_all_uses_with(wide.result)
+    block.erase_op(load)
 
 
 def tree(nest: LoopNest, loop: str) -> None:
     """Combines partial results pairwise: half of the items add what the other half has, and so on.
 
-    `loop` is what `rfactor` leaves: `for i: y = y + part[i]`. Its extent must be a power of two.
-    Afterwards loops `LOOP_64`, `LOOP_32` .. fold the array, and `LOOP_last` updates y once.
+    `loop` is what `rfactor` leaves: `for i: y = y + part[i]`, maybe with loops over a tile inside.
+    Its extent must be a power of two. Afterwards loops `LOOP_64`, `LOOP_32` .. fold the array, and
+    `LOOP_last` updates y once.
     """
     for combine in nest.loops(loop, "tree"):
         extent = extent_of(combine)
@@ -203,28 +251,28 @@ def tree(nest: LoopNest, loop: str) -> None:
             raise nest.error("tree", f"{loop} does not combine partial results")
         part = parts[0]
         assert isinstance(part, affine.LoadOp) and part.result in update.operands
-        if linear_subscripts(part) != [index_form(combine)]:
+        tile = perfect_chain(combine)[1:]
+        if linear_subscripts(part) != [index_form(inner) for inner in (combine, *tile)]:
             raise nest.error("tree", f"{loop} does not walk through the partial results")
         block = combine.parent
         assert block is not None
         width = extent // 2
         while width:
-            level = new_loop(width, f"{loop}_{width}", combine)
-            here = [index_form(level)]
+            inner = [new_loop(extent_of(old), name_of(old), combine) for old in tile]
+            level = [new_loop(width, f"{loop}_{width}", combine), *inner]
+            here = [index_form(own) for own in level]
             mine = make_load(part.memref, here, part)
-            other = make_load(part.memref, [here[0] + LinearForm({}, width)], part)
+            there = [here[0] + LinearForm({}, width), *here[1:]]
+            other = make_load(part.memref, there, part)
             folded = update.clone(
                 {update.operands[0]: mine.result, update.operands[1]: other.result}
             )
-            nest_loops(
-                [level],
-                [mine, other, folded, make_store(folded.results[0], part.memref, here, part)],
-            )
-            block.insert_op_before(level, combine)
+            folding = [mine, other, folded, make_store(folded.results[0], part.memref, here, part)]
+            block.insert_op_before(nest_loops(level, folding), combine)
             width //= 2
         combine.attributes["loop.name"] = StringAttr(f"{loop}_last")
         index_of(combine).name_hint = f"{loop}_last"
-        redirect(part, part.memref, [LinearForm()])
+        redirect(part, part.memref, [LinearForm(), *(index_form(inner) for inner in tile)])
         set_upper_bound(combine, 1)
     nest.changed()
 
@@ -275,10 +323,10 @@ def local_bytes(nest: LoopNest) -> int:
 
 
 def _size(array: memref.AllocaOp) -> int:
-    """Bytes of an array of floats or vectors of them."""
+    """Bytes of an array of numbers or vectors of them."""
     kind = array.memref.type
     lanes = prod(kind.element_type.get_shape()) if isinstance(kind.element_type, VectorType) else 1
-    return 4 * prod(kind.get_shape()) * lanes
+    return scalar_type(kind.element_type).size_bytes * prod(kind.get_shape()) * lanes
 
 
 def item_chain(loop: affine.ForOp) -> list[affine.ForOp]:
@@ -322,6 +370,11 @@ def own_dimensions(array: memref.AllocaOp) -> int:
     return len(extents or ())
 
 
+def in_rounds(array: memref.AllocaOp) -> bool:
+    """Whether an item may keep several elements of an array of items: one for each of its turns."""
+    return ROUNDS in array.attributes
+
+
 def has_items(operation: Operation) -> bool:
     """Whether a nest divides loops among work-items."""
     return any(
@@ -338,12 +391,11 @@ def group_items(function: Operation) -> int:
 def items_of_nest(top: Operation, otherwise: int) -> int:
     """Work-items of a group that runs a nest: as many as keep sums in registers.
 
-    Where none do, any number serves: `otherwise`. (A larger group would leave items out by a
-    branch; PoCL 3.1 then loses what the others keep over a barrier in a loop.)
+    Where none do, any number serves: `otherwise`. A group of just that size leaves no item out.
     """
     sizes = [0]
     for op in walk_inside(top):
-        if isinstance(op, memref.AllocaOp) and own_dimensions(op) > 0:
+        if isinstance(op, memref.AllocaOp) and not in_rounds(op) and own_dimensions(op) > 0:
             extents = op.memref.type.get_shape()[: own_dimensions(op)]
             sizes.append(prod(extents))
     return max(sizes) or otherwise

@@ -32,6 +32,7 @@ from explorer.kernels.nest import (
     nest_loops,
     new_loop,
     redirect,
+    rename,
 )
 from explorer.kernels.steps.dependences import reduction_operation
 
@@ -42,28 +43,22 @@ ALIGNMENT_BYTES = 64
 def accumulate(nest: LoopNest, at: str, buffer: str, name: str = "acc") -> None:
     """Keeps the elements of `buffer` that are updated under loop `at` in a register array.
 
-    They are loaded before the loop and stored after it. Illegal unless the loop reads and writes
-    exactly one set of elements, and that set is the same in all its iterations.
+    `buffer` is an argument, or the name of an array that another step has made. They are loaded
+    before the loop and stored after it. `at` may name several loops that follow each other, the
+    parts of a reduction that was cut: they share the registers. Illegal unless each loop reads and
+    writes exactly one set of elements, the same in all its iterations and in all the loops.
     """
-    for loop in nest.loops(at, "accumulate"):
-        load, store = _update_under(nest, "accumulate", loop, buffer)
-        forms = _forms(nest, "accumulate", store)
-        used = {index for form in forms for index in form.terms}
-        if index_of(loop) in used:
-            raise nest.error(
-                "accumulate",
-                f"every iteration of {at} updates other elements of {buffer}; accumulate at a "
-                f"loop that is reduced over",
-            )
-        tile = [
-            inner
-            for inner in walk_inside(loop)
-            if isinstance(inner, affine.ForOp) and index_of(inner) in used
+    names = at.split()
+    for loops in zip(*(nest.loops(part, "accumulate") for part in names), strict=True):
+        updates = [_update_under(nest, "accumulate", loop, buffer) for loop in loops]
+        tiles = [
+            _tile_of(nest, loop, update[1]) for loop, update in zip(loops, updates, strict=True)
         ]
-        registers = _register_array(
-            nest.buffer(buffer), [extent_of(inner) for inner in tile], name, loop
-        )
-        target = nest.buffer(buffer)
+        _require_same_elements(nest, at, loops, updates, tiles)
+        (load, store), tile, loop = updates[0], tiles[0], loops[0]
+        forms = _forms(nest, "accumulate", store)
+        target = load.memref
+        registers = _register_array(target, [extent_of(inner) for inner in tile], name, loop)
         block = loop.parent
         assert block is not None
 
@@ -88,21 +83,54 @@ def accumulate(nest: LoopNest, at: str, buffer: str, name: str = "acc") -> None:
             return [value, make_store(value.result, target, outside, store)]
 
         block.insert_ops_before([registers, *_tile_nest(tile, forms, copy_in)], loop)
-        following = loop.next_op
+        following = loops[-1].next_op
         assert following is not None
         block.insert_ops_before(_tile_nest(tile, forms, copy_out), following)
-        inside = [index_form(inner) for inner in tile]
-        redirect(load, registers.memref, inside)
-        redirect(store, registers.memref, inside)
+        for update, own in zip(updates, tiles, strict=True):
+            for access in update:
+                redirect(access, registers.memref, [index_form(inner) for inner in own])
     nest.changed()
+
+
+def _tile_of(nest: LoopNest, loop: affine.ForOp, store: affine.StoreOp) -> list[affine.ForOp]:
+    """The loops inside that walk through the elements, which the loop itself must not do."""
+    used = {index for form in _forms(nest, "accumulate", store) for index in form.terms}
+    if index_of(loop) in used:
+        raise nest.error(
+            "accumulate",
+            f"every iteration of {name_of(loop)} updates other elements of "
+            f"{nest.name_of_buffer(store.memref)}; accumulate at a loop that is reduced over",
+        )
+    inside = [inner for inner in walk_inside(loop) if isinstance(inner, affine.ForOp)]
+    return [inner for inner in inside if index_of(inner) in used]
+
+
+def _require_same_elements(
+    nest: LoopNest,
+    at: str,
+    loops: Sequence[affine.ForOp],
+    updates: Sequence[tuple[affine.LoadOp, affine.StoreOp]],
+    tiles: Sequence[Sequence[affine.ForOp]],
+) -> None:
+    """Several loops must be neighbours that update the same tile of elements."""
+    forms = _forms(nest, "accumulate", updates[0][1])
+    for before, loop, update, tile in zip(loops, loops[1:], updates[1:], tiles[1:], strict=False):
+        if before.next_op is not loop:
+            raise nest.error("accumulate", f"{at} do not follow each other")
+        own = {index_of(a): index_form(b) for a, b in zip(tile, tiles[0], strict=False)}
+        here = [form.substitute(own) for form in _forms(nest, "accumulate", update[1])]
+        is_same = [extent_of(inner) for inner in tile] == [extent_of(inner) for inner in tiles[0]]
+        if not is_same or here != forms:
+            raise nest.error("accumulate", f"{at} update different elements")
 
 
 def rfactor(nest: LoopNest, outer: str, inner: str, buffer: str, name: str = "part") -> None:
     """Gives every iteration of a reduction loop `inner` its own partial result.
 
     The partial results are combined after loop `outer`, which `inner` must be nested in; then
-    `inner` is no reduction any more and can be vectorized. Illegal unless the update is a sum,
-    product, maximum or minimum of floating-point numbers over both loops.
+    `inner` is no reduction any more and can be vectorized. Where a tile of elements is reduced
+    under `outer`, every iteration of `inner` gets a tile: `part[inner, tile ..]`. Illegal unless
+    the update is a sum, product, maximum or minimum of floating-point numbers over both loops.
     """
     for loop in nest.loops(outer, "rfactor"):
         load, store = _update_under(nest, "rfactor", loop, buffer)
@@ -115,31 +143,53 @@ def rfactor(nest: LoopNest, outer: str, inner: str, buffer: str, name: str = "pa
         if len(lanes) != 1:
             raise nest.error("rfactor", f"{inner} is not one loop inside {outer}")
         forms = _forms(nest, "rfactor", store)
-        bound_inside = {index_of(i) for i in inside}
-        if any(index in bound_inside for form in forms for index in form.terms):
-            raise nest.error("rfactor", f"{outer} or a loop in it is not reduced over")
         lane = lanes[0]
+        used = {index for form in forms for index in form.terms}
+        if index_of(loop) in used or index_of(lane) in used:
+            raise nest.error("rfactor", f"{outer} or {inner} is not reduced over")
+        tile = [i for i in inside if index_of(i) in used]
         target = nest.buffer(buffer) if buffer in nest.buffers else load.memref
-        parts = _register_array(target, [extent_of(lane)], name, loop)
+        shape = [extent_of(lane), *(extent_of(i) for i in tile)]
+        parts = _register_array(target, shape, name, loop)
         block, following = loop.parent, loop.next_op
         assert block is not None and following is not None
-        clear = new_loop(extent_of(lane), inner, lane)
-        nest_loops(
-            [clear], [neutral, make_store(neutral.result, parts.memref, [index_form(clear)], store)]
-        )
-        neutral.location = store.location
-        combine = new_loop(extent_of(lane), f"{inner}_sum", lane)
-        total = make_load(target, forms, store)
-        part = make_load(parts.memref, [index_form(combine)], store)
-        combined = update.clone({update.operands[0]: total.result, update.operands[1]: part.result})
-        nest_loops(
-            [combine],
-            [total, part, combined, make_store(combined.results[0], target, forms, store)],
-        )
-        block.insert_ops_before([parts, clear], loop)
-        block.insert_op_before(combine, following)
-        redirect(load, parts.memref, [index_form(lane)])
-        redirect(store, parts.memref, [index_form(lane)])
+
+        def cleared(
+            inside: list[LinearForm],
+            outside: list[LinearForm],
+            neutral: arith.ConstantOp = neutral,
+            parts: SSAValue = parts.memref,
+            store: affine.StoreOp = store,
+        ) -> list[Operation]:
+            zero = neutral.clone()
+            zero.location = store.location
+            return [zero, make_store(zero.result, parts, inside, store)]
+
+        def combined(
+            inside: list[LinearForm],
+            outside: list[LinearForm],
+            update: Operation = update,
+            parts: SSAValue = parts.memref,
+            target: SSAValue = target,
+            store: affine.StoreOp = store,
+        ) -> list[Operation]:
+            total = make_load(target, outside, store)
+            part = make_load(parts, inside, store)
+            added = update.clone(
+                {update.operands[0]: total.result, update.operands[1]: part.result}
+            )
+            return [total, part, added, make_store(added.results[0], target, outside, store)]
+
+        clear = _tile_nest([lane, *tile], forms, cleared)
+        combine = _tile_nest([lane, *tile], forms, combined)
+        for nested in combine:
+            assert isinstance(nested, affine.ForOp)
+            rename(nested, f"{inner}_sum")
+        block.insert_ops_before([parts, *clear], loop)
+        block.insert_ops_before(combine, following)
+        own = [index_form(lane), *(index_form(i) for i in tile)]
+        redirect(load, parts.memref, own)
+        redirect(store, parts.memref, own)
     nest.changed()
 
 

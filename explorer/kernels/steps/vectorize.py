@@ -11,6 +11,7 @@ broadcast, and an accumulation over the loop itself becomes `vector.reduction`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from xdsl.dialects import affine, arith, math, vector
@@ -217,6 +218,11 @@ def _require_vectorizable(nest: LoopNest, loop: affine.ForOp) -> None:
             )
 
 
+@lru_cache(maxsize=1024)
+def _vector_type(element_type: Attribute, lanes: int) -> VectorType:
+    return VectorType(element_type, [lanes])
+
+
 class _Vectorizer:
     """Rewrites one loop; `vectors` maps scalars of the loop to the vectors of all its lanes."""
 
@@ -316,7 +322,7 @@ class _Vectorizer:
         return [form.substitute(first_lane) for form in linear_subscripts(access)]
 
     def _vector_of(self, element_type: Attribute) -> VectorType:
-        return VectorType(element_type, [self.width])
+        return _vector_type(element_type, self.width)
 
     def _as_vector(self, value: SSAValue, user: Operation) -> SSAValue:
         """The vector of a scalar: its lanes, or the same value in every lane."""

@@ -15,31 +15,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from explorer.errors import InputError
+from explorer.kernels.bands import Rounds
 from explorer.kernels.c import CLanguage
 from explorer.kernels.chains import add_chain
+from explorer.kernels.claims import (
+    CLAIMS_PER_SECTION,
+    phases_with_work,
+    sections_together,
+    tasks_per_claim,
+)
 from explorer.kernels.identifiers import comment_text
 from explorer.kernels.language import Language
 from explorer.kernels.opencl import OpenCLLanguage
 from explorer.kernels.prelude import driver_text, prelude_lines
 from explorer.kernels.printer import Parameter, PrintedKernel
 from explorer.kernels.source_lines import SourceLines
-from explorer.results.kernels import PhaseRecord
 from explorer.results.program import Argument, Chain, Launch
 from explorer.results.source import SourceText
 
 LANGUAGES: Mapping[str, Language] = {"c": CLanguage(), "opencl": OpenCLLanguage("int")}
 MOST_TASKS = 2**31 - 1
-LEAST_CLAIM_OPERATIONS = 10_000
-"""Half a microsecond to three: a claim takes a tenth of one when threads compete."""
-LEAST_SHARED_OPERATIONS = 30_000
-"""Of a section: below that a second thread costs as much as it brings."""
-UNKNOWN_WORK = 1 << 40
 C_HEADERS = """
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -49,12 +50,15 @@ LEAST_LINES_FOR_PARTS = 600
 """Of kernels: half a second of a compiler's work."""
 SECTION_PARAMETERS = "char *arena, const char *weights, const size_t *offsets, long lo, long hi"
 PARTS = """
-// Several compilers can share the work: with -DPARTS=2 -DPART=0 one takes every other kernel, and
-// part 0 the driver. Without these all is one part.
+// Several compilers can share the work: with -DPARTS=2 -DPART=0 one takes half of the kernels, and
+// the driver. Without these all is one part. Parts take turns, to and fro, at the kernels by their
+// length: 1 0 0 1 1 0 0 1 ... with two of them, so that part 0 has the shorter half.
 #ifndef PARTS
 #define PARTS 1
 #define PART 0
 #endif
+#define TURN(n) ((n) % (2 * PARTS))
+#define PART_OF(n) (TURN(n) < PARTS ? PARTS - 1 - TURN(n) : TURN(n) - PARTS)
 #if PARTS > 1
 #define SECTION __attribute__((visibility("hidden")))
 #else
@@ -80,7 +84,7 @@ def emit_program(
     language: str,
     kernels: Sequence[PrintedKernel],
     launches: Sequence[Launch],
-    claims_per_section: int = 64,
+    claims_per_section: int = CLAIMS_PER_SECTION,
     size_offset: int | None = None,
 ) -> EmittedProgram:
     """The whole program of one device.
@@ -165,22 +169,30 @@ def _add_driver(
     lines.add(0, f"#define SECTION_COUNT {len(phases)}")
     lines.add(0, "")
     chunks = {
-        phase.function: _chunk(phase.tasks, work, claims_per_section)
+        phase.function: tasks_per_claim(phase.tasks, work, claims_per_section)
         for kernel in kernels
-        for phase, work in _with_work(kernel)
+        for phase, work in phases_with_work(kernel)
     }
     shared = sum(
         work
         for launch in launches
-        for phase, work in _with_work(by_name[launch.kernel])
+        for phase, work in phases_with_work(by_name[launch.kernel])
         if chunks[phase.function] < phase.tasks
     )
     lines.add(0, "// Operations of all sections of which several threads can have a part.")
     lines.add(0, f"#define SHARED_OPERATIONS {shared}ull")
     lines.add(0, "")
-    lines.add(0, "// {function, offsets, tasks, tasks claimed at once, launch, sections together}")
+    rounds = {
+        phase.function: own
+        for kernel in kernels
+        for phase, own in zip(
+            kernel.phases, kernel.rounds or (Rounds(),) * len(kernel.phases), strict=True
+        )
+    }
+    lines.add(0, "// {function, offsets, tasks, tasks claimed at once, launch, sections together,")
+    lines.add(0, "//  tasks before the first round of rows, tasks of a round}")
     lines.add(0, "static const struct Section sections[SECTION_COUNT + 1] = {")
-    together = iter(_together([chunks[phase.function] < phase.tasks for phase in phases]))
+    together = iter(sections_together([chunks[phase.function] < phase.tasks for phase in phases]))
     first_offset = 0
     for number, launch in enumerate(launches):
         for phase in by_name[launch.kernel].phases:
@@ -188,9 +200,11 @@ def _add_driver(
             row = f"{phase.function}_section, &offsets[{first_offset}], {phase.tasks}, {chunk}"
             sources = comment_text(", ".join(launch.sources))
             note = f"  // {comment_text(launch.operation)}" + (f": {sources}" if sources else "")
-            lines.add(1, f"{{{row}, {number}, {next(together)}}},{note}", (launch.operation,))
+            own = rounds[phase.function]
+            place = f"{number}, {next(together)}, {own.first}, {own.rows}"
+            lines.add(1, f"{{{row}, {place}}},{note}", (launch.operation,))
         first_offset += len(launch.arguments)
-    lines.add(1, "{NULL, offsets, 0, 0, -1, 1}")
+    lines.add(1, "{NULL, offsets, 0, 0, -1, 1, 0, 0}")
     lines.add(0, "};")
     lines.add(0, "")
     _add_text(lines, driver_text("run"))
@@ -203,7 +217,7 @@ def _add_driver(
 def parts_of(kernels: Sequence[PrintedKernel]) -> dict[str, int]:
     """A number for each kernel of a large program, the longest first; nothing for a small one.
 
-    Compiled in n parts, a kernel is in the part number % n, so that each has its share of the work.
+    Compiled in parts, these take turns at the numbers, so that each has its share of the work.
     """
     if sum(len(kernel.lines) for kernel in kernels) < LEAST_LINES_FOR_PARTS:
         return {}
@@ -213,7 +227,7 @@ def parts_of(kernels: Sequence[PrintedKernel]) -> dict[str, int]:
 
 def _open_part(lines: SourceLines, kernel: PrintedKernel, parts: Mapping[str, int]) -> None:
     if parts:
-        lines.add(0, f"#if {parts[kernel.name]} % PARTS == PART")
+        lines.add(0, f"#if PART_OF({parts[kernel.name]}) == PART")
 
 
 def _close_part(lines: SourceLines, parts: Mapping[str, int]) -> None:
@@ -229,33 +243,6 @@ def _declare_sections(lines: SourceLines, kernels: Sequence[PrintedKernel]) -> N
             lines.add(0, f"SECTION void {phase.function}_section(")
             lines.add(1, f"{SECTION_PARAMETERS});")
     lines.add(0, "#endif")
-
-
-def _with_work(kernel: PrintedKernel) -> list[tuple[PhaseRecord, int]]:
-    """The phases with their operations; many where nobody counted them."""
-    work = kernel.work or (UNKNOWN_WORK,) * len(kernel.phases)
-    return list(zip(kernel.phases, work, strict=True))
-
-
-def _together(is_shared: Sequence[bool]) -> list[int]:
-    """For every section how many one thread runs as one claim; 0 behind the first of these.
-
-    [True, False, False, False, True]  ->  [1, 3, 0, 0, 1]
-    """
-    counts: list[int] = []
-    for shared, group in groupby(is_shared):
-        length = len(list(group))
-        counts += [1] * length if shared else [length, *[0] * (length - 1)]
-    return counts
-
-
-def _chunk(tasks: int, work: int, claims: int) -> int:
-    """How many tasks a thread claims at once: for balance few, but as many as are worth it."""
-    if work < LEAST_SHARED_OPERATIONS:
-        return max(1, tasks)
-    balanced = -(-tasks // claims)
-    worthwhile = -(-LEAST_CLAIM_OPERATIONS * tasks // work) if work else 1
-    return max(1, min(tasks, max(balanced, worthwhile)))
 
 
 def _add_sections_of(

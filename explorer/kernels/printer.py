@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
+from explorer.kernels.bands import Rounds, rounds_of
 from explorer.kernels.bodies import BodyPrinter
 from explorer.kernels.clipping import clip_of, clip_text
 from explorer.kernels.expressions import ExpressionWriter
@@ -67,6 +68,8 @@ class PrintedKernel:
     """Sections of the prelude that the text calls."""
     work: tuple[int, ...] = ()
     """Of every phase: operations that all its tasks execute together (`work.py`)."""
+    rounds: tuple[Rounds, ...] = ()
+    """Of every phase: which of its tasks work on the same rows (`bands.py`)."""
     size: str = ""
     """The dimension whose size is the last argument; empty where there is none."""
     is_chained: bool = False
@@ -121,6 +124,7 @@ class KernelPrinter(ABC):
             needs=tuple(self.writer.needs),
             work=tuple(operation_count(n.operation for n in phase.nests) for phase in found)
             or (0,),
+            rounds=tuple(self._rounds(phase) for phase in found),
             size=self.size,
         )
 
@@ -194,6 +198,10 @@ class KernelPrinter(ABC):
             if op in self.uses.live
             for operand in op.operands
         )
+
+    def _rounds(self, phase: Phase) -> Rounds:
+        weights = {value for p, value in self._values.items() if p.role == "weight"}
+        return rounds_of(phase, weights, set(self._values.values()) - weights)
 
     # -- phases --------------------------------------------------------------------------------
     def _print_phase(self, phase: Phase, function: str, number: int, count: int) -> None:

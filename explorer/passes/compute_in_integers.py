@@ -20,7 +20,11 @@ from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
 from explorer.passes.fold_constants import FoldConstant, FoldDequantized
 from explorer.passes.quantized.averages import SumIntegers
-from explorer.passes.quantized.moves import MoveIntegers, QuantizePartsOfConcat
+from explorer.passes.quantized.moves import (
+    MoveIntegers,
+    QuantizeBeforeMoves,
+    QuantizePartsOfConcat,
+)
 from explorer.passes.quantized.pairs import (
     ChooseScheme,
     ClampIntegers,
@@ -52,6 +56,7 @@ class ComputeInIntegers(RulePass):
         RequantizePairs,
         ClampIntegers,
         QuantizePartsOfConcat,
+        QuantizeBeforeMoves,
         MergeRequantizations,
         MergeBits,
         ChooseScheme,

@@ -183,7 +183,7 @@ def mixed_launches() -> list[Launch]:
 def test_neighbours_that_are_not_worth_sharing_are_one_claim(compile_c):
     program = emit_program("c", kernels(), mixed_launches())
     rows = [line for line in program.source.lines if "_section, &offsets[" in line]
-    assert [int(row.split("}")[0].split(", ")[-1]) for row in rows] == [2, 0, 1, 3, 0, 0]
+    assert [int(row.split("}")[0].split(", ")[5]) for row in rows] == [2, 0, 1, 3, 0, 0]
     forced = text_of(program).replace("LEAST_SHARED_OPERATIONS 100000", "LEAST_SHARED_OPERATIONS 1")
     library = compile_c(forced)
     alone = run(library, threads=1)
@@ -271,7 +271,7 @@ def test_the_table_names_offsets_tasks_and_portions():
     program = emit_program("c", kernels(), launches()[:2])
     lines = program.source.lines
     start = lines.index("static const size_t offsets[] = {")
-    end = lines.index("    {NULL, offsets, 0, 0, -1, 1}")
+    end = lines.index("    {NULL, offsets, 0, 0, -1, 1, 0, 0}")
     assert (
         "\n".join(lines[start : end + 2])
         == """\
@@ -291,14 +291,15 @@ static const size_t offsets[] = {
 // Operations of all sections of which several threads can have a part.
 #define SHARED_OPERATIONS 67200ull
 
-// {function, offsets, tasks, tasks claimed at once, launch, sections together}
+// {function, offsets, tasks, tasks claimed at once, launch, sections together,
+//  tasks before the first round of rows, tasks of a round}
 static const struct Section sections[SECTION_COUNT + 1] = {
-    {scale_phase0_section, &offsets[0], 96, 96, 0, 1},  // scale_0: node
-    {grow_phase0_section, &offsets[3], 96, 15, 1, 1},  // grow_0
-    {NULL, offsets, 0, 0, -1, 1}
+    {scale_phase0_section, &offsets[0], 96, 96, 0, 1, 0, 0},  // scale_0: node
+    {grow_phase0_section, &offsets[3], 96, 15, 1, 1, 0, 0},  // grow_0
+    {NULL, offsets, 0, 0, -1, 1, 0, 0}
 };"""
     )
-    row = lines.index("    {grow_phase0_section, &offsets[3], 96, 15, 1, 1},  // grow_0")
+    row = lines.index("    {grow_phase0_section, &offsets[3], 96, 15, 1, 1, 0, 0},  // grow_0")
     assert program.source.owners[row] == ("grow_0",)
 
 

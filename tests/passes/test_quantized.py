@@ -315,6 +315,36 @@ def test_parts_of_a_concat_are_requantized_one_by_one(check):
     )
 
 
+SHUFFLE = f"""
+func.func @main(%p: tensor<2x3x{Q}>, %q: tensor<2x3x{W}>) {{
+  %x = top.dequantize(%p) {{to = f32}} : tensor<2x3xf32>
+  %z = top.dequantize(%q) {{to = f32}} : tensor<2x3xf32>
+  %m = top.concat(%x, %z) {{axis = 0}} : tensor<4x3xf32>
+  %s = top.reshape(%m) {{shape = [2, 2, 3]}} : tensor<2x2x3xf32>
+  %t = top.transpose(%s) {{permutation = [1, 0, 2]}} : tensor<2x2x3xf32>
+  %y = top.quantize(%t) {{to = {Q}}} : tensor<2x2x3x{Q}>
+  top.return(RESULTS)
+}}
+"""
+
+
+def test_a_shuffle_of_parts_of_other_scales_moves_integers(check):
+    checked = check(ComputeInIntegers(), SHUFFLE.replace("RESULTS", "%y"))
+    assert not any("xf32" in line for line in checked.lines)
+    assert [line.split(" = ")[1].split("(")[0] for line in checked.lines[:-1]] == [
+        "top.requantize",
+        "top.concat",
+        "top.reshape",
+        "top.transpose",
+    ]
+
+
+def test_a_shuffle_that_is_read_in_real_numbers_stays(check):
+    checked = check(ComputeInIntegers(), SHUFFLE.replace("RESULTS", "%y, %s"))
+    assert any("top.concat" in line and "xf32" in line for line in checked.lines)
+    assert "quantize-before-moves y: s is read in real numbers, too" in checked.declined
+
+
 def test_stored_integers_that_become_quantized_again_are_not_looked_at(check):
     checked = check(
         ComputeInIntegers(),

@@ -28,7 +28,14 @@ from explorer.kernels.scalar_types import BY_NAME, SIGNED
 
 FILES = {
     "c": ("c/base.c", "c/vectors.c", "c/math.c", "c/integers.c", "c/stored.c", "stored.c"),
-    "opencl": ("opencl/base.cl", "opencl/vectors.cl", "opencl/stored.cl", "stored.c"),
+    "opencl": (
+        "opencl/base.cl",
+        "opencl/vectors.cl",
+        "opencl/math.cl",
+        "opencl/stored.cl",
+        "opencl/tensor_cores.cl",
+        "stored.c",
+    ),
 }
 MARK = "//! "
 

@@ -29,6 +29,8 @@ from explorer.ir.types import QuantizedType
 from explorer.passes.matching import maker
 
 MOVES = (ReshapeOp, TransposeOp, SliceOp, ExpandOp, GatherOp, PadOp, ConcatOp, PoolOp)
+CARRIED = (ReshapeOp, TransposeOp)
+"""Moves that take every element exactly once: those of a shuffle of channels."""
 
 
 class MoveIntegers(Rule):
@@ -91,6 +93,34 @@ class QuantizePartsOfConcat(Rule):
             rewriter.insert_before(op, part, like=op)
             parts.append(part.output)
         rewriter.replace(op, concat.altered(inputs=parts), absorbs=[concat])
+
+
+class QuantizeBeforeMoves(Rule):
+    """quantize(transpose(concat(..)))   =>   transpose(quantize(concat(..)))
+
+    Applies to reshapes and transposes behind a concat of dequantized parts, when nothing else reads
+    what is moved. Pays because the integers are moved, and the parts get quantized one by one.
+    Exact.
+    """
+
+    matches = (QuantizeOp,)
+
+    def rewrite(self, op: QuantizeOp, rewriter: RecordedRewriter) -> None:
+        move = op.input.owner
+        if not isinstance(move, CARRIED) or not op.to.is_per_tensor:
+            return
+        made = move
+        while isinstance(made, CARRIED):
+            if not made.output.has_one_use():
+                raise Declined(f"{identity_of(made)} is read in real numbers, too")
+            made = made.input.owner
+        if not isinstance(made, ConcatOp):
+            return
+        if not any(isinstance(part.owner, DequantizeOp) for part in made.operands):
+            return
+        inside = QuantizeOp.make([move.input], to=op.to)
+        rewriter.insert_before(op, inside, like=op)
+        rewriter.replace(op, move.altered(input=inside.output), absorbs=[move])
 
 
 def moved(op: TopOperation):

@@ -41,10 +41,10 @@ class CenterFilters(Rule):
     def rewrite(self, op: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> None:
         second = list(op.operands)[1]
         kind = element_type_of(second)
-        array = constant(second, rewriter.weights)
-        if op.sums is None or array is None or not isinstance(kind, QuantizedType):
+        if op.sums is None or not isinstance(kind, QuantizedType):
             return
-        if kind.storage.width.data != BYTE or not _needs_centering(kind):
+        array = constant(second, rewriter.weights)
+        if array is None or kind.storage.width.data != BYTE or not _needs_centering(kind):
             return
         zeros = kind.zero_point_array
         stored = array.astype(np.int64)
@@ -76,8 +76,10 @@ class FoldZeroPoint(Rule):
     def rewrite(self, op: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> None:
         first, second, *_ = op.operands
         kind, filters = element_type_of(first), element_type_of(second)
+        if op.sums is None or op.get("subtracted") is not None:
+            return
         array = constant(second, rewriter.weights)
-        if op.sums is None or array is None or op.get("subtracted") is not None:
+        if array is None:
             return
         assert isinstance(kind, QuantizedType) and isinstance(filters, QuantizedType)
         if kind.storage.width.data != BYTE or filters.storage.width.data != BYTE:

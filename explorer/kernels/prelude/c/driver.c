@@ -7,34 +7,62 @@ struct Section {
     long chunk;  // how many tasks a thread claims at once
     int launch;
     int together;  // sections from here on that one thread runs as one claim; 0 behind the first
+    long first, rows;  // tasks from `first` on are whole rounds over so many rows; 0: no rows
 };
 
 //! run
 // The driver. A program with little to share is run by the caller alone. Else threads walk the
-// table of sections together. Neighbours of which none can be shared are one claim of one thread. Within a section each claims the next few tasks by compare-and-swap
-// and waits at its end until all are done, so that nobody ever waits for a thread that holds no
-// task. A job is a range of sections; its number stands in the upper half of every claim, so that a
-// thread that comes late finds nothing to take.
+// table of sections together. Neighbours of which none can be shared are one claim of one thread.
+//
+// Every thread has a lane of each section: a band of rows, the same part of an image in every
+// section, so that it finds what it wrote before in its own cache. It claims the next few tasks of
+// its lane by compare-and-swap, then those that are left in the others' lanes, and waits until all
+// are done. So nobody ever waits for a thread that holds no task.
+//
+// Sections have tickets that only grow. One that is over has left a newer ticket in its place, so
+// that a thread that comes late finds nothing to take, and nothing has to be cleared.
 
 #define MOST_THREADS 256
+#define MOST_LANES 16         // threads beyond share these
+#define PLACES 4              // for progress; a section begins when all before it are over
+#define RENEWAL_BITS 30       // of tickets, between renewals of all places
 #define SPINS_FOR_TASKS 300   // pauses at the end of a section before the processor is yielded
 #define SPINS_FOR_JOBS 4000   // pauses between jobs before a worker sleeps
 // Below this the caller works alone: 5 to 30 microseconds, as long as it takes to wake a thread.
 #define LEAST_SHARED_OPERATIONS 100000
 
-struct Progress {
-    _Alignas(64) atomic_ullong claimed;  // job number << 32 | first task that nobody has taken
-    _Alignas(64) atomic_long done;
-    atomic_ullong began, ended;  // nanoseconds; only where times are asked for
+struct Lane {
+    _Alignas(64) atomic_ullong claimed;  // ticket << 32 | items of the lane that are taken
 };
 
-static struct Progress progress[SECTION_COUNT + 1];
-static _Alignas(64) atomic_uint job_number;
+struct Progress {
+    struct Lane lanes[MOST_LANES];
+    _Alignas(64) atomic_ullong done;  // ticket << 32 | tasks that are done
+};
+
+struct Times {
+    atomic_ullong began, ended;  // nanoseconds, of a section that threads share
+};
+
+struct Job {
+    char *arena;
+    const char *weights;
+    unsigned long long *nanoseconds;  // NULL: nobody asks for times
+    unsigned long long origin;
+    int first, last, threads;
+    unsigned ticket;  // of the section `first`
+};
+
+static struct Progress progress[PLACES];
+static struct Times times[SECTION_COUNT + 1];  // only where times are asked for
+static _Alignas(64) atomic_uint job_number;  // odd while the job is being described
 static _Atomic(char *) job_arena;
 static _Atomic(const char *) job_weights;
-static atomic_int job_first, job_last, job_threads;
-static _Atomic(unsigned long long *) job_nanoseconds;  // NULL: nobody asks for times
+static _Atomic(unsigned long long *) job_nanoseconds;
 static atomic_ullong job_origin;
+static atomic_int job_first, job_last, job_threads;
+static atomic_uint job_ticket;
+static unsigned next_ticket = 1;
 static atomic_bool workers_stop;
 static atomic_int workers_asleep;
 static pthread_mutex_t sleep_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -86,6 +114,124 @@ static void run_alone(
     }
 }
 
+static bool is_shared(int number)
+{
+    return sections[number].chunk < sections[number].tasks;
+}
+
+// Of `count` equal parts of `whole` where number `part` begins.
+static inline long begin_of(long whole, int part, int count)
+{
+    return whole * part / count;
+}
+
+// A section's tasks are those before its rows, rounds of rows, and those behind.
+static inline long rounds_of(const struct Section *section)
+{
+    return section->rows ? (section->tasks - section->first) / section->rows : 0;
+}
+
+// How many tasks a lane has. The first has those before the rows, the last those behind.
+static long items_of(const struct Section *section, int lane, int lanes)
+{
+    if (!section->rows)
+        return begin_of(section->tasks, lane + 1, lanes) - begin_of(section->tasks, lane, lanes);
+    const long width =
+        begin_of(section->rows, lane + 1, lanes) - begin_of(section->rows, lane, lanes);
+    const long rounds = rounds_of(section);
+    return width * rounds + (lane == 0 ? section->first : 0)
+        + (lane == lanes - 1 ? section->tasks - section->first - rounds * section->rows : 0);
+}
+
+// Runs the items [lo, hi) of a lane.
+static void run_items(
+    const struct Section *section, int lane, int lanes, long lo, long hi, char *arena,
+    const char *weights)
+{
+    const size_t *const offsets = section->offsets;
+    if (!section->rows) {
+        const long begin = begin_of(section->tasks, lane, lanes);
+        section->run(arena, weights, offsets, begin + lo, begin + hi);
+        return;
+    }
+    const long before = lane == 0 ? section->first : 0;
+    if (lo < before)
+        section->run(arena, weights, offsets, lo, hi < before ? hi : before);
+    const long begin = begin_of(section->rows, lane, lanes);
+    const long width = begin_of(section->rows, lane + 1, lanes) - begin;
+    const long rounds = rounds_of(section);
+    const long behind = before + width * rounds;
+    for (long item = lo < before ? before : lo; item < hi && item < behind;) {
+        const long round = (item - before) / width, row = (item - before) % width;
+        const long left = hi < behind ? hi - item : behind - item;
+        const long count = left < width - row ? left : width - row;
+        const long task = section->first + round * section->rows + begin + row;
+        section->run(arena, weights, offsets, task, task + count);
+        item += count;
+    }
+    const long shift = section->first + rounds * section->rows - behind;
+    if (hi > behind)
+        section->run(arena, weights, offsets, (lo > behind ? lo : behind) + shift, hi + shift);
+}
+
+// Whether a ticket was given out after another one; tickets wrap around.
+static inline bool is_newer(unsigned ticket, unsigned other)
+{
+    return (int)(ticket - other) > 0;
+}
+
+// Takes the next items of a lane: their number, the first in `lo`; 0 when none is left, less when
+// the section is over.
+static long claim(struct Lane *lane, unsigned ticket, long items, long chunk, long *lo)
+{
+    unsigned long long claimed = atomic_load_explicit(&lane->claimed, memory_order_acquire);
+    for (;;) {
+        const unsigned known = (unsigned)(claimed >> 32);
+        if (is_newer(known, ticket))
+            return -1;
+        *lo = known == ticket ? (long)(claimed & 0xffffffffu) : 0;
+        if (*lo >= items)
+            return 0;
+        const long count = items - *lo < chunk ? items - *lo : chunk;
+        const unsigned long long next =
+            (unsigned long long)ticket << 32 | (unsigned long long)(*lo + count);
+        if (atomic_compare_exchange_weak(&lane->claimed, &claimed, next))
+            return count;
+    }
+}
+
+static void add_done(struct Progress *state, unsigned ticket, long count)
+{
+    const unsigned long long none = (unsigned long long)ticket << 32;
+    unsigned long long done = atomic_load_explicit(&state->done, memory_order_relaxed);
+    unsigned long long next;
+    do
+        next = ((unsigned)(done >> 32) == ticket ? done : none) + (unsigned long long)count;
+    while (!atomic_compare_exchange_weak(&state->done, &done, next));
+}
+
+// Waits until all tasks of a section are done.
+static void wait_for(struct Progress *state, unsigned ticket, long tasks)
+{
+    for (int spins = 0;;) {
+        const unsigned long long done = atomic_load_explicit(&state->done, memory_order_acquire);
+        const unsigned known = (unsigned)(done >> 32);
+        if (is_newer(known, ticket) || (known == ticket && (long)(done & 0xffffffffu) >= tasks))
+            return;
+        if (spins++ < SPINS_FOR_TASKS)
+            pause_briefly();
+        else
+            sched_yield();
+    }
+}
+
+static void lower_to(atomic_ullong *value, unsigned long long most)
+{
+    unsigned long long known = atomic_load(value);
+    while (known > most && !atomic_compare_exchange_weak(value, &known, most))
+        ;
+}
+
 static void raise_to(atomic_ullong *value, unsigned long long least)
 {
     unsigned long long known = atomic_load(value);
@@ -93,55 +239,42 @@ static void raise_to(atomic_ullong *value, unsigned long long least)
         ;
 }
 
-static bool is_shared(int number)
-{
-    return sections[number].chunk < sections[number].tasks;
-}
-
-// Runs tasks of a section until none is left, then waits until all are done. False when the job is
-// over already.
-static bool work_on(int number, unsigned job, char *arena, const char *weights)
+// Runs tasks of a section until none is left, then waits until all are done.
+static void work_on(const struct Job *job, int number, int thread)
 {
     const struct Section *section = &sections[number];
-    struct Progress *state = &progress[number];
-    const long tasks = is_shared(number) ? section->tasks : 1;
-    for (;;) {
-        unsigned long long claimed = atomic_load_explicit(&state->claimed, memory_order_acquire);
-        if ((unsigned)(claimed >> 32) != job)
-            return false;
-        const long lo = (long)(claimed & 0xffffffffu);
-        if (lo >= tasks)
-            break;
-        const long end = lo + section->chunk;
-        const long hi = end < tasks ? end : tasks;
-        const unsigned long long next = (unsigned long long)job << 32 | (unsigned long long)hi;
-        if (!atomic_compare_exchange_weak(&state->claimed, &claimed, next))
-            continue;
-        unsigned long long *const nanoseconds = atomic_load(&job_nanoseconds);
-        const unsigned long long origin = atomic_load(&job_origin);
-        if (is_shared(number)) {
-            if (nanoseconds && lo == 0)
-                atomic_store(&state->began, nanoseconds_now() - origin);
-            section->run(arena, weights, section->offsets, lo, hi);
-            if (nanoseconds)
-                raise_to(&state->ended, nanoseconds_now() - origin);
+    const unsigned ticket = job->ticket + (unsigned)(number - job->first);
+    struct Progress *state = &progress[ticket % PLACES];
+    long lo, count, done = 0;
+    if (!is_shared(number)) {
+        if (claim(&state->lanes[0], ticket, 1, 1, &lo) > 0) {
+            run_alone(
+                number, section->together, job->arena, job->weights, job->nanoseconds,
+                job->origin);
+            add_done(state, ticket, 1);
         } else {
-            run_alone(number, section->together, arena, weights, nanoseconds, origin);
+            wait_for(state, ticket, 1);
         }
-        atomic_fetch_add_explicit(&state->done, hi - lo, memory_order_release);
+        return;
     }
-    int spins = 0;
-    while (atomic_load_explicit(&state->done, memory_order_acquire) < tasks) {
-        const unsigned long long claimed =
-            atomic_load_explicit(&state->claimed, memory_order_relaxed);
-        if ((unsigned)(claimed >> 32) != job)
-            return false;
-        if (spins++ < SPINS_FOR_TASKS)
-            pause_briefly();
-        else
-            sched_yield();
+    const int lanes = job->threads < MOST_LANES ? job->threads : MOST_LANES;
+    for (int offset = 0; offset < lanes; offset++) {
+        const int lane = (thread + offset) % lanes;
+        const long items = items_of(section, lane, lanes);
+        while ((count = claim(&state->lanes[lane], ticket, items, section->chunk, &lo)) > 0) {
+            if (job->nanoseconds && done == 0)
+                lower_to(&times[number].began, nanoseconds_now() - job->origin);
+            run_items(section, lane, lanes, lo, lo + count, job->arena, job->weights);
+            done += count;
+        }
+        if (count < 0)
+            break;
     }
-    return true;
+    if (done > 0 && job->nanoseconds)
+        raise_to(&times[number].ended, nanoseconds_now() - job->origin);
+    if (done > 0)
+        add_done(state, ticket, done);
+    wait_for(state, ticket, section->tasks);
 }
 
 static void sleep_until_job_changes(unsigned seen)
@@ -156,7 +289,7 @@ static void sleep_until_job_changes(unsigned seen)
 
 static void *work(void *index)
 {
-    const int own = (int)(intptr_t)index;
+    const int thread = 1 + (int)(intptr_t)index;
     unsigned seen = 0;
     for (;;) {
         int spins = 0;
@@ -166,18 +299,20 @@ static void *work(void *index)
             else
                 sleep_until_job_changes(seen);
         }
-        seen = atomic_load_explicit(&job_number, memory_order_acquire);
+        seen = atomic_load(&job_number);
         if (atomic_load(&workers_stop))
             return NULL;
-        if (own + 1 >= atomic_load(&job_threads))
+        const struct Job job = {
+            atomic_load(&job_arena),       atomic_load(&job_weights),
+            atomic_load(&job_nanoseconds), atomic_load(&job_origin),
+            atomic_load(&job_first),       atomic_load(&job_last),
+            atomic_load(&job_threads),     atomic_load(&job_ticket),
+        };
+        // A job that is being described, or has changed meanwhile, is looked at again.
+        if (seen % 2 || atomic_load(&job_number) != seen || thread >= job.threads)
             continue;
-        char *const arena = atomic_load(&job_arena);
-        const char *const weights = atomic_load(&job_weights);
-        const int last = atomic_load(&job_last);
-        for (int number = atomic_load(&job_first); number < last;
-             number += sections[number].together)
-            if (!work_on(number, seen, arena, weights))
-                break;
+        for (int number = job.first; number < job.last; number += sections[number].together)
+            work_on(&job, number, thread);
     }
 }
 
@@ -191,27 +326,41 @@ static void wake_workers(void)
     }
 }
 
-// Makes the sections [first, last) the present job and returns its number.
-static unsigned publish_job(
-    char *arena, const char *weights, int first, int last, int threads,
-    unsigned long long *nanoseconds, unsigned long long origin)
+// Tickets wrap around. Before one could be mistaken for an older one, all places get the newest
+// that is over, of which nothing is left to take.
+static void renew_places(unsigned ticket)
 {
-    const unsigned job = atomic_load(&job_number) + 1;
-    atomic_store(&job_arena, arena);
-    atomic_store(&job_weights, weights);
+    const unsigned long long over = (unsigned long long)(ticket - 1) << 32 | 0xffffffffu;
+    for (int place = 0; place < PLACES; place++) {
+        for (int lane = 0; lane < MOST_LANES; lane++)
+            atomic_store(&progress[place].lanes[lane].claimed, over);
+        atomic_store(&progress[place].done, over);
+    }
+}
+
+// Makes the sections from `first` to before `last` the present job.
+static void publish_job(struct Job *job, int first, int last)
+{
+    job->first = first;
+    job->last = last;
+    job->ticket = next_ticket;
+    next_ticket += (unsigned)(last - first);
+    if ((job->ticket ^ next_ticket) >> RENEWAL_BITS)
+        renew_places(job->ticket);
+    for (int number = first; job->nanoseconds && number < last; number++) {
+        atomic_store(&times[number].began, ULLONG_MAX);
+        atomic_store(&times[number].ended, 0);
+    }
+    atomic_fetch_add(&job_number, 1);
+    atomic_store(&job_arena, job->arena);
+    atomic_store(&job_weights, job->weights);
+    atomic_store(&job_nanoseconds, job->nanoseconds);
+    atomic_store(&job_origin, job->origin);
     atomic_store(&job_first, first);
     atomic_store(&job_last, last);
-    atomic_store(&job_threads, threads);
-    atomic_store(&job_nanoseconds, nanoseconds);
-    atomic_store(&job_origin, origin);
-    for (int number = first; number < last; number += sections[number].together) {
-        atomic_store_explicit(&progress[number].done, 0, memory_order_relaxed);
-        atomic_store_explicit(&progress[number].ended, 0, memory_order_relaxed);
-        atomic_store_explicit(
-            &progress[number].claimed, (unsigned long long)job << 32, memory_order_release);
-    }
+    atomic_store(&job_threads, job->threads);
+    atomic_store(&job_ticket, job->ticket);
     wake_workers();
-    return job;
 }
 
 // Binds a worker to its processor, where processors were named.
@@ -289,28 +438,26 @@ EXPORTED int explorer_run(
         run_alone(0, SECTION_COUNT, arena, weights, nanoseconds, origin);
         return 0;
     }
-    unsigned job = 0;
+    struct Job job = {arena, weights, nanoseconds, origin, 0, 0, threads, 0};
     if (!tap)
-        job = publish_job(
-            arena, weights, 0, SECTION_COUNT, threads, nanoseconds, origin);
+        publish_job(&job, 0, SECTION_COUNT);
     // With a tap every shared section is a job of its own, so that nobody runs ahead of the tap.
     for (int number = 0; number < SECTION_COUNT; number += tap ? 1 : sections[number].together) {
-        const struct Section *section = &sections[number];
+        const int launch = sections[number].launch;
         if (tap && (threads == 1 || !is_shared(number))) {
             run_alone(number, 1, arena, weights, nanoseconds, origin);
         } else {
             const bool is_timed = nanoseconds && is_shared(number);
             if (tap)
-                job = publish_job(
-                    arena, weights, number, number + 1, threads, nanoseconds, origin);
-            work_on(number, job, arena, weights);
+                publish_job(&job, number, number + 1);
+            work_on(&job, number, 0);
             if (is_timed && opens_launch(number))
-                nanoseconds[2 * section->launch] = atomic_load(&progress[number].began);
+                nanoseconds[2 * launch] = atomic_load(&times[number].began);
             if (is_timed && closes_launch(number))
-                nanoseconds[2 * section->launch + 1] = atomic_load(&progress[number].ended);
+                nanoseconds[2 * launch + 1] = atomic_load(&times[number].ended);
         }
         if (tap && closes_launch(number))
-            tap(section->launch, context);
+            tap(launch, context);
     }
     if (threads > 1)
         pthread_mutex_unlock(&run_mutex);
@@ -322,6 +469,7 @@ EXPORTED void explorer_stop(void)
 {
     pthread_mutex_lock(&run_mutex);
     atomic_store(&workers_stop, true);
+    atomic_fetch_add(&job_number, 1);
     wake_workers();
     for (int number = 0; number < worker_count; number++)
         pthread_join(workers[number], NULL);

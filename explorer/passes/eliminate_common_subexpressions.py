@@ -71,9 +71,9 @@ def _key(op: TopOperation, weights: Weights) -> Hashable:
     block: Block | None = op.parent
     types = tuple(r.type for r in op.results)
     if isinstance(op, WeightOp):
-        array = weights[op.weight.data]
-        if array.nbytes <= LARGEST_COMPARED_BYTES:
-            return (block, types, array.tobytes())
+        name = op.weight.data
+        if weights.form(name).size_bytes <= LARGEST_COMPARED_BYTES:
+            return (block, types, weights[name].tobytes())
     operands = list(op.operands)
     if isinstance(op, BinaryOp) and op.kind.data in COMMUTATIVE:
         operands.sort(key=id)

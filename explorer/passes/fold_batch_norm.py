@@ -17,6 +17,7 @@ import numpy as np
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.normalization import BatchNormOp
@@ -194,17 +195,18 @@ def scaled(
     """
     is_conv = isinstance(linear, ConvOp)
     old = linear.weight if is_conv else linear.right
-    array = constant(old, rewriter.weights)
-    assert array is not None
-    shaped = factor.reshape(-1, *[1] * (array.ndim - 1)) if is_conv else factor
-    # Multiplied in double precision, piece by piece: no copy of all weights in it.
-    folded = np.empty_like(array, order="C")
-    np.multiply(array, shaped, out=folded, dtype=np.float64, casting="same_kind")
+    owner = old.owner
+    assert isinstance(owner, WeightOp)
+    weights, name = rewriter.weights, owner.weight.data
+    form = weights.form(name)
+    shaped = factor.reshape(-1, *[1] * (len(form.shape) - 1)) if is_conv else factor
     changes = {
-        "weight" if is_conv else "right": rewriter.add_weight(
+        "weight" if is_conv else "right": rewriter.add_weight_later(
             anchor,
             weight_name(linear, "weight"),
-            folded,
+            form,
+            lambda: multiplied(weights[name], shaped),
+            recipe=("multiplied", name, shaped.shape, shaped.tobytes()),
             like=linear,
         )
     }
@@ -213,11 +215,18 @@ def scaled(
         total = (0.0 if bias is None else bias.astype(np.float64) * factor) + (
             0.0 if offset is None else offset
         )
-        name = weight_name(linear, "bias")
         changes["bias"] = rewriter.add_weight(
-            anchor, name, np.asarray(total).astype(array.dtype), like=linear
+            anchor, weight_name(linear, "bias"), np.asarray(total).astype(form.dtype), like=linear
         )
     return linear.altered(**changes)
+
+
+def multiplied(array: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """The product, rounded once from double precision."""
+    # Piece by piece: no copy of all weights in double precision.
+    product = np.empty_like(array, order="C")
+    np.multiply(array, factor, out=product, dtype=np.float64, casting="same_kind")
+    return product
 
 
 @dataclass(frozen=True)

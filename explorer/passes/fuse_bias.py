@@ -32,7 +32,8 @@ class FuseAddedConstant(Rule):
 
     Applies when b is constant with one number per channel (per column of a matmul), nothing else
     reads the convolution and no activation is fused into it. A bias that is there already is
-    added up. Pays because the sum begins as the bias, and a pass over the result is saved.
+    added up. Pays because the bias is added while the sum is in registers: a pass over the result
+    is saved.
     """
 
     matches = (BinaryOp,)

@@ -34,7 +34,7 @@ from explorer.passes.layout import halo_fill
 from explorer.passes.matching import constant, dtype_of, weight_name
 from explorer.passes.remove_no_ops import MergeReshapes, RemoveReshape
 from explorer.passes.unroll_control import ComputeBothBranches, MaskIterations
-from explorer.passes.widen import WidenProducts
+from explorer.passes.widen import MoveWide, RoundInProduct, WidenProducts
 
 
 class CountPadding(Rule):
@@ -279,6 +279,8 @@ class Legalize(RulePass):
         ScaleAndShift,
         CountInSteps,
         WidenProducts,
+        RoundInProduct,
+        MoveWide,
         RemoveReshape,
         MergeReshapes,
     )

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +38,8 @@ OPTIONAL_FLAGS = (
     "-fno-signed-zeros",
     "-fno-tree-vectorize",  # generated code is vectorized already; gcc's attempts make it slower
     "-fira-region=one",  # gcc otherwise spills the vectors of large register tiles
+    "-fno-ipa-modref",  # these two: where one pointer is made from another, gcc 12 finds no stores
+    "-fno-ipa-pure-const",  # in a loop that widens numbers, and leaves out the call of its kernel
 )
 """Each is used where the compiler knows it. Never -ffast-math: NaN and infinity must survive."""
 
@@ -89,10 +90,11 @@ def find_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
     each was refused.
     """
     environment = os.environ if environment is None else environment
+    commands = candidate_commands(environment)
     if "CC" in environment:
-        return _examine(_named_command(environment), environment)
+        return _examine(commands[0], environment)
     refusals: list[BuildError] = []
-    for command in _candidates(environment):
+    for command in commands:
         try:
             return _examine(command, environment)
         except BuildError as error:
@@ -104,6 +106,16 @@ def find_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
         log="\n".join(f"{e.message}\n{e.log}" for e in refusals),
         hint=INSTALL_HINT,
     )
+
+
+def candidate_commands(environment: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """What is tried, in order, without running any of it: what CC names, or all that exist.
+
+    Raises `BuildError` where there is no program of the name that CC says.
+    """
+    if "CC" in environment:
+        return [_named_command(environment)]
+    return _candidates(environment)
 
 
 def compile_shared_library(
@@ -163,6 +175,7 @@ def _compile_parts(
     time_limit_seconds: float,
 ) -> tuple[str, ...]:
     """Names of the object files; several compilers work at once."""
+    from concurrent.futures import ThreadPoolExecutor  # who starts a kept program compiles nothing
 
     def compile_part(part: int) -> str:
         name = f"part{part}.o"

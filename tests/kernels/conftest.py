@@ -19,7 +19,8 @@ from explorer.results.program import Argument, Launch
 # The flags of the runtime, and warnings as errors: generated code is clean.
 FLAGS = (
     "-O2 -march=native -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno "
-    "-fno-trapping-math -fno-signed-zeros -fno-tree-vectorize -std=gnu11 -shared -fPIC -pthread "
+    "-fno-trapping-math -fno-signed-zeros -fno-tree-vectorize -fno-ipa-modref -fno-ipa-pure-const "
+    "-std=gnu11 -shared -fPIC -pthread "
     "-Wall -Wno-unused-function -Werror"
 )
 ALIGNMENT = 64

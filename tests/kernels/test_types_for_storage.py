@@ -16,7 +16,10 @@ from explorer.kernels.c import CLanguage, print_c
 from explorer.kernels.expressions import Expression, ExpressionWriter
 from explorer.kernels.language import Requirement
 from explorer.kernels.lowering import lower_to_loops
+from explorer.kernels.nest import LoopNest
 from explorer.kernels.prelude import prelude_lines
+from explorer.kernels.steps.restructure import split
+from explorer.kernels.steps.vectorize import vectorize
 
 FLOATS = [
     "float16",
@@ -87,6 +90,31 @@ def test_floats_are_rounded_to_the_nearest_with_ties_to_even(name, run):
     numbers = ~np.isnan(x)
     bits = f"u{codes.dtype.itemsize}"
     np.testing.assert_array_equal(found.view(bits)[numbers], expected.view(bits)[numbers])
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_vectors_are_converted_as_single_numbers_are(name, lanes, run):
+    codes = all_codes(name)
+    numbers = numbers_around(codes)
+    numbers = np.pad(numbers, (0, -len(numbers) % lanes))
+    kind = ELEMENT_TYPES[name]
+
+    def converted(source, target, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        function = converting(source, target, len(x))
+        nest = LoopNest(function)
+        split(nest, "i", "step lane", (lanes,))
+        vectorize(nest, "lane")
+        return run(function, {"x": x, "y": np.zeros(len(x), dtype)})["y"]
+
+    wide = converted(kind, f32, codes, np.dtype(np.float32))
+    np.testing.assert_array_equal(wide, codes.astype(np.float32))
+    narrow = converted(f32, kind, numbers, codes.dtype)
+    with np.errstate(over="ignore"):
+        expected = numbers.astype(codes.dtype)
+    np.testing.assert_array_equal(narrow.astype(np.float32), expected.astype(np.float32))
+    known = ~np.isnan(numbers)
+    np.testing.assert_array_equal(narrow.view("u2")[known], expected.view("u2")[known])
 
 
 @pytest.mark.parametrize("name", INTEGERS)

@@ -125,7 +125,11 @@ def test_a_result_with_a_halo_fills_it():
         ["n=1", "o=8", "i=4", "j=1"],
         ["n=1", "o=8", "i=4", "j=1"],
     ]
-    assert [stage for stage, _ in stages if stage != "halo"] == ["init", "main"]
+    assert [stage for stage, _ in stages if stage != "halo"] == [
+        "init",
+        "main",
+        "epilogue",
+    ]
 
 
 def test_statements_are_tagged_with_their_kernel_and_stage():

@@ -19,6 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator
 
 from explorer.ir.compute import KernelBuilder
+from explorer.ir.deferred import ArrayForm
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.types import layout_of, tensor_type, with_layout
 
@@ -136,7 +137,9 @@ def _names(shape: Sequence[int]) -> dict[str, int]:
     return {f"d{i}": size for i, size in enumerate(shape)}
 
 
-def weight_type(array: np.ndarray, element_type: Attribute | None = None) -> TensorType[Attribute]:
+def weight_type(
+    array: np.ndarray | ArrayForm, element_type: Attribute | None = None
+) -> TensorType[Attribute]:
     """The tensor type of a weight's array; its element type where that is not NumPy's."""
     from explorer.ir.types import element_type_from_numpy
 

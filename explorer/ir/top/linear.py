@@ -1,9 +1,10 @@
 """Convolution and matrix multiplication, with what is fused into them.
 
-    y = activation(conv(x, w) + bias + residual)
+    y = round(activation(conv(x, w) + bias + residual))
 
 The fused parts are operands and properties of the operation itself: `bias` and `residual` are
-optional operands, `activation` names a kind of `top.unary`.
+optional operands, `activation` names a kind of `top.unary`, `rounding` a narrower type of floats
+(f16, bf16) whose numbers the result holds: what was computed wide, and means that type.
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ from explorer.ir.top.dimensions import window
 from explorer.ir.top.elementwise import UNARY, apply_unary, broadcast_shapes
 from explorer.ir.top.integer_products import IntegerProduct
 from explorer.ir.top.quantized_scalars import table_reads
-from explorer.ir.types import Dim, is_static, shape_of, static_shape, tensor_type
+from explorer.ir.types import (
+    Dim,
+    arithmetic_type,
+    is_static,
+    numpy_dtype,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
 
 SPATIAL = {1: ("j",), 2: ("i", "j"), 3: ("h", "i", "j")}
 WINDOW = {1: ("q",), 2: ("p", "q"), 3: ("r", "p", "q")}
@@ -64,6 +73,18 @@ class FusedOperation(IntegerProduct):
             table.beta if beta is None else beta,
         )
 
+    @property
+    def rounded_type(self) -> Attribute | None:
+        """The type whose numbers the result holds, where that is narrower than its own."""
+        return self.properties.get("rounding")
+
+    def result_element(self) -> Attribute:
+        """Element type of the result; ValueError where `rounding` does not fit it."""
+        own, kind = self.product_element(), self.rounded_type
+        if kind is not None and (kind == own or arithmetic_type(kind) != own):
+            raise ValueError(f"{self.name} of {own} cannot be rounded to {kind}")
+        return own
+
     def split_operands(
         self, operands: Sequence
     ) -> tuple:  # (first, second, bias or None, residual or None), of whatever type is given
@@ -85,6 +106,10 @@ class FusedOperation(IntegerProduct):
             kind, alpha, beta = fused
             with np.errstate(all="ignore"):
                 result = np.asarray(UNARY[kind].meaning(result, alpha, beta))
+        narrow = self.rounded_type
+        if narrow is not None:
+            with np.errstate(over="ignore"):
+                result = result.astype(numpy_dtype(narrow)).astype(result.dtype)
         return result
 
     def define_init(
@@ -98,10 +123,13 @@ class FusedOperation(IntegerProduct):
         offsets: Access | None = None,
         offset_subscripts: Callable[..., Sequence[Subscript]] = lambda *d: d,
     ) -> None:
-        """The first statement: the output begins as the bias, or zero; `offsets` are added."""
+        """The first statement: the output begins as zero; `offsets` are added.
+
+        Sums of integers are exact, and begin as the bias.
+        """
         d = k.dimensions(**dimensions)
         target = output.at(*output_subscripts(*d))
-        reads = [] if bias is None else [bias.at(bias_subscript(*d))]
+        reads = [] if bias is None or self.sums is None else [bias.at(bias_subscript(*d))]
         reads += [] if offsets is None else [offsets.at(*offset_subscripts(*d))]
 
         def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
@@ -112,20 +140,34 @@ class FusedOperation(IntegerProduct):
         k.generic("init", reads, target, body)
 
     def define_epilogue(
-        self, k: KernelBuilder, dimensions: dict[str, int], residual: Access | None, output: Access
+        self,
+        k: KernelBuilder,
+        dimensions: dict[str, int],
+        bias_subscript: Callable[..., Subscript],
+        bias: Access | None,
+        residual: Access | None,
+        output: Access,
     ) -> None:
-        """The last statement: residual and activation, point by point."""
-        fused = self.fused_activation
-        if residual is None and fused is None:
+        """The last statement: bias, residual, activation and rounding, point by point.
+
+        A sum of floats that began as the bias would round each of its steps to the bias's last
+        digit: of a large one and small products that takes a digit of the result.
+        """
+        fused, narrow = self.fused_activation, self.rounded_type
+        bias = bias if self.sums is None else None
+        if bias is None and residual is None and fused is None and narrow is None:
             return
         d = k.dimensions(**dimensions)
-        reads = [residual.broadcast(d)] if residual is not None else []
+        reads = [] if bias is None else [bias.at(bias_subscript(*d))]
+        reads += [residual.broadcast(d)] if residual is not None else []
 
         def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
             *others, y = values
             for other in others:
                 y = y + other
-            return apply_unary(s, fused[0], y, fused[1], fused[2]) if fused else y
+            if fused is not None:
+                y = apply_unary(s, fused[0], y, fused[1], fused[2])
+            return y if narrow is None else y.convert(narrow).widened()
 
         k.generic("epilogue", reads, output.at(*d), body, accumulates=True)
 
@@ -135,6 +177,8 @@ class FusedOperation(IntegerProduct):
             parts.append("add")
         if self.get("activation"):
             parts.append(str(self.get("activation")))
+        if self.properties.get("rounding") is not None:
+            parts.append("round")
         if self.requantizes is not None:
             parts.append("requantize")
         return "".join(f" + {p.replace('_', ' ')}" for p in parts)
@@ -162,6 +206,7 @@ class ConvOp(FusedOperation):
     activation = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
+    rounding = opt_prop_def(Attribute)
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
@@ -220,7 +265,7 @@ class ConvOp(FusedOperation):
                     self.get("dilations")[axis],
                 )
             )
-        return [tensor_type(self.product_element(), (x[0], w[0], *spatial))]
+        return [tensor_type(self.result_element(), (x[0], w[0], *spatial))]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -311,7 +356,7 @@ class ConvOp(FusedOperation):
                 reductions=" ".join([*channels, *window]),
                 accumulates=True,
             )
-            self.define_epilogue(k, domain, residual, output)
+            self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output)
             self.define_requantization(k, domain, held, output, factors)
             return "convolution" if group == 1 else "depthwise"
         per_group = o // group
@@ -331,7 +376,7 @@ class ConvOp(FusedOperation):
             reductions=" ".join(["c", *window]),
             accumulates=True,
         )
-        self.define_epilogue(k, domain, residual, output)
+        self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output)
         self.define_requantization(k, domain, held, output, factors)
         return "grouped_convolution"
 
@@ -368,6 +413,7 @@ class MatMulOp(FusedOperation):
     activation = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
+    rounding = opt_prop_def(Attribute)
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
@@ -389,7 +435,7 @@ class MatMulOp(FusedOperation):
         if isinstance(a[-1], int) and isinstance(b[-2], int) and a[-1] != b[-2]:
             raise ValueError(f"matmul of {a} and {b}: {a[-1]} columns against {b[-2]} rows")
         batch = broadcast_shapes(a[:-2], b[:-2]) if len(a) > 2 or len(b) > 2 else ()
-        return [tensor_type(self.product_element(), (*batch, a[-2], b[-1]))]
+        return [tensor_type(self.result_element(), (*batch, a[-2], b[-1]))]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -455,7 +501,7 @@ class MatMulOp(FusedOperation):
             reductions="k",
             accumulates=True,
         )
-        self.define_epilogue(k, domain, residual, output)
+        self.define_epilogue(k, domain, lambda *d: d[-1], bias, residual, output)
         self.define_requantization(k, domain, held, output, factors)
         return "matmul"
 

@@ -73,6 +73,7 @@ from explorer.results import (
     ConstraintRecord,
     CostEstimate,
     KernelRecord,
+    KernelSearch,
     Knob,
     MemoryPlan,
     OperatorRecord,
@@ -147,6 +148,7 @@ class Compilation:
         self._profile: ProfileRecord | None = None
         self._assembled: dict[str, KernelRecord] | None = None
         self._caches: list[ProgramCache] = []
+        self._searches: dict[str, KernelSearch] = {}
 
     # -- looking -----------------------------------------------------------------------------
     @property
@@ -389,6 +391,15 @@ class Compilation:
         return tuple(
             found for cache in self._caches for found in cache.looked if found.digest == digest
         )
+
+    @property
+    def searches(self) -> tuple[KernelSearch, ...]:
+        """What searches for schedules tried on this compilation, the last one of each kernel."""
+        return tuple(self._searches.values())
+
+    def remember(self, search: KernelSearch) -> None:
+        """Keeps what a search found, so that a trace of this compilation shows it."""
+        self._searches[search.kernel] = search
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, computed on the device."""

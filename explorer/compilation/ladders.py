@@ -30,7 +30,7 @@ from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
 from explorer.kernels.nest import LoopNest, extent_of, perfect_chain
 from explorer.kernels.opencl import print_opencl
-from explorer.kernels.passes import pack_argument, pack_array
+from explorer.kernels.packing import pack_argument, pack_array
 from explorer.kernels.printer import PrintedKernel
 from explorer.kernels.program import memref_bytes
 from explorer.kernels.schedules import Pack, ScheduledKernel, Step

@@ -13,18 +13,22 @@ from explorer.ir.passes import Pass, RulePass
 from explorer.ir.ranges import SizeRange
 from explorer.ir.requantization import AS_ONNXRUNTIME
 from explorer.kernels.clipping import ClipLoops
+from explorer.kernels.cost.machine import cache_levels
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
 from explorer.kernels.rows import FindRows
 from explorer.kernels.schedules import Machine
+from explorer.kernels.schedules.machine import USUAL_CACHES
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import PlanMemory
 from explorer.passes import top_pipeline
+from explorer.passes.join_in_place import JoinInPlace
 from explorer.passes.keep_range import KeepRange
 from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
 from explorer.runtime.devices import DeviceRecord, opencl_device
-from explorer.runtime.processor import vector_floats
+from explorer.runtime.processor import cache_bytes, vector_floats
+from explorer.runtime.tensor_cores import tensor_core_refusal
 from explorer.targets import Target
 
 if TYPE_CHECKING:
@@ -87,6 +91,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         ),
         PlaceOnDevice(target.name),
         AssignLayouts(channel_block(target, lanes)),
+        JoinInPlace(),
         LowerToKernels(),
         LowerToLoops(),
         *(() if settings.open_range is None else (FindRows(),)),
@@ -108,7 +113,20 @@ def machine_for(target: Target, device: DeviceRecord | None, lanes: int) -> Mach
     kind = target.schedules
     if kind == "auto":
         kind = "gpu" if device is not None and device.processor == "gpu" else "cpu"
-    return Machine(lanes, language, processor=kind if language == "opencl" else "cpu")
+    if language != "opencl" or kind != "gpu":
+        caches = cache_levels(target.caches, cache_bytes())
+        return Machine(lanes, language, core=target.core, caches=caches or USUAL_CACHES)
+    matrices = _tensor_cores(target, device)
+    return Machine(lanes, language, 32, kind, target.precision, matrices)
+
+
+def _tensor_cores(target: Target, device: DeviceRecord | None) -> str:
+    """How matrix instructions are written, empty for none; tried only where they may be used."""
+    if target.precision != "mixed" or target.tensor_cores == "none":
+        return ""
+    if target.tensor_cores == "emulated":
+        return "emulated"
+    return "" if device is None or tensor_core_refusal(device) else "ptx"
 
 
 def full_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:

@@ -31,6 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
 from xdsl.dialects import affine, arith, func, memref
 from xdsl.dialects.builtin import (
@@ -63,6 +65,8 @@ ROLES = ("input", "weight", "output", "scratch")
 STAGES = ("halo", "init", "main", "epilogue", "plain")
 
 Subscript = AffineExpr | int
+
+INDEX = IndexType()
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class ScalarBuilder:
         return constant_scalar(self.block, value, chosen)
 
     def index(self, value: int) -> Scalar:
-        return constant_scalar(self.block, value, IndexType())
+        return constant_scalar(self.block, value, INDEX)
 
     def load(self, buffer: Buffer, indices: Sequence[Scalar]) -> Scalar:
         """Loads one element; the indices are index scalars, data-dependent ones allowed."""
@@ -366,11 +370,21 @@ def clamp_index(s: ScalarBuilder, index: Scalar, extent: int) -> Scalar:
 
 def make_loop(lower: int, upper: int, name: str) -> affine.ForOp:
     """An empty `affine.for` named `name` (attribute loop.name and the index's name hint)."""
-    block = Block([affine.YieldOp.get()], arg_types=[IndexType()])
+    block = Block([affine.YieldOp.create()], arg_types=[INDEX])
     block.args[0].name_hint = name
-    loop = affine.ForOp.from_region([], [], [], [], lower, upper, Region(block))
-    loop.attributes["loop.name"] = StringAttr(name)
-    return loop
+    return affine.ForOp.create(
+        properties=dict(_loop_properties(lower, upper)),
+        attributes={"loop.name": StringAttr(name)},
+        regions=[Region(block)],
+    )
+
+
+@lru_cache(maxsize=4096)
+def _loop_properties(lower: int, upper: int) -> Mapping[str, Attribute]:
+    """What makes a loop go from `lower` to `upper`: immutable, so that loops can share it."""
+    empty = Region(Block([affine.YieldOp.create()], arg_types=[INDEX]))
+    loop = affine.ForOp.from_region([], [], [], [], lower, upper, empty)
+    return MappingProxyType(loop.properties)
 
 
 def _insert_before_yield(block: Block, op: Operation) -> None:

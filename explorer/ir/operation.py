@@ -14,6 +14,7 @@ test. In text an operation reads
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -40,6 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import Buffer, KernelBuilder, Subscript
 from explorer.ir.origins import ORIGIN
+from explorer.ir.parts import Part
 from explorer.ir.types import (
     PLAIN,
     QuantizedType,
@@ -184,8 +186,12 @@ class TopOperation(IRDLOperation):
 
     @property
     def is_view(self) -> bool:
-        """True where the result is the operand's bytes under another type."""
+        """True where the result is the operand's bytes, or some of them, under another type."""
         return False
+
+    def parts(self) -> tuple[Part, ...]:
+        """Which values lie in the buffers of others: of operations that no kernel runs."""
+        return (Part(self.results[0], self.operands[0], is_view=True),) if self.is_view else ()
 
     # -- construction ------------------------------------------------------------------------
     @classmethod
@@ -311,6 +317,9 @@ def set_identity(op: Operation, identity: str) -> None:
 # -- properties as Python values -------------------------------------------------------------------
 
 
+_BOOLEAN = IntegerType(1)
+
+
 def to_attribute(value: PropertyValue | Mapping[str, PropertyValue] | Attribute) -> Attribute:
     if isinstance(value, Attribute):
         return value
@@ -338,7 +347,7 @@ def from_attribute(attribute: Attribute) -> Any:
     The type depends on the property, hence Any.
     """
     if isinstance(attribute, IntegerAttr):
-        if attribute.type == IntegerType(1):
+        if attribute.type == _BOOLEAN:
             return bool(attribute.value.data)
         return attribute.value.data
     if isinstance(attribute, FloatAttr):
@@ -346,6 +355,9 @@ def from_attribute(attribute: Attribute) -> Any:
     if isinstance(attribute, StringAttr):
         return attribute.data
     if isinstance(attribute, DenseArrayBase):
+        if attribute.elt_type == i64:
+            content = attribute.data.data
+            return struct.unpack(f"<{len(content) // 8}q", content)
         return tuple(attribute.get_values())
     if isinstance(attribute, ArrayAttr):
         return tuple(from_attribute(a) for a in attribute.data)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -174,7 +175,12 @@ def sources_of(op: Operation) -> tuple[str, ...]:
 
 def location_of(sources: Sequence[str]) -> LocationAttr:
     """A NameLoc for one source, a FusedLoc for several, unknown for none."""
-    names = list(dict.fromkeys(sources))
+    return _location(tuple(dict.fromkeys(sources)))
+
+
+@lru_cache(maxsize=4096)
+def _location(names: tuple[str, ...]) -> LocationAttr:
+    """Of different names; locations are immutable, so that operations share them."""
     if not names:
         return UnknownLoc()
     locations = [NameLoc(StringAttr(n), UnknownLoc()) for n in names]

@@ -24,18 +24,20 @@ from __future__ import annotations
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from explorer.errors import PassError
+from explorer.ir.deferred import ArrayForm
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity, to_attribute
 from explorer.ir.origins import (
     Origin,
@@ -45,9 +47,9 @@ from explorer.ir.origins import (
     set_origins,
     sources_of,
 )
-from explorer.ir.structure import OperationRecord, functions, operations, record
+from explorer.ir.rewrites import Log, Rewrite, make_event, replay
+from explorer.ir.structure import functions, operations, record
 from explorer.ir.weights import Weights
-from explorer.results import Delta, RewriteEvent
 
 OVERRIDDEN = "declined by an override"
 
@@ -120,17 +122,10 @@ class Rule(ABC):
     def explanation(self) -> str:
         return inspect.cleandoc(type(self).__doc__ or "").split("\n\n")[0]
 
-    @cached_property
+    @property
     def source(self) -> str:
         """`path:line` of the rule, relative to the package's parent; just the name in a cell."""
-        try:
-            path = Path(inspect.getsourcefile(type(self)) or "")
-            line = inspect.getsourcelines(type(self))[1]
-        except (OSError, TypeError):
-            return type(self).__name__
-        package = Path(__file__).parents[2]
-        shown = path.relative_to(package) if path.is_relative_to(package) else path.name
-        return f"{shown}:{line}"
+        return _source_of(type(self))
 
     @abstractmethod
     def rewrite(self, op: Any, rewriter: RecordedRewriter) -> None:
@@ -140,65 +135,16 @@ class Rule(ABC):
         """
 
 
-@dataclass(frozen=True)
-class Rewrite:
-    """A rule fired or was declined: the replayable form of `results.RewriteEvent`."""
-
-    address: str
-    rule: str
-    applied: bool
-    site: str
-    reason: str
-    rule_source: str
-    explanation: str
-    microseconds: float
-    removed: tuple[OperationRecord, ...]
-    added: tuple[OperationRecord, ...]
-    changed: tuple[tuple[OperationRecord, OperationRecord], ...]
-    """(before, after)."""
-
-    @property
-    def matched(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([self.site, *(r.identity for r in self.removed)]))
-
-    @property
-    def produced(self) -> tuple[str, ...]:
-        """What is new; where nothing is, what was changed in place."""
-        return tuple(r.identity for r in self.added) or tuple(b.identity for _, b in self.changed)
-
-    def to_record(self) -> RewriteEvent:
-        """The event as text, for traces and views."""
-        delta = Delta(
-            tuple((r.identity, r.text()) for r in self.removed),
-            tuple((r.identity, r.text()) for r in self.added),
-            tuple((a.identity, a.text(), b.text()) for a, b in self.changed),
-        )
-        return RewriteEvent(
-            self.address,
-            self.rule,
-            self.applied,
-            self.site,
-            self.matched,
-            self.produced,
-            self.reason,
-            self.rule_source,
-            self.explanation,
-            self.microseconds,
-            delta,
-        )
-
-
-@dataclass
-class _Log:
-    """What one application of a rule did."""
-
-    removed: list[OperationRecord] = field(default_factory=list)
-    added: list[Operation] = field(default_factory=list)
-    before: dict[int, tuple[Operation, OperationRecord]] = field(default_factory=dict)
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.removed or self.added or self.before)
+@lru_cache(maxsize=512)
+def _source_of(rule: type[Rule]) -> str:
+    try:
+        path = Path(inspect.getsourcefile(rule) or "")
+        line = inspect.getsourcelines(rule)[1]
+    except (OSError, TypeError):
+        return rule.__name__
+    package = Path(__file__).parents[2]
+    shown = path.relative_to(package) if path.is_relative_to(package) else path.name
+    return f"{shown}:{line}"
 
 
 class RecordedRewriter:
@@ -208,7 +154,7 @@ class RecordedRewriter:
         self.module = module
         self.weights = weights
         self.names = names
-        self.log = _Log()
+        self.log = Log()
         self.has_changed = False
         self.artifacts: dict[str, object] = {}
         """What a pass makes besides the IR, by name: a memory plan, schedules of kernels."""
@@ -366,10 +312,32 @@ class RecordedRewriter:
 
         element_type: where it is not NumPy's (quantized numbers).
         """
+        return self._insert_weight(anchor, self.weights.add(name, array), like, element_type)
+
+    def add_weight_later(
+        self,
+        anchor: Operation,
+        name: str,
+        form: ArrayForm,
+        make: Callable[[], np.ndarray],
+        recipe: Hashable,
+        like: Operation | None = None,
+    ):
+        """As `add_weight` of what `make` returns, which may be called later (`Weights`)."""
+        stored = self.weights.add_later(name, form, make, recipe)
+        return self._insert_weight(anchor, stored, like)
+
+    def _insert_weight(
+        self,
+        anchor: Operation,
+        stored: str,
+        like: Operation | None,
+        element_type: Attribute | None = None,
+    ):
         from explorer.ir.top.data import WeightOp, weight_type
 
-        stored = self.weights.add(name, array)
-        op = WeightOp.make([], [weight_type(self.weights[stored], element_type)], weight=stored)
+        kind = weight_type(self.weights.form(stored), element_type)
+        op = WeightOp.make([], [kind], weight=stored)
         self.insert_before(anchor, op, stem="w", like=like)
         return op.output
 
@@ -400,8 +368,8 @@ class RecordedRewriter:
         known = self.log.before.pop(id(op), None)
         self.log.removed.append(known[1] if known else record(op))
 
-    def take_log(self) -> _Log:
-        log, self.log = self.log, _Log()
+    def take_log(self) -> Log:
+        log, self.log = self.log, Log()
         return log
 
 
@@ -553,55 +521,23 @@ def _apply(
         site,
         log,
         reason,
-        rule.source,
+        rule,
         rule.explanation,
         microseconds,
     )
     return event, log.added
 
 
-def make_event(
-    address: str,
-    rule: str,
-    site: str,
-    log: _Log,
-    reason: str,
-    source: str,
-    explanation: str,
-    microseconds: float,
-) -> Rewrite:
-    added = [op for op in log.added if op.parent is not None]
-    # A `top.return` has no identity of its own: what it returns shows in the graph.
-    changed = [
-        (op, old)
-        for op, old in log.before.values()
-        if op.parent is not None and not (isinstance(op, TopOperation) and not op.results)
-    ]
-    return Rewrite(
-        address=address,
-        rule=rule,
-        applied=not reason,
-        site=site,
-        reason=reason,
-        rule_source=source,
-        explanation=explanation,
-        microseconds=microseconds,
-        removed=tuple(log.removed),
-        added=tuple(record(op) for op in added),
-        changed=tuple((old, record(op)) for op, old in changed),
-    )
-
-
-def replay(
-    before: Mapping[str, OperationRecord], rewrite: Rewrite, backwards: bool = False
-) -> dict[str, OperationRecord]:
-    """The operations after a rewrite, from those before it (or the other way round)."""
-    removed, added, changed = rewrite.removed, rewrite.added, rewrite.changed
-    if backwards:
-        removed, added = added, removed
-        changed = tuple((b, a) for a, b in changed)
-    gone = {r.identity for r in removed}
-    result = {k: v for k, v in before.items() if k not in gone}
-    result.update({r.identity: r for r in added})
-    result.update({new.identity: new for _, new in changed})
-    return result
+__all__ = [
+    "OVERRIDDEN",
+    "Declined",
+    "Fuel",
+    "Names",
+    "RecordedRewriter",
+    "Rewrite",
+    "RewriteOptions",
+    "Rule",
+    "apply_rules",
+    "make_event",
+    "replay",
+]

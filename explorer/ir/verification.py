@@ -17,6 +17,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from explorer.ir.kernel_verification import KernelVerifier
+
 Form = tuple[tuple[SSAValue, ...], tuple[Attribute, ...], dict[str, Attribute]]
 """Operands, their types and those of the results, properties."""
 
@@ -30,6 +32,7 @@ class Verifier:
     def __init__(self) -> None:
         self._forms: dict[Operation, Form] = {}
         self._kernels: set[Operation] = set()
+        self._kernel_verifier = KernelVerifier()
 
     def verify(self, module: ModuleOp) -> None:
         """Raises VerifyException or ValueError for the first operation that is not valid."""
@@ -42,7 +45,7 @@ class Verifier:
                 function.verify()
             elif "kernel.kind" in function.attributes:
                 if function not in kernels:
-                    function.verify()
+                    self._kernel_verifier.verify(function)
                 self._kernels.add(function)
             else:
                 function.verify(verify_nested_ops=False)

@@ -1,21 +1,28 @@
 """Weights live beside the IR: named, read-only arrays that snapshots share.
 
 `top.weight` refers to a weight by name. A pass that changes one adds a new one; names are never
-reused for other contents, so that every earlier snapshot stays executable.
+reused for other contents, so that every earlier snapshot stays executable. Large ones may be made
+later (`deferred.py`): their form is known at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 
 import numpy as np
+
+from explorer.ir.deferred import ArrayForm, Background, Deferred, read_only
+
+LEAST_DEFERRED_BYTES = 1 << 16
+"""Smaller arrays are made at once: that takes no longer than to hand them over."""
 
 
 class Weights(Mapping[str, np.ndarray]):
     """An append-only store of read-only arrays."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray] | None = None):
-        self._arrays: dict[str, np.ndarray] = {}
+        self._arrays: dict[str, np.ndarray | Deferred] = {}
+        self._background = Background()
         for name, array in (arrays or {}).items():
             self.add(name, array)
 
@@ -24,19 +31,48 @@ class Weights(Mapping[str, np.ndarray]):
 
         An equal name with the very same contents is shared instead of stored again.
         """
-        frozen = np.asarray(array)
-        if frozen.flags.writeable:
-            frozen = frozen.view()
-            frozen.flags.writeable = False
+        frozen = read_only(array)
         chosen, attempt = name, 1
         while chosen in self._arrays:
-            present = self._arrays[chosen]
+            present = self[chosen]
             if present is frozen or _same(present, frozen):
                 return chosen
             attempt += 1
             chosen = f"{name}.{attempt}"
         self._arrays[chosen] = frozen
         return chosen
+
+    def add_later(
+        self, name: str, form: ArrayForm, make: Callable[[], np.ndarray], recipe: Hashable
+    ) -> str:
+        """As `add` of what `make` returns, which is called in the background if it is large.
+
+        `recipe`: what `make` does, with the names of the weights that it reads; an equal name
+        with an equal recipe is shared without looking at the contents.
+        """
+        present = self._arrays.get(name)
+        if isinstance(present, Deferred) and present.recipe == recipe:
+            return name
+        if present is not None or form.size_bytes < LEAST_DEFERRED_BYTES:
+            return self.add(name, make())
+        self._arrays[name] = self.later(form, make, recipe)
+        return name
+
+    def later(
+        self, form: ArrayForm, make: Callable[[], np.ndarray], recipe: Hashable = None
+    ) -> Deferred:
+        """An array beside the store; a large one is made in the background, after those here."""
+        deferred = Deferred(form, make, recipe)
+        if form.size_bytes >= LEAST_DEFERRED_BYTES:
+            self._background.start(deferred)
+        return deferred
+
+    def form(self, name: str) -> ArrayForm:
+        """Shape and element type, without waiting for the array."""
+        stored = self._arrays[name]
+        if isinstance(stored, Deferred):
+            return stored.form
+        return ArrayForm(stored.shape, stored.dtype)
 
     def copy(self) -> Weights:
         """A store that can grow on its own; the arrays are shared."""
@@ -45,16 +81,20 @@ class Weights(Mapping[str, np.ndarray]):
         return other
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[name]
+        stored = self._arrays[name]
+        return stored.array() if isinstance(stored, Deferred) else stored
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
 
     def __len__(self) -> int:
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        size = sum(a.nbytes for a in self._arrays.values())
+        size = sum(self.form(name).size_bytes for name in self)
         return f"Weights({len(self)} arrays, {size} bytes)"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +15,8 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from explorer.errors import InputError, PassError
-from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
+from explorer.ir.deferred import ArrayForm
+from explorer.ir.kernel_dialect import KernelArgument, LaunchOp, kernel_arguments
 from explorer.ir.passes import KNOBS, EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.structure import kernel_functions, operations
@@ -24,6 +24,7 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.types import layout_of
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.nest import ScheduleError
+from explorer.kernels.packing import pack_weight, packed_weight_shape
 from explorer.kernels.schedules import (
     CHOOSE,
     PLAIN,
@@ -33,9 +34,9 @@ from explorer.kernels.schedules import (
 )
 from explorer.kernels.schedules.listing import GIVEN
 from explorer.kernels.schedules.schedule import Choice, ScheduledKernel
-from explorer.kernels.steps.pack import Pack, blocked_pack, is_identity, packed_shape
+from explorer.kernels.steps.narrow import narrowed_weights
+from explorer.kernels.steps.pack import Pack, blocked_pack, is_identity
 from explorer.kernels.steps.winograd import winograd_weights
-from explorer.kernels.steps.winograd_matrices import transform_axes
 from explorer.kernels.workload import workload_digest
 
 TILED = "a schedule of its own kind: tiles in registers, packed weights"
@@ -232,55 +233,37 @@ def pack_weights(
         pack = kernel.packs.get(argument.name)
         if argument.role != "weight" or pack is None:
             continue
-        if is_identity(pack) and argument.name not in winograd_weights(kernel.function):
+        changed = {*winograd_weights(kernel.function), *narrowed_weights(kernel.function)}
+        if is_identity(pack) and argument.name not in changed:
             continue
         owner = launch.operands[index].owner
         assert isinstance(owner, WeightOp)
-        kernel_shape = argument.type.get_shape()  # pyright: ignore[reportAttributeAccessIssue]
-        array = rewriter.weights[owner.weight.data].reshape(kernel_shape)
-        packed = pack_argument(kernel.function, argument.name, array, pack)
-        stored = rewriter.add_weight(launch, f"{owner.weight.data}.packed", packed, like=owner)
+        stored = _packed_weight(launch, owner, argument, kernel, pack, rewriter)
         rewriter.set_operand(launch, index, stored)
         if not owner.output.uses:
             rewriter.erase(owner)
 
 
-def pack_argument(kernel: func.FuncOp, name: str, array: np.ndarray, pack: Pack) -> np.ndarray:
-    """An argument of a kernel in its packed layout, transformed first where the kernel says so."""
-    outputs = winograd_weights(kernel).get(name)
-    if outputs is None:
-        return pack_array(array, pack)
-    return pack_transformed(array, outputs, pack)
-
-
-def pack_transformed(array: np.ndarray, outputs: int, pack: Pack) -> np.ndarray:
-    """Filters (O, C, 3, 3) as the Winograd form (m + 2, m + 2, O, C) in a packed layout.
-
-    The filters are packed before they grow: the transform works along two dimensions, wherever
-    these lie then.
-    """
-    places = {0: 2, 1: 3, 2: 0, 3: 1}
-    packed = pack_array(array, [(places[d], divisor, modulus) for d, divisor, modulus in pack])
-    axes = tuple(axis for axis, entry in enumerate(pack) if entry[0] in (0, 1))
-    return transform_axes(packed, outputs, axes)
-
-
-def pack_array(array: np.ndarray, pack: Pack) -> np.ndarray:
-    """The array in a packed layout; what fills up the last blocks is zero.
-
-    Each old dimension is cut into the digits that the layout asks for, then the digits are put
-    in the layout's order: (dimension, divisor, modulus) is one digit.
-    """
-    digits: list[list[tuple[int, int]]] = []
-    for dimension in range(array.ndim):
-        entries = [(i, e) for i, e in enumerate(pack) if e[0] == dimension]
-        entries.sort(key=lambda item: -item[1][1])
-        shape = packed_shape(array.shape, pack)
-        digits.append([(i, shape[i]) for i, _ in entries])
-    padded = [max(prod(s for _, s in parts), 1) for parts in digits]
-    widths = [(0, new - old) for old, new in zip(array.shape, padded, strict=True)]
-    if any(new for _, new in widths):
-        array = np.pad(array, widths)
-    split = array.reshape([s for parts in digits for _, s in parts])
-    order = [i for parts in digits for i, _ in parts]
-    return np.ascontiguousarray(np.transpose(split, np.argsort(order)))
+def _packed_weight(
+    launch: LaunchOp,
+    weight: WeightOp,
+    argument: KernelArgument,
+    kernel: ScheduledKernel,
+    pack: Pack,
+    rewriter: RecordedRewriter,
+) -> SSAValue:
+    """The weight in the kernel's layout, in front of the launch. Its numbers are packed later."""
+    weights, name = rewriter.weights, weight.weight.data
+    kernel_shape = argument.type.get_shape()  # pyright: ignore[reportAttributeAccessIssue]
+    outputs = winograd_weights(kernel.function).get(argument.name)
+    shape = packed_weight_shape(kernel_shape, outputs, pack)
+    is_narrow = argument.name in narrowed_weights(kernel.function)
+    dtype = np.dtype(np.float16) if is_narrow else weights.form(name).dtype
+    return rewriter.add_weight_later(
+        launch,
+        f"{name}.packed",
+        ArrayForm(tuple(shape), dtype),
+        lambda: pack_weight(weights[name].reshape(kernel_shape), outputs, pack, is_narrow),
+        recipe=("packed", name, kernel_shape, outputs, tuple(pack), is_narrow),
+        like=weight,
+    )

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 
+from explorer.ir.deferred import ArrayForm, Deferred
 from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
 from explorer.ir.layout import haloed_shape, physical_shape, rounded_channels
 from explorer.ir.operation import identity_of
@@ -30,7 +31,6 @@ from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 from explorer.kernels.c import print_c
-from explorer.kernels.chains import is_short
 from explorer.kernels.emit import emit_program
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.opencl import print_opencl
@@ -56,7 +56,12 @@ class BuiltProgram:
     """A program and the block of weights that it reads."""
 
     program: Program
-    weights: np.ndarray
+    packed: Deferred
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The block: constant bytes, every weight at its offset. Waits until it is packed."""
+        return self.packed.array()
 
 
 def build_program(
@@ -78,9 +83,9 @@ def build_program(
     (function,) = [f for f in functions(snapshot.program) if device_of(f) != "host"]
     builder = _Builder(snapshot, function, offsets, language)
     launches = [builder.launch(op) for op in builder.launches]
+    packed = builder.pack_weights()  # while the kernels are printed
     used = {launch.kernel for launch in launches}
     printed = [builder.print(name) for name in builder.kernels if name in used]
-    weights = builder.pack_weights()
     arena_bytes = max(arena_bytes, ALIGNMENT_BYTES)
     size = builder.open_dimension(arena_bytes)
     size_offset = None
@@ -98,11 +103,11 @@ def build_program(
         tuple(builder.taps()),
         tuple(builder.weight_slots.values()),
         arena_bytes,
-        weights.nbytes,
+        packed.form.size_bytes,
         size,
         emitted.chain,
     )
-    return BuiltProgram(program, weights)
+    return BuiltProgram(program, packed)
 
 
 class _Builder:
@@ -150,7 +155,7 @@ class _Builder:
             kernel = lower_to_loops(kernel)
         if self.language == "c":
             return print_c(kernel, name)
-        return print_opencl(kernel, name, is_short(kernel))
+        return print_opencl(kernel, name, is_chained=True)
 
     def kernel_record(
         self, printed: PrintedKernel, launches: Sequence[Launch], steps: Sequence[ScheduleStep]
@@ -195,20 +200,18 @@ class _Builder:
 
     def _weight_slot(self, name: str) -> WeightSlot:
         if name not in self.weight_slots:
-            size = self.snapshot.weights[name].nbytes
+            size = self.snapshot.weights.form(name).size_bytes
             self.weight_slots[name] = WeightSlot(name, self.weights_end, size)
             self.weights_end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         return self.weight_slots[name]
 
-    def pack_weights(self) -> np.ndarray:
+    def pack_weights(self) -> Deferred:
         """One constant block of bytes with every weight at its offset."""
-        block = aligned_zeros(max(self.weights_end, ALIGNMENT_BYTES))
         weights: Weights = self.snapshot.weights
-        for slot in self.weight_slots.values():
-            data = np.ascontiguousarray(weights[slot.name]).reshape(-1).view(np.uint8)
-            block[slot.offset_bytes : slot.offset_bytes + slot.size_bytes] = data
-        block.flags.writeable = False
-        return block
+        slots = tuple(self.weight_slots.values())
+        size_bytes = max(self.weights_end, ALIGNMENT_BYTES)
+        form = ArrayForm((size_bytes,), np.dtype(np.uint8))
+        return weights.later(form, lambda: packed_block(weights, slots, size_bytes))
 
     # -- values ----------------------------------------------------------------------------------
     def ports(
@@ -251,6 +254,18 @@ class _Builder:
                 )
             )
         return taps
+
+
+def packed_block(
+    weights: Mapping[str, np.ndarray], slots: Sequence[WeightSlot], size_bytes: int
+) -> np.ndarray:
+    """Constant bytes with every weight at its slot's offset."""
+    block = aligned_zeros(size_bytes)
+    for slot in slots:
+        data = np.ascontiguousarray(weights[slot.name]).reshape(-1).view(np.uint8)
+        block[slot.offset_bytes : slot.offset_bytes + slot.size_bytes] = data
+    block.flags.writeable = False
+    return block
 
 
 def aligned_zeros(size_bytes: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from explorer.importers.onnx.converters import CONVERTERS, missing_reason
+from explorer.importers.onnx.converters import all_converters, missing_reason
 from explorer.onnx_backend.children import Answer
 from explorer.onnx_backend.recipes import NEVER
 
@@ -29,7 +29,7 @@ def known_operators() -> set[str]:
         for schema in onnx.defs.get_all_schemas()
         if not (schema.domain or schema.deprecated or missing_reason(schema.name, "", newest))
     }
-    return own | {o for c in CONVERTERS if c.domain for o in c.operators}
+    return own | {o for c in all_converters() if c.domain for o in c.operators}
 
 
 @dataclass(frozen=True)

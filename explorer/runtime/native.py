@@ -30,8 +30,9 @@ from explorer.errors import DeviceError, InputError
 from explorer.results.events import ProfileRecord
 from explorer.results.program import OpenDimension, Port, Program, Tap
 from explorer.runtime.affinity import check_affinity
-from explorer.runtime.cache import ProgramCache, default_cache
-from explorer.runtime.cache.c_programs import cached_library
+from explorer.runtime.cache import Entry, ProgramCache, default_cache
+from explorer.runtime.cache.c_programs import cached_library, write_library
+from explorer.runtime.cache.weights import MappedWeights
 from explorer.runtime.direct import DirectCalls
 from explorer.runtime.executable import (
     Arrays,
@@ -67,12 +68,13 @@ class NativeProgram:
     def __init__(
         self,
         program: Program,
-        weights: bytes | np.ndarray,
+        weights: bytes | np.ndarray | MappedWeights,
         isolated: bool = True,
         threads: int = 1,
         *,
         affinity: Sequence[int] = (),
         build: Build | None = None,
+        binary: Entry | None = None,
         time_limit_seconds: float = 120.0,
         name: str = "",
         cache: ProgramCache | None = None,
@@ -82,8 +84,10 @@ class NativeProgram:
         `isolated=False` loads the library into this process: no time limit then, and a fault
         ends this process. `affinity`: a processor for each thread, the caller's first; in this
         process the caller's own thread stays as it is (`os.sched_setaffinity` binds it). `build`
-        replaces cache and compiler. `time_limit_seconds` is for one inference. `name` is the
-        model's, for the cache's reasons; `cache`: the environment's.
+        replaces cache and compiler; `binary` is what the cache has given for the program already.
+        Mapped weights are mapped by the worker, too, instead of sent to it. `time_limit_seconds`
+        is for one inference. `name` is the model's, for the cache's reasons; `cache`: the
+        environment's.
         """
         if threads < 1:
             raise InputError(f"threads: expected 1 or more, got {threads}")
@@ -98,7 +102,11 @@ class NativeProgram:
                 hint="name one for each thread",
             )
         self.time_limit_seconds = time_limit_seconds
-        self._weights = check_weights(program, weights)
+        self._mapped = weights if isinstance(weights, MappedWeights) else None
+        self._weights = check_weights(
+            program, weights.array if isinstance(weights, MappedWeights) else weights
+        )
+        self._binary = binary
         self._lock = threading.RLock()
         self._remove_folder: Callable[[], object] = lambda: None
         self._loaded: LoadedProgram | WorkerProcess | None = None
@@ -178,6 +186,8 @@ class NativeProgram:
         """Compile into a folder that goes with this object, or at the interpreter's end."""
         folder = tempfile.mkdtemp(prefix="explorer-build-")
         self._remove_folder = weakref.finalize(self, shutil.rmtree, folder)
+        if self._binary is not None:
+            return write_library(self._binary, Path(folder))
         cache = default_cache() if self._cache is None else self._cache
         return cached_library(source, Path(folder), cache, name=self._name)
 
@@ -224,7 +234,8 @@ class NativeProgram:
         return self._loaded
 
     def _start_worker(self) -> WorkerProcess:
-        return WorkerProcess(self.program, self._layout, self._weights, self.time_limit_seconds)
+        weights = self._weights if self._mapped is None else self._mapped
+        return WorkerProcess(self.program, self._layout, weights, self.time_limit_seconds)
 
     def _load_here(self) -> LoadedProgram:
         address = self._weights.ctypes.data

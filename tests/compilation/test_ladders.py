@@ -19,7 +19,7 @@ from explorer.compilation.ladders import (
 )
 from explorer.errors import InputError
 from explorer.ir.compute import KernelBuilder
-from explorer.kernels.passes import pack_array
+from explorer.kernels.packing import pack_array
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.pack import blocked_pack
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.kernels.passes import pack_array
+from explorer.kernels.packing import pack_array, pack_weight, packed_weight_shape
 from explorer.kernels.steps.pack import blocked_pack, is_identity, packed_shape
 
 
@@ -62,3 +62,12 @@ def test_every_element_lies_where_its_digits_say(example):
         place = tuple(index[d] // divisor % (modulus or 10**9) for d, divisor, modulus in pack)
         assert packed[place] == array[index]
     assert np.count_nonzero(packed) == array.size
+
+
+@pytest.mark.parametrize(("outputs", "shape"), [(None, (5, 3, 3, 3)), (2, (5, 3, 3, 3))])
+def test_the_shape_is_known_before_the_weight_is_packed(outputs, shape):
+    pack = ((0, 4, None), (1, 1, None), (2, 1, None), (3, 1, None), (0, 1, 4))
+    if outputs is not None:  # m + 2, m + 2, O, C: the channels lie behind
+        pack = ((0, 1, None), (1, 1, None), (2, 4, None), (3, 1, None), (2, 1, 4))
+    packed = pack_weight(np.ones(shape, np.float32), outputs, pack)
+    assert packed.shape == packed_weight_shape(shape, outputs, pack)

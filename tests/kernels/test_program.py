@@ -368,7 +368,7 @@ def test_the_opencl_binary_computes_what_numpy_does(name, opencl_device):
     source = working.snapshot
     inputs = programs.random_inputs(source)
     expected = source.run(inputs)
-    results = programs.lower(working, lanes=8, language="opencl")
+    results = programs.lower(working, lanes=16, language="opencl")
     values = programs.run_binary(results, inputs, "opencl", opencl_device)
     assert_same(values, expected, computed_values(source), "opencl")
     assert_same_outputs(values, expected, output_names(source), "opencl")

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Block
 
 from explorer.ir.scalars import Scalar
-from explorer.kernels.passes import pack_array, pack_transformed
+from explorer.kernels.packing import pack_array, pack_transformed
 from explorer.kernels.steps.winograd_matrices import VARIANTS, multiply, transform_weights
 
 numbers = st.integers(-9, 9).map(Fraction)

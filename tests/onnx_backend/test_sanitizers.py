@@ -31,7 +31,7 @@ SCRIPT = """
         program = replace(
             c.program, launches=(replace(first, arguments=(*arguments, short)), *others)
         )
-        c.__dict__["built"] = BuiltProgram(program, c.built.weights)
+        c.__dict__["built"] = BuiltProgram(program, c.built.packed)
     with tempfile.TemporaryDirectory() as folder:
         outputs = guarded_opener(Path(folder))(c).run(c.example_inputs())
     print("ran", sorted(outputs))

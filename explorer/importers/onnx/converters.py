@@ -8,78 +8,60 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import onnx
 
-from explorer.importers.onnx import (
-    attention,
-    contrib,
-    contrib_quantized,
-    control,
-    einsum,
-    elementwise,
-    features,
-    gradient,
-    movement,
-    nn,
-    normalization,
-    pooling,
-    quantization,
-    randomness,
-    recurrent,
-    reduction,
-    resize,
-    scattering,
-    selection,
-    sequences,
-    shapes,
-    spectral,
-    string_matching,
-    string_splitting,
-    strings,
-    text_features,
-    training,
-    trees,
-    vision,
-)
 from explorer.importers.onnx.nodes import Converter
 
-_FAMILIES = (
-    elementwise,
-    nn,
-    normalization,
-    pooling,
-    reduction,
-    movement,
-    resize,
-    shapes,
-    recurrent,
-    control,
-    sequences,
-    scattering,
-    selection,
-    einsum,
-    spectral,
-    vision,
-    randomness,
-    text_features,
-    quantization,
-    attention,
-    contrib,
-    contrib_quantized,
-    features,
-    trees,
-    training,
-    gradient,
-    strings,
-    string_splitting,
-    string_matching,
+_COMMON = (
+    "elementwise",
+    "nn",
+    "normalization",
+    "pooling",
+    "reduction",
+    "movement",
+    "shapes",
 )
+"""Families of which most models are made."""
+_OTHERS = (
+    "resize",
+    "recurrent",
+    "control",
+    "sequences",
+    "scattering",
+    "selection",
+    "einsum",
+    "spectral",
+    "vision",
+    "randomness",
+    "text_features",
+    "quantization",
+    "attention",
+    "contrib",
+    "contrib_quantized",
+    "features",
+    "trees",
+    "training",
+    "gradient",
+    "strings",
+    "string_splitting",
+    "string_matching",
+)
+"""These are loaded with the first model that has an operator of them, or an unknown one."""
 
-CONVERTERS: tuple[Converter, ...] = tuple(
-    value for family in _FAMILIES for value in vars(family).values() if isinstance(value, Converter)
-)
+
+@cache
+def _converters_of(families: tuple[str, ...]) -> tuple[Converter, ...]:
+    modules = [import_module(f"explorer.importers.onnx.{family}") for family in families]
+    return tuple(v for m in modules for v in vars(m).values() if isinstance(v, Converter))
+
+
+@cache
+def all_converters() -> tuple[Converter, ...]:
+    """Every converter, family by family."""
+    return _converters_of(_COMMON) + _converters_of(_OTHERS)
 
 
 @cache
@@ -88,12 +70,13 @@ def find_converter(
 ) -> Converter | None:
     """The converter for an operator as the opset defines it; where it has two, that asked for."""
     found = None
-    for converter in CONVERTERS:
-        fits = operator in converter.operators and domain == converter.domain
-        if fits and converter.since <= opset <= converter.until:
-            if converter.on_strings == on_strings:
-                return converter
-            found = found or converter
+    for families in (_COMMON, _OTHERS):
+        for converter in _converters_of(families):
+            fits = operator in converter.operators and domain == converter.domain
+            if fits and converter.since <= opset <= converter.until:
+                if converter.on_strings == on_strings:
+                    return converter
+                found = found or converter
     return found
 
 
@@ -115,12 +98,12 @@ def missing_reason(operator: str, domain: str, opset: int) -> str:
 
 
 def _unknown_reason(operator: str, domain: str, opset: int) -> str:
-    same = [c for c in CONVERTERS if operator in c.operators]
+    same = [c for c in all_converters() if operator in c.operators]
     for converter in same:
         if converter.domain != domain:
             return f"unknown here; {converter.domain or 'ai.onnx'} has it: wrong domain?"
     if same:
         return f"not supported in opset {opset}"
-    supported = sorted({o for c in CONVERTERS for o in c.operators})
+    supported = sorted({o for c in all_converters() for o in c.operators})
     near = difflib.get_close_matches(operator, supported, n=1, cutoff=0.75)
     return f"unknown operator; did you mean {near[0]}?" if near else "unknown operator"

@@ -114,7 +114,7 @@ def _event(
         applied=True,
         site=identity,
         reason="",
-        rule_source=place,
+        made_by=place,
         explanation=explanation,
         microseconds=microseconds,
         removed=removed,

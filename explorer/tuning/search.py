@@ -208,12 +208,23 @@ class KernelSearcher:
             self._record(default, self._open(bench), 0)
         if self.results[0].status != "measured":
             return -1, f"the default could not be measured: {self.results[0].reason}"
+        if known is not None and (whole := self._whole(most)):
+            self.results = whole
         while len(self.results) < most and time.monotonic() < end:
             batch = self.proposals.next(self.results, min(BATCH, most - len(self.results)))
             if not batch:
                 break
             self._try(bench, batch, most, end)
         return self._choose(bench)
+
+    def _whole(self, most: int) -> list[Candidate]:
+        """All candidates, where the journal has them and the choice too: nothing is tried again."""
+        found = [self.journal.known.get(number) for number in range(most)]
+        whole = [one for one in found if one is not None and one.status != "failed"]
+        if len(whole) < most:
+            return []
+        best = _fastest(whole)
+        return whole if best is None or best in self.journal.confirmed else []
 
     def _open(self, bench: Bench) -> Measurement:
         default = self.proposals.default()
@@ -286,10 +297,9 @@ class KernelSearcher:
         """The fastest, measured again: the default stays where that is not clearly faster."""
         refused = ""
         for _ in range(MOST_CONFIRMED):
-            faster = [n for n, candidate in enumerate(self.results) if n and _is_faster(candidate)]
-            if not faster:
+            best = _fastest(self.results)
+            if best is None:
                 break
-            best = min(faster, key=lambda number: (self.results[number].ratio, number))
             if best in self.journal.confirmed or self._confirm(bench, best):
                 found = self.results[best]
                 return best, f"tuned: {found.measured_us:.1f} us against {found.default_us:.1f}"
@@ -333,6 +343,12 @@ class KernelSearcher:
             self.told(self._found(fastest, "the search goes on"))
         if self.progress is not None:
             self.progress(self.workload.kernel, number, most)
+
+
+def _fastest(results: Sequence[Candidate]) -> int | None:
+    """The number of the candidate that is most times faster than the default; None if none is."""
+    faster = [number for number, one in enumerate(results) if number and _is_faster(one)]
+    return min(faster, key=lambda number: (results[number].ratio, number), default=None)
 
 
 def _is_faster(candidate: Candidate) -> bool:

@@ -96,6 +96,15 @@ def test_convolutions_of_any_number_of_blocks(outputs):
     check(samples.convolution(outputs, 16, 2, 9), blocked("xy"))
 
 
+@pytest.mark.parametrize(("height", "rows", "loop"), [(4, 4, "i"), (5, 4, "i"), (8, 4, "ip")])
+def test_rows_of_a_tile_are_written_out_where_it_has_all_of_them_too(height, rows, loop):
+    """Else every sum would be loaded and stored in every step."""
+    choices = {"schedule": "direct", "vectors": 1, "pixels": 4, "rows": rows}
+    scheduled = check(samples.convolution(16, 16, height, 4), blocked("xy"), choices=choices)
+    (unrolled,) = [call for call in scheduled.steps[-1].calls if call.name == "unroll"]
+    assert loop in unrolled.arguments["loops"].split()
+
+
 @pytest.mark.parametrize("lanes", [4, 8])
 def test_vectors_are_as_wide_as_the_machines(lanes):
     function = samples.convolution(2 * lanes, lanes, 3, 9)

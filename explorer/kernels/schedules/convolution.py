@@ -111,7 +111,7 @@ def schedule_convolution(
     pack_arguments(schedule, packs)
     schedule.pack(operands.weight, _weight_pack(vectors, block, source_block))
     vectorize_lanes(schedule, tails)
-    mark_plane(schedule, tails, "ip jp j ov" + (" cu" if channel_unroll > 1 else ""))
+    mark_plane(schedule, tails, "ip i jp j ov" + (" cu" if channel_unroll > 1 else ""))
     finish_statements(schedule, machine)
 
 

@@ -142,7 +142,7 @@ def _finish(
     for suffix in tails if uses_dot else ():
         schedule.apply(dot, lanes="oi" + suffix, products="cu" + suffix)
     vectorize_lanes(schedule, tails)
-    mark_plane(schedule, tails, "ip jp j ov", ("p", "q") if first == "p" else ())
+    mark_plane(schedule, tails, "ip i jp j ov", ("p", "q") if first == "p" else ())
     finish_statements(schedule, machine)
 
 

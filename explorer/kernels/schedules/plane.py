@@ -172,6 +172,10 @@ def mark_plane(
 
 
 def _is_in_tile(nest: LoopNest, name: str) -> bool:
-    """A loop over the pixels of one tile, not one over tiles (which holds a reduction)."""
-    inside = [op for op in walk_inside(nest.loop(name)) if isinstance(op, affine.ForOp)]
+    """A loop over the pixels of one tile, not one over tiles (which holds a reduction).
+
+    Rows are one, too, where the tile has all of them.
+    """
+    loop = nest.loop(name)
+    inside = [op for op in walk_inside(loop) if isinstance(op, affine.ForOp) and op is not loop]
     return all(name_of(op).removesuffix("_tail") in _IN_TILE for op in inside)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.app.branches import Branch
-from explorer.app.session import Request
+from explorer.app.session import Request, Searched
 
 MOST_CANDIDATES = 200
 MOST_SECONDS = 600
@@ -65,6 +65,17 @@ class Search:
     @property
     def is_running(self) -> bool:
         return self.status == "running"
+
+    def after(self, found: Searched) -> Search:
+        """The search with what is newly known; what is not told stays."""
+        return replace(
+            self,
+            status=found.status,
+            number=found.number or self.number,
+            most=found.most or self.most,
+            error=found.error,
+            result=self.result if found.result is None else found.result,
+        )
 
     def applies_to(self, request: Request) -> bool:
         """Whether a branch has this kernel: only decisions about schedules may differ."""

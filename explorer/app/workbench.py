@@ -310,15 +310,8 @@ class Workbench:
             return
         if found.status != "running":
             self._asked.pop(key, None)
-        changed = replace(
-            search,
-            status=found.status,
-            number=found.number or search.number,
-            most=found.most or search.most,
-            error=found.error,
-            result=search.result if found.result is None else found.result,
-        )
-        self._show(replace(self.shown, searches=with_search(self.shown.searches, changed)))
+        searches = with_search(self.shown.searches, search.after(found))
+        self._show(replace(self.shown, searches=searches))
 
     def _retry(self) -> None:
         """Once more what failed: the compilation, or the stages of it that are missing."""

@@ -29,7 +29,7 @@ from typing import Self
 import numpy as np
 import pyopencl as cl
 
-from explorer.errors import BuildError, DeviceError, InputError
+from explorer.errors import BuildError, DeviceError
 from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.kernels import PhaseRecord
 from explorer.results.program import Chain, Launch, Port, Program, Tap
@@ -37,9 +37,6 @@ from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.opencl_programs import cached_program
 from explorer.runtime.caller_devices import (
     device_for,
-    is_caller_device,
-    listed,
-    shown_caller_devices,
 )
 from explorer.runtime.compilers import first_error_line
 from explorer.runtime.devices import DeviceRecord, opencl_device
@@ -54,10 +51,10 @@ from explorer.runtime.executable import (
     check_repeats,
     check_weights,
 )
+from explorer.runtime.opencl_handles import check_part, find_device, open_device, part_of
 from explorer.runtime.opencl_memory import SharedCall, arena_on
 from explorer.runtime.profiles import median_events, median_intervals
 from explorer.runtime.sizes import shape_at, size_of_inputs
-from explorer.runtime.vendors import visible_drivers
 
 PHASES = "-DPHASES"
 """Makes every phase of a chain a kernel of its own, in place of the chain."""
@@ -535,62 +532,6 @@ def work_group_items(tasks: int, device: DeviceRecord) -> int | None:
     ):
         group *= 2
     return group
-
-
-def open_device(record: DeviceRecord) -> cl.Device:
-    """The device that a record was made of."""
-    found = find_device(record)
-    if found is None:
-        raise DeviceError(
-            f"there is no OpenCL device at {record.address} any more",
-            device=record.name,
-            hint="list the devices again",
-        )
-    return found
-
-
-def find_device(record: DeviceRecord) -> cl.Device | None:
-    """None where it is gone, or where this process asked the driver before for other devices."""
-    with visible_drivers(), shown_caller_devices():
-        platforms = [list(platform.get_devices()) for platform in cl.get_platforms()]
-    for p, devices in enumerate(platforms):
-        names = [device.name.strip() for device in devices]
-        if is_caller_device(record):
-            if record.address == f"{p}:0" and record.name in names:
-                return devices[names.index(record.name)]
-            continue
-        for d, position in enumerate(listed(names)):
-            if f"{p}:{d}" == record.address and names[position] == record.name:
-                return devices[position]
-    return None
-
-
-def check_part(record: DeviceRecord, compute_units: int) -> None:
-    """InputError where a program cannot take so many of the device's compute units."""
-    if record.processor != "cpu" and compute_units != record.compute_units:
-        raise InputError(
-            f"{record.name} is a {record.processor}: a program takes all of it, not "
-            f"{compute_units} of its {record.compute_units} compute units",
-            hint="leave the number of threads away",
-        )
-    if not 1 <= compute_units <= record.compute_units:
-        raise InputError(
-            f"{record.name} has {record.compute_units} compute units, not {compute_units}",
-            hint=f"1 to {record.compute_units} threads",
-        )
-
-
-def part_of(handle: cl.Device, record: DeviceRecord, compute_units: int) -> cl.Device:
-    """A sub-device with so many compute units. InputError where the device cannot be divided."""
-    counts = [cl.device_partition_property.BY_COUNTS, compute_units]
-    try:
-        parts = handle.create_sub_devices(counts)  # pyright: ignore[reportArgumentType]
-    except cl.Error as error:
-        raise InputError(
-            f"{record.name} cannot be divided: {error}",
-            hint="leave the number of threads away",
-        ) from error
-    return parts[0]
 
 
 def build_program(

@@ -88,7 +88,8 @@ def fail(*arguments: object) -> None:
 def test_one_thread_is_the_callers(device):
     """PoCL divides a device for the eye only: a part of one core still runs on all threads."""
     from explorer.runtime.caller_devices import caller_device
-    from explorer.runtime.opencl import OpenCLProgram, find_device
+    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl_handles import find_device
 
     caller = caller_device(device)
     if caller is None or find_device(caller) is None:

@@ -5,7 +5,9 @@
 PYTHON ?=
 # no: install no Debian packages, only say what is missing.
 SYSTEM_PACKAGES ?= yes
-export PYTHON SYSTEM_PACKAGES
+# no: the newest Python packages that pyproject.toml admits, instead of those of requirements/.
+LOCKED ?= yes
+export PYTHON SYSTEM_PACKAGES LOCKED
 
 # For `make explore`: the model, the target (empty: the explorer's own choice), further arguments.
 MODEL ?= sample_models/digits_cnn.onnx
@@ -29,6 +31,7 @@ help:
 	@echo
 	@echo 'PYTHON=path         the interpreter to use (3.11 or newer)'
 	@echo 'SYSTEM_PACKAGES=no  install no Debian packages'
+	@echo 'LOCKED=no           the newest Python packages instead of the pinned ones'
 
 explore: .venv/.ready-explore
 	$(BIN)/explorer serve "$(MODEL)" $(if $(TARGET),--target $(TARGET)) $(ARGS)
@@ -62,11 +65,11 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stage after the other, so that `make -j` never runs two pips in one environment.
-.venv/.ready-explore: pyproject.toml scripts/setup.sh
+.venv/.ready-explore: pyproject.toml scripts/setup.sh requirements/explore.txt
 	@sh scripts/setup.sh explore
 
-.venv/.ready-test: .venv/.ready-explore
+.venv/.ready-test: .venv/.ready-explore requirements/test.txt
 	@sh scripts/setup.sh test
 
-.venv/.ready-lint: .venv/.ready-test
+.venv/.ready-lint: .venv/.ready-test requirements/lint.txt
 	@sh scripts/setup.sh lint

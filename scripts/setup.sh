@@ -11,7 +11,10 @@
 # the script says what is missing and goes on: the C compiler falls back to PyPI's ziglang, and
 # without an OpenCL driver target `cpu` remains.
 #
-# Environment: PYTHON (the interpreter for .venv), SYSTEM_PACKAGES (yes or no).
+# Python packages come at the versions and with the hashes of requirements/ (scripts/lock.sh renews
+# them); LOCKED=no takes the newest that pyproject.toml admits instead.
+#
+# Environment: PYTHON (the interpreter for .venv), SYSTEM_PACKAGES and LOCKED (yes or no).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -24,15 +27,15 @@ main() {
         explore)
             provide_system_packages
             provide_venv
-            install_python_packages .
+            install_python_packages explore .
             provide_fallback_compiler
             ;;
         test)
             provide_browser
-            install_python_packages ".[test]"
+            install_python_packages test ".[test]"
             ;;
         lint)
-            install_python_packages ".[dev]"
+            install_python_packages lint ".[dev]"
             ;;
         *) fail "unknown stage '$1': expected explore, test or lint" ;;
     esac
@@ -199,14 +202,26 @@ is_system_python() {
 
 has_module() { "$python" -c "import $1" >/dev/null 2>&1; }
 
+# install_python_packages STAGE EXTRA: what requirements/STAGE.txt pins, or what EXTRA admits.
 install_python_packages() {
-    run_quietly "installing Python packages for \"$1\" (minutes, the first time)" \
-        pip_install --editable "$1" || fail "Python packages for \"$1\""
+    if [ "${LOCKED:-yes}" = no ]; then
+        run_quietly "installing the newest Python packages for \"$2\" (minutes, the first time)" \
+            pip_install --upgrade --upgrade-strategy eager --editable "$2" ||
+            fail "Python packages for \"$2\""
+        return 0
+    fi
+    run_quietly "installing Python packages of requirements/$1.txt (minutes, the first time)" \
+        pip_install --require-hashes --requirement "requirements/$1.txt" ||
+        fail "requirements/$1.txt; LOCKED=no installs the newest versions without a lock"
+    # What it needs is there already, its build backend too: nothing comes in without a hash.
+    run_quietly "installing the explorer itself" \
+        pip_install --no-deps --no-build-isolation --editable . || fail "the explorer itself"
 }
 
 provide_fallback_compiler() {
     if has_compiler; then return 0; fi
-    run_quietly "installing ziglang, as the C compiler" pip_install ziglang ||
+    run_quietly "installing ziglang, as the C compiler" \
+        pip_install --require-hashes --requirement requirements/compiler.txt ||
         fail "no C compiler: install one (Debian, Ubuntu: gcc libc6-dev; macOS: xcode-select --install)"
     makes_library "$venv/bin/python" -m ziglang cc || {
         tail -n 20 "$scratch/log" >&2

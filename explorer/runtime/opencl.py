@@ -153,8 +153,7 @@ class OpenCLProgram:
         def build() -> cl.Program:
             built = build_program(self._context, self._handle, self.program, options)
             if chain is not None:
-                # No step is run, but the driver compiles the kernel for its work-group now: a
-                # binary that is asked for later holds that, and the first run does not wait.
+                # No step is run, but the driver compiles the kernel now, not in the first run.
                 self._enqueue(self._queue, self._chain_part(built, 0, 0))
                 self._queue.finish()
             return built

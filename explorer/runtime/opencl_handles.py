@@ -7,6 +7,8 @@ part_of(handle, record, 1)           a sub-device
 
 from __future__ import annotations
 
+import os
+
 import pyopencl as cl
 
 from explorer.errors import DeviceError, InputError
@@ -29,6 +31,7 @@ def open_device(record: DeviceRecord) -> cl.Device:
 
 def find_device(record: DeviceRecord) -> cl.Device | None:
     """None where it is gone, or where this process asked the driver before for other devices."""
+    compile_kernels_once()
     with visible_drivers(), shown_caller_devices():
         platforms = [list(platform.get_devices()) for platform in cl.get_platforms()]
     for p, devices in enumerate(platforms):
@@ -41,6 +44,16 @@ def find_device(record: DeviceRecord) -> cl.Device | None:
             if f"{p}:{d}" == record.address and names[position] == record.name:
                 return devices[position]
     return None
+
+
+def compile_kernels_once() -> None:
+    """PoCL compiles a kernel anew for each shape of a launch, and once for any: only that one.
+
+    The binary that the program cache keeps holds the general one in any case, and generated kernels
+    gain nothing from knowing their work-group: the same times, half the wait for a first run. The
+    variable is read at every launch, so it stays; where a person has set it, it is theirs.
+    """
+    os.environ.setdefault("POCL_WORK_GROUP_SPECIALIZATION", "0")
 
 
 def check_part(record: DeviceRecord, compute_units: int) -> None:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,7 +48,9 @@ class DeviceRecord:
     version: str
     """Of the compiler, or the OpenCL version that the device offers."""
     compute_units: int
-    memory_bytes: int
+    memory_bytes: int = field(compare=False)
+    """For a person to read. Some drivers say what is free at the moment, so it is no part of what
+    the device is: equal records, and keys of what is kept for a device, do without."""
     vector_floats: int
     """float32 per vector that generated code should use: 4, 8 or 16."""
     usable: bool

@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -47,6 +50,29 @@ def test_without_a_device_the_first_usable_one_is_taken(device, opencl_program, 
     with OpenCLProgram(opencl_program, weights.tobytes()) as executable:
         assert executable.device == device
         assert executable.run(inputs)["y"].tolist() == EXPECTED
+
+
+def test_a_device_with_less_free_memory_is_the_same_device(device):
+    """PoCL's memory is what is free when it is asked."""
+    later = dataclasses.replace(device, memory_bytes=device.memory_bytes // 2)
+    assert later == device
+    assert len({later, device}) == 1
+
+
+def test_pocl_compiles_each_kernel_once(tmp_path, device, sample_models):
+    if "Portable Computing Language" not in device.driver:
+        pytest.skip(f"{device.driver} is not PoCL")
+    script = f"""
+import explorer
+compiled = explorer.compile({str(sample_models / "digits_mlp.onnx")!r}, target="opencl")
+compiled.run(compiled.example_inputs())
+"""
+    fresh = {"POCL_CACHE_DIR": str(tmp_path), "EXPLORER_CACHE": str(tmp_path / "programs")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("POCL_")} | fresh
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+    compiled = [path.parent.parent for path in tmp_path.rglob("*.so")]
+    assert compiled
+    assert len(set(compiled)) == len(compiled)
 
 
 def test_taps_are_the_values_right_after_their_launch(build, opencl_program, weights, inputs):

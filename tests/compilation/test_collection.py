@@ -3,9 +3,11 @@
 import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
+from explorer.compilation import collection
 from explorer.compilation.collection import paused_collection
 
 
@@ -48,3 +50,22 @@ with paused_collection():
     path = tmp_path / "file.txt"
     subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
     assert path.read_text() == "written"
+
+
+class Circle:
+    """What only the collector takes away."""
+
+    def __init__(self) -> None:
+        self.itself = self
+        self.content = [object() for _ in range(1000)]
+
+
+def test_what_earlier_compilations_left_is_taken_away_when_it_has_become_much(monkeypatch):
+    monkeypatch.setattr(collection, "_collected", collection._Collected())
+    monkeypatch.setattr(collection, "GROWTH_BLOCKS", 10_000)
+    left = []
+    for _ in range(40):
+        with paused_collection():
+            left.append(weakref.ref(Circle()))
+    there = sum(circle() is not None for circle in left)
+    assert 1 <= there <= 20  # some ten of them are the growth that is waited for

@@ -16,14 +16,18 @@ TARGET ?=
 ARGS ?=
 
 BIN := .venv/bin
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+# The record of `make sweeps`, in JUnit's format.
+SWEEPS ?= build/sweeps.xml
 
-.PHONY: help explore test lint lint-format lint-code lint-types lint-imports notebooks setup clean
+.PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports notebooks setup clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make explore     set up and open the explorer on a sample model'
 	@echo '                 MODEL=path  TARGET=cpu|opencl|...  ARGS="more arguments"'
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
+	@echo 'make sweeps      the long tests: many real models, large pages'
 	@echo 'make lint        formatter, linter, type checker, import contract'
 	@echo 'make notebooks   execute every notebook'
 	@echo 'make setup       repeat the set-up for make explore'
@@ -37,7 +41,11 @@ explore: .venv/.ready-explore
 	$(BIN)/explorer serve "$(MODEL)" $(if $(TARGET),--target $(TARGET)) $(ARGS)
 
 test: .venv/.ready-test
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+	$(PYTEST) $(ARGS)
+
+# What `make test` leaves out because there is much of it. The record says what each took.
+sweeps: .venv/.ready-test
+	$(PYTEST) -m sweep --junitxml=$(SWEEPS) $(ARGS)
 
 lint: lint-format lint-code lint-types lint-imports
 

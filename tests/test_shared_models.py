@@ -8,6 +8,7 @@ command line, and docs/models.md its table.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,24 @@ EQUAL = (
 )
 """Those that take less than about a minute; the others stand in the table."""
 
+EACH_TIME = (
+    "alibaba_kws",
+    "autoencoder1d",
+    "cct_1_16_16_64",
+    "dtln_1",
+    "mnist-8",
+    "qonnx_kws_w3a3",
+    "tensorwarp_tiny_transformer",
+    "tiny_gpt2_past",
+)
+"""One of each kind: with windows, products, attention, recurrence, integers, symbolic sizes. The
+others are swept (`make sweeps`), for they are half of all the tests' time."""
+
+
+def swept() -> list[Any]:
+    """Every model, those that are not for each time marked as a sweep."""
+    return [n if n in EACH_TIME else pytest.param(n, marks=pytest.mark.sweep) for n in EQUAL]
+
 
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Case]:
@@ -63,7 +82,7 @@ def cases() -> dict[str, Case]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", "opencl"])
-@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("name", swept())
 def test_a_real_model_equals_its_reference_after_every_pass_and_reaches_its_goldens(
     name: str, target: str, cases: dict[str, Case], models_folder: Path
 ):
@@ -82,6 +101,10 @@ def test_operators_of_extensions_are_refused_by_name(models_folder: Path):
     assert finding.status == REFUSED
     assert "SuperResolutionPreProcess (ai.onnx.contrib" in finding.reason
     assert "SuperResolutionPostProcess" in finding.reason
+
+
+def test_what_runs_each_time_is_part_of_the_sweep():
+    assert set(EACH_TIME) < set(EQUAL)
 
 
 def test_every_case_belongs_to_a_model_and_its_files_are_there(

@@ -3,6 +3,7 @@
     %m = loop.compare olt, %a, %zero : vector<16xf32>                in every lane a < 0
     %r = loop.select %m, %b, %a : vector<16xi1>, vector<16xf32>      in every lane b or a
     %q = loop.remf %a, %b : f32                                      a - trunc(a / b) * b, exactly
+    %p = loop.normal_cdf %a : f32                        erfc(-a / sqrt(2)) / 2
     %s = loop.dot %sums, %x, %w : vector<16xi32>, ...
                                                      s[i] = sums[i] + x[0..3] * w[4 i .. 4 i + 3]
 
@@ -212,6 +213,25 @@ class FloatRemainderOp(IRDLOperation):
 
 
 @irdl_op_definition
+class NormalCdfOp(IRDLOperation):
+    """The cumulative distribution function of the normal distribution: erfc(-x / sqrt(2)) / 2.
+
+    Its lower tail keeps all digits, which (1 + erf(x / sqrt(2))) / 2 loses.
+    """
+
+    name = "loop.normal_cdf"
+
+    T: ClassVar = VarConstraint("T", AnyFloatConstr | BaseAttr(VectorType))
+
+    operand = operand_def(T)
+    result = result_def(T)
+
+    assembly_format = "$operand attr-dict `:` type($result)"
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class DotOp(IRDLOperation):
     """In every lane four products of bytes are added: what dot-product instructions do.
 
@@ -289,6 +309,7 @@ Loop = Dialect(
         UnsignedToFloatLanesOp,
         FloatToSignedLanesOp,
         FloatRemainderOp,
+        NormalCdfOp,
         DotOp,
         InterleaveLowOp,
         InterleaveHighOp,

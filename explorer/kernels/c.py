@@ -15,7 +15,14 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 
-from explorer.kernels.language import Call, Language, Requirement, vector_name
+from explorer.kernels.language import (
+    NO_LIBRARY_FUNCTIONS,
+    PRELUDE_MATH,
+    Call,
+    Language,
+    Requirement,
+    vector_name,
+)
 from explorer.kernels.printer import KernelPrinter, Parameter, PrintedKernel
 from explorer.kernels.scalar_types import BOOLEAN, FLOAT, ScalarType
 
@@ -31,9 +38,7 @@ FIXED_WIDTH = {
     "index": "long",
 }
 # Vector forms in the prelude; the others go through the C library, lane by lane.
-OWN_VECTOR_FUNCTIONS = frozenset(
-    ("exp", "log", "tanh", "erf", "fabs", "rint", "floor", "ceil", "trunc", "sqrt")
-)
+OWN_VECTOR_FUNCTIONS = PRELUDE_MATH | frozenset(("fabs", "rint", "floor", "ceil", "trunc", "sqrt"))
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,11 @@ class CLanguage(Language):
         return f"select_{vector_name(element, lanes)}({mask}, {yes}, {no})"
 
     def math_call(self, function: str, element: ScalarType, lanes: int, operands: int) -> Call:
+        name = f"{function}_{vector_name(element, lanes)}"
+        if function in NO_LIBRARY_FUNCTIONS:
+            return Call(name, (Requirement(function, element.name, lanes),))
         if not lanes:
             return Call(function + "f" if element == FLOAT else function)
-        name = f"{function}_{vector_name(element, lanes)}"
         if element == FLOAT and function in OWN_VECTOR_FUNCTIONS:
             return Call(name, (Requirement(function, element.name, lanes),))
         section = "lanewise" if operands == 1 else "lanewise2"

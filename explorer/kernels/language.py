@@ -14,6 +14,11 @@ import numpy as np
 
 from explorer.kernels.scalar_types import FLOAT, ScalarType
 
+NO_LIBRARY_FUNCTIONS = frozenset(("normal_cdf",))
+"""Functions that no C library has: the prelude's for all types."""
+PRELUDE_MATH = NO_LIBRARY_FUNCTIONS | {"exp", "expm1", "log", "log1p", "tanh", "erf"}
+"""Functions of floats that stand in the prelude, for both languages (`prelude/math.c`)."""
+
 
 @dataclass(frozen=True, order=True)
 class Requirement:

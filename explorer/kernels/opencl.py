@@ -22,7 +22,14 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.structure import walk_inside
 from explorer.kernels.bodies import BodyPrinter
-from explorer.kernels.language import Call, Language, Requirement, vector_name
+from explorer.kernels.language import (
+    NO_LIBRARY_FUNCTIONS,
+    PRELUDE_MATH,
+    Call,
+    Language,
+    Requirement,
+    vector_name,
+)
 from explorer.kernels.nest import extent_of
 from explorer.kernels.opencl_groups import GroupBodyPrinter
 from explorer.kernels.phases import Phase, leading_parallel_loops
@@ -32,8 +39,6 @@ from explorer.kernels.steps.groups import group_items, has_items, items_of_nest
 from explorer.results.kernels import PhaseRecord
 
 LARGEST_INT = 2**31 - 1
-OWN_FUNCTIONS = frozenset(("exp", "log", "tanh", "erf"))
-"""In the prelude, for processors: PoCL's take three to four times as long."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,9 @@ class OpenCLLanguage(Language):
         return f"select({no}, {yes}, {mask})"
 
     def math_call(self, function: str, element: ScalarType, lanes: int, operands: int) -> Call:
-        if not self.is_processor or element != FLOAT or function not in OWN_FUNCTIONS:
+        """On processors those of the prelude: PoCL's take three to four times as long."""
+        is_own = self.is_processor and element == FLOAT and function in PRELUDE_MATH
+        if not is_own and function not in NO_LIBRARY_FUNCTIONS:
             return Call(function)
         name = f"{function}_{vector_name(element, lanes)}"
         return Call(name, (Requirement(function, element.name, lanes),))

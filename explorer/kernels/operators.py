@@ -5,7 +5,12 @@ from __future__ import annotations
 from xdsl.dialects import arith, math, vector
 from xdsl.ir import Operation
 
-from explorer.ir.loop_dialect import FloatRemainderOp, InterleaveHighOp, InterleaveLowOp
+from explorer.ir.loop_dialect import (
+    FloatRemainderOp,
+    InterleaveHighOp,
+    InterleaveLowOp,
+    NormalCdfOp,
+)
 
 # How tightly an expression binds, the tightest first.
 PRIMARY, UNARY, MULTIPLICATIVE, ADDITIVE, SHIFT, RELATIONAL, EQUALITY, BITWISE, CONDITIONAL = range(
@@ -94,6 +99,7 @@ MATH_FUNCTIONS: dict[type[Operation], str] = {
     arith.MaxnumfOp: "fmax",
     arith.MinnumfOp: "fmin",
     FloatRemainderOp: "fmod",
+    NormalCdfOp: "normal_cdf",
 }
 INTEGER_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 FIRST_UNSIGNED_COMPARISON = 6

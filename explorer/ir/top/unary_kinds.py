@@ -16,6 +16,7 @@ from xdsl.dialects import math
 from xdsl.dialects.builtin import AnyFloat
 
 from explorer.ir.compute import Scalar, ScalarBuilder
+from explorer.ir.loop_dialect import NormalCdfOp
 
 
 @dataclass(frozen=True)
@@ -42,23 +43,35 @@ def _erf(x: np.ndarray) -> np.ndarray:
     return np.vectorize(python_math.erf, otypes=[np.float64])(x).astype(x.dtype)
 
 
+def _gelu(x: np.ndarray) -> np.ndarray:
+    """x erfc(-x / sqrt(2)) / 2: erfc keeps the digits of small numbers that 1 + erf loses."""
+    erfc = np.vectorize(python_math.erfc, otypes=[np.float64])
+    return (x * (0.5 * erfc(np.asarray(x, np.float64) * -np.sqrt(0.5)))).astype(x.dtype)
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    """x (1 + tanh(u)) / 2 = x / (1 + exp(-2 u))."""
+    wide = np.asarray(x, np.float64)
+    return (x * _sigmoid(_GELU_SCALE * (wide + 0.044715 * wide**3))).astype(x.dtype)
+
+
+_GELU_SCALE = 2 * python_math.sqrt(2 / python_math.pi)
+
+
 def _sigmoid_body(x: Scalar) -> Scalar:
-    return x.constant(1.0) / (x.negate().unary(math.ExpOp) + 1.0)
-
-
-def _gelu_body(x: Scalar) -> Scalar:
-    return x * 0.5 * ((x * 0.7071067811865476).unary(math.ErfOp) + 1.0)
+    """1 / (1 + e^-x), and e^x / (1 + e^x) for x < 0, where e^-x might overflow."""
+    e = x.unary(math.AbsFOp).negate().unary(math.ExpOp)
+    return x.compare("ge", 0.0).select(1.0, e) / (e + 1.0)
 
 
 def _gelu_tanh_body(x: Scalar) -> Scalar:
-    inner = (x + x * x * x * 0.044715) * 0.7978845608028654
-    return x * 0.5 * (inner.unary(math.TanhOp) + 1.0)
+    return x * _sigmoid_body((x + x * x * x * 0.044715) * _GELU_SCALE)
 
 
 def _softplus_body(x: Scalar) -> Scalar:
     """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
     small = x.unary(math.AbsFOp).negate().unary(math.ExpOp)
-    return x.maximum(0.0) + (small + 1.0).unary(math.LogOp)
+    return x.maximum(0.0) + small.unary(math.Log1pOp)
 
 
 def _mish_body(x: Scalar) -> Scalar:
@@ -121,8 +134,9 @@ UNARY: dict[str, UnaryKind] = {
         beta=0.5,
     ),
     "hard_swish": UnaryKind(
-        lambda x, a, b: x * _clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1),
-        lambda s, x, a, b: x * (x * (1 / 6) + 0.5).maximum(0.0).minimum(1.0),
+        # x clip(x / 6 + 1/2, 0, 1), but x + 3 is exact near -3, where the result vanishes.
+        lambda x, a, b: x * (_clip(x + x.dtype.type(3), 0, 6) / x.dtype.type(6)),
+        lambda s, x, a, b: x * ((x + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)),
     ),
     "silu": UnaryKind(
         lambda x, a, b: x * _sigmoid(x * x.dtype.type(a)),
@@ -136,20 +150,16 @@ UNARY: dict[str, UnaryKind] = {
     "tanh": UnaryKind(lambda x, a, b: np.tanh(x), lambda s, x, a, b: x.unary(math.TanhOp)),
     "erf": UnaryKind(lambda x, a, b: _erf(x), lambda s, x, a, b: x.unary(math.ErfOp)),
     "gelu": UnaryKind(
-        lambda x, a, b: (x * 0.5 * (1 + _erf(x * np.sqrt(0.5)))).astype(x.dtype),
-        lambda s, x, a, b: _gelu_body(x),
+        lambda x, a, b: _gelu(x),
+        lambda s, x, a, b: x * x.unary(NormalCdfOp),
     ),
     "gelu_tanh": UnaryKind(
-        lambda x, a, b: (
-            x * 0.5 * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
-        ).astype(x.dtype),
+        lambda x, a, b: _gelu_tanh(x),
         lambda s, x, a, b: _gelu_tanh_body(x),
     ),
     "elu": UnaryKind(
         lambda x, a, b: np.where(x >= 0, x, a * np.expm1(np.minimum(x, 0))).astype(x.dtype),
-        lambda s, x, a, b: x.compare("ge", 0.0).select(
-            x, (x.minimum(0.0).unary(math.ExpOp) - 1.0) * a
-        ),
+        lambda s, x, a, b: x.compare("ge", 0.0).select(x, x.minimum(0.0).unary(math.ExpM1Op) * a),
         alpha=1.0,
     ),
     "softplus": UnaryKind(

@@ -5,8 +5,8 @@ program gets only those that its kernels need. A section opens with a line
 
     //! exp vector float: mask select
         |   |             +-- sections that it needs in turn
-        |   +-- for which element types: scalar or vector, float or integer; wide (more than 4
-        |       lanes) or narrow
+        |   +-- for which element types: scalar or vector, float or integer, double; wide (more than
+        |       4 lanes) or narrow; of several that apply the first one is taken
         +-- its name, as in `Requirement.section`
 
 and its text is a template: `$vector` is float16 or int8, `$mask` the integers as wide as those,
@@ -27,13 +27,21 @@ from explorer.kernels.language import Language, Requirement, vector_name
 from explorer.kernels.scalar_types import BY_NAME, SIGNED
 
 FILES = {
-    "c": ("c/base.c", "c/vectors.c", "c/math.c", "c/integers.c", "c/stored.c", "stored.c"),
+    "c": (
+        "c/base.c",
+        "c/vectors.c",
+        "c/math.c",
+        "c/integers.c",
+        "c/stored.c",
+        "math.c",
+        "stored.c",
+    ),
     "opencl": (
         "opencl/base.cl",
         "opencl/vectors.cl",
-        "opencl/math.cl",
         "opencl/stored.cl",
         "opencl/tensor_cores.cl",
+        "math.c",
         "stored.c",
     ),
 }
@@ -46,7 +54,7 @@ class Section:
 
     name: str
     applies_to: frozenset[str]
-    """All of these must hold for a requirement: scalar, vector, float, integer, wide, narrow."""
+    """All must hold for a requirement: scalar, vector, float, integer, wide, narrow, double."""
     needs: tuple[str, ...]
     text: str
 
@@ -120,6 +128,7 @@ def _facts(requirement: Requirement) -> frozenset[str]:
         {
             "vector" if requirement.lanes else "scalar",
             "float" if element.is_float else "integer",
+            element.name,
             "wide" if requirement.lanes > 4 else "narrow",
         }
     )

@@ -31,6 +31,7 @@ from explorer.ir.loop_dialect import (
     ExtendSignedOp,
     ExtendUnsignedOp,
     FloatToSignedLanesOp,
+    NormalCdfOp,
     SelectLanesOp,
     SignedToFloatLanesOp,
     TruncateLanesOp,
@@ -72,9 +73,11 @@ LANEWISE = (
     math.CeilOp,
     math.CosOp,
     math.ErfOp,
+    math.ExpM1Op,
     math.ExpOp,
     math.FloorOp,
     math.FmaOp,
+    math.Log1pOp,
     math.LogOp,
     math.PowFOp,
     math.RoundEvenOp,
@@ -82,6 +85,7 @@ LANEWISE = (
     math.SinOp,
     math.SqrtOp,
     math.TanhOp,
+    NormalCdfOp,
 )
 """Operations that mean the same lane by lane on vectors."""
 

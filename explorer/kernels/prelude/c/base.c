@@ -66,6 +66,45 @@ INLINE int64_t as_long(double value)
     return (int64_t)as_ulong(value);
 }
 
+//! splat scalar
+INLINE $scalar splat_$suffix($scalar value)
+{
+    return value;
+}
+
+//! select scalar
+INLINE $scalar select_$suffix(int condition, $scalar if_true, $scalar if_false)
+{
+    return condition ? if_true : if_false;
+}
+
+//! as scalar: bits
+
+//! convert scalar float
+INLINE $scalar convert_$suffix($mask whole)
+{
+    return ($scalar)whole;
+}
+
+//! larger scalar float
+// a > b ? a : b, so b where one of them is a NaN.
+INLINE $scalar larger_$suffix($scalar a, $scalar b)
+{
+    return a > b ? a : b;
+}
+
+//! smaller scalar float
+INLINE $scalar smaller_$suffix($scalar a, $scalar b)
+{
+    return a < b ? a : b;
+}
+
+//! erfc scalar double
+INLINE double erfc_double(double x)
+{
+    return erfc(x);
+}
+
 //! maximum scalar float
 // A NaN in either operand wins: the comparison is false for one in b, a != a finds one in a.
 INLINE $scalar maximum_$suffix($scalar a, $scalar b)

@@ -1,4 +1,4 @@
-//! vector
+//! vector vector
 typedef $scalar $vector __attribute__((vector_size($bytes)));
 typedef $scalar ${vector}_in_memory
     __attribute__((vector_size($bytes), aligned($element_bytes), may_alias));
@@ -22,6 +22,23 @@ INLINE $vector splat_$vector($scalar value)
 INLINE $vector select_$vector($mask mask, $vector if_true, $vector if_false)
 {
     return ($vector)((mask & ($mask)if_true) | (~mask & ($mask)if_false));
+}
+
+//! as vector: mask
+INLINE $mask as_$mask($vector value)
+{
+    return ($mask)value;
+}
+
+INLINE $vector as_$vector($mask bits)
+{
+    return ($vector)bits;
+}
+
+//! convert vector float: mask
+INLINE $vector convert_$vector($mask whole)
+{
+    return __builtin_convertvector(whole, $vector);
 }
 
 //! larger vector float: select
@@ -98,6 +115,14 @@ INLINE $vector ${function}_$vector($vector left, $vector right)
 INLINE $vector absolute_$vector($vector value)
 {
     return select_$vector(value < 0, -value, value);
+}
+
+//! erfc vector double
+INLINE $vector erfc_$vector($vector x)
+{
+    for (int lane = 0; lane < $lanes; lane++)
+        x[lane] = erfc(x[lane]);
+    return x;
 }
 
 //! halves vector: half_vector

@@ -1,3 +1,34 @@
+//! splat
+INLINE $vector splat_$vector($scalar value)
+{
+    return ($vector)(value);
+}
+
+//! select: mask
+INLINE $vector select_$vector($mask mask, $vector if_true, $vector if_false)
+{
+    return select(if_false, if_true, mask);
+}
+
+//! larger float
+// a > b ? a : b in every lane, so b where one of them is a NaN.
+INLINE $vector larger_$vector($vector a, $vector b)
+{
+    return select(b, a, a > b);
+}
+
+//! smaller float
+INLINE $vector smaller_$vector($vector a, $vector b)
+{
+    return select(b, a, a < b);
+}
+
+//! erfc double
+INLINE $vector erfc_$vector($vector x)
+{
+    return erfc(x);
+}
+
 //! maximum vector float
 // A NaN in either operand wins (fmax would drop it).
 static inline $vector maximum_$vector($vector a, $vector b)

@@ -29,6 +29,7 @@ from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.determinant import DeterminantOp
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import (
     ConcatOp,
@@ -406,6 +407,7 @@ _RULES: Mapping[type, Rule] = {
     ArgOp: _along_axes(_one_axis),
     TopKOp: _along_axes(_one_axis),
     CumulativeOp: _along_axes(_one_axis),
+    InterpolateOp: _along_axes(_one_axis),
     SoftmaxOp: _along_axes(_one_axis),
     LayerNormOp: _along_axes(_trailing_axes),
     BatchNormOp: _along_axes(_all_but_first),

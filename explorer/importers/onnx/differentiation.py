@@ -20,11 +20,13 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.conv_gradients import convolution
 from explorer.importers.onnx.derivatives import BINARY_DERIVATIVES, UNARY_DERIVATIVES
+from explorer.importers.onnx.interpolation import Taps, interpolate, transposed
 from explorer.importers.onnx.nodes import Unsupported
 from explorer.importers.onnx.terms import Term
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp, ScatterNdOp
+from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import (
     ConcatOp,
@@ -249,6 +251,16 @@ def _gather_elements(op: GatherElementsOp, index: int, g: SSAValue, build: Build
     return build.value(ScatterElementsOp, [zeros, places, g], axis=axis, reduction="add")
 
 
+def _interpolate(op: InterpolateOp, index: int, g: SSAValue, build: Build) -> SSAValue:
+    """Each element gets what the results took of it. Taps are constants of the importer."""
+    positions, weights = build.stored(op.positions), build.stored(op.weights)
+    if index or positions is None or weights is None:
+        raise Unsupported("the gradient of an interpolation for its taps")
+    axis = op.get("axis")
+    (size,) = build.sizes(op.input, [axis], "the gradient of an interpolation")
+    return interpolate(g, axis, transposed(Taps(positions, weights), size), build)
+
+
 def _counted(indices: SSAValue, x: SSAValue, axis: int, build: Build) -> SSAValue:
     """Positions from the front, where some count from the end."""
     (size,) = build.sizes(x, [axis], "the gradient of a gather")
@@ -287,4 +299,5 @@ DERIVATIVES: Mapping[type[TopOperation], Rule] = {
     ExpandOp: _repeated,
     GatherOp: _gather,
     GatherElementsOp: _gather_elements,
+    InterpolateOp: _interpolate,
 }

@@ -1,6 +1,6 @@
-"""Resize and Upsample: nearest by gathers, linear and cubic by matrix products, axis by axis.
+"""Resize and Upsample: nearest by gathers, linear and cubic by interpolation, axis by axis.
 
-    Resize <mode = "linear">  2x2 -> 4x4     y = R x C     R: 4x2, C: 2x4 constants
+    Resize <mode = "linear">  2x2 -> 4x4     two taps for each of 4 rows, then of 4 columns
 
 Reference: ONNX operators, Resize-19; coordinates are computed in single precision, as
 onnxruntime does, so that ties fall to the same side.
@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.interpolation import Taps, interpolate
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.tensors import check_size
 
@@ -144,13 +145,12 @@ def _spread(numbers: Sequence[float], axes: Sequence[int], others: list[float]) 
 
 
 def _resize(x: SSAValue, request: _Request, manner: _Manner, build: Build) -> SSAValue:
-    for axis in _resized_axes(x, request, manner, build):
+    for axis in sorted(_resized_axes(x, request, manner, build), key=_turn):
         places = _coordinates(axis, manner.coordinates)
         if manner.mode == "nearest":
             x = build.gather(x, _nearest(places, axis, manner.nearest), axis.axis)
         elif manner.mode in ("linear", "bilinear", "cubic"):
-            matrix = _matrix(places, axis, manner)
-            x = _interpolated(x, axis.axis, matrix.astype(build.dtype(x)), build)
+            x = _interpolated(x, axis.axis, _taps(places, axis, manner), build)
         else:
             raise Unsupported(f"mode {manner.mode!r}")
         if manner.coordinates == _CROPPING:
@@ -160,6 +160,13 @@ def _resize(x: SSAValue, request: _Request, manner: _Manner, build: Build) -> SS
                 mask = build.weight(outside.reshape(shape))
                 x = build.select(mask, build.scalar_like(manner.extrapolation, x), x)
     return x
+
+
+def _turn(axis: _Axis) -> tuple[float, int]:
+    """What grows least comes first. Of axes that grow alike the last one, whose elements are read
+    one by one, while there are few; of those that shrink alike it comes behind the others."""
+    growth = axis.target / axis.size
+    return growth, -axis.axis if growth > 1 else axis.axis
 
 
 def _resized_axes(x: SSAValue, request: _Request, manner: _Manner, build: Build) -> list[_Axis]:
@@ -180,7 +187,8 @@ def _resized_axes(x: SSAValue, request: _Request, manner: _Manner, build: Build)
         target = int(number) if sizes is not None else int(np.floor(_FLOAT(size) * _FLOAT(number)))
         if target < 1:
             raise ValueError(f"axis {axis} would have {target} elements")
-        check_size([target, 1 if manner.mode == "nearest" else size], 8, "a resize")
+        reached = 4 / min(target / size, 1.0) if manner.antialias else 4  # taps of a cubic
+        check_size([target, int(reached) + 1], 16, "a resize")
         scale = target / size if scales is None else scales[axis]
         if target != size or scale != 1.0 or is_cropped:
             axes.append(_Axis(axis, size, target, scale, region))
@@ -233,45 +241,38 @@ def _nearest(places: np.ndarray, axis: _Axis, mode: str) -> np.ndarray:
     return np.clip(chosen, 0, axis.size - 1).astype(np.int64)
 
 
-# -- matrices ------------------------------------------------------------------------------------
+# -- taps ----------------------------------------------------------------------------------------
 
 
-def _matrix(places: np.ndarray, axis: _Axis, manner: _Manner) -> np.ndarray:
-    """Weights (target, size) of the elements that are near enough.
+def _taps(places: np.ndarray, axis: _Axis, manner: _Manner) -> Taps:
+    """The elements that are near enough, and their weights.
 
     With `antialias` a smaller result reaches as much further as it is smaller. What lies outside is
     the border, or nothing with `exclude_outside`.
     """
     shrink = min(axis.scale, 1.0) if manner.antialias else 1.0
     if manner.mode == "cubic":
-        return _weights(places, axis, 2, shrink, manner)
+        return _weighted(places, axis, 2, shrink, manner)
     if not manner.antialias:
         places = np.clip(places, 0, axis.size - 1)  # the same, but exact at the borders
-    return _weights(places, axis, 1, shrink, manner)
+    return _weighted(places, axis, 1, shrink, manner)
 
 
-def _weights(
-    places: np.ndarray, axis: _Axis, reach: int, shrink: float, manner: _Manner
-) -> np.ndarray:
+def _weighted(places: np.ndarray, axis: _Axis, reach: int, shrink: float, manner: _Manner) -> Taps:
     """reach: distance (before shrinking) at which an element weighs nothing any more."""
     base = np.floor(places).astype(np.int64)
     width = int(np.ceil(reach / shrink))
-    rows = np.arange(axis.target)
-    matrix = np.zeros((axis.target, axis.size), np.float64)
-    total = np.zeros(axis.target)
-    for offset in range(1 - width, width + 1):
-        position = base + offset
-        distance = np.abs(places - position).astype(np.float64) * shrink
-        if reach == 1:
-            weight = np.clip(1 - distance, 0, 1)
-        else:
-            weight = _cubic(distance, manner.cubic_coefficient)
-        if manner.exclude_outside:
-            weight = np.where((position >= 0) & (position < axis.size), weight, 0.0)
-        total += weight
-        np.add.at(matrix, (rows, np.clip(position, 0, axis.size - 1)), weight)
-    is_uneven = manner.exclude_outside or shrink != 1.0
-    return matrix / total[:, np.newaxis] if is_uneven else matrix
+    positions = base[:, np.newaxis] + np.arange(1 - width, width + 1)
+    distance = np.abs(places[:, np.newaxis] - positions).astype(np.float64) * shrink
+    if reach == 1:
+        weights = np.clip(1 - distance, 0, 1)
+    else:
+        weights = _cubic(distance, manner.cubic_coefficient)
+    if manner.exclude_outside:
+        weights = np.where((positions >= 0) & (positions < axis.size), weights, 0.0)
+    if manner.exclude_outside or shrink != 1.0:
+        weights /= weights.sum(1, keepdims=True)
+    return Taps(np.clip(positions, 0, axis.size - 1), weights)
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
@@ -281,17 +282,8 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _interpolated(x: SSAValue, axis: int, matrix: np.ndarray, build: Build) -> SSAValue:
-    """The axis multiplied by the matrix (target, size)."""
-    rank = build.rank(x)
-    if axis == rank - 1 and rank > 1:
-        return build.matmul(x, build.weight(np.ascontiguousarray(matrix.T)))
-    if axis == rank - 2:
-        return build.matmul(build.weight(matrix), x)
-    if rank == 1:
-        column = build.matmul(build.weight(matrix), build.unsqueeze(x, [1]))
-        return build.squeeze(column, [1])
-    order = [*(a for a in range(rank) if a != axis), axis]
-    moved = build.transpose(x, order)
-    result = build.matmul(moved, build.weight(np.ascontiguousarray(matrix.T)))
-    return build.transpose(result, [order.index(a) for a in range(rank)])
+def _interpolated(x: SSAValue, axis: int, taps: Taps, build: Build) -> SSAValue:
+    """Whole numbers are interpolated in single precision and truncated."""
+    wide = x if build.is_float(x) else build.cast(x, np.float32)
+    result = interpolate(wide, axis, taps, build)
+    return result if wide is x else build.cast(result, build.dtype(x))

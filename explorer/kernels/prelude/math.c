@@ -1,43 +1,38 @@
-//! exp float: smaller larger splat scaled_by_power
-// x = n ln 2 + r with |r| <= ln 2 / 2; exp(x) = 2^n exp(r), exp(r) by the polynomial of Cephes.
+//! exp float: smaller larger splat as exp_part
+// x = 2 n ln 2 + r with |r| <= ln 2; exp(x) = 2^n 2^n exp(r). 2^n is multiplied twice, so that
+// results become infinite or denormal gradually.
 INLINE $vector exp_$vector($vector x)
 {
     x = smaller_$vector(splat_$vector(89.0f), x);  // x is a NaN if it was one
     x = larger_$vector(splat_$vector(-104.0f), x);
-    const $vector shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer
-    const $vector whole = shifted - 12582912.0f;
-    const $vector r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    $vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    return scaled_by_power_$vector(p, whole);
+    const $vector shifted = x * 0.72134752f + 12583039.0f;  // 1.5 * 2^23 + 127: n + 127 comes last
+    const $vector n = shifted - 12583039.0f;
+    const $vector r = (x - n * 1.38671875f) + n * 4.2438888e-4f;
+    const $vector power = as_$vector(as_$mask(shifted) << 23);
+    return exp_part_$vector(r) * power * power;
 }
 
-//! scaled_by_power float: as
-// x 2^n for whole n from -152 to 128. 2^n is multiplied in two halves, so that results become
-// infinite or denormal gradually, as the instruction has it.
-INLINE $vector scaled_by_power_$vector($vector x, $vector n)
+//! exp_part float
+// exp(r) for |r| <= 0.694, minimax in the relative error.
+INLINE $vector exp_part_$vector($vector r)
 {
-#if defined(FLOAT_INSTRUCTIONS) && $lanes == 16 && defined(__AVX512F__)
-    return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);
-#else
-    const $mask power = as_$mask(n + 12582912.0f) - 0x4b400000;  // 1.5 * 2^23: bits of an integer
-    const $mask part = power >> 1;
-    return x * as_$vector((part + 127) << 23) * as_$vector((power - part + 127) << 23);
-#endif
+    $vector p = r * 1.9611082e-4f + 1.4104892e-3f;
+    p = p * r + 8.336115e-3f;
+    p = p * r + 4.1661248e-2f;
+    p = p * r + 1.6666614e-1f;
+    p = p * r + 5.0000036e-1f;
+    return p * (r * r) + r + 1.0f;
 }
 
 //! expm1 float: smaller larger select splat as
-// exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), n and r as in exp: where x is small, n is 0.
+// exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1) with |r| <= ln 2 / 2, and exp(r) by the polynomial of
+// Cephes. Where x is small, n is 0.
 INLINE $vector expm1_$vector($vector x)
 {
     $vector inside = smaller_$vector(splat_$vector(89.0f), x);
     inside = larger_$vector(splat_$vector(-18.0f), inside);  // from where on it rounds to -1
-    const $vector shifted = inside * 1.44269504f + 12582912.0f;
-    const $vector whole = shifted - 12582912.0f;
+    const $vector shifted = inside * 1.44269504f + 12583038.0f;  // 1.5 * 2^23 + 126
+    const $vector whole = shifted - 12583038.0f;
     const $vector r = (inside - whole * 0.693359375f) + whole * 2.12194440e-4f;
     $vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -45,7 +40,7 @@ INLINE $vector expm1_$vector($vector x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r;
-    const $vector half_power = as_$vector((as_$mask(shifted) - 0x4b400000 + 126) << 23);
+    const $vector half_power = as_$vector(as_$mask(shifted) << 23);
     const $vector result = (p * half_power + (half_power - 0.5f)) * 2.0f;  // 2^128 is no float
     const $mask is_small = larger_$vector(x, -x) < splat_$vector(1e-8f);
     return select_$vector(is_small, x, result);
@@ -146,23 +141,19 @@ INLINE $vector normal_cdf_$vector($vector x)
     return erfc_$vector(x * -0.70710678118654752) * 0.5;
 }
 
-//! normal_cdf float: smaller larger select splat as scaled_by_power
+//! normal_cdf float: smaller larger select splat as exp_part
 // The tail: exp(-a^2 / 2) p(a) / q(a) with a = |x|, minimax in the relative error up to 14.25, from
 // where on it rounds to 0. a^2 = c^2 + (a - c) (a + c), c being the upper 12 bits of a: c^2 is
-// exact, without which the exponent would lose the digits that count.
+// exact, without which the exponent would lose the digits that count. The rest as in exp.
 INLINE $vector normal_cdf_$vector($vector x)
 {
     const $vector a = smaller_$vector(splat_$vector(14.25f), larger_$vector(x, -x));
     const $vector c = as_$vector(as_$mask(a) & -4096);
     const $vector square = c * c * -0.5f, rest = (a - c) * (a + c) * -0.5f;
-    const $vector whole = ((square + rest) * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const $vector r = ((square - whole * 0.693359375f) + whole * 2.12194440e-4f) + rest;
-    $vector e = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    e = e * r + 8.3334519073e-3f;
-    e = e * r + 4.1665795894e-2f;
-    e = e * r + 1.6666665459e-1f;
-    e = e * r + 5.0000001201e-1f;
-    e = e * (r * r) + r + 1.0f;
+    const $vector shifted = (square + rest) * 0.72134752f + 12583039.0f;
+    const $vector n = shifted - 12583039.0f;
+    const $vector r = ((square - n * 1.38671875f) + n * 4.2438888e-4f) + rest;
+    const $vector power = as_$vector(as_$mask(shifted) << 23);
     $vector p = a * 4.0972395e-3f + 4.0504871e-2f;
     p = p * a + 1.8285453e-1f;
     p = p * a + 4.377814e-1f;
@@ -172,6 +163,6 @@ INLINE $vector normal_cdf_$vector($vector x)
     q = q * a + 1.2009225f;
     q = q * a + 1.6734475f;
     q = q * a + 1.0f;
-    const $vector tail = scaled_by_power_$vector(e * (p / q), whole);
+    const $vector tail = exp_part_$vector(r) * (p / q) * power * power;
     return select_$vector(x > splat_$vector(0.0f), 1.0f - tail, tail);
 }

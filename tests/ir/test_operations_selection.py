@@ -54,6 +54,26 @@ def test_unique_slices(shape, axis, is_sorted, onnx_outputs, compiled):
         np.testing.assert_array_equal(kernel, result)
 
 
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_unique_takes_all_nan_for_one_that_is_greatest(is_sorted, compiled):
+    x = np.float32([2, np.nan, 1, np.inf, np.nan, 2, -np.inf])
+    op = declared(UniqueOp, [x], axis=0, is_sorted=is_sorted)
+    results = op.evaluate(x)
+    if is_sorted:
+        np.testing.assert_array_equal(results[0], np.unique(x))
+    for result, kernel in zip(results, compiled.run(op, [x]), strict=True):
+        np.testing.assert_array_equal(kernel, result)
+
+
+def test_suppression_keeps_no_box_without_a_score(compiled):
+    boxes = np.float32([[[0, 0, 1, 1], [0, 0, 1, 1.1], [np.nan, 0, 1, 1], [0, 0, np.inf, 1]]])
+    scores = np.float32([[[0.5, np.nan, 0.4, 0.3]]])
+    op = declared(NonMaxSuppressionOp, [boxes, scores], **SUPPRESSION)
+    (found,) = op.evaluate(boxes, scores)
+    assert 1 not in found[:, 2] and found[0, 2] == 0
+    np.testing.assert_array_equal(compiled.run(op, [boxes, scores])[0], found)
+
+
 @pytest.mark.parametrize("is_centered", [False, True])
 @pytest.mark.parametrize("overlap", [0.0, 0.4, 1.0])
 def test_suppression_keeps_the_best_boxes(is_centered, overlap, onnx_outputs, compiled):

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects import math
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BoolAttr,
     DenseArrayBase,
     IndexType,
@@ -280,11 +281,15 @@ def _finite(value: Scalar) -> Scalar:
     return value.unary(math.AbsFOp).compare("lt", np.inf).select(value, 0.0)
 
 
+def _may_be_nan(x: Access) -> bool:
+    return isinstance(element_type(x), AnyFloat)
+
+
 @irdl_op_definition
 class ArgOp(TopOperation):
     """Position (i64) of the maximum or minimum along an axis; of equal ones the first, or the last.
 
-    NaN is no extremum in compiled code unless it stands first; NumPy returns its position.
+    A NaN comes before all numbers for both, as in NumPy.
     """
 
     name = "top.arg"
@@ -335,9 +340,13 @@ class ArgOp(TopOperation):
             candidate = loops.input_subscripts(indices)
             present = list(candidate)
             present[axis] = best.convert(IndexType())
-            is_better = load_element(s, x, candidate).compare(
-                predicate, load_element(s, x, present)
-            )
+            value, held = (load_element(s, x, at).widened() for at in (candidate, present))
+            is_better = value.compare(predicate, held)
+            if _may_be_nan(x):
+                is_first = value.compare("ne", value)
+                if not self.get("select_last"):
+                    is_first = is_first.logical_and(held.compare("eq", held))
+                is_better = is_better.logical_or(is_first)
             position = candidate[axis].convert(i64)
             store_element(s, is_better.select(position, best), output, target)
 
@@ -355,8 +364,7 @@ class ArgOp(TopOperation):
 class TopKOp(TopOperation):
     """The k greatest (or least) elements along an axis, best first, and their positions (i64).
 
-    Of equal elements the one that stands first comes first. NaN is greater than any number in
-    NumPy's meaning; compiled code leaves its place open.
+    Of equal elements the one that stands first comes first. NaN is greater than any number.
     """
 
     name = "top.top_k"
@@ -413,6 +421,17 @@ class TopKOp(TopOperation):
         def at(by_name: dict[str, Scalar], position: Scalar) -> list[Scalar]:
             return [position if name == rank_loop else by_name[name] for name in loops]
 
+        def precedes(first: Scalar, second: Scalar) -> Scalar:
+            is_before = first.compare(predicate, second)
+            if not _may_be_nan(x):
+                return is_before
+            greater, less = (first, second) if self.get("largest") else (second, first)
+            is_nan = greater.compare("ne", greater).logical_and(less.compare("eq", less))
+            return is_before.logical_or(is_nan)
+
+        def both_are_nan(first: Scalar, second: Scalar) -> Scalar:
+            return first.compare("ne", first).logical_and(second.compare("ne", second))
+
         def search(s: ScalarBuilder, *loop_indices: Scalar) -> None:
             by_name = dict(zip(ordered, loop_indices, strict=True))
             rank, candidate = by_name[rank_loop], by_name["candidate"]
@@ -421,13 +440,14 @@ class TopKOp(TopOperation):
             best = load_index(s, indices, at(by_name, rank), size)
             value = load_element(s, x, at(by_name, candidate))
             last_value = load_element(s, x, at(by_name, last))
-            follows = last_value.compare(predicate, value).logical_or(
-                last_value.compare("eq", value).logical_and(candidate.compare("gt", last))
-            )
+            best_value = load_element(s, x, at(by_name, best))
+            is_equal = last_value.compare("eq", value)
+            follows, is_greater = precedes(last_value, value), precedes(value, best_value)
+            if _may_be_nan(x):
+                is_equal = is_equal.logical_or(both_are_nan(last_value, value))
+            follows = follows.logical_or(is_equal.logical_and(candidate.compare("gt", last)))
             is_open = rank.compare("eq", 0).logical_or(follows)
-            is_better = present.compare("lt", 0).logical_or(
-                value.compare(predicate, load_element(s, x, at(by_name, best)))
-            )
+            is_better = present.compare("lt", 0).logical_or(is_greater)
             chosen = is_open.logical_and(is_better).select(candidate.convert(i64), present)
             store_element(s, chosen, indices, at(by_name, rank))
 

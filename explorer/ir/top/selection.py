@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IndexType, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BoolAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
@@ -94,7 +102,8 @@ class UniqueOp(SelectingOperation):
     """The different slices along an axis, in ascending order or as they first appear.
 
     Results, the last three i64: the slices; where each first stands; which of them each slice of
-    the input is; how often each is there. Slices are compared element by element.
+    the input is; how often each is there. Slices are compared element by element; a NaN is equal
+    to a NaN and greater than any number.
     """
 
     name = "top.unique"
@@ -122,8 +131,9 @@ class UniqueOp(SelectingOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         axis = self.get("axis")
+        along = None if x.ndim == 1 else axis  # with an axis NumPy takes no NaN for another
         _, first, inverse, counts = np.unique(
-            x, axis=axis, return_index=True, return_inverse=True, return_counts=True
+            x, axis=along, return_index=True, return_inverse=True, return_counts=True
         )
         inverse = inverse.reshape(-1)
         if not self.get("is_sorted"):
@@ -159,7 +169,12 @@ class UniqueOp(SelectingOperation):
             a, b = element(s, i, at), element(s, j, at)
             present = load_element(s, order, [i, j])
             zero = present.constant(0)
-            sign = a.compare("lt", b).select(-1, a.compare("gt", b).select(1, zero))
+            is_less, is_greater = a.compare("lt", b), a.compare("gt", b)
+            if isinstance(element_type_of(self.input), AnyFloat):
+                number_a, number_b = a.compare("eq", a), b.compare("eq", b)
+                is_less = is_less.logical_or(number_a.logical_and(b.compare("ne", b)))
+                is_greater = is_greater.logical_or(number_b.logical_and(a.compare("ne", a)))
+            sign = is_less.select(-1, is_greater.select(1, zero))
             store_element(s, present.compare("eq", 0).select(sign, present), order, [i, j])
 
         def lead(s: ScalarBuilder, i: Scalar, j: Scalar) -> None:

@@ -98,6 +98,19 @@ class Weights(Mapping[str, np.ndarray]):
         return f"Weights({len(self)} arrays, {size} bytes)"
 
 
+def is_splat(array: np.ndarray) -> bool:
+    """Is it one number everywhere, by its strides alone?"""
+    return array.size > 0 and all(
+        n == 1 or s == 0 for n, s in zip(array.shape, array.strides, strict=True)
+    )
+
+
+def splat(array: np.ndarray) -> np.ndarray:
+    """A splat that holds its number once, and nothing else."""
+    number = np.array(array.reshape(-1)[0])
+    return np.broadcast_to(number, array.shape)
+
+
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal bit by bit: a NaN is equal to itself, and -0.0 is not 0.0."""
     if a.dtype != b.dtype or a.shape != b.shape:

@@ -262,8 +262,9 @@ def packed_block(
     """Constant bytes with every weight at its slot's offset."""
     block = aligned_zeros(size_bytes)
     for slot in slots:
-        data = np.ascontiguousarray(weights[slot.name]).reshape(-1).view(np.uint8)
-        block[slot.offset_bytes : slot.offset_bytes + slot.size_bytes] = data
+        array = weights[slot.name]
+        place = block[slot.offset_bytes : slot.offset_bytes + slot.size_bytes]
+        place.view(array.dtype).reshape(array.shape)[...] = array
     block.flags.writeable = False
     return block
 

@@ -38,6 +38,7 @@ from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantized import DequantizeOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import element_type_of, is_static, shape_of, size_bytes, static_shape
+from explorer.ir.weights import is_splat, splat
 from explorer.passes.infer_shapes import infer_again
 from explorer.passes.matching import constant, dtype_of, is_constant
 from explorer.passes.unroll_control import UnrollLoop
@@ -222,7 +223,8 @@ class FoldConstant(Rule):
 
     Applies to operations whose operands are all weights, unless the result would be large: above
     64 MiB and larger than its operands, or more than 16 times its operands (which is fine for
-    weights of a convolution or the like). Pays because it is computed once, by the compiler.
+    weights of a convolution or the like; those of one number may have any size). Pays because it
+    is computed once, by the compiler, and lies beside the activations.
     """
 
     matches = (TopOperation,)
@@ -291,9 +293,12 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
     else:
         raise Declined(f"the size of {identity_of(op)}'s result is not known beforehand")
     operand_bytes = sum(a.nbytes for a in arrays)
+    is_parameter = any(_feeds_parameters(result) for result in op.results)
+    if is_parameter and isinstance(op, MovementOperation) and all(map(is_splat, arrays)):
+        return  # one number, and as much to read at every run wherever it lies
     if result_bytes > max(LARGEST_RESULT_BYTES, operand_bytes):
         raise Declined(f"{identity_of(op)} would be a constant of {result_bytes >> 20} MiB")
-    if _feeds_parameters(op):
+    if is_parameter:
         return
     if result_bytes > max(SMALL_RESULT_BYTES, LARGEST_GROWTH * operand_bytes):
         raise Declined(
@@ -302,21 +307,25 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
         )
 
 
-def _feeds_parameters(op: TopOperation) -> bool:
-    """Is a result read as weights or statistics, which kernels and other passes want constant?"""
-    return any(
-        isinstance(use.operation, ConvOp | MatMulOp | BatchNormOp) and use.index > 0
-        for result in op.results
-        for use in result.uses
-    )
+def _feeds_parameters(value: SSAValue) -> bool:
+    """Is it read, moved perhaps, as weights or statistics, which kernels want constant?"""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, ConvOp | MatMulOp | BatchNormOp) and use.index > 0:
+            return True
+        if isinstance(user, MovementOperation) and any(map(_feeds_parameters, user.results)):
+            return True
+    return False
 
 
 def _replace_by_weights(op: TopOperation, results, rewriter: RecordedRewriter) -> None:
     """Every result (an array) becomes a weight with the result's origin."""
     weights = []
     for value, result in zip(op.results, results, strict=True):
-        # Meanings may return views and wider types; a weight is dense and of the declared type.
-        array = np.array(result, dtype=dtype_of(value), order="C")
+        # Meanings may return views and wider types; a weight is of the declared type and dense,
+        # unless it is one number everywhere.
+        array = np.asarray(result, dtype_of(value))
+        array = splat(array) if is_splat(array) else np.array(array, order="C")
         stored = rewriter.weights.add(f"{identity_of(op)}.folded", array)
         kind = weight_type(array, element_type_of(value))
         weight = WeightOp.make([], [kind], weight=stored)

@@ -197,6 +197,24 @@ def test_a_large_result_of_small_constants_is_not_stored(check):
     assert checked.fired == []
 
 
+def test_weights_of_one_number_are_weights_however_large_and_hold_it_once(check, monkeypatch):
+    monkeypatch.setattr("explorer.passes.fold_constants.LARGEST_RESULT_BYTES", 64)
+    text = """
+    func.func @main(%x: tensor<1x64xf32>) {
+      %a = top.weight() {weight = "a"} : tensor<f32>
+      %e = top.expand(%a) {shape = [300, 64]} : tensor<300x64xf32>
+      %t = top.transpose(%e) {permutation = [1, 0]} : tensor<64x300xf32>
+      %y = top.matmul(%x, %t) : tensor<1x300xf32>
+      top.return(%y)
+    }
+    """
+    checked = check(FoldConstants(), text)
+    assert checked.fired == ["fold-constant e", "fold-constant t"]
+    assert checked.lines[0] == "%y = top.matmul(%x, %folded2) : tensor<1x300xf32>"
+    weights = checked.result.after.weights
+    assert [w.strides for name, w in weights.items() if "folded" in name] == [(0, 0), (0, 0)]
+
+
 def test_a_range_without_an_end_in_sight_is_refused_before_it_is_made(check):
     text = """
     func.func @main(%x: tensor<4xi64>) {

@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
     "Erf": (each(math.erf), 6),
     "Exp": (np.exp, 2),
     "Log": (np.log, 2),
-    "Gelu": (lambda x: x * (each(math.erfc)(-x * math.sqrt(0.5)) / 2), 5),
+    "Gelu": (lambda x: x * (each(math.erfc)(-x * math.sqrt(0.5)) / 2), 8),
     "Gelu tanh": (gelu_tanh, 200),  # the cube is rounded, and exp makes much of that
     "Swish": (lambda x: x * sigmoid(x), 4),
     "Mish": (lambda x: x * np.tanh(softplus(x)), 5),

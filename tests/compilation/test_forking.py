@@ -319,7 +319,7 @@ def test_other_fuel_shares_what_was_done_with_less(compiled):
     limited = compiled.fork(fuel=fuel)
     # All rewrites before fuse-activation and one of it: that one ends for want of fuel.
     assert shared(compiled, limited) == "fuse-residual"
-    fresh = explorer.compile(compiled.model, "cpu", fuel=fuel)
+    fresh = explorer.compile(compiled.model, compiled.settings.target, fuel=fuel)
     assert final_text(limited) == final_text(fresh)
     more = limited.fork(fuel=None)
     assert shared(limited, more) == "fuse-residual"

@@ -134,7 +134,7 @@ def _fault(accuracy: Accuracy) -> str:
     if accuracy.passed:
         return ""
     fault = accuracy.bisect()
-    text = "an output could not be compared" if fault is None else str(fault)
+    text = accuracy.report.problem if fault is None else str(fault)
     refusal = "" if accuracy.exact is None else accuracy.exact.__dict__.get("refusal", "")
     return f"{text}; not measured in float64: {refusal}" if refusal else text
 

@@ -102,7 +102,8 @@ def check_one(arguments: argparse.Namespace) -> int:
 
     import explorer
     from explorer.cli.inputs import read_inputs
-    from explorer.cli.models import load_with_weights
+    from explorer.cli.models import load_with_weights, told_sizes
+    from explorer.references.onnx_runtime import shared_process
     from explorer.views.static import accuracy_text
 
     model = load_with_weights(arguments.model)
@@ -110,13 +111,18 @@ def check_one(arguments: argparse.Namespace) -> int:
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)
     golden = None if arguments.golden is None else read_golden(arguments.golden)
+    sizes = {**told_sizes(model, sizes), **sizes}
+    if golden is None:
+        shared_process().start()  # beside the compilation
     with Progress("compiling") as progress:
         compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:
         with Progress("checking") as progress:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
         if arguments.json:
-            print_json(summarize(accuracy.report, compilation.model.name))
+            dimensions = dict(compilation.settings.dimensions)
+            summary = summarize(accuracy.report, compilation.model.name)
+            print_json({**summary, "dimensions": dimensions})
         else:
             print_lines(accuracy_text(accuracy.report).split("\n"))
         if accuracy.passed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,3 +37,34 @@ def test_bench_ends_with_a_sentence(explorer_command, write):
     assert found.status == 2
     assert found.errors.count("\n") == 1
     assert "onnxruntime was ended by SIGFPE when it" in found.errors
+
+
+JOINED = f"""{HEAD} joined (float[n,seen] past, float[n,length] now, float[n,total] mask)
+=> (float[n,total] y) {{ all = Concat<axis = 1>(past, now) y = Add(all, mask) }}"""
+
+
+def test_check_takes_sizes_that_fit_and_says_which(explorer_command, write):
+    found = explorer_command("check", write(JOINED), "--dim", "seen=3", "--json")
+    assert found.status == 0
+    assert json.loads(found.output)["dimensions"] == {
+        "n": 1,
+        "seen": 3,
+        "length": 16,
+        "total": 19,
+    }
+    assert "sizes that the model does not say: " in found.errors
+    assert "length=16" in found.errors and "--dim " in found.errors
+    assert "seen=" not in found.errors
+
+
+def test_a_model_whose_sizes_are_known_gets_no_note(explorer_command, write):
+    options = ("--dim", "seen=3", "--dim", "length=2")
+    found = explorer_command("check", write(JOINED), *options, "--json")
+    assert found.status == 0 and "sizes that" not in found.errors
+    assert json.loads(found.output)["dimensions"]["total"] == 5
+
+
+def test_other_commands_propose_sizes_that_fit(explorer_command, write):
+    found = explorer_command("compile", write(JOINED), "--dim", "seen=3")
+    assert found.status == 2
+    assert "--dim length=16" in found.errors and "--dim total" not in found.errors

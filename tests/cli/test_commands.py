@@ -151,8 +151,14 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
 
     report = json.loads(finished.output)
     assert finished.status == 0
-    assert set(report) == {"model", "target", "passed", "passes", "outputs", "as_exact"}
+    compared = {"reference", "reference_note", "rests_on", "ties", "problem", "dimensions"}
+    assert set(report) == {
+        *("model", "target", "passed", "passes", "outputs", "as_exact"),
+        *compared,
+    }
     assert report["as_exact"] == []
+    assert report["reference"].startswith("onnxruntime")
+    assert (report["rests_on"], report["ties"], report["problem"]) == ("end_to_end", [], "")
     assert report["passes"][0]["name"] == "import"
     assert report["passes"][-1]["name"] == "binary on cpu"
     for accuracy in report["passes"]:

@@ -165,7 +165,10 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
         assert set(accuracy["worst"]) == {"tensor", "max_relative", "cosine", "sqnr_db"}
         assert accuracy["worst"]["max_relative"] <= 1e-4
     (output,) = report["outputs"]
-    assert set(output) == {"name", "max_absolute", "max_relative", "cosine"}
+    measures = {"max_absolute", "max_relative", "cosine"}
+    assert set(output) == {"name", *measures, "end_to_end", "isolated"}
+    assert set(output["end_to_end"]) == set(output["isolated"]) == measures
+    assert output["end_to_end"]["max_relative"] == output["max_relative"]
     assert output["name"] == "logits"
     assert output["cosine"] > 1 - 1e-9
 

@@ -45,13 +45,13 @@ class OpenedOnnxModel:
         self._label, self._file = label, file
         self._sent: Mapping[str, np.ndarray] | None = None
         self._end: ModelError | None = None
-        process.lock.acquire()
+        process.claim()
         try:
             process.forget_ended()
             process.exchange.clear()
             opened = self._ask({**request, "model": process.exchange.put(model)}, "load")
         except BaseException:
-            process.lock.release()
+            process.release()
             raise
         self.inputs: tuple[str, ...] = tuple(opened["inputs"])
         self.outputs: dict[str, str] = dict(opened["outputs"])
@@ -89,7 +89,7 @@ class OpenedOnnxModel:
         try:
             self._process.leave()
         finally:
-            self._process.lock.release()
+            self._process.release()
 
     def __enter__(self) -> Self:
         return self

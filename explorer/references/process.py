@@ -45,8 +45,8 @@ class Limits:
 
 
 class ReferenceProcess:
-    """One child at a time. Who uses it holds its `lock` from the first request to the last that
-    belong together."""
+    """One child at a time. Who uses it claims it from the first request to the last that belong
+    together; others wait meanwhile."""
 
     def __init__(
         self, name: str, program: Path, limits: Limits | None = None, idle_seconds: int = 0
@@ -54,7 +54,8 @@ class ReferenceProcess:
         """`name` of the other program; `program`: the file to run. `idle_seconds`: a child that
         nobody asks for so long ends by itself, 0 for never; what was open in it is then gone."""
         self.name = name
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._owner = 0
         self._limits = limits or Limits()
         self.exchange = Exchange.create()
         self._child = Child(
@@ -67,11 +68,23 @@ class ReferenceProcess:
 
     def start(self) -> None:
         """Starts the child now, so that it is ready when it is first asked."""
-        if self.lock.acquire(blocking=False):  # otherwise somebody asks it already
+        if self._lock.acquire(blocking=False):  # otherwise somebody asks it already
             try:
                 self._child.start()
             finally:
-                self.lock.release()
+                self._lock.release()
+
+    def claim(self) -> None:
+        """Waits until nobody else asks. A thread that has claimed it already cannot."""
+        thread = threading.get_ident()
+        assert self._owner != thread, "close the model that is open in this child first"
+        self._lock.acquire()
+        self._owner = thread
+
+    def release(self) -> None:
+        """What was claimed; any thread may do that."""
+        self._owner = 0
+        self._lock.release()
 
     def put_all(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
         return {name: self.exchange.put(array) for name, array in arrays.items()}

@@ -125,6 +125,14 @@ def test_models_of_this_process_share_a_child():
         assert process._child._process is child
 
 
+def test_a_thread_does_not_wait_for_itself():
+    with (
+        open_proto(negation(), "neg"),
+        pytest.raises(AssertionError, match="close the model that is open"),
+    ):
+        open_proto(negation(), "neg")
+
+
 def test_threads_take_turns():
     found: list[float] = []
 

@@ -53,10 +53,10 @@ def _row(
     peers: Sequence[str],
 ) -> Row:
     problems: dict[str, str] = {}
-    runtime = OnnxRuntime.of(opened.model, inputs, threads)
     with ExitStack() as stack:
+        runtime = stack.enter_context(OnnxRuntime(opened.model, inputs, threads))
         executable = stack.enter_context(compilation.open(threads, isolated=False))
-        sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime.side]
+        sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime]
         if OPENVINO in peers:
             try:
                 sides.append(stack.enter_context(OpenVino(opened.model, inputs, threads)))
@@ -64,7 +64,7 @@ def _row(
                 problems[OPENVINO] = error.message
         timings = take_turns(sides, rounds)
         launches = executable.time(inputs, LAUNCH_REPEATS)
-        outputs = executable.run(inputs)
+        outputs, expected = executable.run(inputs), runtime.run()
     found = [side.name for side in sides[1:]]
     return Row(
         Path(name).stem,
@@ -74,7 +74,7 @@ def _row(
         statistics.median(launches) * 1e3,
         {peer: timings.ratio(OURS, peer) for peer in found},
         {peer: timings.noise(OURS, peer) for peer in found},
-        _largest_error(outputs, runtime.run()),
+        _largest_error(outputs, expected),
         problems,
     )
 

@@ -19,10 +19,12 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from explorer.accuracy.metrics import tensor_error
-from explorer.accuracy.oracle import NEWEST_FORMAT, reference, runtime_errors
+from explorer.accuracy.oracle import reference
+from explorer.errors import ModelError
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.ir.types import is_float_dtype
+from explorer.references.onnx_runtime import NEWEST_FORMAT, open_proto
 
 Values = Mapping[str, np.ndarray]
 CERTIFIED = 1e-5
@@ -124,18 +126,10 @@ def evaluate_exactly(
 
 def _by_runtime(model: ModelProto, inputs: Values) -> list[np.ndarray]:
     """onnxruntime's results; empty where it has no kernel for these types."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        return [np.asarray(array) for array in session.run(None, dict(inputs))]
-    except (*runtime_errors(), ValueError):
+        with open_proto(model, model.graph.node[0].name, is_optimized=False) as opened:
+            return [np.asarray(array) for array in opened.run(inputs).values()]
+    except ModelError:
         return []
 
 

@@ -22,10 +22,25 @@ import numpy as np
 from explorer.accuracy.exact import ExactReference, expected_values
 from explorer.accuracy.measuring import MOST_DETAILS, Measurements
 from explorer.accuracy.metrics import is_right, tensor_error
-from explorer.accuracy.ties import SEARCHES, Tie, Values, after_ties, near_ties
+from explorer.accuracy.ties import (
+    OUTPUT,
+    SEARCHES,
+    Tie,
+    Values,
+    after_ties,
+    near_ties,
+    returned_values,
+)
+from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.operation import TopOperation
+from explorer.ir.origins import Origin
 from explorer.ir.program import Snapshot
+from explorer.ir.structure import value_name
 from explorer.results import AccuracyReport, PassAccuracy, TensorError
+
+END_TO_END, ISOLATED = "end_to_end", "isolated"
+"""What a verdict rests on: outputs as a user gets them, or, behind a tie, those of operations that
+are each fed the reference's values."""
 
 Runner = Callable[[Values, Values], Values]
 
@@ -63,24 +78,26 @@ def compare(
     of so many tensors, those with the largest errors. `exact`: the source in float64, for tensors
     that are out of tolerance. Passed means: something was compared after
     every pass, all of it right (`is_right`) in both modes, and every output of the source was
-    compared.
+    compared. A program's outputs are always compared, whatever values it shows besides.
     """
     accumulated: list[PassAccuracy] = []
     isolated: list[PassAccuracy] = []
     final: Values = {}
     searches: dict[str, TopOperation] = {}
     measurements = Measurements(reference, most_details)
+    values, apart, ties, tied = {}, {}, (), ()
 
     def measured(subject: Subject, mode: str, values: Values, ties: Sequence[Tie]) -> PassAccuracy:
-        errors = _errors(values, expected, subject, measurements)
-        if exact is not None and any(e.max_relative > tolerance for e in errors):
-            errors = tuple(
-                exact.judged(e, subject.snapshot.origins[name], values[name], mode)
-                for e, name in zip(errors, [n for n in expected if n in values], strict=True)
-            )
+        errors = []
+        for value in _compared(subject.snapshot, values, expected, reference, ties):
+            actual = values[value.name]
+            error = measurements.error(value.operation, actual, value.expected, value.origin)
+            if exact is not None and error.max_relative > tolerance:
+                error = exact.judged(error, value.origin, actual, mode)
+            errors.append(error)
         records = tuple(tie.record for tie in ties)
         operations = tuple(dict.fromkeys(record.operation for record in records))
-        return PassAccuracy(subject.name, mode, errors, operations, records)
+        return PassAccuracy(subject.name, mode, tuple(errors), operations, records)
 
     for number, subject in enumerate(subjects):
         if progress is not None:
@@ -93,21 +110,22 @@ def compare(
         snapshot = subject.snapshot
         searches.update({k: op for k, op in snapshot.operations.items() if op.name in SEARCHES})
         expected = expected_values(snapshot, reference)
-        values = subject.run(inputs, {})
+        values = with_outputs(snapshot, inputs, subject.run(inputs, {}))
         ties = near_ties(snapshot, values, expected, searches)
         untied: Values = {}
         if with_isolated:
-            apart = subject.run(inputs, expected)
+            apart = with_outputs(snapshot, inputs, subject.run(inputs, expected))
             tied = near_ties(snapshot, apart, expected, searches)
             names = {tie.value for tie in tied}
             untied = {name: array for name, array in apart.items() if name not in names}
             isolated.append(measured(subject, "isolated", untied, tied))
         final = after_ties(snapshot, values, untied, ties)
         accumulated.append(measured(subject, "accumulated", final, ties))
-    compared_outputs = tuple(
-        _output_error(name, value, final, reference, accumulated) for name, value in outputs
-    )
-    passed = _is_within(accumulated, isolated, compared_outputs, tolerance, len(outputs))
+    judged = Judged(reference, outputs, tolerance)
+    compared_outputs = judged.outputs(final, accumulated, tied)
+    end_to_end = judged.outputs(values, accumulated) if ties else compared_outputs
+    reason = judged.problem(accumulated, isolated, compared_outputs)
+    is_right_as_it_is = all(is_right(error, tolerance) for error in end_to_end)
     return AccuracyReport(
         target,
         oracle,
@@ -115,22 +133,109 @@ def compare(
         tuple(measurements.settled(accuracy) for accuracy in accumulated),
         tuple(measurements.settled(accuracy) for accuracy in isolated),
         compared_outputs,
-        passed,
+        reason is None,
         measurements.details,
         measurements.left_out,
+        end_to_end=end_to_end,
+        isolated_outputs=judged.outputs(apart, isolated, tied) if with_isolated else (),
+        rests_on=END_TO_END if is_right_as_it_is else ISOLATED if ties else END_TO_END,
+        problem=reason or "",
     )
 
 
-def _errors(
-    values: Values, expected: Values, subject: Subject, measurements: Measurements
-) -> tuple[TensorError, ...]:
-    """Errors in program order. A value that the subject does not show (fused away) is left out."""
-    origins = subject.snapshot.origins
-    return tuple(
-        measurements.error(name.split(".")[0], values[name], expected[name], origins[name])
+def with_outputs(snapshot: Snapshot, inputs: Values, values: Values) -> Values:
+    """The values, with the program's outputs as `output:NAME`, as built programs have them. An
+    output may be an input that is passed on."""
+    function = entry_function(snapshot.program)
+    names = zip(function.body.block.args, input_names(function), strict=True)
+    known = {value_name(v): inputs[name] for v, name in names if name in inputs} | dict(values)
+    returned = ((name, value_name(value)) for name, value in returned_values(snapshot))
+    return {**{f"{OUTPUT}{n}": known[v] for n, v in returned if v in known}, **values}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A value of a subject, and what it stands for."""
+
+    name: str
+    operation: str
+    expected: np.ndarray
+    origin: Origin
+
+
+def _compared(
+    snapshot: Snapshot, values: Values, expected: Values, reference: Values, ties: Sequence[Tie]
+) -> list[Compared]:
+    """Values with an origin, in program order, then outputs of the program for which no such value
+    stands: a view of another value, an input that is passed on. What is tied is left out, and so is
+    a value that the subject does not show (fused away).
+    """
+    origins = snapshot.origins
+    found = [
+        Compared(name, name.split(".")[0], expected[name], origins[name])
         for name in expected
         if name in values
-    )
+    ]
+    known = {value.origin.tensor for value in found}
+    known |= {origins[tie.value].tensor for tie in ties if tie.value in origins}
+    makers = {name: value_name(value).split(".")[0] for name, value in returned_values(snapshot)}
+    for key in values:
+        name = key.removeprefix(OUTPUT)
+        if key.startswith(OUTPUT) and name in reference and name not in known:
+            maker = makers.get(name, key)
+            found.append(Compared(key, maker, np.asarray(reference[name]), Origin(name)))
+    return found
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What of the source's outputs can be said, and what a comparison comes to."""
+
+    reference: Values
+    names: Sequence[tuple[str, str]]
+    """(name of the source's output, name of the value in the last subject)."""
+    tolerance: float
+
+    def outputs(
+        self, values: Values, passes: Sequence[PassAccuracy], ties: Sequence[Tie] = ()
+    ) -> tuple[TensorError, ...]:
+        """The errors of all outputs. One that is tied itself is as exact as can be had."""
+        tied = {tie.record.tensor for tie in ties}
+        errors = []
+        for name, value in self.names:
+            error = _output_error(name, value, values, self.reference, passes)
+            is_tied = name in tied and not is_right(error, self.tolerance) and value in values
+            errors.append(replace(error, as_exact=True) if is_tied else error)
+        return tuple(errors)
+
+    def problem(
+        self,
+        accumulated: Sequence[PassAccuracy],
+        isolated: Sequence[PassAccuracy],
+        outputs: Sequence[TensorError],
+    ) -> str | None:
+        """None where all is right; what is wrong in words, or "" where a tensor's error says it.
+
+        NaN, which no comparison with <= lets through, is wrong; so is nothing compared.
+        """
+        everything = [*accumulated, *isolated]
+        tensors = [t for p in everything for t in p.tensors]
+        if not all(is_right(t, self.tolerance) for t in tensors):
+            return ""
+        if not everything:
+            return "nothing was run, so that nothing could be compared"
+        for accuracy in everything:
+            if not accuracy.tensors:
+                return (
+                    f"nothing could be compared after {accuracy.name} ({accuracy.mode}): the "
+                    "reference has none of the tensors and outputs that are left there"
+                )
+        for output, (name, _) in zip(outputs, self.names, strict=True):
+            if name not in self.reference:
+                return f"output {name} could not be compared: the reference does not have it"
+            if not is_right(output, self.tolerance):
+                return f"output {name} is off by {output.max_relative:.2g}"
+        return None
 
 
 def _output_error(
@@ -145,18 +250,3 @@ def _output_error(
             distances = {n: getattr(tensor, n) for n in ("from_exact", "reachable", "as_exact")}
             return replace(error, **distances)
     return error
-
-
-def _is_within(
-    accumulated: Sequence[PassAccuracy],
-    isolated: Sequence[PassAccuracy],
-    outputs: Sequence[TensorError],
-    tolerance: float,
-    output_count: int,
-) -> bool:
-    """Nothing compared is a failure; so is NaN, which no comparison with <= lets through."""
-    everything = [*accumulated, *isolated]
-    if not accumulated or any(not p.tensors for p in everything) or len(outputs) < output_count:
-        return False
-    tensors = [t for p in everything for t in p.tensors]
-    return all(is_right(t, tolerance) for t in (*tensors, *outputs))

@@ -4,13 +4,12 @@
         -> {"conv1_out": array, "logits": array}
 
 All intermediate tensors can be had, by their names in the model. Runs on one thread, so that the
-same inputs always give the same numbers.
+same inputs always give the same numbers; in a child process (`explorer/references/`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -19,14 +18,15 @@ from explorer.errors import InputError, ModelError
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
+from explorer.references.onnx_runtime import open_model
 
 TENSORS_PER_RUN = 256
 """Tensors of a model that are held at once; a larger model runs several times."""
 
-NEWEST_FORMAT = 10
-"""The file format's version (`ir_version`) that every onnxruntime from 1.18 on reads. Newer ones
-only add element types, which onnxruntime refuses by themselves where it has none of them."""
-
+HINT = (
+    "compare with the outputs that come with the model (--golden FILE.npz), or with the imported "
+    "program (--golden imported)"
+)
 WIDENED = " (widened)"
 UNREADABLE = {
     "tensor(bfloat16)": "bfloat16",
@@ -76,26 +76,37 @@ def iterate_reference(
             yield name, content.weights[name]
         else:
             raise InputError(f"the model has no tensor {name!r}", node=name)
-    outputs = {output.name for output in content.proto.graph.output}
     for begin in range(0, len(to_run), tensors_per_run):
-        chunk = to_run[begin : begin + tensors_per_run]
-        exposed = [name for name in chunk if name not in outputs]
-        session = _session(model, exposed)
-        narrow = _narrow_outputs(session)
-        if narrow.keys() & set(chunk):
-            session = _session(model, exposed, [name for name in chunk if name in narrow])
         try:
-            asked = [name + WIDENED if name in narrow else name for name in chunk]
-            arrays = session.run(asked, dict(inputs))
-        except runtime_errors() as error:
-            raise ModelError(
-                f"the oracle (onnxruntime) cannot run the model: {_first_line(error)}",
-                file=_file(model),
-                hint="check the inputs, or compare with the outputs that come with the model",
-            ) from error
-        for name, array in zip(chunk, arrays, strict=True):
-            if isinstance(array, np.ndarray):
-                yield name, array.astype(narrow.get(name, array.dtype), copy=False)
+            yield from _run(model, inputs, to_run[begin : begin + tensors_per_run])
+        except ModelError as error:
+            error.hint = HINT
+            raise
+
+
+def _run(
+    model: SourceModel, inputs: Mapping[str, np.ndarray], names: Sequence[str]
+) -> list[tuple[str, np.ndarray]]:
+    """Computed tensors. A type that onnxruntime has but makes no arrays of is cast to float32,
+    which holds it exactly, by a node behind it."""
+    outputs = {output.name for output in _content(model).proto.graph.output}
+    exposed = [name for name in names if name not in outputs]
+    narrow: dict[str, np.dtype] = {}
+    opened = open_model(model, is_optimized=False, addition=_addition(exposed))
+    try:
+        narrow = _narrow_outputs(opened.outputs, names)
+        if narrow:
+            opened.close()
+            opened = open_model(model, is_optimized=False, addition=_addition(exposed, narrow))
+        asked = {name: name + WIDENED if name in narrow else name for name in names}
+        found = opened.run(inputs, list(asked.values()))
+    finally:
+        opened.close()
+    return [
+        (name, array.astype(narrow.get(name, array.dtype), copy=False))
+        for name, array in ((name, found[given]) for name, given in asked.items())
+        if isinstance(array, np.ndarray)
+    ]
 
 
 def computed_tensors(model: SourceModel) -> list[str]:
@@ -161,88 +172,27 @@ def _index_limits(model: SourceModel) -> dict[str, int]:
     return limits
 
 
-def _narrow_outputs(session: Any) -> dict[str, np.dtype]:
-    """Outputs of types that onnxruntime has, but for which it makes no arrays.
-
-    Any: onnxruntime has no types.
-    """
+def _narrow_outputs(types: Mapping[str, str], names: Collection[str]) -> dict[str, np.dtype]:
+    """Of some outputs those of types that onnxruntime has, but for which it makes no arrays."""
     return {
-        output.name: numpy_dtype(ELEMENT_TYPES[UNREADABLE[output.type]])
-        for output in session.get_outputs()
-        if output.type in UNREADABLE
+        name: numpy_dtype(ELEMENT_TYPES[UNREADABLE[kind]])
+        for name, kind in types.items()
+        if kind in UNREADABLE and name in names
     }
 
 
-def _session(model: SourceModel, exposed: Sequence[str], narrow: Sequence[str] = ()):
-    """An onnxruntime session in which the exposed tensors are outputs too.
-
-    The narrow ones are outputs in float32 (which holds them exactly), with `WIDENED` behind their
-    names.
-
-    They are appended to the serialized model: by protobuf's rules that merges both messages, so
-    that no copy of the model is made and no type needs to be known. A format that is newer than
-    onnxruntime reads is called an older one in the same way.
-    """
-    import onnxruntime
-
-    content = _content(model)
+def _addition(exposed: Sequence[str], narrow: Collection[str] = ()) -> onnx.GraphProto:
+    """What makes the exposed tensors outputs, too; narrow ones in float32, with `WIDENED` behind
+    their names."""
     casts = [
         onnx.helper.make_node("Cast", [name], [name + WIDENED], to=onnx.TensorProto.FLOAT)
         for name in narrow
     ]
-    names = [*exposed, *(name + WIDENED for name in narrow)]
-    graph = onnx.GraphProto(
-        node=casts, output=[onnx.ValueInfoProto(name=name) for name in names if name not in narrow]
-    )
-    newest = min(content.proto.ir_version, NEWEST_FORMAT)
-    addition = onnx.ModelProto(graph=graph, ir_version=newest)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    if content.folder is not None:
-        key = "session.model_external_initializers_file_folder_path"
-        options.add_session_config_entry(key, str(content.folder))
-    try:
-        data = content.proto.SerializeToString() + addition.SerializeToString()
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except (*runtime_errors(), ValueError) as error:
-        raise ModelError(
-            f"the oracle (onnxruntime) cannot load the model: {_first_line(error)}",
-            file=_file(model),
-            hint="compare with the outputs that come with the model, or with the imported program",
-        ) from error
-
-
-def runtime_errors() -> tuple[type[Exception], ...]:
-    """onnxruntime's exceptions, which have only `Exception` as their base."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state  # pyright: ignore
-
-    names = (
-        "Fail",
-        "InvalidArgument",
-        "InvalidGraph",
-        "InvalidProtobuf",
-        "NotImplemented",
-        "RuntimeException",
-        "NoSuchFile",
-        "NoModel",
-        "EngineError",
-        "EPFail",
-        "ModelLoaded",
-    )
-    return tuple(getattr(state, name) for name in names if hasattr(state, name))
+    names = [name for name in exposed if name not in narrow]
+    names += [name + WIDENED for name in narrow]
+    return onnx.GraphProto(node=casts, output=[onnx.ValueInfoProto(name=name) for name in names])
 
 
 def _content(model: SourceModel) -> OnnxContent:
     assert isinstance(model.content, OnnxContent), model.format
     return model.content
-
-
-def _file(model: SourceModel) -> str:
-    return "" if model.path is None else str(model.path)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:500]

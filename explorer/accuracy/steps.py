@@ -63,4 +63,5 @@ def _record(
     real, target = real_array(found, kind), real_array(wanted, kind)
     gap = float(np.abs(real - target).max()) / max(float(np.abs(target).max()), 1e-6)
     tensor = origin.tensor if origin else ""
-    return NearTie(identity, tensor, count, first, int(found[first]), int(wanted[first]), gap)
+    values = int(found[first]), int(wanted[first])
+    return NearTie(identity, tensor, count, first, *values, gap, kind="rounding")

@@ -4,6 +4,7 @@
 
 Such an index is not wrong, but all that is computed with it differs. It is reported, and what
 follows from it is compared in the isolated run, where every operation is fed the reference's index.
+What the outputs are all the same, end to end, is told beside that.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from explorer.accuracy.steps import rounding_ties
+from explorer.ir.evaluation import entry_function, entry_return, output_names
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import value_name
@@ -24,6 +27,8 @@ TIE = 1e-5
 """Two candidates that are this close, relative to the largest, are a tie."""
 SEARCHES = ("top.arg", "top.top_k")
 """Operations whose results are positions of the best elements along an axis."""
+OUTPUT = "output:"
+"""Before the name of an output among the values of a run."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +123,10 @@ def after_ties(snapshot: Snapshot, values: Values, isolated: Values, ties: Seque
     tainted = reached_from(snapshot, tied)
     origins = snapshot.origins
     tensors = {origins[name].tensor for name in origins if stands_for(name, tainted)}
+    tensors |= {n for n, v in returned_values(snapshot) if stands_for(value_name(v), tainted)}
     chosen: dict[str, np.ndarray] = {}
     for name, array in values.items():
-        is_output = name.startswith("output:") and name.removeprefix("output:") in tensors
+        is_output = name.startswith(OUTPUT) and name.removeprefix(OUTPUT) in tensors
         if name in tied:
             continue
         if not is_output and not stands_for(name, tainted):
@@ -128,6 +134,12 @@ def after_ties(snapshot: Snapshot, values: Values, isolated: Values, ties: Seque
         elif name in isolated:
             chosen[name] = isolated[name]
     return chosen
+
+
+def returned_values(snapshot: Snapshot) -> list[tuple[str, SSAValue]]:
+    """The program's outputs under the source model's names, and the values that they are."""
+    function = entry_function(snapshot.program)
+    return list(zip(output_names(function), entry_return(function).operands, strict=True))
 
 
 def reached_from(snapshot: Snapshot, values: Collection[str]) -> set[str]:

@@ -155,7 +155,7 @@ def open_peers(
 
     found: list[Side] = []
     if ONNXRUNTIME in names:
-        found.append(OnnxRuntime.of(model, inputs, threads).side)
+        found.append(stack.enter_context(OnnxRuntime(model, inputs, threads)))
     if OPENVINO in names:
         found.append(stack.enter_context(OpenVino(model, inputs, threads)))
     return found

@@ -22,7 +22,7 @@ from explorer.cli.terminal import Progress, print_json, print_lines, printable
 if TYPE_CHECKING:
     import numpy as np
 
-    from explorer.results import AccuracyReport, TensorError
+    from explorer.results import AccuracyReport, NearTie, TensorError
 
 SUMMARY = "compare the program after every pass with the source model"
 NOT_PASSED = 1
@@ -102,7 +102,8 @@ def check_one(arguments: argparse.Namespace) -> int:
 
     import explorer
     from explorer.cli.inputs import read_inputs
-    from explorer.cli.models import load_with_weights
+    from explorer.cli.models import load_with_weights, told_sizes
+    from explorer.references.onnx_runtime import shared_process
     from explorer.views.static import accuracy_text
 
     model = load_with_weights(arguments.model)
@@ -110,13 +111,18 @@ def check_one(arguments: argparse.Namespace) -> int:
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)
     golden = None if arguments.golden is None else read_golden(arguments.golden)
+    sizes = {**told_sizes(model, sizes), **sizes}
+    if golden is None:
+        shared_process().start()  # beside the compilation
     with Progress("compiling") as progress:
         compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:
         with Progress("checking") as progress:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
         if arguments.json:
-            print_json(summarize(accuracy.report, compilation.model.name))
+            dimensions = dict(compilation.settings.dimensions)
+            summary = summarize(accuracy.report, compilation.model.name)
+            print_json({**summary, "dimensions": dimensions})
         else:
             print_lines(accuracy_text(accuracy.report).split("\n"))
         if accuracy.passed:
@@ -124,8 +130,8 @@ def check_one(arguments: argparse.Namespace) -> int:
         fault = accuracy.bisect()
     finally:
         compilation.close()
-    if fault is not None:
-        print(f"first fault: {printable(fault)}", file=sys.stderr)
+    problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
+    print(problem, file=sys.stderr)
     return NOT_PASSED
 
 
@@ -147,18 +153,45 @@ def summarize(report: AccuracyReport, model: str) -> dict:
             {"name": together.name, "worst": _worst((*together.tensors, *apart.tensors))}
             for together, apart in zip(report.passes, isolated, strict=True)
         ],
-        "outputs": [
-            {
-                "name": output.tensor,
-                "max_absolute": float(output.max_absolute),
-                "max_relative": float(output.max_relative),
-                "cosine": float(output.cosine),
-            }
-            for output in report.outputs
-        ],
+        "outputs": [_output(report, output) for output in report.outputs],
         "as_exact": sorted(
             {t.tensor for p in (*report.passes, *isolated) for t in p.tensors if t.as_exact}
         ),
+        "reference": report.oracle,
+        "reference_note": report.oracle_note,
+        "rests_on": report.rests_on,
+        "ties": [_tie(tie) for tie in (report.passes[-1].near_ties if report.passes else ())],
+        "problem": report.problem,
+    }
+
+
+def _output(report: AccuracyReport, output: TensorError) -> dict:
+    """One output: what the verdict rests on, and both ways of running it."""
+    made = {"name": output.tensor, **_measures(output)}
+    for mode, errors in (("end_to_end", report.end_to_end), ("isolated", report.isolated_outputs)):
+        found = next((e for e in errors if e.tensor == output.tensor), None)
+        made[mode] = None if found is None else _measures(found)
+    return made
+
+
+def _measures(error: TensorError) -> dict:
+    return {
+        "max_absolute": float(error.max_absolute),
+        "max_relative": float(error.max_relative),
+        "cosine": float(error.cosine),
+    }
+
+
+def _tie(tie: NearTie) -> dict:
+    return {
+        "kind": tie.kind,
+        "operation": tie.operation,
+        "tensor": tie.tensor,
+        "elements": tie.elements,
+        "element": list(tie.index),
+        "value": tie.found,
+        "expected": tie.expected,
+        "gap": float(tie.gap),
     }
 
 

@@ -56,8 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from explorer.onnx_backend import differential, mutation
-    from explorer.onnx_backend.children import Answer, Child, answer_all
+    from explorer.onnx_backend.children import answer_all
     from explorer.onnx_backend.tried import Tried
+    from explorer.runtime.child import Answer, Child
 
     folder = ""
     if arguments.out is not None:

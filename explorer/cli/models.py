@@ -7,13 +7,16 @@ measure what nobody would run.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from explorer.cli.terminal import print_note
+from explorer.cli.terminal import print_note, printable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from explorer.compilation.sizes import Size
     from explorer.importers import SourceModel
 
 SEED = 0
@@ -37,6 +40,24 @@ def with_weights(model: SourceModel) -> SourceModel:
         return model
     print_note("weights are constant; seeded random ones are used")
     return from_proto(randomize_constant_weights(content.proto, SEED), model.name, model.path)
+
+
+def told_sizes(model: SourceModel, given: Mapping[str, Size]) -> dict[str, int]:
+    """Sizes that the model can take, for dimensions whose size neither the file nor the person
+    says, with a note that tells them; none where nothing is missing."""
+    from explorer.compilation.sizes import suggested_sizes
+    from explorer.importers.model import is_batch
+
+    largest = {name: s if isinstance(s, int) else s[1] for name, s in given.items()}
+    found = suggested_sizes(model, largest)
+    chosen = {n: s for n, s in found.items() if n not in given and not is_batch(model, n)}
+    if chosen:
+        sizes = ", ".join(f"{name}={size}" for name, size in chosen.items())
+        other = shlex.quote(f"{next(reversed(chosen))}=N")
+        print_note(
+            printable(f"sizes that the model does not say: {sizes}; for others: --dim {other}")
+        )
+    return found
 
 
 def has_constant_weights(model: ModelProto) -> bool:

@@ -7,7 +7,7 @@ by tensor, and of the binary its outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from explorer.accuracy.comparison import Runner, Subject, Values
 from explorer.accuracy.metrics import is_right, tensor_error
-from explorer.accuracy.oracle import reference
 from explorer.results import AccuracyReport
 from explorer.runtime.sizes import size_of_inputs
 
@@ -44,14 +43,22 @@ def smaller_subject(compilation: Compilation) -> Subject:
     return Subject("import", imported, runner)
 
 
-def with_lowest(compilation: Compilation, report: AccuracyReport, seed: int = 0) -> AccuracyReport:
-    """The report, with the binary's outputs at the smallest size of the range."""
+def with_lowest(
+    compilation: Compilation,
+    report: AccuracyReport,
+    reference: Callable[[Values, Sequence[str]], Values],
+    seed: int = 0,
+) -> AccuracyReport:
+    """The report, with the binary's outputs at the smallest size of the range.
+
+    `reference`: what tensors should be for inputs of that size, by their names.
+    """
     open_range = compilation.settings.open_range
     if open_range is None:
         return report
     inputs = compilation.example_inputs(seed, {open_range.name: open_range.lowest})
     names = compilation.port_names[1]
-    expected = reference(compilation.model, inputs, names)
+    expected = reference(inputs, names)
     outputs = compilation.executable.run(inputs)
     label = f"{open_range.name} = {open_range.lowest}"
     errors = tuple(
@@ -59,5 +66,12 @@ def with_lowest(compilation: Compilation, report: AccuracyReport, seed: int = 0)
                 tensor=f"{name} ({label})")
         for name in names
     )  # fmt: skip
-    passed = report.passed and all(is_right(error, report.tolerance) for error in errors)
-    return replace(report, outputs=(*report.outputs, *errors), passed=passed)
+    wrong = next((error for error in errors if not is_right(error, report.tolerance)), None)
+    problem = f"output {wrong.tensor} is off by {wrong.max_relative:.2g}" if wrong else ""
+    return replace(
+        report,
+        outputs=(*report.outputs, *errors),
+        end_to_end=(*report.end_to_end, *errors),
+        passed=report.passed and wrong is None,
+        problem=report.problem or problem,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.accuracy.bisection import Suspect, bisect, first_bad_pass
-from explorer.accuracy.comparison import Runner, Subject, Values, compare
+from explorer.accuracy.comparison import ISOLATED, Runner, Subject, Values, compare
 from explorer.accuracy.exact import ExactReference
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
+from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
 from explorer.compilation.settings import Progress
+from explorer.errors import ModelError
 from explorer.ir.evaluation import EvaluationCache, outputs_by_name
 from explorer.ir.passes import RulePass, Working, run_pass
 from explorer.ir.program import Snapshot
@@ -75,7 +77,7 @@ class Accuracy:
                 [Subject("probe", again, snapshot_runner(again, None, None))],
                 self.inputs,
                 self.expected,
-                [],
+                _outputs(self.compilation),
                 self.report.target,
                 self.report.oracle,
                 self.report.tolerance,
@@ -91,13 +93,24 @@ class Accuracy:
         """One line: the verdict and the worst tensor."""
         report = self.report
         passes = (*report.passes, *report.isolated)
+        if report.problem:
+            return f"NOT shown to be equal to the source model: {report.problem}"
         errors = [t for p in passes for t in p.tensors]
         worst = max(errors, key=lambda t: t.max_relative, default=None)
-        verdict = "equal to the source model" if self.passed else "NOT equal to the source model"
+        what = "source model"
+        if report.oracle_note:
+            what = f"program as it was imported ({report.oracle_note})"
+        verdict = f"equal to the {what}" if self.passed else f"NOT equal to the {what}"
         text = f"{verdict} after all {len(report.passes)} passes"
         if worst is not None:
             text += f", worst tensor {worst.tensor} {worst.max_relative:.1e}"
         exact = {t.tensor for t in errors if t.from_exact is not None}
+        if self.passed and report.rests_on == ISOLATED:
+            off = max(report.end_to_end, key=lambda t: t.max_relative)
+            text += (
+                f"; operation by operation: end to end, behind ties, output {off.tensor} is off by "
+                f"{off.max_relative:.1e}"
+            )
         if self.passed and exact:
             text += f"; {len(exact)} tensors as exact as the oracle, which is itself further off"
         return text
@@ -129,7 +142,8 @@ def check(
     """Compares every snapshot and the binary on its device with the source model.
 
     `golden`: tensors by name to compare with instead of onnxruntime's; empty for those that the
-    imported program computes, which tells whether passes and code keep its meaning.
+    imported program computes, which tells whether passes and code keep its meaning. These are also
+    what a model is compared with that onnxruntime does not run: the report's `oracle_note` says so.
     """
     chosen = dict(inputs) if inputs is not None else compilation.example_inputs()
     wanted = sorted(
@@ -137,14 +151,11 @@ def check(
         | {o.name for o in compilation.model.outputs}
     )
     imported = compilation.passes[0].after
+    compared_with = _reference(compilation, chosen, wanted, golden)
+    oracle, expected = compared_with.name, compared_with.tensors
     exact: ExactReference | None = None
-    if golden is None:
-        oracle, expected = ORACLE, reference(compilation.model, chosen, wanted)
+    if oracle == ORACLE:
         exact = ExactReference(compilation.model, imported, chosen, expected, tolerance)
-    elif golden:
-        oracle, expected = GOLDEN, dict(golden)
-    else:
-        oracle, expected = IMPORTED, imported_tensors(imported, chosen)
     cache = EvaluationCache()
     runner = CompiledRunner()
     binary = TappedProgram(compilation.executable)
@@ -163,7 +174,7 @@ def check(
     )
     if is_smaller(compilation, chosen):
         subjects = [smaller_subject(compilation)]
-    outputs = [(name, f"output:{name}") for name in compilation.port_names[1]]
+    outputs = _outputs(compilation)
     try:
         report = compare(
             subjects,
@@ -178,9 +189,47 @@ def check(
         )
     finally:
         runner.close()
+    report = replace(report, oracle_note=compared_with.note)
     if inputs is None and golden is None:
-        report = with_lowest(compilation, report)
+        golden_too = {} if compared_with.note else None
+
+        def at_other_sizes(inputs: Values, names: Sequence[str]) -> Values:
+            return _reference(compilation, inputs, names, golden_too).tensors
+
+        report = with_lowest(compilation, report, at_other_sizes)
     return Accuracy(report, compilation, chosen, expected, exact)
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What is right, and who says so."""
+
+    name: str
+    tensors: Values
+    note: str = ""
+    """Why it is not who was asked first."""
+
+
+def _reference(
+    compilation: Compilation, inputs: Values, wanted: Sequence[str], golden: Values | None
+) -> _Reference:
+    """The golden tensors; without any the oracle's; the imported program's where these are empty,
+    and where the oracle does not load the model, refuses to run it, or dies of it."""
+    if golden:
+        return _Reference(GOLDEN, dict(golden))
+    note = ""
+    if golden is None:
+        try:
+            return _Reference(ORACLE, reference(compilation.model, inputs, wanted))
+        except ModelError as error:
+            note = error.message
+    imported = compilation.passes[0].after
+    return _Reference(IMPORTED, imported_tensors(imported, inputs), note)
+
+
+def _outputs(compilation: Compilation) -> list[tuple[str, str]]:
+    """Names of the source's outputs, and of the values that they are in a run."""
+    return [(name, f"{OUTPUT}{name}") for name in compilation.port_names[1]]
 
 
 def imported_tensors(imported: Snapshot, inputs: Values) -> Values:

@@ -8,11 +8,17 @@ Everything is compiled for the largest size of a range.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import SourceModel, to_top
-from explorer.importers.model import bind_dimensions, is_batch, symbolic_dimensions
+from explorer.importers.model import (
+    bind_dimensions,
+    check_dimension_names,
+    is_batch,
+    symbolic_dimensions,
+)
 from explorer.ir.constraints import Constraint, constraints_of
 from explorer.ir.evaluation import entry_function
 from explorer.ir.ranges import SizeRange
@@ -20,6 +26,8 @@ from explorer.ir.symbols import parse
 
 FIRST_SIZE = 16
 """What a dimension without a size of its own begins with."""
+CANDIDATE_SIZES = (FIRST_SIZE, 32, 64, 128, 256, 512, 1024)
+"""What is tried where a model says what it can take only when it is imported."""
 MOST_CHANGES = 30
 
 Size = int | tuple[int, int]
@@ -45,35 +53,121 @@ def chosen_sizes(
         numbers[open_range.name] = open_range.highest
         if open_range.lowest == open_range.highest:
             open_range = None
-    return bind_dimensions(model, numbers), open_range
+    return complete_sizes(model, numbers), open_range
 
 
-def suggested_sizes(model: SourceModel) -> dict[str, int]:
-    """Sizes for a look at a model whose inputs do not say them all; none where they do.
+def complete_sizes(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """As `bind_dimensions`; sizes that follow from the given ones need not be given.
 
-    `FIRST_SIZE`, changed until what the model asks of its dimensions is met, as far as that can
-    be told before it is compiled.
+    The InputError for a size that does not proposes sizes that the model can take.
     """
     try:
-        bind_dimensions(model, {})
+        return bind_dimensions(model, sizes)
+    except InputError as error:
+        check_dimension_names(model, sizes)
+        constraints = _constraints(model)
+        known = _with_implied(model, sizes, constraints)
+        if set(symbolic_dimensions(model)) <= known.keys():
+            return known
+        proposal = suggested_sizes(model, sizes)
+        asked: dict[str, int] = {}
+        for name in symbolic_dimensions(model):
+            if name not in _with_implied(model, {**sizes, **asked}, constraints):
+                asked[name] = proposal[name]
+        for name in list(asked):  # one that follows from those behind it
+            others = {n: size for n, size in asked.items() if n != name}
+            if name in _with_implied(model, {**sizes, **others}, constraints):
+                asked = others
+        options = " ".join(f"--dim {shlex.quote(f'{n}={size}')}" for n, size in asked.items())
+        error.hint = (
+            f"give sizes, as {options} (dimensions={asked}), or inputs that tell them: "
+            "--input FILE.npz"
+        )
+        raise
+
+
+def suggested_sizes(model: SourceModel, given: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Sizes for a look at a model whose inputs do not say them all; none where they do.
+
+    `FIRST_SIZE`, changed until what the model asks of its dimensions is met. Where that is known
+    for given sizes only, the model is imported at some (`_candidates`), and the first that it can
+    take are the answer. `given` sizes stay as they are and are part of it.
+    """
+    given = dict(given or {})
+    try:
+        bind_dimensions(model, given)
     except InputError:
-        pass
+        check_dimension_names(model, given)
     else:
         return {}
-    sizes = {
-        name: 1 if is_batch(model, name) else FIRST_SIZE for name in symbolic_dimensions(model)
-    }
-    try:
-        module, _ = to_top(model)
-    except ExplorerError:  # it can be imported at given sizes only
-        return sizes
-    constraints = constraints_of(entry_function(module))
+    constraints = _constraints(model)
+    sizes = _with_implied(model, given, constraints)
+    free = [name for name in symbolic_dimensions(model) if name not in sizes]
+    if not free:
+        return {}
+    if constraints is None:
+        return next(
+            (found for found in _candidates(sizes, free) if _is_importable(model, found)),
+            {**sizes, **dict.fromkeys(free, FIRST_SIZE)},
+        )
+    fixed = {name: size for name, size in sizes.items() if name in given}
+    sizes |= dict.fromkeys(free, FIRST_SIZE)
     for _ in range(MOST_CHANGES):
         violated = next((c for c in constraints if c.holds(sizes) is False), None)
         if violated is None:
             break
-        sizes = _changed(sizes, violated)
+        sizes = {**_changed(sizes, violated), **fixed}
     return sizes
+
+
+def _constraints(model: SourceModel) -> Sequence[Constraint] | None:
+    """What a model asks of its dimensions; None where it can be imported at given sizes only."""
+    try:
+        module, _ = to_top(model)
+    except ExplorerError:
+        return None
+    return constraints_of(entry_function(module))
+
+
+def _with_implied(
+    model: SourceModel, sizes: Mapping[str, int], constraints: Sequence[Constraint] | None
+) -> dict[str, int]:
+    """The sizes, 1 for batches that have none, and those that are equal to what is known. Where a
+    1 would also do, since it is broadcast, that is no size to begin with."""
+    known = dict(sizes)
+    dimensions = symbolic_dimensions(model)
+    for name in dimensions:
+        if is_batch(model, name):
+            known.setdefault(name, 1)
+    equal = [c for c in constraints or () if c.kind in ("equal", "fixed", "broadcast")]
+    for _ in dimensions:  # each round finds one at least, or nothing more
+        for constraint in equal:
+            left, right = constraint.left, constraint.right
+            for name, other in ((left, right), (right, left)):
+                is_told = name in dimensions and name not in known
+                if is_told and all(n in known for n in parse(other).names):
+                    size = parse(other).value(known)
+                    if size >= 1:
+                        known[name] = size
+    return known
+
+
+def _candidates(sizes: Mapping[str, int], free: Sequence[str]) -> Iterator[dict[str, int]]:
+    """All free dimensions of one size, from `FIRST_SIZE` upwards; or one of them of size 1, as a
+    batch whose name does not tell."""
+    for size in CANDIDATE_SIZES:
+        equal = {**sizes, **dict.fromkeys(free, size)}
+        yield equal
+        if len(free) > 1:
+            yield from ({**equal, name: 1} for name in free)
+
+
+def _is_importable(model: SourceModel, sizes: Mapping[str, int]) -> bool:
+    try:
+        to_top(model, sizes)
+    except ExplorerError:
+        return False
+    return True
 
 
 def _changed(sizes: dict[str, int], constraint: Constraint) -> dict[str, int]:

@@ -23,9 +23,9 @@ from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
 from explorer.onnx_backend.backend import TARGETS, Opener, Representation
-from explorer.onnx_backend.children import Answer
 from explorer.onnx_backend.generation import Generated, generate
 from explorer.onnx_backend.oracle import OracleRepresentation
+from explorer.runtime.child import Answer
 
 AGREED, DIFFERS, REFUSED, REJECTED, FAILED = "agreed", "differs", "refused", "rejected", "failed"
 STATUSES = {

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from explorer.onnx_backend.children import Answer
 from explorer.onnx_backend.differential import compare_seed
 from explorer.onnx_backend.mutation import (
     DEFECTS,
@@ -26,6 +25,7 @@ from explorer.onnx_backend.mutation import (
     try_mutant,
 )
 from explorer.onnx_backend.suite import open_here
+from explorer.runtime.child import Answer
 
 
 def answer(request: Answer, scratch: Path, watch: Watch, compiled: Compiled) -> Answer:

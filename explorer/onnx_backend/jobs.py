@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from explorer.onnx_backend.children import Answer, Child, answer_all
+from explorer.onnx_backend.children import answer_all
 from explorer.onnx_backend.sanitizers import sanitizer_environment
 from explorer.onnx_backend.suite import Case, Outcome
+from explorer.runtime.child import Answer, Child
 
 CASE_PROCESS = ("-m", "explorer.onnx_backend.case_process")
 

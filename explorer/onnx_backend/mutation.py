@@ -31,7 +31,7 @@ from explorer.compilation import compile_model
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, load, to_top
 from explorer.ir.printing import dump
-from explorer.onnx_backend.children import Answer
+from explorer.runtime.child import Answer
 
 MOST_SECONDS = 10.0
 """Of processor time; whoever waits for the answer has a longer limit, for a busy machine."""

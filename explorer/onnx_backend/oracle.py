@@ -8,55 +8,44 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto
 from onnx.backend.base import Backend, BackendRep
+
+from explorer.errors import ModelError
+from explorer.references.onnx_runtime import OpenedOnnxModel, open_proto
 
 ORACLE = "ONNXRUNTIME"
 """Stands where a device's name does."""
 
 
 class OracleRepresentation(BackendRep):
-    """A session of onnxruntime without optimizations."""
+    """A model in onnxruntime without optimizations; it is loaded for every run, in a child process
+    that all of them share."""
 
     def __init__(self, model: ModelProto) -> None:
+        """ModelError where onnxruntime does not take the model."""
+        self._model = model
         self._names = [i.name for i in model.graph.input]
-        self._session = _session(model)
+        with _opened(model) as opened:
+            self._inputs = opened.inputs
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        given = self._session.get_inputs()
-        names = self._names if len(inputs) == len(self._names) else [i.name for i in given]
-        # NumPy's scalars are no arrays to onnxruntime.
-        arrays = [np.asarray(i) if isinstance(i, np.generic) else i for i in inputs]
-        return tuple(self._session.run(None, dict(zip(names, arrays, strict=False))))
-
-
-_REFUSALS = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
-"""onnxruntime's exceptions when a session is made; compiled code, which declares none of them."""
+        names = self._names if len(inputs) == len(self._names) else self._inputs
+        with _opened(self._model) as opened:
+            return tuple(opened.run(dict(zip(names, inputs, strict=False))).values())
 
 
 def accepts(model: ModelProto) -> bool:
     """Whether onnxruntime takes a model: it knows the operators, and has them for these types."""
-    import onnxruntime.capi.onnxruntime_pybind11_state as states
-
-    refusals = tuple(getattr(states, name) for name in _REFUSALS)
     try:
-        _session(model)
-    except refusals:
+        _opened(model).close()
+    except ModelError:
         return False
     return True
 
 
-def _session(model: ModelProto) -> Any:  # onnxruntime has no types
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+def _opened(model: ModelProto) -> OpenedOnnxModel:
+    return open_proto(model, model.graph.name, is_optimized=False)
 
 
 class OracleBackend(Backend):

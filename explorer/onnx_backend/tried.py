@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import onnx
 
 from explorer.importers.onnx.converters import all_converters, missing_reason
-from explorer.onnx_backend.children import Answer
 from explorer.onnx_backend.recipes import NEVER
+from explorer.runtime.child import Answer
 
 NOT_DRAWN = "no seed of this run drew it"
 

@@ -93,6 +93,8 @@ class NearTie:
     gap: float
     """Largest difference of the scores that both pick, relative to the largest score; for a
     quantized number a step of its real numbers, relative to the largest."""
+    kind: str = "index"
+    """index, or rounding for a quantized number."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,21 @@ class AccuracyReport:
     passes: tuple[PassAccuracy, ...]
     isolated: tuple[PassAccuracy, ...]
     outputs: tuple[TensorError, ...]
+    """What the verdict rests on: `end_to_end`, or behind a tie what the isolated run makes."""
     passed: bool
     details: tuple[TensorDetail, ...] = ()
     """Of tensors by `TensorError.detail`, those with the worst errors where there were too many."""
     details_left_out: int = 0
     fault: Fault | None = None
     """What a bisection found, where one was made."""
+    end_to_end: tuple[TensorError, ...] = ()
+    """The outputs as a user gets them, whatever ties they stand behind. Empty in older reports."""
+    isolated_outputs: tuple[TensorError, ...] = ()
+    """The outputs of the isolated run; empty where none was made."""
+    rests_on: str = "end_to_end"
+    """end_to_end, or isolated: the outputs differ end to end, behind ties, and each operation is
+    right by itself."""
+    problem: str = ""
+    """Why it did not pass, where no tensor's error says so: something could not be compared."""
+    oracle_note: str = ""
+    """Why the oracle is not onnxruntime, where that was not asked for."""

@@ -2,14 +2,16 @@
 
 fallback = Fallback(model)
 fallback.run({"image": x})      {"scores": array}
-fallback.name                   "onnxruntime"; "interpreter" where it cannot load the model
+fallback.name                   "onnxruntime"; "interpreter" where it cannot load the model, or
+                                died of it (it runs in a child process)
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from explorer.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
+    from explorer.references.interface import OpenedModel
+    from explorer.references.process import ReferenceProcess
 
 KINDS = ("onnxruntime", "interpreter")
 
@@ -24,7 +28,7 @@ KINDS = ("onnxruntime", "interpreter")
 class Fallback:
     """Prepared with the first call, which is when `model` is asked for where it is a function.
 
-    `threads`: of onnxruntime.
+    `threads`: of onnxruntime. Safe for threads; close it, which ends its child.
     """
 
     def __init__(
@@ -37,7 +41,9 @@ class Fallback:
             raise InputError(f"unknown fallback {wanted!r}", hint=f"one of {', '.join(KINDS)}")
         self._given = model
         self._threads = threads
-        self._runtime: Any = None  # onnxruntime's session
+        self._lock = threading.Lock()  # of the child, which answers one call after another
+        self._process: ReferenceProcess | None = None
+        self._opened: OpenedModel | None = None
         self.name = wanted
         self.reason = ""
         """Why it is not the one that was wanted."""
@@ -50,52 +56,33 @@ class Fallback:
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name. ModelError where nothing can run the model."""
-        if self.name == "onnxruntime" and self._runtime is None:
-            try:
-                self._runtime = self._load()
-            except ModelError as error:
-                self.name, self.reason = "interpreter", str(error)
-        if self._runtime is None:
-            return self._interpret(inputs)
-        from explorer.accuracy.oracle import runtime_errors
+        with self._lock:
+            if self.name == "onnxruntime":
+                try:
+                    return self._open().run(inputs)
+                except ModelError as error:
+                    # It does not load the model, or died of it, and would do so again.
+                    if self._opened is not None and self._opened.is_alive:
+                        raise
+                    self.name, self.reason = "interpreter", str(error)
+        return self._interpret(inputs)
 
-        names = [output.name for output in self._runtime.get_outputs()]
-        try:
-            return dict(zip(names, self._runtime.run(names, dict(inputs)), strict=True))
-        except runtime_errors() as error:
-            raise ModelError(f"onnxruntime cannot run the model: {error}") from error
+    def close(self) -> None:
+        """Ends the child, where one was started."""
+        with self._lock:
+            self._opened = None
+            if self._process is not None:
+                self._process.close()
+                self._process = None
 
-    def _load(self) -> Any:
-        import onnxruntime
-        from onnx import ModelProto
+    def _open(self) -> OpenedModel:
+        from explorer.references.onnx_runtime import open_model, own_process
 
-        from explorer.accuracy.oracle import NEWEST_FORMAT, runtime_errors
-        from explorer.importers.onnx.reading import OnnxContent
-
-        content = self._model.content
-        if not isinstance(content, OnnxContent):
-            raise ModelError(f"onnxruntime reads no {self._model.format}")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
-        options.log_severity_level = 4
-        path, proto = self._model.path, content.proto
-        if path is None or proto.ir_version > NEWEST_FORMAT:
-            older = ModelProto()
-            older.CopyFrom(proto)
-            older.ir_version = min(proto.ir_version, NEWEST_FORMAT)
-            file: str | bytes = older.SerializeToString()
-        else:
-            file = str(path)
-        try:
-            return onnxruntime.InferenceSession(
-                file,
-                options,
-                providers=["CPUExecutionProvider"],
-            )
-        except runtime_errors() as error:
-            raise ModelError(
-                f"onnxruntime cannot load the model: {str(error).splitlines()[0]}"
-            ) from error
+        if self._process is None:
+            self._process = own_process()
+        if self._opened is None:
+            self._opened = open_model(self._model, threads=self._threads, process=self._process)
+        return self._opened
 
     def _interpret(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         from explorer.importers import to_top

@@ -272,6 +272,7 @@ class Session:
         self.wait()
         if self._pool is not None:
             self._pool.shutdown()
+        self._fallback.close()
         with self._lock:
             for program in self._programs.values():
                 program.close()

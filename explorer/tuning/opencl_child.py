@@ -20,8 +20,8 @@ import numpy as np
 
 from explorer.compilation.ladders import NestProgram
 from explorer.errors import DeviceError
-from explorer.onnx_backend.children import Child
 from explorer.results.encoding import to_json
+from explorer.runtime.child import Child
 from explorer.runtime.devices import DeviceRecord
 
 PROCESS = ("-m", "explorer.tuning.opencl_process")

@@ -23,6 +23,7 @@ from explorer.results import (
 from explorer.views.payload_details import DetailPages
 from explorer.views.payload_text import Json, LineTable
 from explorer.views.theme import judged_error
+from explorer.views.verdicts import grounds
 
 TENSORS_PER_PAGE = 50
 """Tensors whose errors over all passes travel in one message."""
@@ -173,6 +174,7 @@ class AccuracyTables:
             "accumulated": self._rows(self.report.passes),
             "isolated": self._rows(self.report.isolated),
             "outputs": [_error_row(error) for error in self.report.outputs],
+            "grounds": grounds(self.report),
             "fault": self.first_fault(),
             "guilty": self._guilty(),
             "detailPages": self.details.page_count(),
@@ -290,6 +292,7 @@ class AccuracyTables:
                         tie.found,
                         tie.expected,
                         rounded(tie.gap),
+                        tie.kind,
                     ]
                     for tie in accuracy.near_ties
                 ],

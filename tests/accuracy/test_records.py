@@ -37,13 +37,15 @@ def test_a_report_with_details_ties_and_a_fault_comes_back():
 
 def test_a_report_of_an_older_version_is_read_without_them():
     data = to_json(full_report())
-    for name in ("details", "details_left_out", "fault"):
+    newer = ("end_to_end", "isolated_outputs", "rests_on", "problem", "oracle_note")
+    for name in ("details", "details_left_out", "fault", *newer):
         del data[name]
     for error in (*data["passes"][0]["tensors"], *data["outputs"]):
         del error["detail"]
     del data["passes"][0]["near_ties"]
     old = from_json(AccuracyReport, data)
     assert (old.details, old.details_left_out, old.fault) == ((), 0, None)
+    assert (old.end_to_end, old.rests_on, old.problem) == ((), "end_to_end", "")
     assert old.passes[0].tensors[0].detail is None
     assert old.passes[0].ties == ("top",)
     assert old.passes[0].near_ties == ()

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from explorer.cli.bench import bound_caller
-from explorer.cli.latency import rounds, timing
+from explorer.cli.latency import rounds
 from explorer.cli.latency.open_vino import READY, environment_folder
 from explorer.cli.latency.rounds import Calls, Timings, take_turns
-from explorer.cli.latency.timing import time_calls
+from explorer.references import timing
+from explorer.references.timing import time_calls
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
 has_affinity = pytest.mark.skipif(

@@ -151,15 +151,24 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
 
     report = json.loads(finished.output)
     assert finished.status == 0
-    assert set(report) == {"model", "target", "passed", "passes", "outputs", "as_exact"}
+    compared = {"reference", "reference_note", "rests_on", "ties", "problem", "dimensions"}
+    assert set(report) == {
+        *("model", "target", "passed", "passes", "outputs", "as_exact"),
+        *compared,
+    }
     assert report["as_exact"] == []
+    assert report["reference"].startswith("onnxruntime")
+    assert (report["rests_on"], report["ties"], report["problem"]) == ("end_to_end", [], "")
     assert report["passes"][0]["name"] == "import"
     assert report["passes"][-1]["name"] == "binary on cpu"
     for accuracy in report["passes"]:
         assert set(accuracy["worst"]) == {"tensor", "max_relative", "cosine", "sqnr_db"}
         assert accuracy["worst"]["max_relative"] <= 1e-4
     (output,) = report["outputs"]
-    assert set(output) == {"name", "max_absolute", "max_relative", "cosine"}
+    measures = {"max_absolute", "max_relative", "cosine"}
+    assert set(output) == {"name", *measures, "end_to_end", "isolated"}
+    assert set(output["end_to_end"]) == set(output["isolated"]) == measures
+    assert output["end_to_end"]["max_relative"] == output["max_relative"]
     assert output["name"] == "logits"
     assert output["cosine"] > 1 - 1e-9
 

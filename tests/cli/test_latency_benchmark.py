@@ -51,7 +51,8 @@ def test_activations_of_an_architecture_stay_sane(load, name):
     model = architectures.open_architecture(name)
     if name in architectures.BUILT:  # the light models are of a format without such weights
         onnx.checker.check_model(onnx_content(model).proto)
-    (output,) = OnnxRuntime.of(model, random_inputs(model, 0), 1).run().values()
+    with OnnxRuntime(model, random_inputs(model, 0), 1) as runtime:
+        (output,) = runtime.run().values()
     assert np.isfinite(output).all()
     assert output.std() > 1e-4
     assert np.abs(output).max() < 100

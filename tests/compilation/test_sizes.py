@@ -6,7 +6,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import explorer
-from explorer.compilation.sizes import FIRST_SIZE, suggested_sizes
+from explorer.compilation.sizes import FIRST_SIZE, complete_sizes, suggested_sizes
+from explorer.errors import ExplorerError, InputError
+from explorer.importers import to_top
 from explorer.importers.onnx import from_proto
 
 
@@ -52,7 +54,9 @@ def test_a_table_bounds_what_runs_along_it():
         value=helper.make_tensor("t", TensorProto.FLOAT, (5,), [1, 2, 3, 4, 5]),
     )
     add = helper.make_node("Add", ["x", "table"], ["y"], name="add")
-    assert suggested_sizes(model_of([table, add], x=["n", "length"]))["length"] in (1, 5)
+    model = model_of([table, add], x=["n", "length"])
+    assert suggested_sizes(model) == {}  # it follows from the model
+    assert complete_sizes(model, {})["length"] in (1, 5)
 
 
 @pytest.mark.parametrize("make", [attention_like])
@@ -60,3 +64,51 @@ def test_a_model_compiles_at_its_suggested_sizes(make: Any):
     model = make()
     compilation = explorer.compile(model, dimensions=suggested_sizes(model))
     assert compilation.accuracy().passed
+
+
+def test_given_sizes_stay_and_what_follows_from_them_is_not_chosen_anew():
+    sizes = suggested_sizes(attention_like(), {"seen": 3})
+    assert sizes == {"batch": 1, "seen": 3, "length": FIRST_SIZE, "total": 3 + FIRST_SIZE}
+
+
+def test_a_size_that_others_imply_is_not_asked_for():
+    assert complete_sizes(attention_like(), {"seen": 3, "length": 4}) == {
+        "batch": 1,
+        "seen": 3,
+        "length": 4,
+        "total": 7,
+    }
+
+
+def test_the_proposal_is_one_that_the_model_can_take():
+    """And names only what has to be given: `total` follows from the others."""
+    with pytest.raises(InputError, match="has no size of its own") as caught:
+        complete_sizes(attention_like(), {"seen": 3})
+    assert "--dim length=16 " in caught.value.hint
+    assert "total" not in caught.value.hint
+    with pytest.raises(InputError, match="has no dimension 'gone'"):
+        complete_sizes(attention_like(), {"gone": 3})
+
+
+def halves_that_meet() -> Any:
+    """Two maps, of which the importer says at given sizes only that they do not meet: x is halved
+    three times and then enlarged to eight times that."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], kernel_shape=[8], strides=[8], name="pool"),
+        helper.make_node("Shape", ["a"], ["s"], name="shape"),
+        helper.make_node("Constant", [], ["f"], value_floats=[1.0, 1.0, 8.0], name="factors"),
+        helper.make_node("Resize", ["a", "", "f"], ["b"], mode="nearest", name="resize"),
+        helper.make_node("Add", ["x", "b"], ["y"], name="add"),
+    ]
+    return model_of(nodes, x=["n", 2, "length"])
+
+
+def test_sizes_are_tried_where_a_model_is_imported_at_given_ones_only():
+    model = halves_that_meet()
+    with pytest.raises(ExplorerError):
+        to_top(model)
+    sizes = suggested_sizes(model)
+    assert sizes["length"] % 8 == 0
+    to_top(model, sizes)
+    with pytest.raises(ExplorerError):
+        to_top(model, {"n": 1, "length": 12})

@@ -244,7 +244,7 @@ def test_unsupported_models_name_every_node(
 
 def test_a_model_of_an_unknown_operator_for_the_oracle_says_so(models_folder: Path) -> None:
     model = load(models_folder / "onnx" / "eegformer.onnx")
-    with pytest.raises(ModelError, match=r"the oracle \(onnxruntime\) cannot load the model"):
+    with pytest.raises(ModelError, match=r"onnxruntime cannot load the model"):
         reference(model, random_inputs(model, 0))
 
 

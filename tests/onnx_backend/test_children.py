@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from explorer.onnx_backend.children import Child
 from explorer.onnx_backend.jobs import run_cases
 from explorer.onnx_backend.suite import Case
+from explorer.runtime.child import Child
 
 SCRIPT = """
     import json, os, signal, sys, time

@@ -15,8 +15,9 @@ import pytest
 from explorer.errors import ModelError
 from explorer.importers.onnx import from_proto
 from explorer.onnx_backend import mutation
-from explorer.onnx_backend.children import Child, answer_all
+from explorer.onnx_backend.children import answer_all
 from explorer.onnx_backend.mutation import DEFECTS, Compiled, mutate, try_mutant
+from explorer.runtime.child import Child
 
 MODELS = ("digits_mlp.onnx", "digits_cnn.onnx")
 

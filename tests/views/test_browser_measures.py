@@ -145,6 +145,22 @@ def test_a_near_tie_is_told_from_an_error(opened: Any, trace: Trace):
     assert watched.is_clean(), watched
 
 
+def test_the_pane_says_what_the_verdict_rests_on(opened: Any, trace: Trace):
+    report = accuracy_of(trace)
+    (output,) = report.outputs
+    tie = NearTie("conv_7", "best", 1, (0, 3), 6, 7, 0.008, kind="rounding")
+    passes = tuple(replace(p, near_ties=(tie,), ties=("conv_7",)) for p in report.passes)
+    off = (replace(output, max_relative=0.27, as_exact=False),)
+    told = replace(report, passes=passes, end_to_end=off, rests_on="isolated")
+    watched = opened(replace(trace, accuracy=told), link="pass=8&dock=accuracy")
+    page = watched.page
+    page.locator(".heat-grounds", has_text="is off by 0.27 of its largest element").wait_for()
+    page.get_by_role("button", name="best ≈").click()
+    page.locator(".heat-side", has_text="tie of rounding").wait_for()
+    assert "by one step of a quantized number" in page.locator(".heat-side").inner_text()
+    assert watched.is_clean(), watched
+
+
 def test_the_tab_of_tensors_shows_them_too(opened: Any, faulty: Trace):
     page = opened(faulty, link="pass=8&dock=memory&tab=tensors&selection=relu_2").page
     page.wait_for_selector(".inspector .histogram")

@@ -1,5 +1,6 @@
 """Histograms, near-ties, faults and refused places as payload, as text and as static HTML."""
 
+import html
 import json
 import math
 import re
@@ -131,7 +132,8 @@ def test_a_tied_index_has_a_column_although_it_is_compared_with_nothing(
     heat_map = trace_payload(with_report(trace, tied)).chunk("accuracy")
     column = heat_map["tensors"].index("best")
     assert [row["values"][column] for row in heat_map["accumulated"]] == [None] * len(tied.passes)
-    assert heat_map["accumulated"][-1]["ties"] == [["softmax_1", "best", 2, [0, 3], 4, 7, 3e-7]]
+    row = ["softmax_1", "best", 2, [0, 3], 4, 7, 3e-7, "index"]
+    assert heat_map["accumulated"][-1]["ties"] == [row]
     assert heat_map["makers"][column] == [[len(tied.passes) - 1, "softmax_1"]]
 
 
@@ -189,6 +191,47 @@ def test_a_found_fault_and_near_ties_are_said(report: AccuracyReport):
         assert "fuse-add/a/b" in words
         assert "top_1: a near-tie of an index; 2 elements of best, first 4 instead of 7" in words
         assert "old_1: a near-tie of an index; what follows" in words
+
+
+def test_a_verdict_says_what_it_rests_on(trace: Trace, report: AccuracyReport):
+    """Outputs that differ end to end behind ties, and a reference that is not the one asked for."""
+    (output,) = report.outputs
+    off = replace(output, max_relative=0.27, as_exact=False)
+    tie = NearTie("conv_7", "q", 1, (0, 3), 6, 7, 0.008, kind="rounding")
+    last = replace(report.passes[-1], near_ties=(tie,), ties=("conv_7",))
+    told = replace(
+        report,
+        passes=(*report.passes[:-1], last),
+        end_to_end=(off,),
+        isolated_outputs=(output,),
+        rests_on="isolated",
+        oracle="the imported program",
+        oracle_note="onnxruntime was ended by SIGFPE when it ran 'net'",
+    )
+    payload = trace_payload(with_report(trace, told)).chunk("accuracy")
+    for words in (
+        static.accuracy_text(told),
+        html.unescape(static.accuracy_html(told)),
+        " ".join(payload["grounds"]),
+    ):
+        assert f"end to end output {output.tensor} is off by 0.27" in words
+        assert "onnxruntime was ended by SIGFPE when it ran 'net'" in words
+        assert "not whether the import is right" in words
+    assert "conv_7: a rounding tie; 1 element of q, first 6 instead of 7 at [0, 3]" in (
+        static.accuracy_text(told)
+    )
+    assert trace_payload(with_report(trace, report)).chunk("accuracy")["grounds"] == []
+
+
+def test_what_could_not_be_compared_is_no_pass(report: AccuracyReport):
+    problem = "nothing could be compared after plan-memory"
+    errors = tuple(replace(p, tensors=()) for p in report.passes)
+    good = replace(report.outputs[0], max_relative=0.0)
+    told = replace(report, passed=False, problem=problem, passes=errors, isolated=(),
+                   outputs=(good,))  # fmt: skip
+    for words in (static.accuracy_text(told), static.accuracy_html(told)):
+        assert "not shown to be equal to the source model" in words
+        assert problem in words
 
 
 def plan_of(trace: Trace) -> MemoryPlan:

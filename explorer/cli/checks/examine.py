@@ -20,7 +20,7 @@ from explorer.cli.checks.cases import Case, Golden, Source
 from explorer.cli.checks.sources import read_source
 from explorer.cli.checks.steps import run_steps
 from explorer.cli.inputs import check_arrays
-from explorer.cli.models import load_with_weights
+from explorer.cli.models import load_with_weights, told_sizes
 from explorer.compilation import Compilation
 from explorer.compilation.checking import Accuracy
 from explorer.errors import ExplorerError, ModelError
@@ -53,7 +53,11 @@ class Finding:
     """Of the imported program, weights not counted."""
     inputs: str = ""
     """given or seeded."""
+    dimensions: dict[str, int] = field(default_factory=dict)
+    """Sizes of the symbolic dimensions."""
     reference: str = ""
+    reference_note: str = ""
+    """Why that is not onnxruntime, where the case does not say it."""
     passes: int = 0
     """Programs that were compared: after the import, after every pass, and the binary."""
     tensors: int = 0
@@ -101,7 +105,9 @@ def _examine(path: Path, case: Case, folder: Path, finding: Finding) -> None:
     given = read_all(case.inputs, folder)
     finding.inputs = "given" if given else "seeded"
     sizes = check_arrays(model, given, case.dimensions, path)
+    sizes = {**told_sizes(model, sizes), **sizes}
     compilation = explorer.compile(model, finding.target, dimensions=sizes)
+    finding.dimensions = dict(compilation.settings.dimensions)
     try:
         finding.operations = compilation.passes[0].after.operation_count
         inputs = {**compilation.example_inputs(SEED), **given}
@@ -134,14 +140,14 @@ def _fault(accuracy: Accuracy) -> str:
     if accuracy.passed:
         return ""
     fault = accuracy.bisect()
-    text = "an output could not be compared" if fault is None else str(fault)
+    text = accuracy.report.problem if fault is None else str(fault)
     refusal = "" if accuracy.exact is None else accuracy.exact.__dict__.get("refusal", "")
     return f"{text}; not measured in float64: {refusal}" if refusal else text
 
 
 def record_report(finding: Finding, report: AccuracyReport) -> None:
     """Takes what the table shows out of a report."""
-    finding.reference = report.oracle
+    finding.reference, finding.reference_note = report.oracle, report.oracle_note
     finding.passes = len(report.passes)
     both = [*report.passes, *report.isolated]
     finding.tensors = len({t.tensor for p in both for t in p.tensors})

@@ -18,7 +18,7 @@ from typing import Any
 from explorer.cli.checks.cases import Case
 from explorer.cli.checks.examine import TOLERANCE
 from explorer.errors import InputError
-from explorer.onnx_backend.children import Child
+from explorer.runtime.child import Child
 
 PROGRAM = ("-m", "explorer.cli.checks.process")
 PASSES, LABELS = "passes", "labels"

@@ -1,71 +1,61 @@
-"""onnxruntime as a side of a measurement.
+"""onnxruntime as a side of a measurement, in a process of its own.
 
-runtime = OnnxRuntime.of(model, inputs, threads=2)
-runtime.call()          {"scores": array}
+    with OnnxRuntime(model, inputs, threads=2) as runtime:
+        runtime.time(least=5, budget_seconds=0.02)      [0.0011, 0.0010, ...]
+        runtime.run()                                   {"scores": array}
+
+Inferences are timed in that process: no figure contains what arrays take on their way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Self
 
 import numpy as np
 
-from explorer.accuracy.oracle import runtime_errors
 from explorer.cli.latency import ONNXRUNTIME
-from explorer.cli.latency.rounds import Calls
 from explorer.errors import ModelError
 from explorer.importers import SourceModel
 from explorer.importers.model import symbolic_dimensions
 from explorer.importers.onnx.reading import OnnxContent
+from explorer.references.onnx_runtime import open_model, own_process
 
 
-@dataclass(frozen=True)
 class OnnxRuntime:
-    """A session as it is by default, its sizes fixed to those of the inputs."""
+    """A session as it is by default, its sizes fixed to those of the inputs. Close it, or use it
+    in a `with` statement."""
 
-    session: Any  # onnxruntime has no types
-    inputs: Mapping[str, np.ndarray]
+    name = ONNXRUNTIME
 
-    @staticmethod
-    def of(model: SourceModel, inputs: Mapping[str, np.ndarray], threads: int) -> OnnxRuntime:
-        """ModelError where onnxruntime does not load it."""
-        import onnxruntime
-
-        content = onnx_content(model)
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = threads
-        settings.inter_op_num_threads = 1
-        settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        settings.log_severity_level = 4
-        for name, size in sizes_of(model, inputs).items():
-            settings.add_free_dimension_override_by_name(name, size)
-        if content.folder is not None:
-            key = "session.model_external_initializers_file_folder_path"
-            settings.add_session_config_entry(key, str(content.folder))
+    def __init__(self, model: SourceModel, inputs: Mapping[str, np.ndarray], threads: int) -> None:
+        """ModelError where onnxruntime does not load the model, or dies of it."""
+        self._inputs = dict(inputs)
+        self._process = own_process()
         try:
-            session = onnxruntime.InferenceSession(
-                content.proto.SerializeToString(), settings, providers=["CPUExecutionProvider"]
-            )
-        except runtime_errors() as error:
-            line = str(error).splitlines()[0]
-            raise ModelError(f"onnxruntime cannot load the model: {line}") from error
-        return OnnxRuntime(session, dict(inputs))
+            sizes = sizes_of(model, inputs)
+            self._opened = open_model(model, threads=threads, sizes=sizes, process=self._process)
+        except BaseException as error:
+            self._process.close()
+            if isinstance(error, ModelError):
+                error.hint = "measure against another one, --against openvino"
+            raise
+
+    def time(self, least: int, budget_seconds: float) -> list[float]:
+        return self._opened.time(self._inputs, least, budget_seconds)
 
     def run(self) -> dict[str, np.ndarray]:
         """Outputs by name. ModelError where it fails."""
-        names = [output.name for output in self.session.get_outputs()]
-        try:
-            return dict(zip(names, self.session.run(None, self.inputs), strict=True))
-        except runtime_errors() as error:
-            line = str(error).splitlines()[0]
-            raise ModelError(f"onnxruntime cannot run the model: {line}") from error
+        return self._opened.run(self._inputs)
 
-    @property
-    def side(self) -> Calls:
-        return Calls(ONNXRUNTIME, partial(self.session.run, None, self.inputs))
+    def close(self) -> None:
+        self._process.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *of_error: object) -> None:
+        self.close()
 
 
 def onnx_content(model: SourceModel) -> OnnxContent:

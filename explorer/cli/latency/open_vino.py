@@ -24,11 +24,14 @@ from explorer.cli.latency import OPENVINO
 from explorer.cli.latency.onnx_runtime import onnx_content
 from explorer.errors import DeviceError, ModelError
 from explorer.importers import SourceModel
-from explorer.onnx_backend.children import Child
+from explorer.references import timing
 from explorer.runtime.cache.folder import cache_folder, make_private
+from explorer.runtime.child import Child
 
 VERSION = "2026.4.1"
 WORKER = Path(__file__).with_name("openvino_worker.py")
+TIMING = Path(timing.__file__).parent
+"""What the worker finds there times calls of every runtime in the same way."""
 LIMIT_SECONDS = 300.0
 """For loading a model, and for one turn."""
 READY = "ready"
@@ -44,7 +47,9 @@ class OpenVino:
         """ModelError where OpenVINO does not load or run it; DeviceError where there is none."""
         python = environment()
         self._folder = Path(tempfile.mkdtemp(prefix="explorer-openvino-"))
-        self._child = Child([str(WORKER)], executable=str(python))
+        self._child = Child(
+            [str(WORKER)], executable=str(python), environment={"PYTHONPATH": str(TIMING)}
+        )
         try:
             path, arrays = self._folder / "model.onnx", self._folder / "inputs.npz"
             path.write_bytes(onnx_content(model).proto.SerializeToString())

@@ -8,8 +8,8 @@ Each line of the standard input is a request, answered by one line of JSON:
     {"time": 5, "budget_seconds": 0.02}                            {"seconds": [0.0011, ...]}
     {"outputs": "outputs.npz"}                                     {}
 
-or by {"error": "..."}. Nothing of ours is imported but the timing loop, which lies beside this
-file.
+or by {"error": "..."}. Nothing of ours is imported but the timing loop, which the parent puts on
+the path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import openvino  # pyright: ignore[reportMissingImports]  in that environment only
-from timing import time_calls  # pyright: ignore[reportMissingImports]  beside this file
+from timing import time_calls  # pyright: ignore[reportMissingImports]  explorer/references
 
 
 class Opened:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from explorer.cli.latency.timing import time_calls
+from explorer.references.timing import time_calls
 
 LEAST_CALLS = 3
 """Of each side in one round."""

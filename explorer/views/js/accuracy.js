@@ -57,7 +57,7 @@ async function accuracyView(app) {
   const side = element("aside", {class: "heat-side scroll"});
   const fault = element("div", {class: "fault-host"});
   const map = element("div", {class: "heat-main"}, element("div", {class: "scroll heat-scroll"}, element("div", {class: "heat-grid"}, labels, frame)));
-  const host = element("div", {class: "accuracy-pane"}, fault, data.head.passes[0].level === "source" ? element("p", {class: "quiet-text heat-reference"}, element("span", {class: "dot reference", "aria-hidden": "true"}, app.look.verdict("reference").glyph), " ", button("model", "go to the model as it is", () => app.goToPass(0), {class: "link"}), ` is the reference itself (${accuracy.oracle}): every pass below is compared with it.`) : null, element("div", {class: "accuracy"}, map, side), tip);
+  const host = element("div", {class: "accuracy-pane"}, fault, (accuracy.grounds ?? []).map((words) => element("p", {class: "quiet-text heat-reference heat-grounds"}, words)), data.head.passes[0].level === "source" ? element("p", {class: "quiet-text heat-reference"}, element("span", {class: "dot reference", "aria-hidden": "true"}, app.look.verdict("reference").glyph), " ", button("model", "go to the model as it is", () => app.goToPass(0), {class: "link"}), ` is the reference itself (${accuracy.oracle}): every pass below is compared with it.`) : null, element("div", {class: "accuracy"}, map, side), tip);
   let cell = 16;
   // What the side shows instead of the worst tensors: {row, column, pass, selection}
   let detail = app.heat.detail && app.heat.detail.row < rows.length && app.heat.detail.column < count ? app.heat.detail : null;
@@ -174,7 +174,7 @@ async function accuracyView(app) {
     replace(side, element("h3", {}, `worst tensors at the end, ${measure.label}`), element("ol", {class: "plain"}, worst.map(([value, column]) => element("li", {},
       element("button", {type: "button", class: `worst${columns.includes(column) ? " marked" : ""}`, title: accuracy.tensors[column], onclick: () => pick(rows.length - 1, column)},
         element("span", {class: "worst-name"}, accuracy.tensors[column]), element("span", {class: "mono"}, measure.text(value)))))),
-      tied.length ? [element("h3", {}, "near-ties of an index"), element("ul", {class: "plain"}, tied.map(([column]) => element("li", {},
+      tied.length ? [element("h3", {}, "ties"), element("ul", {class: "plain"}, tied.map(([column]) => element("li", {},
         element("button", {type: "button", class: "worst", title: accuracy.tensors[column], onclick: () => pick(rows.length - 1, column)}, element("span", {class: "worst-name"}, accuracy.tensors[column]), "≈"))))] : null,
       element("p", {class: "quiet-text"}, "Choose a cell, or move through them with the arrow keys, to see its histograms and worst elements."));
   }
@@ -226,7 +226,7 @@ async function accuracyView(app) {
     app.hover.set(place ? [accuracy.maker(place.column, place.row)] : [], []);
     if (!place) return;
     replace(tip, element("strong", {}, clip(accuracy.tensors[place.column], 90)), element("div", {}, `after ${names[place.row]}: `,
-      element("span", {class: "mono"}, ties[place.row].has(place.column) ? "near-tie of an index" : measure.text(values[place.row][place.column]))));
+      element("span", {class: "mono"}, ties[place.row].has(place.column) ? "tie" : measure.text(values[place.row][place.column]))));
     moveTip(tip, host, event);
   });
   plot.node.addEventListener("pointerleave", () => { tip.hidden = true; app.hover.set([], []); });

@@ -128,12 +128,13 @@ function axisNumber(value) {
 }
 
 // An index that differs although both candidates are equally good.
-function tieParts([, , elements, index, found, expected, gap]) {
-  return [element("p", {}, element("strong", {}, "≈ near-tie of an index. "), `${countText(elements, "element")} ${elements === 1 ? "differs" : "differ"} from the reference, but what both pick is equally good.`),
+function tieParts([, , elements, index, found, expected, gap, kind]) {
+  const isRounding = kind === "rounding";
+  return [element("p", {}, element("strong", {}, isRounding ? "≈ tie of rounding. " : "≈ near-tie of an index. "), `${countText(elements, "element")} ${elements === 1 ? "differs" : "differ"} from the reference, ${isRounding ? "by one step of a quantized number that may go either way" : "but what both pick is equally good"}.`),
     element("dl", {class: "facts"},
       element("dt", {}, "first at"), element("dd", {class: "mono"}, index.length ? `[${index.join(", ")}]` : "the scalar"),
       element("dt", {}, "found"), element("dd", {class: "mono"}, exactText(found)),
       element("dt", {}, "reference"), element("dd", {class: "mono"}, exactText(expected)),
-      element("dt", {}, "scores differ by"), element("dd", {class: "mono", title: "relative to the largest score"}, errorText(decode(gap)))),
-    element("p", {class: "quiet-text"}, "This index is not counted as wrong; what is computed with it is compared in isolation.")];
+      element("dt", {}, isRounding ? "a step is" : "scores differ by"), element("dd", {class: "mono", title: isRounding ? "relative to the largest number" : "relative to the largest score"}, errorText(decode(gap)))),
+    element("p", {class: "quiet-text"}, `This ${isRounding ? "number" : "index"} is not counted as wrong; what is computed with it is compared in isolation.`)];
 }

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 
 from explorer.results.accuracy import AccuracyReport, Fault, PassAccuracy, TensorError
-from explorer.views.numbers import format_count, format_decibels, format_error
+from explorer.views.numbers import format_decibels, format_error
 from explorer.views.static import svg
 from explorer.views.static.details import detail_html, detail_text
 from explorer.views.static.markup import (
@@ -34,6 +34,7 @@ from explorer.views.static.plain import columns
 from explorer.views.theme import (
     LIGHT,
     VERMILLION,
+    WRONG,
     Look,
     cividis,
     judge,
@@ -41,6 +42,7 @@ from explorer.views.theme import (
     text_on,
     tone_of,
 )
+from explorer.views.verdicts import grounds, tie_words
 
 LOWEST_EXPONENT = -8
 WORST_LAYERS = 10
@@ -60,7 +62,8 @@ def accuracy_text(report: AccuracyReport) -> str:
         for p in report.passes
         if (worst := worst_tensor(p)) is not None
     ]
-    lines = [f"{look.glyph} {words}", *columns(rows, ("pass", "worst", "at"), "lrl")]
+    lines = [f"{look.glyph} {words}", *(f"  {plain(text)}" for text in grounds(report))]
+    lines += [*columns(rows, ("pass", "worst", "at"), "lrl")]
     source, layers = _worst_layers(report)
     if layers:
         lines.append(source)
@@ -76,6 +79,8 @@ def accuracy_html(report: AccuracyReport) -> str:
     """A card with the map and the table of the worst layers."""
     look, words = _verdict(report)
     body = paragraph(badge(look, words))
+    for text in grounds(report):
+        body += paragraph(escape(plain(text)))
     if report.fault is not None:
         body += paragraph(escape(f"Bisected: {_fault_words(report.fault)}"))
     if report.passes and any(p.tensors for p in report.passes):
@@ -221,14 +226,7 @@ def _tie_words(report: AccuracyReport) -> list[str]:
         return []
     last = report.passes[-1]
     known = {tie.operation for tie in last.near_ties}
-    words = [
-        f"{plain(tie.operation)}: a near-tie of an index; {format_count(tie.elements, 'element')} "
-        f"of {plain(tie.tensor)}, first {tie.found} instead of {tie.expected} at "
-        f"[{', '.join(map(str, tie.index))}], scores {format_error(tie.gap)} apart; what follows "
-        "is compared in isolation."
-        for tie in last.near_ties
-    ]
-    return words + [
+    return [plain(tie_words(tie)) for tie in last.near_ties] + [
         f"{plain(name)}: a near-tie of an index; what follows is compared in isolation."
         for name in last.ties
         if name not in known
@@ -251,16 +249,23 @@ def _order(error: float) -> float:
 
 
 def _verdict(report: AccuracyReport) -> tuple[Look, str]:
-    last = report.passes[-1] if report.passes else None
-    tensors = [*(last.tensors if last else ()), *report.outputs]
+    """Of all passes in both modes and of the outputs; wrong wherever the comparison did not pass,
+    whatever the tensors say that could be compared."""
+    passes = (*report.passes, *report.isolated)
+    tensors = [*(t for p in passes for t in p.tensors), *report.outputs]
     judged = (judged_error(t, report.tolerance) for t in tensors)
     worst = max(judged, key=_order, default=None)
     look = judge(worst, report.tolerance)
     if worst is None:
         return look, look.title
-    return look, (
-        f"{look.title} (worst {format_error(worst)}, tolerance {format_error(report.tolerance)})"
-    )
+    title = look.title
+    if report.oracle.startswith("the imported"):
+        title = title.replace("the source model", report.oracle)
+    numbers = f"(worst {format_error(worst)}, tolerance {format_error(report.tolerance)})"
+    if report.problem and look is not WRONG:
+        return WRONG, "not shown to be equal to the source model"
+    isolated = ", operation by operation" if report.rests_on == "isolated" else ""
+    return look, f"{title}{isolated} {numbers}"
 
 
 def _worst_layers(report: AccuracyReport) -> tuple[str, list[TensorError]]:

@@ -1,0 +1,62 @@
+"""What a comparison with the source model rests on, in words: the same in text, HTML and page.
+
+grounds(report)     ["end to end y is off by 0.5: 1 rounding tie lies before it, and the ..."]
+"""
+
+from __future__ import annotations
+
+from explorer.results.accuracy import AccuracyReport, NearTie, TensorError
+from explorer.views.numbers import format_count, format_error
+from explorer.views.theme import judged_error
+
+IMPORT_IS_NOT_CHECKED = (
+    "so this tells whether passes and generated code keep the meaning of the program as it was "
+    "imported, not whether the import is right; outputs that come with the model say that: "
+    "explorer check MODEL --golden FILE.npz"
+)
+
+
+def grounds(report: AccuracyReport) -> list[str]:
+    """Sentences for what a verdict alone does not say; none where it rests on the outputs as they
+    are, compared with the reference that was wanted."""
+    words = []
+    if report.oracle_note:
+        words.append(
+            f"compared with {report.oracle} ({report.oracle_note}), {IMPORT_IS_NOT_CHECKED}"
+        )
+    if report.problem:
+        words.append(report.problem)
+    if report.rests_on == "isolated":
+        words += [_end_to_end(report, error) for error in off_end_to_end(report)]
+    return words
+
+
+def off_end_to_end(report: AccuracyReport) -> list[TensorError]:
+    """The outputs that a user gets and that are out of tolerance."""
+    tolerance = report.tolerance
+    return [e for e in report.end_to_end if not judged_error(e, tolerance) <= tolerance]
+
+
+def _end_to_end(report: AccuracyReport, error: TensorError) -> str:
+    ties = report.passes[-1].near_ties if report.passes else ()
+    isolated = next((e for e in report.isolated_outputs if e.tensor == error.tensor), None)
+    apart = "" if isolated is None else f" ({format_error(isolated.max_relative)} for this output)"
+    count = format_count(len(ties), "operation")
+    return (
+        f"end to end output {error.tensor} is off by {format_error(error.max_relative)} of its "
+        f"largest element: {count} before it met a tie, where either of two values is right; the "
+        f"verdict rests on every operation by itself, fed the reference's values{apart}"
+    )
+
+
+def tie_words(tie: NearTie) -> str:
+    """`matmul6: a rounding tie; 1 element of hq, first 6 instead of 7 at [0, 0] ...`."""
+    named, gap = {
+        "index": ("a near-tie of an index", "scores {} apart"),
+        "rounding": ("a rounding tie", "a step is {} of the largest"),
+    }.get(tie.kind, ("a tie", "{} apart"))
+    return (
+        f"{tie.operation}: {named}; {format_count(tie.elements, 'element')} of {tie.tensor}, "
+        f"first {tie.found} instead of {tie.expected} at [{', '.join(map(str, tie.index))}], "
+        f"{gap.format(format_error(tie.gap))}; what follows is compared in isolation."
+    )

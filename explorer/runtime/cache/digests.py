@@ -39,12 +39,13 @@ def digest_of_file(path: Path) -> str:
     """OSError where it cannot be read; EOFError where it becomes shorter meanwhile."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     try:
-        return _digest_of_descriptor(descriptor)
+        return digest_of_descriptor(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _digest_of_descriptor(descriptor: int) -> str:
+def digest_of_descriptor(descriptor: int) -> str:
+    """As `digest_of_file`, of a file that is open for reading."""
     size = os.fstat(descriptor).st_size
 
     def read(index: int, buffer: memoryview) -> memoryview:

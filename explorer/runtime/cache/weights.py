@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from explorer.runtime.cache.digests import digest_of_array, sums_of_array
-from explorer.runtime.cache.files import write_whole
+from explorer.runtime.cache.files import open_private, trouble_with, write_whole
 
 SUFFIX = ".weights"
 
@@ -46,16 +46,21 @@ def write_weights(folder: Path, array: np.ndarray) -> tuple[str, str]:
     """Keeps the bytes of a dense array; their digest and sums. OSError where that fails."""
     digest = digest_of_array(array)
     path = weights_path(folder, digest)
-    try:
-        is_there = path.stat().st_size == array.nbytes
-    except OSError:
-        is_there = False
-    if is_there:
+    if _has_size(path, array.nbytes):
         os.utime(path)
     else:
         # Without waiting for the disk: what a crash leaves behind does not fit its digest.
         write_whole(path, array.reshape(-1).view(np.uint8).data, waits=False)
     return digest, sums_of_array(array)
+
+
+def _has_size(path: Path, size_bytes: int) -> bool:
+    """Whether there is a file of ours of that size."""
+    try:
+        state = path.lstat()
+    except OSError:
+        return False
+    return state.st_size == size_bytes and not trouble_with(state)
 
 
 def weights_path(folder: Path, digest: str) -> Path:
@@ -64,7 +69,7 @@ def weights_path(folder: Path, digest: str) -> Path:
 
 def map_weights(path: Path, sums: str, size_bytes: int) -> MappedWeights:
     """Raises `DamagedWeights`, or OSError where the file cannot be read."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    descriptor = open_private(path)
     try:
         found = os.fstat(descriptor).st_size
         if found != size_bytes:

@@ -33,6 +33,7 @@ from explorer.app.session import (
     where_of,
 )
 from explorer.app.worker import work
+from explorer.runtime.scratch import remove_stale_folders
 
 NOBODY = 0
 """The key of what nobody waits for."""
@@ -118,6 +119,8 @@ class CompilerProcess:
         self._process.join(TERMINATION_SECONDS)
         if self._process.is_alive():
             self._process.kill()
+            self._process.join(TERMINATION_SECONDS)
+        remove_stale_folders()  # it had no time to remove its own
 
     def _send(self, kind: str, key: int, request: Request, *more: Any) -> None:  # Any: JSON
         try:

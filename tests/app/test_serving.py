@@ -4,16 +4,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
+from explorer.app.process import CompilerProcess
 from explorer.app.serving import serve
 from explorer.app.session import Bisection, Progress, Request
 from explorer.app.spare import SpareWorkers
 from explorer.errors import InputError
 from explorer.results import Trace
+from explorer.runtime.scratch import own_folder
 
 WAIT_SECONDS = 60
 
@@ -68,6 +72,27 @@ class QuickCompiler:
         return None
 
     def forget(self, request: Request) -> None: ...
+
+
+class MessyCompiler(QuickCompiler):
+    """Leaves a folder among the temporary files, as a worker with a program does."""
+
+    def __init__(self) -> None:
+        (own_folder() / "made").touch()
+
+
+def test_what_a_worker_left_is_removed_when_its_page_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told: SimpleQueue[object] = SimpleQueue()
+    worker = CompilerProcess(MessyCompiler, lambda _, report: told.put(report))
+    worker.compile(1, Request("net.onnx", "cpu"))
+    told.get(timeout=WAIT_SECONDS)  # the compiler is there
+    assert list(tmp_path.glob("*/made"))
+    worker.end()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_worker_waits_for_the_next_page_and_serves_one_only():

@@ -1,14 +1,15 @@
 """The Panel application: one page that hosts the explorer's module, and the server around it.
 
-    run_server(address, port, token, new_page)      until it is interrupted
+    run_server(address, port, token, pages, open_browser)      until it is interrupted
 
-The token is the page's path: whoever doesn't know it gets 404, for the page and for its
-websocket. The websocket takes connections from the page's own origin only, so that another site
-in the same browser cannot talk to it. Nothing is fetched from the network.
+The token is the page's path, below which all lies that is served: whoever doesn't know it gets 404.
+The websocket takes connections from the page's own origin only, so that another site in the same
+browser cannot talk to it (guard.py). Nothing is fetched from the network.
 """
 
 from __future__ import annotations
 
+import secrets
 import signal
 import threading
 import webbrowser
@@ -18,14 +19,19 @@ from typing import Any
 
 import panel as pn
 from bokeh.document import Document
+from bokeh.server.contexts import BokehSessionContext
 from panel.custom import JSComponent
 from panel.io.server import get_server
 
+from explorer.app.guard import guard
+from explorer.app.pages import Pages
 from explorer.app.shown import Shown
 from explorer.app.workbench import Workbench
 from explorer.views.module import explorer_module
 from explorer.views.payload import chunk_messages
 
+HTTP_PORT = 80
+"""A browser leaves it out of addresses and origins."""
 PAGE_GONE_MILLISECONDS = 5000
 """How long after its connection ended a page, its worker and its uploads are kept."""
 COMPARISONS = ("compare/", "difference/")
@@ -40,10 +46,17 @@ class ExplorerPage(JSComponent):
 
     def __init__(self, **params: Any) -> None:  # Any: Panel's own parameters
         super().__init__(**params)
+        self.enter: Callable[[], Workbench | None] = lambda: None
+        """Called when the page says hello; None where there is no room for it."""
         self.workbench: Workbench | None = None
         self.page: Document | None = None
         self._shown_revision = -1
         self._shown_searches: list[dict[str, Any]] = []
+
+    def show_latest(self) -> None:
+        """What the workbench shows now: states that came and went meanwhile are left out."""
+        if self.workbench is not None:
+            self.show_state(self.workbench.shown)
 
     def show_state(self, shown: Shown) -> None:
         """Sends a state; the trace's head only when it is another one."""
@@ -62,7 +75,11 @@ class ExplorerPage(JSComponent):
         self._send_msg({"kind": "state", "values": values})
 
     def _handle_msg(self, data: Any) -> None:  # Any: JSON of a page
-        if not isinstance(data, dict) or self.workbench is None:
+        if not isinstance(data, dict):
+            return
+        if data.get("kind") == "hello" and self.workbench is None:
+            self.workbench = self.enter()
+        if self.workbench is None:
             return
         if data.get("kind") == "hello":
             self._shown_revision, self._shown_searches = -1, []
@@ -124,22 +141,26 @@ def run_server(
     address: str,
     port: int,
     token: str,
-    new_workbench: Callable[[Callable[[Shown], None]], Workbench],
-    end_page: Callable[[Workbench], None],
+    pages: Pages,
     open_browser: bool,
 ) -> None:
     """Serves one page per visit, each with a workbench of its own, until SIGINT or SIGTERM."""
     host = f"[{address}]" if ":" in address else address
-    url = f"http://{host}:{port}/{token}"
+    place = host if port == HTTP_PORT else f"{host}:{port}"
+    url = f"http://{place}/{token}/"
 
     def page() -> pn.viewable.Viewable:
-        return _page(new_workbench, end_page)
+        return _page(pages)
 
     server = get_server(
-        {token: page},
+        {"/": page},
         port=port,
         address=address,
+        prefix=token,
         websocket_origin=[f"{host}:{port}"],
+        # A page's session is known by what this process signed: nobody else makes one up.
+        sign_sessions=True,
+        secret_key=secrets.token_bytes(32),
         show=False,
         start=False,
         title="Compiler Explorer",
@@ -148,6 +169,7 @@ def run_server(
         unused_session_lifetime_milliseconds=PAGE_GONE_MILLISECONDS,
         check_unused_sessions_milliseconds=PAGE_GONE_MILLISECONDS // 5,
     )
+    guard(server._tornado, token, f"http://{place}")
     server.start()
     loop = server.io_loop
 
@@ -166,21 +188,34 @@ def run_server(
     print("The explorer has ended.")
 
 
-def _page(
-    new_workbench: Callable[[Callable[[Shown], None]], Workbench],
-    end_page: Callable[[Workbench], None],
-) -> pn.viewable.Viewable:
+def _page(pages: Pages) -> pn.viewable.Viewable:
     document = pn.state.curdoc
     assert document is not None
+    document.template_variables["app_favicon"] = "data:,"  # none, and none is asked for
+    pn.config.raw_css = [PAGE_STYLE]
     view = ExplorerPage(sizing_mode="stretch_both", margin=0)
+    column = pn.Column(view, sizing_mode="stretch_both", margin=0)
 
     def publish(_shown: Shown) -> None:
-        # From the listener's thread into the document's own loop; late ones are dropped when a
-        # newer state is there already.
-        document.add_next_tick_callback(lambda: view.show_state(workbench.shown))
+        # From the listener's thread into the document's own loop.
+        document.add_next_tick_callback(view.show_latest)
 
-    workbench = new_workbench(publish)
-    view.workbench, view.page = workbench, document
-    pn.state.on_session_destroyed(lambda _context: end_page(workbench))
-    pn.config.raw_css = [PAGE_STYLE]
-    return pn.Column(view, sizing_mode="stretch_both", margin=0)
+    def is_connected() -> bool:
+        context = document.session_context
+        assert isinstance(context, BokehSessionContext)  # the only one that a server makes
+        return context.session is not None and context.session.connection_count > 0
+
+    def enter() -> Workbench | None:
+        found = pages.open(publish, is_connected)
+        if isinstance(found, Workbench):
+            return found
+        column[:] = [pn.pane.Str(found, styles={"white-space": "normal"}, margin=24)]
+        return None
+
+    def leave(_context: object) -> None:
+        if view.workbench is not None:
+            pages.end(view.workbench)
+
+    view.enter, view.page = enter, document
+    pn.state.on_session_destroyed(leave)
+    return column

@@ -33,6 +33,7 @@ from explorer.app.session import (
     where_of,
 )
 from explorer.app.worker import work
+from explorer.runtime.scratch import remove_stale_folders
 
 NOBODY = 0
 """The key of what nobody waits for."""
@@ -58,6 +59,8 @@ class CompilerProcess:
         self._connection, theirs = context.Pipe()
         self._report = report
         self._prepared: set[Request] = set()
+        self._preparing: Request | None = None
+        """What was asked for last to be prepared, until it is."""
         self._is_ended = threading.Event()
         self._requests: dict[int, Request] = {}
         """What is not finished yet."""
@@ -74,6 +77,10 @@ class CompilerProcess:
     def is_alive(self) -> bool:
         return not self._is_ended.is_set() and self._process.is_alive()
 
+    def is_busy_for(self, request: Request) -> bool:
+        """Whether what it prepares, which may take for ever, would let a request wait."""
+        return self._preparing is not None and self._preparing != request
+
     def adopt(self, report: Callable[[int, Report], None]) -> None:
         """From now on this is told."""
         self._report = report
@@ -87,6 +94,7 @@ class CompilerProcess:
         """Compiles in the background what forks are expected of; nothing is reported."""
         if request not in self._prepared:
             self._prepared.add(request)
+            self._preparing = request
             self._send("prepare", NOBODY, request)
 
     def cancel(self, key: int, request: Request) -> None:
@@ -118,6 +126,8 @@ class CompilerProcess:
         self._process.join(TERMINATION_SECONDS)
         if self._process.is_alive():
             self._process.kill()
+            self._process.join(TERMINATION_SECONDS)
+        remove_stale_folders()  # it had no time to remove its own
 
     def _send(self, kind: str, key: int, request: Request, *more: Any) -> None:  # Any: JSON
         try:
@@ -155,6 +165,8 @@ class CompilerProcess:
                 if values[0] == STAGES[0]:
                     self._requests.pop(key, None)
                 self._tell(key, Failure(**values[1]))
+            elif kind == "prepared":
+                self._preparing = None
             elif kind == "finished":
                 self._requests.pop(key, None)
             elif kind == "cancelled":

@@ -18,15 +18,17 @@ from pathlib import Path
 from explorer.app.branches import ResultStore
 from explorer.app.compiler import ModelCompiler
 from explorer.app.offers import choices_of, offered_files
+from explorer.app.pages import Pages, Publish
 from explorer.app.session import Compiler
-from explorer.app.shown import Shown
 from explorer.app.spare import SpareWorkers
-from explorer.app.upload_folder import page_folder, upload_folder
-from explorer.app.uploads import Quota, Uploads
+from explorer.app.upload_folder import upload_folder
+from explorer.app.uploads import Uploads
 from explorer.app.workbench import Workbench, first_request
 from explorer.errors import InputError
 
 TARGETS = ("cpu", "opencl")
+MOST_PAGES = 16
+"""Pages that are open at once: each has a process of its own, which takes 70 MB and more."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -38,16 +40,18 @@ def serve(
     open_browser: bool = True,
     token: str | None = None,
     targets: Sequence[str] = TARGETS,
+    most_pages: int = MOST_PAGES,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
 
     `paths` are models and saved traces that are offered, the first one is opened at once; a
     folder offers all in it. `port` 0 takes a free one. `token` is for tests; a random one by
-    default. `make_compiler` is called in every page's worker, so that it must be importable by
-    name.
+    default. Beyond `most_pages` a page says that there are too many. `make_compiler` is called in
+    every page's worker, so that it must be importable by name.
 
-    Raises InputError for no model, an address of another machine, or a token with odd characters.
+    Raises InputError for no model, an address of another machine, a port that is taken, or a token
+    with odd characters.
     """
     if address not in LOOPBACK:
         raise InputError(
@@ -60,36 +64,37 @@ def serve(
     if not re.fullmatch(r"[\w-]+", secret):
         raise InputError("a token is made of letters, digits, '-' and '_'")
     choices = choices_of(offered_files(paths))
-    chosen_port = port or _free_port(address)
-    results, quota = ResultStore(), Quota()
+    chosen_port = usable_port(address, port)
+    results = ResultStore()
     spares = SpareWorkers(make_compiler, first_request(choices[0], target))
-    uploads_of: dict[Workbench, Uploads] = {}
+
+    def make_workbench(uploads: Uploads, publish: Publish) -> Workbench:
+        return Workbench(choices, targets, target, spares.take, results, uploads, publish)
+
     with upload_folder() as folder:
-
-        def new_workbench(publish: Callable[[Shown], None]) -> Workbench:
-            uploads = Uploads(page_folder(folder), quota)
-            workbench = Workbench(choices, targets, target, spares.take, results, uploads, publish)
-            uploads_of[workbench] = uploads
-            return workbench
-
-        def end_page(workbench: Workbench) -> None:
-            workbench.stop()
-            uploads = uploads_of.pop(workbench, None)
-            if uploads is not None:
-                uploads.remove_all()
-
+        pages = Pages(make_workbench, folder, most_pages)
         from explorer.app.application import run_server  # brings Panel, see above
 
         try:
-            run_server(address, chosen_port, secret, new_workbench, end_page, open_browser)
+            run_server(address, chosen_port, secret, pages, open_browser)
         finally:
             spares.close()
-            for workbench in list(uploads_of):
-                end_page(workbench)
+            pages.end_all()
 
 
-def _free_port(address: str) -> int:
+def usable_port(address: str, port: int) -> int:
+    """The port, or one that is free where it is 0. InputError where nobody can listen on it."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
+    try:
+        with socket.socket(family) as probe:
+            # As the server does: a port whose last connections are still ending is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
+            probe.listen(1)
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        words = error.strerror or str(error)
+        raise InputError(
+            f"the explorer cannot be served on port {port} of {address}: {words}",
+            hint="take another --port, or leave it out for one that is free",
+        ) from error

@@ -1,7 +1,8 @@
 """A worker that is ready before a page asks for one: starting one takes seconds.
 
     spares = SpareWorkers(ModelCompiler, first=Request("digits_cnn.onnx", "cpu"))
-    spares.take()        the worker that has compiled `first` by now; the next one is started later
+    spares.take(request)      the worker that has compiled `first` by now; the next one is started
+                              later. Not one that is still busy with something else.
 
 A worker serves one page and ends with it: what one person's model did there reaches nobody else.
 """
@@ -37,8 +38,8 @@ class SpareWorkers:
         if first is not None and self._spare is not None:
             self._spare.prepare(first)
 
-    def take(self) -> CompilerProcess:
-        """A worker of one's own; the caller ends it."""
+    def take(self, request: Request) -> CompilerProcess:
+        """A worker of one's own for a first request; the caller ends it."""
         with self._lock:
             spare, self._spare = self._spare, None
             if self._timer is None and not self._is_closed:
@@ -46,7 +47,9 @@ class SpareWorkers:
                 self._timer.daemon = True
                 self._timer.start()
         if spare is not None and spare.is_alive:
-            return spare
+            if not spare.is_busy_for(request):
+                return spare
+            spare.end()
         return CompilerProcess(self._make_compiler)
 
     def close(self) -> None:

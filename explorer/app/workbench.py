@@ -58,7 +58,7 @@ class Workbench:
         choices: Sequence[Choice],
         targets: Sequence[str],
         target: str,
-        take_worker: Callable[[], CompilerProcess],
+        take_worker: Callable[[Request], CompilerProcess],
         results: ResultStore,
         uploads: Uploads,
         publish: Callable[[Shown], None],
@@ -282,7 +282,7 @@ class Workbench:
                 return
             self._update(replace(branch, is_bisecting=True))
             self._asked[int(branch.key)] = branch.request
-            self._running().bisect(int(branch.key), branch.request)
+            self._running(branch.request).bisect(int(branch.key), branch.request)
 
     def _search(self, order: SearchOrder | None) -> None:
         """Searches the schedule of a kernel of the branch that is looked at; one at a time."""
@@ -296,7 +296,7 @@ class Workbench:
             search = Search(self._count, branch.request, order)
             self._asked[search.key] = branch.request
             self._show(replace(self.shown, searches=with_search(self.shown.searches, search)))
-            self._running().search(search.key, branch.request, order)
+            self._running(branch.request).search(search.key, branch.request, order)
 
     def _cancel_search(self) -> None:
         with self._lock:
@@ -370,7 +370,7 @@ class Workbench:
     def _prepare(self, request: Request) -> None:
         """Sees to it that forks of a branch begin from what is compiled already."""
         if not request.is_trace:
-            self._running().prepare(request)
+            self._running(request).prepare(request)
 
     def _upload(self, message: dict[str, Any]) -> None:
         try:
@@ -437,11 +437,12 @@ class Workbench:
 
     def _ask(self, key: int, request: Request) -> None:
         self._asked[key] = request
-        self._running().compile(key, request)
+        self._running(request).compile(key, request)
 
-    def _running(self) -> CompilerProcess:
+    def _running(self, request: Request) -> CompilerProcess:
+        """The worker, or another one that can begin with a request at once."""
         if self._process is None or not self._process.is_alive:
-            self._process = self._take_worker()
+            self._process = self._take_worker(request)
             self._process.adopt(self._reported)
         return self._process
 

@@ -78,6 +78,8 @@ class Worker:
             task = self._urgent[-1]
             with self._background.held_still():
                 self._advance(task)
+            if task.is_silent:
+                self._send("prepared", task.key)
             if not task.is_urgent and task in self._urgent:
                 self._urgent.remove(task)
                 if task.waiting:

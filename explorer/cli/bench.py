@@ -67,7 +67,7 @@ def peers(text: str) -> list[str]:
 def run(arguments: argparse.Namespace) -> int:
     from explorer.accuracy.oracle import random_inputs
     from explorer.cli.latency.rounds import LEAST_CALLS, Calls, take_turns
-    from explorer.cli.models import with_weights
+    from explorer.cli.models import VARIANT, with_weights
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource, start
 
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
                     threads=threads,
                     isolated=False,
                     affinity=arguments.affinity,
-                    source=source if model is source.model else None,
+                    source=source if model is source.model else source.varied(VARIANT, model),
                     progress=progress,
                 )
             )

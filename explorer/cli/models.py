@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
 
 SEED = 0
+VARIANT = f"random weights, seed {SEED}"
+"""What a program of such a model is kept under."""
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 

@@ -24,6 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=port, default=0, metavar="P", help="default: one that is free"
     )
+    parser.add_argument(
+        "--pages",
+        type=options.count,
+        default=16,
+        metavar="N",
+        help="pages that may be open at once, each with a process of its own (default: 16)",
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
@@ -38,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         targets=tuple(dict.fromkeys((*TARGETS, arguments.target))),
         port=arguments.port,
+        most_pages=arguments.pages,
         open_browser=not arguments.no_browser,
     )
     return 0

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from explorer.errors import BuildError
 from explorer.runtime.processes import run_command
+from explorer.runtime.scratch import own_folder
 
 REQUIRED_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread", "-fwrapv")
 """Without these, what the code generator prints has no meaning or no speed."""
@@ -287,7 +288,7 @@ def _learn_flags(
     command: tuple[str, ...], base: tuple[str, ...], environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(optional flags that the compiler knows, flags that it refused)."""
-    with tempfile.TemporaryDirectory(prefix="explorer-compiler-") as folder:
+    with tempfile.TemporaryDirectory(prefix="compiler-", dir=own_folder()) as folder:
         # -Werror: clang only warns of a flag that it ignores.
         check = (*command, "-Werror", *base, "-c", "-o", str(Path(folder, "flags.o")))
         file = Path(folder, "flags.c")

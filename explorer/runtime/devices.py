@@ -27,6 +27,7 @@ from explorer.runtime import opencl_probe
 from explorer.runtime.compilers import compile_shared_library, find_compiler
 from explorer.runtime.processes import run_command, signal_name
 from explorer.runtime.processor import core_count, memory_bytes, processor_name, vector_floats
+from explorer.runtime.scratch import own_folder
 from explorer.runtime.vendors import vendor_variables
 
 KINDS = ("cpu", "opencl")
@@ -116,7 +117,7 @@ def examine_processor() -> DeviceRecord:
         driver, version = " ".join(compiler.command), compiler.name
         # A compiler that cannot compile for this very processor gives it the least vectors.
         width = vector_floats() if compiler.is_native else 4
-        with tempfile.TemporaryDirectory(prefix="explorer-device-") as folder:
+        with tempfile.TemporaryDirectory(prefix="device-", dir=own_folder()) as folder:
             compile_shared_library(
                 "#include <math.h>\nfloat probe(float x) { return expf(x); }\n",
                 Path(folder),
@@ -148,7 +149,10 @@ def probe_opencl(
     if importlib.util.find_spec("pyopencl") is None:
         return [_no_opencl("the Python package pyopencl is not installed: pip install pyopencl")]
     devices: list[DeviceRecord] = []
-    with vendor_variables() as variables, tempfile.TemporaryDirectory() as folder:
+    with (
+        vendor_variables() as variables,
+        tempfile.TemporaryDirectory(prefix="probe-", dir=own_folder()) as folder,
+    ):
         while True:
             results = Path(folder, f"results-{len(devices)}")
             # -P: the probe's folder does not become a place to import from.

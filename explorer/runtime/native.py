@@ -47,6 +47,7 @@ from explorer.runtime.executable import (
 from explorer.runtime.isolation import WorkerProcess
 from explorer.runtime.processor import processor_name
 from explorer.runtime.profiles import median_events
+from explorer.runtime.scratch import own_folder
 from explorer.runtime.sizes import shape_at, size_of_inputs
 from explorer.runtime.worker import (
     ALIGNMENT_BYTES,
@@ -184,8 +185,8 @@ class NativeProgram:
 
     def _build(self, source: str) -> Path:
         """Compile into a folder that goes with this object, or at the interpreter's end."""
-        folder = tempfile.mkdtemp(prefix="explorer-build-")
-        self._remove_folder = weakref.finalize(self, shutil.rmtree, folder)
+        folder = tempfile.mkdtemp(prefix="build-", dir=own_folder())
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, folder, True)
         if self._binary is not None:
             return write_library(self._binary, Path(folder))
         cache = default_cache() if self._cache is None else self._cache

@@ -22,6 +22,7 @@ from explorer.kernels.steps.tensor_cores import EMULATED, PTX
 from explorer.runtime import tensor_core_probe
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.processes import run_command, signal_name
+from explorer.runtime.scratch import own_folder
 from explorer.runtime.vendors import vendor_variables
 
 TIME_LIMIT_SECONDS = 60.0
@@ -60,7 +61,10 @@ def tensor_core_refusal(device: DeviceRecord, way: str = PTX) -> str:
     """
     if device.kind != "opencl" or not device.address:
         return "it is no OpenCL device"
-    with vendor_variables() as variables, tempfile.TemporaryDirectory() as folder:
+    with (
+        vendor_variables() as variables,
+        tempfile.TemporaryDirectory(prefix="probe-", dir=own_folder()) as folder,
+    ):
         source = Path(folder, "one_tile.cl")
         source.write_text(probe_source(way), encoding="ascii")
         probe = str(Path(tensor_core_probe.__file__))

@@ -19,6 +19,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from explorer.runtime.scratch import own_folder
+
 VARIABLE = "OCL_ICD_VENDORS"
 SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")
 DRIVER_PATTERNS = (
@@ -48,7 +50,7 @@ def vendor_variables(
     if not missing:
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="explorer-opencl-") as folder:
+    with tempfile.TemporaryDirectory(prefix="opencl-", dir=own_folder()) as folder:
         for name, library in {**registered, **missing}.items():
             Path(folder, name).write_text(f"{library}\n")
         yield {VARIABLE: folder}

@@ -8,6 +8,7 @@ source.model                the model itself, read now if it was not yet
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from explorer.results.kept import ModelSheet
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.kept import KeptPrograms
-from explorer.runtime.cache.requests import Request, request_of
+from explorer.runtime.cache.requests import Request, request_of, varied
 from explorer.runtime.starting import know_element_types
 
 if TYPE_CHECKING:
@@ -48,6 +49,17 @@ class ModelSource:
         sheet = self.kept.sheet(self.request) if self.request is not None else None
         self.sheet = self._sheet_of_model() if sheet is None else sheet
         know_element_types(value.element_type for value in self.sheet.inputs)
+
+    def varied(self, variant: str, model: SourceModel) -> ModelSource:
+        """The source of a model that was made of this one's file, always in the same way.
+
+        variant: says how; programs of the file itself, or made otherwise, are other ones.
+        """
+        found = copy.copy(self)
+        found._lock, found._given, found._model = threading.Lock(), model, model
+        if self.request is not None:
+            found.request = varied(self.request, variant)
+        return found
 
     @property
     def model(self) -> SourceModel:

@@ -21,6 +21,7 @@ import joblib
 from explorer.errors import BuildError, InputError
 from explorer.runtime.cache.c_programs import library_key
 from explorer.runtime.compilers import compile_shared_library, find_compiler
+from explorer.runtime.scratch import own_folder
 
 LIMIT_SECONDS = 60.0
 """For one candidate: a compiler that needs longer was given too much to write out."""
@@ -41,7 +42,7 @@ class BuiltLibrary:
 def build_library(source: str) -> BuiltLibrary:
     """Compiles one candidate where this runs; never raises for what the candidate is at fault."""
     try:
-        with tempfile.TemporaryDirectory(prefix="explorer-candidate-") as folder:
+        with tempfile.TemporaryDirectory(prefix="candidate-", dir=own_folder()) as folder:
             path = compile_shared_library(source, Path(folder), None, (), LIMIT_SECONDS)
             return BuiltLibrary(path.read_bytes(), made_by=place_name())
     except BuildError as error:

@@ -27,6 +27,7 @@ from explorer.compilation.ladders import NestProgram, logical_results
 from explorer.errors import BuildError, DeviceError
 from explorer.kernels.schedules import ScheduledKernel
 from explorer.runtime.native import NativeProgram
+from explorer.runtime.scratch import own_folder
 from explorer.tuning.building import BuiltLibrary
 from explorer.tuning.opencl_child import OpenCLChild
 from explorer.tuning.workloads import Workload
@@ -79,7 +80,7 @@ class Bench:
         self._default: tuple[NestProgram, Runnable] | None = None
         self._expected: dict[str, np.ndarray] = {}
         self._seconds = 0.0
-        self._folder = tempfile.TemporaryDirectory(prefix="explorer-bench-")
+        self._folder = tempfile.TemporaryDirectory(prefix="bench-", dir=own_folder())
         self._children = (OpenCLChild(), OpenCLChild())
         """One for the default and one for candidates; each starts when it is asked for something,
         which only happens for OpenCL."""

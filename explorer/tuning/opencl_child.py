@@ -23,6 +23,7 @@ from explorer.errors import DeviceError
 from explorer.results.encoding import to_json
 from explorer.runtime.child import Child
 from explorer.runtime.devices import DeviceRecord
+from explorer.runtime.scratch import own_folder
 
 PROCESS = ("-m", "explorer.tuning.opencl_process")
 BUILD_SECONDS = 60.0
@@ -36,7 +37,7 @@ class OpenCLChild:
 
     def __init__(self, process: Sequence[str] = PROCESS) -> None:
         self._child = Child(process)
-        self._folder = tempfile.TemporaryDirectory(prefix="explorer-opencl-")
+        self._folder = tempfile.TemporaryDirectory(prefix="opencl-", dir=own_folder())
 
     def __enter__(self) -> Self:
         return self

@@ -3,13 +3,16 @@
     explore(compilation.trace())                 # shows the explorer
     explore(lambda: compilation.trace())         # the trace is made when the cell is shown
 
-The widget sends a small head; the page asks for chunks as it needs them, over the kernel's own
-connection, in messages below 1 MB.
+The widget sends a small head; the page asks for the explorer's module and for chunks as it needs
+them, over the kernel's own connection, in messages below 1 MB. Widgets may be saved with a
+notebook, and what is saved runs where it is opened: of ours that is `loader.js`, which asks for the
+module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.results import Trace
@@ -25,6 +28,8 @@ from explorer.views.payload_text import Json
 
 if TYPE_CHECKING:
     import anywidget
+
+LOADER = Path(__file__).with_name("loader.js")
 
 
 def explore(
@@ -62,7 +67,7 @@ def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
     class ExplorerWidget(anywidget.AnyWidget):
         """Hosts the explorer's module; the synced traits are what the module reads."""
 
-        _esm = explorer_module()
+        _esm = LOADER.read_text(encoding="utf-8")
         mode = traitlets.Unicode("notebook").tag(sync=True)
         revision = traitlets.Int(0).tag(sync=True)
         head = traitlets.Dict().tag(sync=True)
@@ -71,6 +76,8 @@ def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
     widget.layout.height = height
 
     def reply(_widget: Any, message: Json, _buffers: Any) -> None:  # ipywidgets types neither
+        if isinstance(message, dict) and message.get("kind") == "module":
+            widget.send({"kind": "module", "text": explorer_module()})
         for answer in answers(payload, message, revision=0):
             widget.send(answer)
 

@@ -54,6 +54,12 @@ def served(*command: str) -> Iterator[tuple[str, subprocess.Popen]]:
         process.wait(30)
 
 
+@pytest.fixture
+def serve_apart() -> Callable[..., Any]:
+    """`served`, for an app of a test's own."""
+    return served
+
+
 @pytest.fixture(scope="session")
 def saved_trace(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A compilation as a file, compared with its source."""

@@ -4,18 +4,23 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
+from explorer.app.process import CompilerProcess
 from explorer.app.serving import serve
-from explorer.app.session import Bisection, Progress, Request
+from explorer.app.session import Bisection, Failure, Progress, Request
 from explorer.app.spare import SpareWorkers
 from explorer.errors import InputError
 from explorer.results import Trace
+from explorer.runtime.scratch import own_folder
 
 WAIT_SECONDS = 60
+NET = Request("net.onnx", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -70,19 +75,85 @@ class QuickCompiler:
     def forget(self, request: Request) -> None: ...
 
 
+class MessyCompiler(QuickCompiler):
+    """Leaves a folder among the temporary files, as a worker with a program does."""
+
+    def __init__(self) -> None:
+        (own_folder() / "made").touch()
+
+
+def test_what_a_worker_left_is_removed_when_its_page_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told: SimpleQueue[object] = SimpleQueue()
+    worker = CompilerProcess(MessyCompiler, lambda _, report: told.put(report))
+    worker.compile(1, NET)
+    told.get(timeout=WAIT_SECONDS)  # the compiler is there
+    assert list(tmp_path.glob("*/made"))
+    worker.end()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_worker_waits_for_the_next_page_and_serves_one_only():
     spares = SpareWorkers(QuickCompiler, rest_seconds=0.1)
     try:
-        first, second = spares.take(), spares.take()
+        first, second = spares.take(NET), spares.take(NET)
         assert first is not second
         time.sleep(0.5)
-        third = spares.take()
+        third = spares.take(NET)
         assert third not in (first, second)
         assert all(worker.is_alive for worker in (first, second, third))
         for worker in (first, second, third):
             worker.end()
     finally:
         spares.close()
-    late = spares.take()
+    late = spares.take(NET)
     late.end()
     assert spares._timer is None
+
+
+class EndlessCompiler(QuickCompiler):
+    """Hangs at one model without a word, as a reader of a damaged file may."""
+
+    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+        while request.path == "endless.onnx":
+            time.sleep(0.05)
+        return super().stage(request, name, progress)
+
+
+def test_a_first_model_that_hangs_keeps_no_page_from_another_one():
+    endless = Request("endless.onnx", "cpu")
+    spares = SpareWorkers(EndlessCompiler, endless)
+    try:
+        busy = spares._spare
+        assert busy is not None
+        assert busy.is_busy_for(NET)
+        assert not busy.is_busy_for(endless)
+        told: SimpleQueue[tuple[int, object]] = SimpleQueue()
+        worker = spares.take(NET)
+        worker.adopt(lambda key, report: told.put((key, report)))
+        worker.compile(1, NET)
+        key, failure = told.get(timeout=WAIT_SECONDS)
+        assert key == 1
+        assert isinstance(failure, Failure)
+        assert failure.what == "asked for passes"
+        assert not busy.is_alive
+        worker.end()
+    finally:
+        spares.close()
+
+
+def test_what_was_prepared_lets_nobody_wait():
+    spares = SpareWorkers(QuickCompiler, NET)
+    try:
+        spare = spares._spare
+        assert spare is not None
+        deadline = time.monotonic() + WAIT_SECONDS
+        while spare.is_busy_for(Request("other.onnx", "cpu")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert spares.take(Request("other.onnx", "cpu")) is spare
+        spare.end()
+    finally:
+        spares.close()

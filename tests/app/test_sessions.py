@@ -73,7 +73,7 @@ def workbenches(sample_models: Path, tmp_path: Path):
             choices_of(models),
             ("cpu",),
             "cpu",
-            lambda: CompilerProcess(ModelCompiler),
+            lambda _: CompilerProcess(ModelCompiler),
             results,
             Uploads(folder),
             told.append,

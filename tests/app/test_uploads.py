@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from explorer.app.upload_folder import page_folder, remove_stale_folders, upload_folder
+from explorer.app.upload_folder import page_folder, upload_folder
 from explorer.app.uploads import PIECE_LIMIT_BYTES, Quota, UploadRefused, Uploads
+from explorer.runtime.scratch import remove_stale_folders
 
 
 def piece(part: int, parts: int, data: bytes = b"model", name: str = "net.onnx") -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Bench:
             self.told.append,
         )
 
-    def _take(self) -> FakeWorker:
+    def _take(self, _request: Request) -> FakeWorker:
         self.workers.append(FakeWorker())
         return self.workers[-1]
 

@@ -234,6 +234,79 @@ def test_a_folder_that_others_may_write_is_not_used(tmp_path: Path):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_folder_that_others_may_replace_is_not_used(tmp_path: Path):
+    open_to_all = tmp_path / "open"
+    folder = open_to_all / "programs"
+    folder.mkdir(parents=True, mode=0o700)
+    open_to_all.chmod(0o777)
+    assert make_private(folder) == f"others may replace it: they may write to {open_to_all}"
+    open_to_all.chmod(0o1777)  # as /tmp is: only its owner may rename what lies in it
+    assert make_private(folder) == ""
+
+
+def others_may_write(path: Path) -> None:
+    path.chmod(0o666)
+
+
+def belongs_to_another(path: Path) -> None:
+    os.chown(path, 4321, 4321)
+
+
+def is_a_link(path: Path) -> None:
+    path.rename(path.with_suffix(".elsewhere"))
+    path.symlink_to(path.with_suffix(".elsewhere"))
+
+
+def is_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def is_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def is_endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+PLANTED = {
+    others_may_write: "others may write to it",
+    belongs_to_another: "it belongs to another user",
+    is_a_link: "it is a link",
+    is_endless: "it is a link",
+    is_a_pipe: "it is no regular file",
+    is_a_folder: "it is no regular file",
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_what_somebody_else_may_have_left_is_not_run(
+    cache: ProgramCache, plant: Callable[[Path], None]
+):
+    """The seal fits: anybody can compute one."""
+    if plant is belongs_to_another and os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    cache.store(entry_of())
+    assert cache.folder is not None
+    (path,) = cache.folder.glob("*.program")
+    plant(path)
+    again = ProgramCache(cache.folder)
+    with pytest.warns(CacheWarning, match=PLANTED[plant]):
+        found = again.find(KEY)
+    assert isinstance(found, Missed)
+    assert found.reason == f"the entry cannot be read: {PLANTED[plant]}"
+    assert list(again.verify().values()) == [f"it cannot be read: {PLANTED[plant]}"]
+    assert again.entries() == []
+    if plant is not is_a_folder:
+        again.store(entry_of())
+        assert isinstance(ProgramCache(cache.folder).find(KEY), Found)
+
+
 def test_a_new_folder_is_its_owners_alone(tmp_path: Path):
     folder = tmp_path / "a" / "b"
     assert make_private(folder) == ""

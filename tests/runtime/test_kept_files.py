@@ -15,7 +15,12 @@ from explorer.results import Launch, Port, Program, SourceText
 from explorer.results.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
 from explorer.runtime.cache import digests
 from explorer.runtime.cache.circumstances import compiler_on_disk
-from explorer.runtime.cache.digests import digest_of_array, digest_of_file
+from explorer.runtime.cache.digests import (
+    BLOCK_BYTES,
+    digest_of_array,
+    digest_of_file,
+    sums_of_array,
+)
 from explorer.runtime.cache.kept_files import (
     MAGIC,
     DamagedProgram,
@@ -26,7 +31,7 @@ from explorer.runtime.cache.kept_files import (
 )
 from explorer.runtime.cache.requests import Request, Undigested, request_of, sizes_of
 from explorer.runtime.cache.sources import MEMO, packages, process_start_ns, sources_of
-from explorer.runtime.cache.weights import DamagedWeights, map_weights, sums_of, write_weights
+from explorer.runtime.cache.weights import DamagedWeights, map_weights, write_weights
 
 PROGRAM = Program(
     target="cpu",
@@ -122,15 +127,36 @@ def test_a_file_and_an_array_of_the_same_bytes_have_the_same_digest(
         assert digest_of_file(path) != digest_of_array(array)
 
 
-@pytest.mark.parametrize("size", [1, 8, 32768, 32769, 100_000])
+@pytest.mark.parametrize("size", [1, 8, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES - 5])
 def test_sums_notice_every_changed_byte(size: int):
     array = np.random.default_rng(size).integers(0, 256, size, np.uint8)
-    whole = sums_of(array)
+    whole = sums_of_array(array)
     for place in range(0, size, max(1, size // 50)):
         array[place] ^= 0x80
-        assert sums_of(array) != whole
+        assert sums_of_array(array) != whole
         array[place] ^= 0x80
-    assert sums_of(array) == whole
+    assert sums_of_array(array) == whole
+
+
+SIGNS = np.where(np.arange(BLOCK_BYTES // 4) % 3, np.float32(0.5), np.float32(-0.5))
+ONE_HOT = np.eye(2, BLOCK_BYTES // 8, dtype=np.float32).reshape(-1)
+
+
+@pytest.mark.parametrize("content", [SIGNS, ONE_HOT, None], ids=["signs", "one-hot", "random"])
+@pytest.mark.parametrize("moved_bytes", [4, 8, 4096])
+def test_sums_notice_what_changed_places(content: np.ndarray | None, moved_bytes: int):
+    """Swapped words and pages have the same sum; numbers that differ in few bits are hardest."""
+    random = np.random.default_rng(moved_bytes)
+    if content is None:
+        content = random.normal(size=BLOCK_BYTES // 4).astype(np.float32)
+    parts = content.view(np.uint8).reshape(-1, moved_bytes)
+    whole = sums_of_array(parts)
+    for _ in range(30):
+        one = random.integers(len(parts))
+        other = random.choice(np.flatnonzero((parts != parts[one]).any(axis=1)))
+        damaged = parts.copy()
+        damaged[[one, other]] = parts[[other, one]]
+        assert sums_of_array(damaged) != whole
 
 
 def test_mapped_weights_are_read_only_and_whole(tmp_path: Path):

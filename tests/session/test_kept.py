@@ -20,7 +20,7 @@ from explorer.importers.onnx import from_proto
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.folder import open_cache
 from explorer.runtime.cache.tuned import TunedEntry, TunedKey, TunedStore
-from explorer.session import Session, start
+from explorer.session import ModelSource, Session, start
 
 STARTED = "started from the kept program"
 
@@ -399,6 +399,20 @@ def test_start_says_whether_something_was_compiled(place, model):
         assert (second.is_kept, second.why, second.compilation) == (True, STARTED, None)
         np.testing.assert_array_equal(second.run({"x": X})["y"], expected())
         assert second.executable.profile({"x": X}, 2).events
+
+
+def test_what_is_made_of_a_file_is_kept_beside_the_file_itself(place, model):
+    """As `explorer bench` does with models whose weights are constant."""
+    doubled = from_proto(product(2, 4, scale=2.0), "product")
+    for is_kept in (False, True):
+        source = ModelSource(model, "cpu", {}, place.cache)
+        for made, scale in ((source, 1.0), (source.varied("doubled", doubled), 2.0)):
+            with start(made.model, source=made, isolated=False) as started:
+                assert started.is_kept == is_kept
+                np.testing.assert_array_equal(started.run({"x": X})["y"], expected(scale=scale))
+    other = source.varied("tripled", from_proto(product(2, 4, scale=3.0), "product"))
+    with start(other.model, source=other, isolated=False) as started:
+        np.testing.assert_array_equal(started.run({"x": X})["y"], expected(scale=3.0))
 
 
 def test_a_session_and_start_share_what_is_kept(place, tmp_path):

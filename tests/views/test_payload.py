@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from explorer.results import SourceText, Trace
+from explorer.views.module import explorer_module
 from explorer.views.page import export_page, script_data
 from explorer.views.payload import (
     UnknownChunk,
@@ -202,6 +203,20 @@ def test_a_widget_holds_the_head_and_answers_over_its_own_connection(trace: Trac
     widget._handle_custom_msg({"kind": "need", "keys": ["graph/0"], "revision": 0}, [])
     assert widget.head["model"]["name"] == "tiny_resnet"
     assert [message["key"] for message in sent] == ["graph/0"]
+
+
+def test_a_saved_notebook_holds_no_copy_of_the_module(trace: Trace):
+    """What is saved of a widget is its state; the module comes from the kernel, in one message."""
+    widget: Any = explore(trace)
+    state = json.dumps(widget.get_state(), default=str)
+    assert "const LOOK" in explorer_module()
+    assert "const LOOK" not in state
+    assert len(widget.get_state()["_esm"]) < 1500
+    sent: list[dict] = []
+    widget.send = sent.append
+    widget._handle_custom_msg({"kind": "module"}, [])
+    assert sent == [{"kind": "module", "text": explorer_module()}]
+    assert len(sent[0]["text"]) < 1_000_000
 
 
 def test_hostile_names_cannot_end_the_script_of_a_page(hostile_trace: Trace, synthetic: ModuleType):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from explorer.runtime.assembly.functions import AssemblyFunction, AssemblyLine, with_used_labels
 from explorer.runtime.processes import run_command
+from explorer.runtime.scratch import own_folder
 
 SYMBOL = re.compile(r"([0-9a-f]+) <([^>]+)>:")
 PLACE = re.compile(r"(inlined by )?\S.*?:(\d+|\?)( \(discriminator \d+\))?( \(.*\))?$")
@@ -37,7 +38,7 @@ def disassemble(library: bytes, objdump: str) -> tuple[AssemblyFunction, ...]:
     """All functions of an ELF shared library; without a line table no line has a source."""
     if not library:
         return ()
-    with tempfile.TemporaryDirectory(prefix="explorer-disassembly-") as folder:
+    with tempfile.TemporaryDirectory(prefix="disassembly-", dir=own_folder()) as folder:
         file = Path(folder, "kernel.so")
         file.write_bytes(library)
         options = ("--disassemble", "--line-numbers", "--inlines", "--no-show-raw-insn")

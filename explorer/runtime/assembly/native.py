@@ -14,6 +14,7 @@ from explorer.results import Program
 from explorer.runtime.assembly.functions import Disassembly, with_lines_if_equal
 from explorer.runtime.assembly.listing import parse_listing
 from explorer.runtime.compilers import Compiler, compile_shared_library, find_compiler
+from explorer.runtime.scratch import own_folder
 
 # The level comes last: -gdwarf-4 alone would ask for level 2, ten times as much text.
 LINE_TABLE = ("-gdwarf-4", "-g1")
@@ -39,7 +40,7 @@ def native_functions(
 def _assemble(
     source: str, functions: Collection[str], compiler: Compiler, flags: tuple[str, ...]
 ) -> Disassembly:
-    with tempfile.TemporaryDirectory(prefix="explorer-assembly-") as folder:
+    with tempfile.TemporaryDirectory(prefix="assembly-", dir=own_folder()) as folder:
         # -S ends the command before anything is linked: the file holds text.
         file = compile_shared_library(source, Path(folder), compiler, flags)
         text = file.read_text(encoding="utf-8", errors="replace")

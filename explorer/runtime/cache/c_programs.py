@@ -27,6 +27,7 @@ from explorer.runtime.compilers import (
     find_compiler,
 )
 from explorer.runtime.processor import processor_name, read_processor_text
+from explorer.runtime.scratch import own_folder
 
 ENTRY_POINT = "explorer_run"
 
@@ -95,7 +96,7 @@ def compile_with_headers(
     source: str, folder: Path, compiler: Compiler, flags: Sequence[str]
 ) -> tuple[Path, list[Path]]:
     """The library, and all headers that the compiler read for it."""
-    with tempfile.TemporaryDirectory(prefix="explorer-headers-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="headers-", dir=own_folder()) as scratch:
         rules = Path(scratch, "program.d")
         path = compile_shared_library(
             source,
@@ -118,7 +119,7 @@ def headers_in(rules: str) -> list[Path]:
 
 def try_library(entry: Entry) -> str:
     """Loads a foreign library in a child process; why it is of no use, or nothing."""
-    with tempfile.TemporaryDirectory(prefix="explorer-trial-") as folder:
+    with tempfile.TemporaryDirectory(prefix="trial-", dir=own_folder()) as folder:
         path = write_library(entry, Path(folder))
         return try_in_child("c", [str(path), ENTRY_POINT])
 

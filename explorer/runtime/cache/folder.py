@@ -4,7 +4,8 @@
     EXPLORER_CACHE=off               nowhere: every process compiles
     (not set)                        $XDG_CACHE_HOME/explorer/programs, or ~/.cache/...
 
-A shared library from the cache is loaded and run. So a folder that others may write is refused.
+A shared library from the cache is loaded and run. So a folder that others may write is refused,
+and each file in it is looked at, too (files.py): the folder may have been open to others before.
 """
 
 from __future__ import annotations
@@ -79,7 +80,11 @@ def make_private(folder: Path) -> str:
     if state.st_uid != os.geteuid():
         return "it belongs to another user"
     if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "others may write to it; `chmod go-w` makes it safe"
+        return "others may write to it; remove it, and a new one is made for you alone"
+    for parent in folder.resolve().parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"others may replace it: they may write to {parent}"
     return ""
 
 

@@ -34,9 +34,13 @@ from explorer.runtime.cache.circumstances import (
     details_of,
     difference,
 )
-from explorer.runtime.cache.digests import digest_of_array, digest_of_file
+from explorer.runtime.cache.digests import (
+    digest_of_array,
+    digest_of_descriptor,
+    digest_of_file,
+)
 from explorer.runtime.cache.entries import Entry
-from explorer.runtime.cache.files import write_whole
+from explorer.runtime.cache.files import open_private, read_private, write_whole
 from explorer.runtime.cache.kept_files import (
     MOST_BYTES,
     SUFFIX,
@@ -190,12 +194,13 @@ class KeptPrograms:
 
     def _read_once(self, path: Path) -> KeptProgram:
         """Files are replaced, never changed: with its inode and size the content is the same."""
-        state = path.stat()
+        state = path.lstat()
         known = self._read.get(path)
         if known is None or known[0] != (state.st_ino, state.st_size):
-            if state.st_size > MOST_BYTES:
+            content = read_private(path, MOST_BYTES)
+            if len(content) > MOST_BYTES:
                 raise DamagedProgram("it is larger than any that is kept")
-            known = (state.st_ino, state.st_size), read_kept(path.read_bytes())
+            known = (state.st_ino, state.st_size), read_kept(content)
             self._read[path] = known
         return known[1]
 
@@ -290,7 +295,7 @@ class KeptPrograms:
         wrong: dict[Path, str] = {}
         for path in self.files():
             try:
-                kept = read_kept(path.read_bytes())
+                kept = read_kept(read_private(path, MOST_BYTES))
                 if name_of(kept) != path.name:
                     raise DamagedProgram("it is the program of another request than its name says")
             except OSError as error:
@@ -300,10 +305,14 @@ class KeptPrograms:
         folder = self.cache.folder
         for path in sorted(folder.glob("*" + WEIGHTS_SUFFIX)) if folder is not None else ():
             try:
-                if digest_of_file(path) != path.stem:
+                with os.fdopen(open_private(path), "rb") as file:
+                    digest = digest_of_descriptor(file.fileno())
+                if digest != path.stem:
                     wrong[path] = "its digest is another one than its name: bytes are changed"
-            except (OSError, EOFError) as error:
-                wrong[path] = f"it cannot be read: {error}"
+            except OSError as error:
+                wrong[path] = f"it cannot be read: {error.strerror}"
+            except EOFError as error:
+                wrong[path] = str(error)
         return wrong
 
     @property

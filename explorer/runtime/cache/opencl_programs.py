@@ -26,6 +26,7 @@ from explorer.runtime.cache.store import Found, ProgramCache
 from explorer.runtime.cache.trial import try_in_child
 from explorer.runtime.caller_devices import environment_of
 from explorer.runtime.devices import DeviceRecord
+from explorer.runtime.scratch import own_folder
 from explorer.runtime.vendors import vendor_variables
 
 
@@ -99,7 +100,10 @@ def binary_of(built: cl.Program, handle: cl.Device) -> bytes:
 
 def try_binary(record: DeviceRecord, options: Sequence[str], entry: Entry) -> str:
     """Lets a child process make the program; why the binary is of no use, or nothing."""
-    with vendor_variables() as variables, tempfile.TemporaryDirectory() as folder:
+    with (
+        vendor_variables() as variables,
+        tempfile.TemporaryDirectory(prefix="trial-", dir=own_folder()) as folder,
+    ):
         file = Path(folder, "program.bin")
         file.write_bytes(entry.payload)
         return try_in_child(

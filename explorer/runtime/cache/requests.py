@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,12 @@ def request_of(model: object, target: object, options: Mapping[str, Any]) -> Req
         words = error.strerror if isinstance(error, OSError) else str(error)
         raise ModelError(f"the file cannot be read: {words}", file=str(path)) from error
     return Request(digest, path.absolute(), named, json.dumps(chosen, sort_keys=True), at_ns)
+
+
+def varied(request: Request, variant: str) -> Request:
+    """The request for a model that is made of the file by what `variant` says."""
+    options = {**json.loads(request.options), "variant": variant}
+    return replace(request, options=json.dumps(options, sort_keys=True))
 
 
 def sizes_of(sheet: ModelSheet, given: Mapping[str, int | tuple[int, int]]) -> Sizes | None:

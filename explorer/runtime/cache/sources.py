@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from explorer.runtime.cache.files import write_whole
+from explorer.runtime.cache.files import read_private, write_whole
 
 MEMO = "sources.json"
 MOST_MEMOS = 16
@@ -105,8 +105,7 @@ def _digest(package: Path, stamp: str, paths: tuple[str, ...]) -> str:
 def _read_memo(path: Path) -> dict[str, str]:
     """Digests by stamp, the oldest first; none where the file is not as it was written."""
     try:
-        with path.open("rb") as file:
-            data = json.loads(file.read(MOST_MEMO_BYTES))
+        data = json.loads(read_private(path, MOST_MEMO_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(data, dict):

@@ -35,7 +35,12 @@ from explorer.runtime.cache.entries import (
     Entry,
     read_entry,
 )
-from explorer.runtime.cache.files import UNFINISHED_PREFIX, write_whole
+from explorer.runtime.cache.files import (
+    UNFINISHED_PREFIX,
+    open_private,
+    read_private,
+    write_whole,
+)
 from explorer.runtime.cache.keys import ProgramKey, changed_header, digest_of
 
 LIMIT_BYTES = 1 << 30
@@ -47,6 +52,7 @@ UNFINISHED_SECONDS = 3600
 MOST_COMPARED = 200
 """Entries that are looked at for the reason of a miss, the latest first."""
 TRIED_SUFFIX = ".tried"
+MOST_MARK_BYTES = 1 << 16
 PRUNED = (SUFFIX, ".kept", ".weights")
 """What counts for the limit, by suffix: see `kept_files` and `weights`."""
 
@@ -218,7 +224,7 @@ class ProgramCache:
         words = f"{entry.seal} {entry.key.get('compiler')} {entry.key.get('device')}"
         if mark is not None:
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                if mark.read_text(encoding="utf-8") == words:
+                if read_private(mark, MOST_MARK_BYTES).decode() == words:
                     return ""
         refusal = trial(entry)
         if not refusal and mark is not None:
@@ -422,7 +428,7 @@ def is_outdated(entry: Entry, key: ProgramKey) -> bool:
 def read_head(path: Path) -> Entry | None:
     """An entry without its binary; None where its head cannot be read. Its seal is not tested."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_private(path), "rb") as file:
             start = file.read(len(MAGIC) + SEAL_BYTES + 1)
             line = file.readline(MOST_HEAD_BYTES)
         if not start.startswith(MAGIC):
@@ -435,6 +441,7 @@ def read_head(path: Path) -> Entry | None:
 
 
 def _read(path: Path) -> bytes:
-    if path.stat().st_size > MOST_ENTRY_BYTES:
+    content = read_private(path, MOST_ENTRY_BYTES)
+    if len(content) > MOST_ENTRY_BYTES:
         raise DamagedEntry("it is larger than any program that is kept")
-    return path.read_bytes()
+    return content

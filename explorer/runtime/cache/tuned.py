@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from explorer.errors import CacheWarning
-from explorer.runtime.cache.files import write_whole
+from explorer.runtime.cache.files import read_private, write_whole
 from explorer.runtime.cache.keys import digest_of
 
 MAGIC = b"explorer tuned schedule 1\n"
@@ -241,8 +241,7 @@ def _text(value: object) -> str:
 
 
 def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(MOST_FILE_BYTES + 1)
+    content = read_private(path, MOST_FILE_BYTES)
     if len(content) > MOST_FILE_BYTES:
         raise DamagedTuning("it is larger than any tuned schedule")
     return content

@@ -23,6 +23,7 @@ from xdsl.utils.lexer import Input, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from explorer.errors import ModelError
+from explorer.files import reading_file
 from explorer.ir.compute import Statement
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity
 from explorer.ir.origins import sources_of
@@ -106,22 +107,25 @@ def parse(text: str, file: str = "<text>") -> ModuleOp:
     result.
     """
     context = make_context()
-    try:
-        module = _TextParser(context, text, file).parse_module()
-        module.verify()
-    except (ParseError, VerifyException, ValueError) as error:
-        raise ModelError(
-            f"not valid IR: {str(error).strip()}",
-            file=file,
-            hint="compare with the text that `explorer compile --dump-dir` writes",
-        ) from error
+    hint = "compare with the text that `explorer compile --dump-dir` writes"
+    with reading_file(file, "IR text", hint=hint):
+        try:
+            module = _TextParser(context, text, file).parse_module()
+            module.verify()
+        except (ParseError, VerifyException, ValueError) as error:
+            raise ModelError(f"not valid IR: {str(error).strip()}", hint=hint) from error
+        _name_operations(module)
+        _check_program(module, file)
+    return module
+
+
+def _name_operations(module: ModuleOp) -> None:
+    """Identities, where the text has none, after the first result."""
     for op in module.walk():
         if not isinstance(op, TopOperation) or not op.results or IDENTITY in op.attributes:
             continue
         if op.results[0].name_hint:
             set_identity(op, op.results[0].name_hint)
-    _check_program(module, file)
-    return module
 
 
 def _check_program(module: ModuleOp, file: str) -> None:

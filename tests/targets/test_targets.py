@@ -215,7 +215,7 @@ def test_a_missing_field_is_named(tmp_path):
 def test_a_file_that_is_no_toml_is_refused(tmp_path, text):
     path = tmp_path / "chip.toml"
     path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(InputError, match="the target is not TOML"):
+    with pytest.raises(InputError, match="not a readable target"):
         load_target(path)
 
 

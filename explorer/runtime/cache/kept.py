@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from explorer.errors import ExplorerError
+from explorer.files import write_whole
 from explorer.results.kept import KeptProgram, ModelSheet
 from explorer.runtime.cache.c_programs import try_library
 from explorer.runtime.cache.circumstances import (
@@ -36,7 +37,6 @@ from explorer.runtime.cache.circumstances import (
 )
 from explorer.runtime.cache.digests import digest_of_array, digest_of_file
 from explorer.runtime.cache.entries import Entry
-from explorer.runtime.cache.files import write_whole
 from explorer.runtime.cache.kept_files import (
     MOST_BYTES,
     SUFFIX,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from explorer.runtime.cache.files import write_whole
+from explorer.files import write_whole
 
 MEMO = "sources.json"
 MOST_MEMOS = 16

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from explorer.files import write_whole
 from explorer.runtime.cache.digests import digest_of_array
-from explorer.runtime.cache.files import write_whole
 from explorer.runtime.cache.keys import digest_of
 
 SUFFIX = ".weights"

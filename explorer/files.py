@@ -22,7 +22,15 @@ from explorer.errors import BuildError, ExplorerError, InputError, ModelError
 
 UNFINISHED_PREFIX = "unfinished-"
 _WAY_OUT = "check the folder's permissions and the space that is left, or give another place"
-_OF_FORM = (ValueError, EOFError, KeyError, NotImplementedError, RuntimeError)
+_FORESEEN = (
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    MemoryError,
+)
 """Exceptions of Python with which readers of formats say what is wrong, as those of libraries do;
 what others say is of use only to who knows the code, so they are named with their type."""
 
@@ -63,10 +71,14 @@ def damage_of(error: BaseException) -> str:
         return f"{said} is missing"
     if isinstance(error, EOFError):
         return said or "it is cut off"
-    is_of_form = isinstance(error, _OF_FORM) or type(error).__module__ != "builtins"
-    if is_of_form and said:
+    if is_foreseen(error) and said:
         return said
     return f"its parts do not fit each other ({type(error).__name__}: {said})"
+
+
+def is_foreseen(error: BaseException) -> bool:
+    """Is an exception one with which readers of formats say what is wrong with their bytes?"""
+    return isinstance(error, _FORESEEN) or type(error).__module__ != "builtins"
 
 
 def check_output(path: Path) -> None:

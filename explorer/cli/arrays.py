@@ -65,7 +65,12 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
         }.get(version)
         if read_header is None:
             raise ValueError(f"array {member.filename!r} has the unknown version {version}")
-        shape, is_fortran, dtype = read_header(file)
+        try:
+            shape, is_fortran, dtype = read_header(file)
+        except Exception as error:  # it is a text of Python, which NumPy parses as such
+            raise ValueError(f"array {member.filename!r} has no header of NumPy's") from error
+        if any(size < 0 for size in shape):
+            raise ValueError(f"array {member.filename!r} has the shape {shape}")
         if dtype.hasobject:
             raise ValueError(f"array {member.filename!r} holds Python objects")
         size_bytes = math.prod(shape) * dtype.itemsize

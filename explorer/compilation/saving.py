@@ -260,7 +260,7 @@ def count_values(data: bytes) -> int:
 
 
 def _read(file: zipfile.ZipFile) -> SavedCompilation:
-    _check_unpacked_size(file)
+    _check_members(file)
     read_json = _Members(file)
     manifest = read_json(MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
@@ -286,7 +286,7 @@ def _read(file: zipfile.ZipFile) -> SavedCompilation:
     weights: dict[str, np.ndarray] = {}
     if "weights.npz" in file.namelist():
         with zipfile.ZipFile(io.BytesIO(file.read("weights.npz"))) as arrays:
-            _check_unpacked_size(arrays)
+            _check_members(arrays)
             names = from_json(tuple[str, ...], read_json("weights.json"))
             if len(names) != len(arrays.namelist()):
                 raise ValueError(f"{len(names)} names for {len(arrays.namelist())} weights")
@@ -300,7 +300,10 @@ def _read(file: zipfile.ZipFile) -> SavedCompilation:
     return SavedCompilation(replace(slim, snapshots=snapshots, source=source), weights)
 
 
-def _check_unpacked_size(file: zipfile.ZipFile) -> None:
+def _check_members(file: zipfile.ZipFile) -> None:
+    """ModelError for a trace that is too large; ValueError where two members have one name."""
+    if len(set(file.namelist())) < len(file.namelist()):
+        raise ValueError("two of its members have one name")
     unpacked = sum(info.file_size for info in file.infolist())
     if unpacked > MOST_UNPACKED_BYTES:
         raise ModelError(

@@ -6,6 +6,7 @@ locations too, and `parse(text)` reads either back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import StringIO
 
@@ -154,6 +155,11 @@ class _TextLexer(MLIRLexer):
 
     xDSL's printer writes what is not ASCII as escaped bytes, which its own lexer reads as bytes.
     """
+
+    # xDSL's own pattern has a repetition inside of another: where the closing quotation mark is
+    # missing, it tries every way to cut the text, twice as many for each character. These give
+    # nothing back (`++`, `*+`), so that it is read once.
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
     def _lex_string_literal(self, start_pos: int) -> MLIRToken:
         token = super()._lex_string_literal(start_pos)

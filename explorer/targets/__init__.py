@@ -19,6 +19,7 @@ from explorer.errors import InputError
 from explorer.files import reading_file
 from explorer.targets.reading import Place, Value, read_record, suggestion
 from explorer.targets.schema import (
+    VECTOR_FLOATS,
     Cache,
     Core,
     Costs,
@@ -37,6 +38,7 @@ __all__ = [
     "load_target",
     "list_targets",
     "Target",
+    "VECTOR_FLOATS",
     "Memory",
     "Engine",
     "MatrixEngine",

@@ -343,8 +343,9 @@ class _Import:
             if isinstance(error, ExplorerError):
                 error.node = error.node or called
                 raise
+            what = "" if isinstance(error, MemoryError) else "does not fit its operands: "
             raise ModelError(
-                f"{proto.op_type} does not fit its operands: {damage_of(error)}",
+                f"{proto.op_type}: {what}{damage_of(error)}",
                 node=called,
                 hint="check the sizes given to symbolic dimensions; else the file is damaged",
             ) from error

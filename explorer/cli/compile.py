@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.terminal import Progress, print_json, print_lines
+from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
 from explorer.files import check_output, check_output_folder, folder_written_at_once, write_whole
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(summary)
         return 0
-    print_lines(passes_text(compilation.trace(with_code=False)).split("\n"))
+    trace = compilation.trace(with_code=False)
+    print_lines(passes_text(trace, terminal_width()).split("\n"))
     if compilation.constraints:
         print("the model asks of its dimensions:")
         print_lines([f"  {c.text}  ({c.operation})" for c in compilation.constraints])

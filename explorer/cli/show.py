@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.terminal import Progress, print_lines, printable
+from explorer.cli.terminal import Progress, print_lines, printable, terminal_width
 from explorer.errors import InputError
 from explorer.files import check_output, reading_file, write_file
 
@@ -148,7 +148,7 @@ def memory_text(trace: Trace, index: int) -> str:
 def operators_text(trace: Trace, index: int) -> str:
     from explorer.views import static
 
-    return static.operators_text(trace) + "\n"
+    return static.operators_text(trace, terminal_width()) + "\n"
 
 
 def kernels_text(trace: Trace, index: int) -> str:

@@ -8,6 +8,7 @@ Results go to stdout; notes, progress and errors to stderr, so that `--json` out
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ from explorer.errors import (
 )
 from explorer.results.encoding import to_json
 
+WIDTH = 100
 STANDARD_OUTPUT = "standard output"
 LOG_LINES = 20
 """The last lines of what a compiler or driver said."""
@@ -37,6 +39,11 @@ def printable(text: object) -> str:
         c.encode("unicode_escape").decode("ascii") if unicodedata.category(c) in _INVISIBLE else c
         for c in str(text)
     )
+
+
+def terminal_width() -> int:
+    """Characters of a line: those of the terminal, or what is easily read where there is none."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
 
 
 @contextmanager

@@ -8,6 +8,7 @@ python -m explorer.cli.mutants.process REPLY_FD MODEL
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -23,6 +24,9 @@ from explorer.cli.mutants.readers import Readers
 from explorer.cli.snapshots import weights_path
 from explorer.onnx_backend.children import Answer
 from explorer.onnx_backend.mutation import DEFECTS, Watch, prepare_process, try_mutant
+
+FIRST = 20
+"""Files with which all modules are loaded: these stay, and every collection would look at them."""
 
 
 def answer(request: Answer, scratch: Path, watch: Watch, readers: Readers) -> Answer:
@@ -56,10 +60,12 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="explorer-fuzz-") as scratch,
         os.fdopen(int(sys.argv[1]), "w") as replies,
     ):
-        for line in sys.stdin:
+        for number, line in enumerate(sys.stdin):
             found = answer(json.loads(line), Path(scratch), watch, readers)
             replies.write(json.dumps(found) + "\n")
             replies.flush()
+            if number < FIRST:
+                gc.freeze()
 
 
 if __name__ == "__main__":

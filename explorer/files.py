@@ -1,11 +1,11 @@
 """Files: those of others are read inside one boundary, our own are written whole or not at all.
 
-with reading_file(path, "trace", hint="save it again"):     whatever its bytes make us stumble over
-    ...                                                is a ModelError that names the file
+with reading_file(path, "trace", hint="save it again"):    whatever its bytes raise is an error
+    ...                                                    of ours, which names the file
 
-check_output(Path("out/trace.nnx"))                    InputError: there is no folder out
-write_file(Path("trace.nnx"), content)                 a new file takes the old one's place
-write_whole(path, content)                             the same; what fails is an OSError
+check_output(Path("out/trace.nnx"))         InputError: there is no folder out
+write_file(Path("trace.nnx"), content)      a new file takes the old one's place
+write_whole(path, content)                  the same; what fails is an OSError
 """
 
 from __future__ import annotations

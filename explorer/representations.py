@@ -13,6 +13,7 @@ from typing import Any
 from explorer.compilation import Accuracy, Compilation, Inspection, SavedCompilation
 from explorer.compilation.comparing import Comparison
 from explorer.compilation.saving import SavedPass
+from explorer.files import write_file
 from explorer.ir.passes import PassResult
 from explorer.ir.program import Snapshot
 from explorer.results import (
@@ -83,9 +84,7 @@ def _export_html(self: Compilation | Inspection | SavedCompilation, path: str | 
     from explorer.views.page import export_page
 
     path = Path(path)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(export_page(self.trace()), encoding="utf-8")
-    partial.replace(path)
+    write_file(path, export_page(self.trace()))
     return path
 
 

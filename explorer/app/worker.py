@@ -28,6 +28,7 @@ from explorer.app.session import (
     stages_of,
 )
 from explorer.results import Trace
+from explorer.runtime.processes import limit_memory
 from explorer.views.payload import encode, trace_payload
 from explorer.views.payload_snapshots import SnapshotParts
 
@@ -218,6 +219,7 @@ class Worker:
 def work(connection: Connection, make_compiler: Callable[[], Compiler]) -> None:
     """The worker's process, until the app closes the connection or ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the app, which ends its workers
+    limit_memory()  # a file that asks for more ends in a message, and not the machine
     try:
         compiler = make_compiler()
         gc.collect()

@@ -38,7 +38,7 @@ from explorer.cli import (
     show,
     tune,
 )
-from explorer.cli.terminal import print_error, print_note
+from explorer.cli.terminal import STANDARD_OUTPUT, print_error, print_note, printing
 from explorer.errors import CacheWarning, ExplorerError, ModelError
 
 COMMANDS: dict[str, ModuleType] = {
@@ -68,11 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A name that the terminal's encoding does not have is shown escaped and ends nothing.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    parsed = make_parser().parse_args(arguments)
+    parser = make_parser()
+    parsed = parser.parse_args(arguments)
+    if parsed.command is None:
+        parser.print_help(sys.stderr)
+        return A_MISTAKE
     try:
         with cache_warnings_as_notes():
             status = COMMANDS[parsed.command].run(parsed)
-        sys.stdout.flush()
+        with printing():
+            sys.stdout.flush()
         return status
     except ExplorerError as error:
         name_model(error, str(getattr(parsed, "model", "")))
@@ -80,18 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return A_MISTAKE
     except BrokenPipeError:
         # The reader (`| head`) has seen enough. What is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return PIPE_CLOSED
     except OSError as error:
-        if error.filename is None:
+        if error.errno is None:  # no answer of the system, but an exception of some library
             raise
-        print_error(
-            ExplorerError(
-                error.strerror or "the file cannot be used",
-                file=str(error.filename),
-                hint="check the path, its permissions and the space that is left",
-            )
-        )
+        print_error(refusal_of_system(error, str(getattr(parsed, "model", ""))))
         return A_MISTAKE
     except MemoryError:
         print_error(
@@ -104,6 +103,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return A_MISTAKE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def refusal_of_system(error: OSError, model: str) -> ExplorerError:
+    """What the system refused and of which file, or at least of which model."""
+    if error.filename == STANDARD_OUTPUT:
+        discard_output()
+    return ExplorerError(
+        error.strerror or "the file cannot be used",
+        file=str(error.filename or model),
+        hint="check the path, its permissions and the space that is left, "
+        "also for temporary files (TMPDIR)",
+    )
+
+
+def discard_output() -> None:
+    """Nothing can be printed any more, nor can what is buffered when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -136,7 +152,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="explorer", description="A compiler for neural networks that explains itself."
     )
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
         module.add_arguments(subparser)

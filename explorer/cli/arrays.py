@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -19,9 +18,12 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from explorer.errors import InputError
+from explorer.files import reading_file
 
 MOST_BYTES = 4 * 2**30
 """Most bytes of all arrays of a file together."""
+MOST_NAME_BYTES = 65_535
+"""Of a member's name: what the format of zip files has two bytes for."""
 _SUFFIX = ".npy"
 _HINT = "write one with numpy.savez(file, name=array, ...)"
 _UNCHANGED = "".join(chr(c) for c in range(32, 127) if chr(c) != "%")
@@ -31,31 +33,26 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """All arrays of a file. InputError says what is wrong with one that cannot be read."""
     if not path.is_file():
         raise InputError("no such file", file=str(path), hint="check the path")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            total = sum(member.file_size for member in members)
-            if total > MOST_BYTES:
-                raise InputError(
-                    f"its arrays take {total:,} bytes, more than {MOST_BYTES:,}",
-                    file=str(path),
-                    hint="use fewer or smaller arrays",
-                )
-            return {
-                member.filename.removesuffix(_SUFFIX): _read_array(archive, member)
-                for member in members
-            }
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        EOFError,
-        NotImplementedError,  # a compression or an encryption that zipfile does not know
-        RuntimeError,  # an encrypted member
-    ) as error:
-        raise InputError(
-            f"not a readable .npz file: {error}", file=str(path), hint=_HINT
-        ) from error
+    with (
+        reading_file(path, ".npz file", hint=_HINT, kind=InputError),
+        zipfile.ZipFile(path) as archive,
+    ):
+        members = archive.infolist()
+        total = sum(member.file_size for member in members)
+        if total > MOST_BYTES:
+            raise InputError(
+                f"its arrays take {total:,} bytes, more than {MOST_BYTES:,}",
+                hint="use fewer or smaller arrays",
+            )
+        arrays = {
+            member.filename.removesuffix(_SUFFIX): _read_array(archive, member)
+            for member in members
+        }
+        if len(arrays) < len(members):
+            names = [member.filename.removesuffix(_SUFFIX) for member in members]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"two arrays are called {twice!r}")
+        return arrays
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
@@ -68,11 +65,16 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
         }.get(version)
         if read_header is None:
             raise ValueError(f"array {member.filename!r} has the unknown version {version}")
-        shape, is_fortran, dtype = read_header(file)
+        try:
+            shape, is_fortran, dtype = read_header(file)
+        except Exception as error:  # it is a text of Python, which NumPy parses as such
+            raise ValueError(f"array {member.filename!r} has no header of NumPy's") from error
+        if any(size < 0 for size in shape):
+            raise ValueError(f"array {member.filename!r} has the shape {shape}")
         if dtype.hasobject:
             raise ValueError(f"array {member.filename!r} holds Python objects")
+        size_bytes = math.prod(shape) * dtype.itemsize
         data = file.read()
-    size_bytes = math.prod(shape) * dtype.itemsize
     if len(data) != size_bytes:
         raise ValueError(
             f"array {member.filename!r} is cut off: {len(data):,} of {size_bytes:,} bytes"
@@ -87,6 +89,12 @@ def arrays_as_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
         for name, array in arrays.items():
             # A fixed date: the same arrays give the same bytes.
             member = zipfile.ZipInfo(name + _SUFFIX, (1980, 1, 1, 0, 0, 0))
+            if len(member.filename.encode()) > MOST_NAME_BYTES:
+                raise InputError(
+                    f"an array's name in a .npz file has at most {MOST_NAME_BYTES:,} bytes; this "
+                    f"one begins {name[:40]!r}",
+                    hint="give the tensor a shorter name",
+                )
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.ascontiguousarray(array).reshape(array.shape))
     return content.getvalue()

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.files import check_output, write_file
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
+from explorer.files import check_output, write_file
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation

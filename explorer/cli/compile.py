@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.files import check_output, folder_written_at_once, write_file
-from explorer.cli.terminal import Progress, print_json, print_lines
+from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
+from explorer.files import check_output, check_output_folder, folder_written_at_once, write_whole
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
@@ -55,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.save is not None:
         check_output(arguments.save)
+    if arguments.dump_dir is not None:
+        check_output_folder(arguments.dump_dir)
     with Progress("compiling") as progress:
         compilation = explorer.compile(
             arguments.model,
@@ -72,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(summary)
         return 0
-    print_lines(passes_text(compilation.trace(with_code=False)).split("\n"))
+    trace = compilation.trace(with_code=False)
+    print_lines(passes_text(trace, terminal_width()).split("\n"))
     if compilation.constraints:
         print("the model asks of its dimensions:")
         print_lines([f"  {c.text}  ({c.operation})" for c in compilation.constraints])
@@ -131,12 +134,12 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
         written: dict[tuple[str, ...], Path] = {}
         for number, result in enumerate(compilation.passes):
             stem = f"{number:02d}-{re.sub('[^A-Za-z0-9-]', '-', result.name)}"
-            (partial / f"{stem}.mlir").write_text(result.after.dump(), encoding="utf-8")
+            _write(partial / f"{stem}.mlir", result.after.dump().encode())
             _write_weights(result.after, partial / f"{stem}.weights.npz", written)
         language = compilation.program.source.language
         suffix = {"c": "c", "opencl": "cl"}[language]
         source = "\n".join(compilation.program.source.lines) + "\n"
-        (partial / f"program.{suffix}").write_text(source, encoding="utf-8")
+        _write(partial / f"program.{suffix}", source.encode())
 
 
 def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]) -> None:
@@ -148,5 +151,10 @@ def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...]
     if names in written:
         os.link(written[names], path)
         return
-    write_file(path, weights_as_npz(snapshot.weights, names))
+    _write(path, weights_as_npz(snapshot.weights, names))
     written[names] = path
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file of the dump: what fails is told of the folder, which appears as a whole."""
+    write_whole(path, content, waits=False, mode=0o666)

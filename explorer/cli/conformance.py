@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_lines, print_note
 from explorer.errors import InputError
+from explorer.files import check_output, write_file
 
 if TYPE_CHECKING:
     from explorer.onnx_backend.suite import Outcome
@@ -74,6 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.onnx_backend.report import Report
     from explorer.onnx_backend.suite import GROUPS, load_cases
 
+    for file in (arguments.json, arguments.report):
+        if file is not None:
+            check_output(file)
     devices: tuple[str, ...] = DEVICES if arguments.device == ALL else (arguments.device,)
     if arguments.sanitize:
         if arguments.device not in (ALL, "CPU"):
@@ -109,9 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
     for outcome in unsound:
         print_note(f"{outcome.case} on {outcome.device} {outcome.status}: {outcome.reason}")
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(result.as_json(), indent=1) + "\n", encoding="utf-8")
+        write_file(arguments.json, json.dumps(result.as_json(), indent=1) + "\n")
     if arguments.report is not None:
-        arguments.report.write_text(result.markdown(), encoding="utf-8")
+        write_file(arguments.report, result.markdown())
     return NOT_SOUND if unsound else 0
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.files import check_output, write_file
 from explorer.cli.terminal import Progress, print_lines, print_note
-from explorer.errors import InputError
+from explorer.errors import ExplorerError, InputError, PassError
+from explorer.files import check_output, damage_of, write_file
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -69,7 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
                         hint=f"put {weights_path(arguments.model).name} beside the text; "
                         "`explorer compile --dump-dir` writes both",
                     ) from error
+                raise _misfit(pass_.name, error) from error
+            except ExplorerError:
                 raise
+            except Exception as error:  # text that people or programs edited may say anything
+                raise _misfit(pass_.name, error) from error
             applied = sum(rewrite.applied for rewrite in result.rewrites)
             print_note(f"{pass_.name}: {applied} rewrites")
     after = working.snapshot
@@ -81,6 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(weights_path(arguments.output), weights_as_npz(after.weights, names))
     write_file(arguments.output, after.dump())
     return 0
+
+
+def _misfit(name: str, error: Exception) -> PassError:
+    return PassError(
+        f"it cannot work on this text: {damage_of(error)}",
+        pass_name=name,
+        hint="compare the text with that of a snapshot which `explorer compile --dump-dir` writes",
+    )
 
 
 def find_passes(names: list[str], target_name: str) -> list[Pass]:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from explorer.cli import arguments as options
-from explorer.cli.files import check_output, write_file
 from explorer.cli.terminal import Progress, print_lines
+from explorer.files import check_output, write_file
 
 SUMMARY = "compile a model and run it on arrays from a file"
 

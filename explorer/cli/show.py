@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.files import check_output, write_file
-from explorer.cli.terminal import Progress, print_lines, printable
-from explorer.errors import InputError, ModelError
+from explorer.cli.terminal import Progress, print_lines, printable, terminal_width
+from explorer.errors import InputError
+from explorer.files import check_output, reading_file, write_file
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation, SavedCompilation
@@ -59,16 +59,13 @@ def run(arguments: argparse.Namespace) -> int:
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
     trace = compilation.trace()
-    try:
+    if is_trace(arguments.model):
+        # It may fit its schema and contradict itself: a snapshot that names what is not there.
+        hint = "save it again with explorer compile --save"
+        with reading_file(arguments.model, "trace", hint=hint):
+            rendered = render_as(trace, index % len(trace.passes))
+    else:
         rendered = render_as(trace, index % len(trace.passes))
-    except (ValueError, KeyError, IndexError) as error:
-        if not is_trace(arguments.model):
-            raise
-        raise ModelError(
-            f"the trace contradicts itself: {error}",
-            file=arguments.model,
-            hint="save it again with explorer compile --save",
-        ) from error
     _write(arguments, rendered)
     return 0
 
@@ -151,7 +148,7 @@ def memory_text(trace: Trace, index: int) -> str:
 def operators_text(trace: Trace, index: int) -> str:
     from explorer.views import static
 
-    return static.operators_text(trace) + "\n"
+    return static.operators_text(trace, terminal_width()) + "\n"
 
 
 def kernels_text(trace: Trace, index: int) -> str:

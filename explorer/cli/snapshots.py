@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from explorer.cli.arrays import arrays_as_npz, quote_name, read_arrays, unquote_name
 from explorer.errors import ModelError
+from explorer.files import reading_file
 from explorer.ir.printing import parse
 from explorer.ir.weights import Weights
 
@@ -41,14 +42,9 @@ def read_snapshot(path: Path) -> tuple[ModuleOp, Weights]:
             file=str(path),
             hint="weights belong into a .weights.npz beside it",
         )
-    try:
+    hint = "explorer opt reads IR; to compile a model: explorer compile"
+    with reading_file(path, "IR text", hint=hint):
         text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelError(
-            f"not text: {error.reason} at byte {error.start}",
-            file=str(path),
-            hint="explorer opt reads IR; to compile a model: explorer compile",
-        ) from error
     module = parse(text, str(path))
     beside = weights_path(path)
     arrays = read_arrays(beside) if beside.is_file() else {}

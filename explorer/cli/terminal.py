@@ -8,9 +8,11 @@ Results go to stdout; notes, progress and errors to stderr, so that `--json` out
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from explorer.errors import (
@@ -23,6 +25,8 @@ from explorer.errors import (
 )
 from explorer.results.encoding import to_json
 
+WIDTH = 100
+STANDARD_OUTPUT = "standard output"
 LOG_LINES = 20
 """The last lines of what a compiler or driver said."""
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -37,15 +41,32 @@ def printable(text: object) -> str:
     )
 
 
+def terminal_width() -> int:
+    """Characters of a line: those of the terminal, or what is easily read where there is none."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Gives what the system says of a full or closed standard output (an OSError) its name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from error
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Lines of text or source: tabs stay, whatever else is invisible is escaped."""
     for line in lines:
-        print("\t".join(printable(part) for part in line.split("\t")))
+        with printing():
+            print("\t".join(printable(part) for part in line.split("\t")))
 
 
 def print_json(data: object) -> None:
     """One JSON object. Infinities and NaN are the strings "inf", "-inf" and "nan"."""
-    print(json.dumps(to_json(data), indent=2, allow_nan=False))
+    text = json.dumps(to_json(data), indent=2, allow_nan=False)
+    with printing():
+        print(text)
 
 
 def print_note(text: str) -> None:

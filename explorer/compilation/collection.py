@@ -26,7 +26,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 
-
 GROWTH_BLOCKS = 2_000_000
 """About as many as eight compilations of resnet50, or sixty of a network of ten layers, leave.
 Looking at them takes half a second."""

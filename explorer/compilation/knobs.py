@@ -23,14 +23,14 @@ from explorer.compilation.forking import (
     planner_name,
 )
 from explorer.compilation.running import Run
-from explorer.compilation.settings import VECTOR_FLOATS, Settings, machine_lanes, rule_names
+from explorer.compilation.settings import Settings, machine_lanes, rule_names
 from explorer.ir.passes import KNOBS, Pass, PassResult
 from explorer.ir.requantization import MOST_MULTIPLIER_BITS, ROUNDINGS, SCHEMES, Requantization
 from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import LEGAL_BLOCKS
 from explorer.results import Knob
-from explorer.targets import list_targets
+from explorer.targets import VECTOR_FLOATS, list_targets
 
 BOTH = (True, False)
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +29,7 @@ import numpy as np
 
 from explorer.compilation.frames import to_frame
 from explorer.errors import DeviceError, InputError, ModelError
+from explorer.files import reading_file, write_file
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -52,22 +53,15 @@ FORMAT = "nn-compiler-explorer trace"
 MANIFEST = "manifest.json"
 MOST_WEIGHT_BYTES = 16 * 2**20
 MOST_UNPACKED_BYTES = 2 * 2**30
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,  # a compression that zipfile does not know
-    RuntimeError,  # an encrypted member; RecursionError: JSON that is nested too deep
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    EOFError,
-)
-"""What reading a damaged zip, or JSON and arrays of another form than ours, raises."""
+MOST_VALUES = 20_000_000
+"""Of a trace's JSON: some 1.5 GB of objects."""
+MANY_VALUES = 1_000_000
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_WAY_OUT = "save it again with Compilation.save or explorer compile --save"
 
 
 def save(compilation: Compilation, path: str | Path) -> Path:
-    """Writes the compilation's trace; the file appears complete or not at all."""
+    """Writes the compilation's trace, complete or not at all; InputError says why it cannot."""
     path = Path(path)
     trace = compilation.trace()
     order: list[int] = []
@@ -105,9 +99,7 @@ def save(compilation: Compilation, path: str | Path) -> Path:
             np.savez(arrays, **named)  # pyright: ignore[reportArgumentType]
             file.writestr("weights.npz", arrays.getvalue())
             file.writestr("weights.json", json.dumps(list(weights)))
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(content.getvalue())
-    partial.replace(path)
+    write_file(path, content.getvalue())
     return path
 
 
@@ -222,51 +214,80 @@ def open_trace(path: str | Path) -> SavedCompilation:
     path = Path(path)
     if not path.is_file():
         raise ModelError("no such file", file=str(path), hint="check the path")
-    if not zipfile.is_zipfile(path):
-        raise ModelError(
-            "not a readable trace: traces are zip files, and this is none, or cut off",
-            file=str(path),
-            hint="a model has its own suffix (.onnx); Compilation.save writes traces",
-        )
-    try:
+    with reading_file(path, "trace", hint=_WAY_OUT):
+        if not zipfile.is_zipfile(path):
+            raise ModelError(
+                "not a readable trace: traces are zip files, and this is none, or cut off",
+                hint="a model has its own suffix (.onnx); Compilation.save writes traces",
+            )
         with zipfile.ZipFile(path) as file:
             if MANIFEST not in file.namelist():
                 raise ModelError(
                     "a zip file, but not a saved trace: it has no manifest",
-                    file=str(path),
                     hint="Compilation.save and explorer compile --save write traces",
                 )
-            return _read(file, path)
-    except _UNREADABLE as error:
-        raise ModelError(
-            f"not a readable trace: {error}",
-            file=str(path),
-            hint="save it again with Compilation.save or explorer compile --save",
-        ) from error
+            return _read(file)
 
 
-def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
-    _check_unpacked_size(file, path)
-    manifest = json.loads(file.read(MANIFEST))
+class _Members:
+    """The JSON of a trace's members. All of it together may hold so many values, and no more.
+
+    A text of 300 KB that is packed into a kilobyte can hold 100,000 lists; each takes 60 to 90
+    bytes once it is read, so bounding the text alone is not enough.
+    """
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._file = file
+        self._left = MOST_VALUES
+
+    def __call__(self, name: str) -> Any:  # what JSON can hold
+        data = self._file.read(name)
+        self._left -= count_values(data)
+        if self._left < 0:
+            raise ModelError(
+                f"the trace holds more than {MOST_VALUES:,} values", hint="save a smaller model's"
+            )
+        return json.loads(data)
+
+
+def count_values(data: bytes) -> int:
+    """At least as many as a text of JSON has lists, objects, and entries of these."""
+    marks = sum(map(data.count, (b"[", b"{", b",", b":")))
+    if marks > MANY_VALUES:  # worth looking which of them stand in strings, as in texts of IR
+        outside = _STRING.sub(b"", data)
+        marks = sum(map(outside.count, (b"[", b"{", b",", b":")))
+    return marks
+
+
+def _read(file: zipfile.ZipFile) -> SavedCompilation:
+    _check_members(file)
+    read_json = _Members(file)
+    manifest = read_json(MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError("its manifest is not that of a trace")
     if manifest.get("version") != TRACE_VERSION:
         raise ModelError(
             f"the trace has version {manifest.get('version')}, this program reads {TRACE_VERSION}",
-            file=str(path),
             hint="save it again with this version",
         )
-    slim = from_json(Trace, json.loads(file.read("trace.json")))
+    slim = from_json(Trace, read_json("trace.json"))
     numbers = manifest["snapshots"]
+    if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+        raise ValueError("its manifest does not list the snapshots by number")
+    if not len(slim.passes) == len(slim.diffs) == len(numbers) > 0:
+        raise ValueError(
+            f"it has {len(slim.passes)} passes, {len(slim.diffs)} differences and "
+            f"{len(numbers)} snapshots"
+        )
     distinct = {
-        number: from_json(Snapshot, json.loads(file.read(f"snapshots/{int(number)}.json")))
+        number: from_json(Snapshot, read_json(f"snapshots/{number}.json"))
         for number in sorted(set(numbers))
     }
     weights: dict[str, np.ndarray] = {}
     if "weights.npz" in file.namelist():
         with zipfile.ZipFile(io.BytesIO(file.read("weights.npz"))) as arrays:
-            _check_unpacked_size(arrays, path)
-            names = json.loads(file.read("weights.json"))
+            _check_members(arrays)
+            names = from_json(tuple[str, ...], read_json("weights.json"))
             if len(names) != len(arrays.namelist()):
                 raise ValueError(f"{len(names)} names for {len(arrays.namelist())} weights")
             weights = {
@@ -275,16 +296,18 @@ def _read(file: zipfile.ZipFile, path: Path) -> SavedCompilation:
     snapshots = tuple(distinct[number] for number in numbers)
     source = None
     if "source.json" in file.namelist():  # traces of before the import was a pass have none
-        source = from_json(Snapshot, json.loads(file.read("source.json")))
+        source = from_json(Snapshot, read_json("source.json"))
     return SavedCompilation(replace(slim, snapshots=snapshots, source=source), weights)
 
 
-def _check_unpacked_size(file: zipfile.ZipFile, path: Path) -> None:
+def _check_members(file: zipfile.ZipFile) -> None:
+    """ModelError for a trace that is too large; ValueError where two members have one name."""
+    if len(set(file.namelist())) < len(file.namelist()):
+        raise ValueError("two of its members have one name")
     unpacked = sum(info.file_size for info in file.infolist())
     if unpacked > MOST_UNPACKED_BYTES:
         raise ModelError(
             f"the trace unpacks to {unpacked} bytes, more than {MOST_UNPACKED_BYTES}",
-            file=str(path),
             hint="save a smaller model's trace",
         )
 

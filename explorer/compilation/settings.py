@@ -29,16 +29,13 @@ from explorer.passes.place import PlaceOnDevice
 from explorer.runtime.devices import DeviceRecord, opencl_device
 from explorer.runtime.processor import cache_bytes, vector_floats
 from explorer.runtime.tensor_cores import tensor_core_refusal
-from explorer.targets import Target
+from explorer.targets import VECTOR_FLOATS, Target
 
 if TYPE_CHECKING:
     from explorer.compilation.continuing import HandEdit
 
 Progress = Callable[[str, int, int], None]
 """Called before every pass with its name, its number from 0 and how many there are."""
-
-VECTOR_FLOATS = (4, 8, 16)
-"""float32 per vector that code can be generated for."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.errors import BuildError
+from explorer.errors import BuildError, InputError
 from explorer.kernels.schedules.schedule import Choice
 from explorer.runtime.cache import default_cache
 from explorer.runtime.cache.c_programs import library_key
@@ -55,7 +55,7 @@ def tuned_schedules(
     """Those that are kept for a device; None where there are none at all. Makes no folder."""
     try:
         folder = cache_folder()
-    except RuntimeError:  # no home directory
+    except InputError:  # it has no place, which `default_cache` tells
         return None
     if folder is None or not folder.is_dir():
         return None

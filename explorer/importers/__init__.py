@@ -15,6 +15,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import ModelError
+from explorer.files import reading_file
 from explorer.importers.model import (
     ExaminedModel,
     OpenedProgram,
@@ -52,11 +53,16 @@ _NO_MODELS = {
 
 def load(path: str | Path) -> SourceModel:
     """Reads a model file; ModelError says why it cannot be read or that its format is not ours."""
-    path = Path(path)
-    _require_onnx(path)
-    from explorer.importers import onnx
+    return _load(Path(path))
 
-    return onnx.load(path)
+
+def _load(path: Path, is_examined: bool = False) -> SourceModel:
+    hint = "compare the file with its original, or export the model again"
+    with reading_file(path, "model", hint=hint):
+        _require_onnx(path)
+        from explorer.importers import onnx
+
+        return onnx.load(path, is_examined)
 
 
 def _require_onnx(path: Path) -> None:
@@ -109,11 +115,7 @@ def load_to_examine(path: str | Path) -> SourceModel:
 
     Raises ModelError for what cannot be read at all, as `load` does.
     """
-    path = Path(path)
-    _require_onnx(path)
-    from explorer.importers import onnx
-
-    return onnx.load(path, is_examined=True)
+    return _load(Path(path), is_examined=True)
 
 
 def _format_of(path: Path) -> str:
@@ -135,7 +137,7 @@ def _format_of_zip(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as file:
             names = {name.rsplit("/", 1)[-1] for name in file.namelist()}
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+    except Exception:  # whatever is wrong with it: the suffix has to do
         return _SUFFIXES.get(path.suffix.lower(), "zip")
     if {"manifest.json", "trace.json"} <= names:
         return "trace"

@@ -245,7 +245,7 @@ class _Run:
         self.repeating += op.REPEATS
         try:
             arrays = op.evaluate_regions(run_region, *[a for a, _ in operands])
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             raise _failed(op, error) from error
         finally:
             self.repeating -= op.REPEATS
@@ -261,7 +261,7 @@ class _Run:
     def _evaluate(self, op: TopOperation, arrays: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         try:
             results = op.evaluate(*arrays)
-        except (ValueError, IndexError, TypeError, KeyError) as error:
+        except (ValueError, IndexError, TypeError, KeyError, MemoryError) as error:
             raise _failed(op, error) from error
         return tuple(
             _checked(op, index, result, array)
@@ -270,6 +270,12 @@ class _Run:
 
 
 def _failed(op: TopOperation, error: Exception) -> PassError:
+    if isinstance(error, MemoryError):
+        return PassError(
+            f"{op.name} {identity_of(op)} asks for more memory than there is: {error}",
+            node=identity_of(op),
+            hint="give smaller sizes with --dim (dimensions=), or use a machine with more memory",
+        )
     return PassError(
         f"{op.name} {identity_of(op)} cannot be executed: {error}",
         node=identity_of(op),

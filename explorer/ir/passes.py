@@ -241,7 +241,14 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
     before = working.snapshot
     rewriter = RecordedRewriter(working.module, working.weights, working.names)
     begin = time.perf_counter()
-    rewrites = pass_.run(rewriter, options)
+    try:
+        rewrites = pass_.run(rewriter, options)
+    except MemoryError as error:
+        raise PassError(
+            "it asks for more memory than there is",
+            pass_name=pass_.name,
+            hint="give smaller sizes with --dim (dimensions=), or use a machine with more memory",
+        ) from error
     seconds = time.perf_counter() - begin
     recording = 0.0
     if rewriter.has_changed or pass_.level != before.level:

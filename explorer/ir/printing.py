@@ -6,6 +6,7 @@ locations too, and `parse(text)` reads either back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import StringIO
 
@@ -23,6 +24,7 @@ from xdsl.utils.lexer import Input, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from explorer.errors import ModelError
+from explorer.files import reading_file
 from explorer.ir.compute import Statement
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity
 from explorer.ir.origins import sources_of
@@ -106,22 +108,25 @@ def parse(text: str, file: str = "<text>") -> ModuleOp:
     result.
     """
     context = make_context()
-    try:
-        module = _TextParser(context, text, file).parse_module()
-        module.verify()
-    except (ParseError, VerifyException, ValueError) as error:
-        raise ModelError(
-            f"not valid IR: {str(error).strip()}",
-            file=file,
-            hint="compare with the text that `explorer compile --dump-dir` writes",
-        ) from error
+    hint = "compare with the text that `explorer compile --dump-dir` writes"
+    with reading_file(file, "IR text", hint=hint):
+        try:
+            module = _TextParser(context, text, file).parse_module()
+            module.verify()
+        except (ParseError, VerifyException, ValueError) as error:
+            raise ModelError(f"not valid IR: {str(error).strip()}", hint=hint) from error
+        _name_operations(module)
+        _check_program(module, file)
+    return module
+
+
+def _name_operations(module: ModuleOp) -> None:
+    """Identities, where the text has none, after the first result."""
     for op in module.walk():
         if not isinstance(op, TopOperation) or not op.results or IDENTITY in op.attributes:
             continue
         if op.results[0].name_hint:
             set_identity(op, op.results[0].name_hint)
-    _check_program(module, file)
-    return module
 
 
 def _check_program(module: ModuleOp, file: str) -> None:
@@ -150,6 +155,11 @@ class _TextLexer(MLIRLexer):
 
     xDSL's printer writes what is not ASCII as escaped bytes, which its own lexer reads as bytes.
     """
+
+    # xDSL's own pattern has a repetition inside of another: where the closing quotation mark is
+    # missing, it tries every way to cut the text, twice as many for each character. These give
+    # nothing back (`++`, `*+`), so that it is read once.
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
     def _lex_string_literal(self, start_pos: int) -> MLIRToken:
         token = super()._lex_string_literal(start_pos)

@@ -50,9 +50,25 @@ def compare_seed(
 ) -> Answer:
     """Generates the model of a seed and compares every device with onnxruntime.
 
-    Models with a defect are written to `folder` as SEED.onnx and SEED.npz.
+    Models with a defect are written to `folder` as SEED.onnx and SEED.npz. They are written before
+    they are tried, in case this process does not live to say what happened.
     """
     generated = generate(seed)
+    kept = () if folder is None else (folder / f"{seed}.onnx", folder / f"{seed}.npz")
+    if kept:
+        model, inputs = kept
+        onnx.save(generated.model, model)
+        np.savez(inputs, **generated.inputs)  # pyright: ignore[reportArgumentType]
+    answer = _compared(generated, seed, devices, open_program)
+    if answer["status"] not in DEFECTS:
+        for path in kept:
+            path.unlink()
+    return answer
+
+
+def _compared(
+    generated: Generated, seed: int, devices: Sequence[str], open_program: Opener
+) -> Answer:
     answer: Answer = {
         "seed": seed,
         "operators": list(generated.operators),
@@ -67,11 +83,7 @@ def compare_seed(
         answer["devices"][device] = _verdict(generated, device, open_program, expected)
     verdicts = list(answer["devices"].values())
     worst = next((v for v in verdicts if v[0] in DEFECTS), next(iter(verdicts)))
-    answer |= {"status": worst[0], "reason": worst[1]}
-    if worst[0] in DEFECTS and folder is not None:
-        onnx.save(generated.model, folder / f"{seed}.onnx")
-        np.savez(folder / f"{seed}.npz", **generated.inputs)  # pyright: ignore[reportArgumentType]
-    return answer
+    return answer | {"status": worst[0], "reason": worst[1]}
 
 
 def _verdict(

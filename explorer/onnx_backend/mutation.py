@@ -1,13 +1,12 @@
-"""Damaged model files: whatever is in them, there is a clear error or a model, and nothing else.
+"""Damaged files: whatever is in them, there is a clear error or what they hold, and nothing else.
 
-    mutate(content, random)         bytes of a model, damaged
-    try_mutant(content, folder)     -> {"status": "refused", "reason": "..."}
+    damage_message(content, random)      bytes of an ONNX model, one field of which is damaged
+    try_mutant(content, path, watch, read, seconds)
+        -> {"status": "refused", "reason": "...", "seconds": 0.02}
 
-Half of the mutants are damaged as bytes (bits, cuts, repeated and moved stretches), the others as
-messages: a field somewhere inside gets a number, a name or a type that it should not have. What is
-tried is what opening a file does: reading, importing, compiling, emitting C. A program that was
-compiled before in the same process, up to the numbers of its larger weights, is only imported. An
-audit hook notes whatever writes, starts a process or opens a connection.
+What is tried is what a command does with such a file; `read` does it. An audit hook notes whatever
+writes, starts a process or opens a connection. How files of other kinds are damaged and read stands
+in `explorer.cli.mutants`.
 """
 
 from __future__ import annotations
@@ -29,12 +28,16 @@ from google.protobuf.message import DecodeError, Message
 
 from explorer.compilation import compile_model
 from explorer.errors import ExplorerError
-from explorer.importers import SourceModel, load, to_top
+from explorer.files import is_foreseen
+from explorer.importers import SourceModel, to_top
 from explorer.ir.printing import dump
 from explorer.runtime.child import Answer
 
 MOST_SECONDS = 10.0
-"""Of processor time; whoever waits for the answer has a longer limit, for a busy machine."""
+"""Of processor time, for files that take little when they are whole."""
+TIMES_UNDAMAGED = 5.0
+"""A damaged file may take so many times what the undamaged one takes: damage can leave a model
+that is larger by some, but not one that goes on for ever."""
 MEMORY_BYTES = 1 << 30
 """How much a mutant may add to the process's memory at its peak, on top of MEMORY_PER_BYTE for
 each of its own bytes: what the models of the tests need, with room to spare."""
@@ -44,12 +47,13 @@ SMALL_WEIGHT = 64
 ADDRESS_SPACE_BYTES = 12 << 30
 """Beyond this the process gets a MemoryError instead of taking the machine down."""
 
-COMPILED, REFUSED, FAILED = "compiled", "refused", "failed"
+READ, REFUSED, CAUGHT, FAILED = "read", "refused", "caught", "failed"
 STATUSES = {
-    COMPILED: "the damage left a model that compiles",
+    READ: "the damage left a file that can be used",
     REFUSED: "a clear error",
+    CAUGHT: "a clear error; what it was made of, at the boundary of readers, nobody foresaw",
     FAILED: "an error that was not foreseen",
-    "hung": f"more than {MOST_SECONDS:g} s",
+    "hung": f"more than {MOST_SECONDS:g} s, or {TIMES_UNDAMAGED:g} times the undamaged file's",
     "memory": "more memory than the stated bound",
     "forbidden": "it wrote, started a process or opened a connection",
 }
@@ -59,15 +63,6 @@ ODD_NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1
 ODD_NAMES = ("", "x", "\n", "*/ #include <x>", "../../etc/passwd", "é" * 50, "a" * 5000, "%s%n")
 FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 WRITING = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink")
-
-
-def mutate(content: bytes, random: np.random.Generator) -> bytes:
-    """A damaged copy; 1 to 4 damages."""
-    damaged = content
-    for _ in range(int(random.integers(1, 5))):
-        damage = damage_message if random.random() < 0.5 else damage_bytes
-        damaged = damage(damaged, random)
-    return damaged
 
 
 def damage_bytes(content: bytes, random: np.random.Generator) -> bytes:
@@ -196,9 +191,15 @@ class Compiled:
             self._seen.add(digest.digest())
 
 
-def try_mutant(content: bytes, folder: Path, watch: Watch, compiled: Compiled) -> Answer:
-    """Opens and compiles a damaged file that is put into `folder`."""
-    path = folder / "mutant.onnx"
+def seconds_for(undamaged: float) -> float:
+    """How long a damaged copy may take, by what the undamaged file takes."""
+    return max(MOST_SECONDS, TIMES_UNDAMAGED * undamaged)
+
+
+def try_mutant(
+    content: bytes, path: Path, watch: Watch, read: Callable[[Path], object], seconds: float
+) -> Answer:
+    """Reads a damaged file, which is put at `path`. seconds: of processor time, at most."""
     path.write_bytes(content)
     gc.collect()
     before = _begin_peak()
@@ -206,34 +207,41 @@ def try_mutant(content: bytes, folder: Path, watch: Watch, compiled: Compiled) -
     watch.seen.clear()
     watch.is_on = True
     try:
-        status, reason = _outcome(lambda: compiled.compile(load(path)))
+        status, reason = _outcome(lambda: read(path))
     finally:
         watch.is_on = False
-    seconds = time.process_time() - started
+    taken = time.process_time() - started
     grown = _peak_bytes() - before
     if watch.seen:
         status, reason = "forbidden", watch.seen[0]
-    elif seconds > MOST_SECONDS:
-        status, reason = "hung", f"{seconds:.0f} s"
+    elif taken > seconds:
+        status, reason = "hung", f"{taken:.0f} s"
     elif grown > MEMORY_BYTES + MEMORY_PER_BYTE * len(content):
         status, reason = "memory", f"{grown >> 20} MiB for {len(content)} bytes"
-    return {"status": status, "reason": reason, "seconds": seconds}
+    return {"status": status, "reason": reason, "seconds": taken}
 
 
 def _outcome(run: Callable[[], object]) -> tuple[str, str]:
     try:
         run()
     except ExplorerError as error:
-        return REFUSED, type(error).__name__
+        cause = error.__cause__
+        if cause is not None and not is_foreseen(cause):
+            return CAUGHT, _described(cause)
+        return REFUSED, f"{type(error).__name__}: {error.message[:150]}"
     except MemoryError:
         return "memory", "it ran out of memory"
     except Exception as error:  # a defect is the result here
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
-        return FAILED, f"{type(error).__name__}: {str(error)[:150]} at {where}"
-    return COMPILED, ""
+        return FAILED, _described(error)
+    return READ, ""
+
+
+def _described(error: BaseException) -> str:
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
+    return f"{type(error).__name__}: {str(error)[:150]} at {where}"
 
 
 def _begin_peak() -> int:
@@ -262,6 +270,10 @@ def prepare_process() -> None:
 
     Objects that are there already are no garbage: collecting after each mutant looks at its own.
     """
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)  # `ulimit -v` may have set a lower one
+    limit = (
+        ADDRESS_SPACE_BYTES if hard == resource.RLIM_INFINITY else min(ADDRESS_SPACE_BYTES, hard)
+    )
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     gc.collect()
     gc.freeze()

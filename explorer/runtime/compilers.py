@@ -24,6 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.errors import BuildError
+from explorer.files import temporary_files
 from explorer.runtime.processes import run_command
 from explorer.runtime.scratch import own_folder
 
@@ -227,12 +228,19 @@ def first_error_line(log: str) -> str:
 
 def _named_command(environment: Mapping[str, str]) -> tuple[str, ...]:
     """What CC says, which may be several words (`ccache gcc`), with the program's full path."""
-    words = shlex.split(environment["CC"])
-    path = shutil.which(words[0], path=environment.get("PATH")) if words else None
+    hint = "correct CC or unset it; " + INSTALL_HINT
+    try:
+        words = shlex.split(environment["CC"])
+    except ValueError as error:  # a quotation that is not closed
+        message = f"CC is `{environment['CC']}`, which is no command: {error}"
+        raise BuildError(message, hint=hint) from error
+    if not words:
+        raise BuildError("CC is set and empty: it names no C compiler", hint=hint)
+    path = shutil.which(words[0], path=environment.get("PATH"))
     if path is None:
         raise BuildError(
             f"CC names the C compiler `{environment['CC']}`, and there is no such program",
-            hint="correct CC or unset it; " + INSTALL_HINT,
+            hint=hint,
         )
     return (str(Path(path).absolute()), *words[1:])
 
@@ -288,7 +296,10 @@ def _learn_flags(
     command: tuple[str, ...], base: tuple[str, ...], environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(optional flags that the compiler knows, flags that it refused)."""
-    with tempfile.TemporaryDirectory(prefix="compiler-", dir=own_folder()) as folder:
+    with (
+        temporary_files(),
+        tempfile.TemporaryDirectory(prefix="compiler-", dir=own_folder()) as folder,
+    ):
         # -Werror: clang only warns of a flag that it ignores.
         check = (*command, "-Werror", *base, "-c", "-o", str(Path(folder, "flags.o")))
         file = Path(folder, "flags.c")

@@ -27,6 +27,7 @@ from typing import Self
 import numpy as np
 
 from explorer.errors import DeviceError, InputError
+from explorer.files import temporary_files
 from explorer.results.events import ProfileRecord
 from explorer.results.program import OpenDimension, Port, Program, Tap
 from explorer.runtime.affinity import check_affinity
@@ -185,7 +186,8 @@ class NativeProgram:
 
     def _build(self, source: str) -> Path:
         """Compile into a folder that goes with this object, or at the interpreter's end."""
-        folder = tempfile.mkdtemp(prefix="build-", dir=own_folder())
+        with temporary_files():
+            folder = tempfile.mkdtemp(prefix="build-", dir=own_folder())
         self._remove_folder = weakref.finalize(self, shutil.rmtree, folder, True)
         if self._binary is not None:
             return write_library(self._binary, Path(folder))

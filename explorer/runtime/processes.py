@@ -1,13 +1,17 @@
-"""Run a command with a time limit that also ends the processes which it started itself."""
+"""Processes within limits: of time, with all that they started themselves, and of memory."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+SHARE_OF_MEMORY = 0.75
+"""Of the machine's, which one process may take: the rest is for whoever has to tell of it."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,20 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     if process.stdout is not None:
         process.stdout.close()
+
+
+def limit_memory(most_bytes: int = 0) -> None:
+    """From now on more memory than this is a MemoryError here, and in what this process starts.
+
+    0: three quarters of the machine's. What counts is memory of its own; what is mapped and never
+    touched, as drivers do by the terabyte, does not. A lower limit that is there already stays.
+    """
+    if not most_bytes:
+        machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        most_bytes = int(SHARE_OF_MEMORY * machine_bytes)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min([most_bytes, *known]), hard))
 
 
 def signal_name(status: int) -> str:

@@ -16,8 +16,10 @@ from importlib import resources
 from pathlib import Path
 
 from explorer.errors import InputError
+from explorer.files import reading_file
 from explorer.targets.reading import Place, Value, read_record, suggestion
 from explorer.targets.schema import (
+    VECTOR_FLOATS,
     Cache,
     Core,
     Costs,
@@ -36,6 +38,7 @@ __all__ = [
     "load_target",
     "list_targets",
     "Target",
+    "VECTOR_FLOATS",
     "Memory",
     "Engine",
     "MatrixEngine",
@@ -82,11 +85,9 @@ def read_target(name_or_path: str | Path) -> Target:
 
 
 def read_file(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"the target cannot be read: {error.strerror}", file=str(path)) from error
+    hint = "check the path and its permissions"
+    with reading_file(path, "target", kind=InputError, hint=hint), path.open("rb") as file:
+        data = file.read(MOST_FILE_BYTES + 1)
     if len(data) > MOST_FILE_BYTES:
         raise InputError(f"a target has at most {MOST_FILE_BYTES} bytes", file=str(path))
     return data
@@ -94,9 +95,10 @@ def read_file(path: Path) -> bytes:
 
 def parse_target(data: bytes, file: str) -> Target:
     """The target in the bytes of a TOML file."""
-    try:
-        table = tomllib.loads(data.decode())
-    # Bad UTF-8, TOML and numbers are all ValueErrors; brackets can be nested too deep to parse.
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the target is not TOML: {error}", file=file) from error
-    return read_record(Target, table, Place(file))
+    with reading_file(
+        file,
+        "target",
+        kind=InputError,
+        hint="docs/adding-a-target.md says what a target's file holds",
+    ):
+        return read_record(Target, tomllib.loads(data.decode()), Place(file))

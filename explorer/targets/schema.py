@@ -207,6 +207,10 @@ class Cache:
     scope: Literal["core", "device"] = "core"
 
 
+VECTOR_FLOATS = (4, 8, 16)
+"""Widths of vectors, in float32, for which C and OpenCL C are generated."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A device that code is made for."""
@@ -255,6 +259,11 @@ class Target:
         for name in ("languages", "data_types", "memories"):
             if not getattr(self, name):
                 yield Problem(name, "is empty, expected at least one")
+        legal = ("auto", *VECTOR_FLOATS)
+        is_vectorized = bool({"c", "opencl"} & set(self.languages))
+        if is_vectorized and self.vector_floats not in legal:
+            expected = '"auto" or one of ' + ", ".join(map(str, VECTOR_FLOATS))
+            yield Problem("vector_floats", f"is {self.vector_floats}, expected {expected}")
         memories = [memory.name for memory in self.memories]
         for engine in self.engines:
             connects = engine.connects if isinstance(engine, DmaEngine) else ()

@@ -11,11 +11,12 @@ executed; a journal that cannot be read is begun anew.
 from __future__ import annotations
 
 import json
-import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
-from explorer.errors import CacheWarning
+from explorer.errors import CacheWarning, ModelError
+from explorer.files import append_line, reading_file, write_whole
 from explorer.results import Candidate
 from explorer.results.encoding import from_json, to_json
 from explorer.runtime.cache.tuned import TunedKey
@@ -48,7 +49,7 @@ class Journal:
         except OSError:
             return
         rows = iter(lines[:-1])  # what follows the last newline was cut off
-        try:
+        with suppress(ModelError), reading_file(self.path, "journal"):
             if json.loads(next(rows, b"null")) != self.head:
                 return
             for line in rows:
@@ -57,8 +58,6 @@ class Journal:
                 self.known[number] = from_json(Candidate, row["candidate"])
                 if row.get("is_confirmed") is True:
                     self.confirmed.add(number)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return
 
     def begin(self) -> None:
         """Writes the head and what is known: what a killed search left half is gone then."""
@@ -68,9 +67,7 @@ class Journal:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             known = sorted(self.known.items())
             lines = [json.dumps(self.head), *(_line(n, c, n in self.confirmed) for n, c in known)]
-            partial = self.path.with_suffix(f".{os.getpid()}.part")
-            partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            partial.replace(self.path)
+            write_whole(self.path, ("\n".join(lines) + "\n").encode(), waits=False)
         except OSError as error:
             self._give_up(error)
 
@@ -82,10 +79,7 @@ class Journal:
         if self.path is None:
             return
         try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(_line(number, candidate, is_confirmed) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            append_line(self.path, _line(number, candidate, is_confirmed), waits=True)
         except OSError as error:
             self._give_up(error)
 

@@ -78,6 +78,9 @@ def cases(folder: Path) -> Path:
         ("[models.a]\nreference = 'golden'", "there are no goldens"),
         ("[[models.a.labels]]\nkind = 'movie'\nfile = 'f'", "'movie' is unknown"),
         ("[models.a", "not a readable TOML file"),
+        ("models = 3", "not a readable TOML file of cases"),
+        ("[models.a]\ninputs = 3", "not a readable TOML file of cases"),
+        ("[models.a]\ninputs.x = {file='f', steps=[[[], 3]]}", "not a readable|unknown"),
     ],
 )
 def test_a_mistake_in_the_cases_is_named_with_its_place(tmp_path: Path, text: str, message: str):
@@ -92,6 +95,28 @@ def test_a_case_has_another_digest_when_anything_in_it_changes(folder: Path, cas
     case = read_cases(cases)["relu"]
     cases.write_text(CASES.replace("by hand", "by me"))
     assert read_cases(cases)["relu"].digest != case.digest != Case().digest
+
+
+@pytest.mark.parametrize("name", ["a.npy", "b.npz", "c.pb", "d.wav", "e.png"])
+def test_data_that_is_damaged_is_one_message(tmp_path: Path, name: str):
+    (tmp_path / name).write_bytes(b"\x89PNG\r\n\x1a\n and nothing that follows")
+    with pytest.raises(InputError) as caught:
+        read_source(Source(name), tmp_path)
+    assert caught.value.file == str(tmp_path / name)
+
+
+def test_a_record_whose_lines_are_damaged_keeps_the_others(tmp_path: Path):
+    whole = {
+        "task": "passes",
+        "model": "a",
+        "target": "cpu",
+        "fingerprint": "f",
+        "status": "passed",
+    }
+    lines = [json.dumps(whole).encode(), b"\xff", b"[]", b'{"task": []}', b"[" * 5000, b"3"]
+    path = tmp_path / "record.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    assert read_record(path) == {("passes", "a", "cpu"): whole}
 
 
 # -- sources and steps -----------------------------------------------------------------------------

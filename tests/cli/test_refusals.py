@@ -219,6 +219,36 @@ def test_an_input_file_that_is_cut_off(explorer_command, sample_models, tmp_path
     assert_refused(finished, inputs, "not a readable .npz file")
 
 
+@pytest.mark.parametrize("damage", ["first bytes", "stream", "twice", "name"])
+def test_an_input_file_that_is_damaged(explorer_command, sample_models, tmp_path, damage):
+    inputs = tmp_path / "in.npz"
+    np.savez(inputs, image=np.zeros((1, 1, 8, 8), np.float32))
+    content = bytearray(inputs.read_bytes())
+    reason = {
+        "first bytes": "the .npz file cannot be read: Invalid argument",
+        "stream": "not a readable .npz file: Invalid data stream",
+        "twice": "two arrays are called 'image'",
+        "name": "differ",
+    }[damage]
+    if damage == "first bytes":
+        del content[:40]
+    elif damage == "stream":
+        for place, size in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+            begin = content.index(place) + size
+            content[begin : begin + 2] = zipfile.ZIP_BZIP2.to_bytes(2, "little")
+    elif damage == "twice":
+        with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(inputs, "a") as archive:
+            archive.writestr("image.npy", archive.read("image.npy"))
+        content = bytearray(inputs.read_bytes())
+    else:
+        content[content.index(b"image.npy")] = ord("x")
+    inputs.write_bytes(content)
+
+    finished = explorer_command("check", sample_models / "digits_cnn.onnx", "--input", inputs)
+
+    assert_refused(finished, inputs, reason)
+
+
 @pytest.mark.parametrize("option", ["--save", "--dump-dir"])
 def test_an_output_in_a_folder_that_is_not_there(explorer_command, sample_models, tmp_path, option):
     path = tmp_path / "nowhere" / "output"

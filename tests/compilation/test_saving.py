@@ -2,6 +2,7 @@
 
 import io
 import json
+import resource
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compilation import Compilation, SavedCompilation
+from explorer.compilation import Compilation, SavedCompilation, saving
 from explorer.compilation.saving import MOST_UNPACKED_BYTES
 from explorer.errors import DeviceError, InputError, ModelError
 from explorer.ir.printing import dump, parse
@@ -126,6 +127,66 @@ def test_what_is_no_zip_file_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ModelError, match="not a readable trace"):
         explorer.open(path)
+
+
+def test_a_file_without_its_first_bytes_is_refused(file, tmp_path):
+    """The directory at its end is whole, and points before the beginning."""
+    path = tmp_path / "cut.nnx"
+    path.write_bytes(file.read_bytes()[100:])
+    with pytest.raises(ModelError, match="the trace cannot be read: Invalid argument") as caught:
+        explorer.open(path)
+    assert caught.value.file == str(path)
+
+
+def test_a_compressed_stream_that_is_none_is_refused(file, tmp_path):
+    """Checked by its reader and not by the archive's checksum, which comes at its end."""
+    path = tmp_path / "changed.nnx"
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    content = bytearray(path.read_bytes())
+    begin = content.index(b"BZh")
+    content[begin : begin + 3] = b"xyz"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="not a readable trace: Invalid data stream"):
+        explorer.open(path)
+
+
+def test_a_small_file_cannot_hold_more_values_than_are_taken(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "MOST_VALUES", 100_000)
+    path = rewritten(file, tmp_path, trace_json=b"[" + b"[]," * 200_000 + b"[]]")
+    with pytest.raises(ModelError, match="more than 100,000 values"):
+        explorer.open(path)
+
+
+@pytest.mark.parametrize("count", [10, 2_000_000])
+def test_values_are_counted_and_text_is_not(count):
+    """Each list takes one mark to open it and one to go on; those in a string do not count."""
+    quoted = json.dumps("[]," * count).encode()
+    assert saving.count_values(b"[" + b"[]," * count + b"[]]") == 2 * count + 2
+    assert saving.count_values(b"[" + quoted + b"]") <= 2 * count + 1
+    if count > saving.MANY_VALUES:
+        assert saving.count_values(b"[" + quoted + b"]") == 1
+
+
+def test_two_members_of_one_name_are_refused(file, tmp_path):
+    path = tmp_path / "twice.nnx"
+    path.write_bytes(file.read_bytes())
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("trace.json", b"{}")
+    with pytest.raises(ModelError, match="two of its members have one name"):
+        explorer.open(path)
+
+
+def test_a_full_disk_leaves_no_part_of_a_trace(compiled, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(InputError, match="it cannot be written"):
+            compiled.save(tmp_path / "trace.nnx")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])

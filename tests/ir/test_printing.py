@@ -1,5 +1,7 @@
 """IR as text: who owns a line, that reading back is the identity, and what errors name."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -210,6 +212,19 @@ def test_errors_name_the_line_and_what_was_expected(line, message):
 def test_what_is_no_ir_is_refused(text):
     with pytest.raises(ModelError, match="not valid IR"):
         parse(text)
+
+
+def test_a_string_that_is_not_closed_is_read_once():
+    """Not once for each way to cut it, of which there are 2^5000."""
+    begun = time.process_time()
+    with pytest.raises(ModelError, match="End of file reached"):
+        parse('builtin.module attributes {a = "' + "a" * 5000)
+    assert time.process_time() - begun < 5
+
+
+def test_regions_that_are_nested_too_deep_are_refused():
+    with pytest.raises(ModelError, match="nested too deep"):
+        parse("builtin.module {" * 2000 + "}" * 2000)
 
 
 def test_a_program_without_a_function_is_refused():

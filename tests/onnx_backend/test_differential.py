@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from explorer.compilation import Compilation
+from explorer.onnx_backend import differential
 from explorer.onnx_backend.differential import DEFECTS, compare_seed, difference
 from explorer.onnx_backend.generation import (
     MOST_ELEMENTS,
@@ -126,6 +127,23 @@ class Wrong:
 
     def close(self) -> None:
         self._right.close()
+
+
+def test_a_model_lies_there_while_it_is_tried(tmp_path, monkeypatch):
+    """A process that crashes leaves it; one that agrees takes it away."""
+    seen: list[list[str]] = []
+    compare = differential._compared
+
+    def look(*arguments):
+        seen.append(sorted(path.name for path in tmp_path.iterdir()))
+        return compare(*arguments)
+
+    monkeypatch.setattr(differential, "_compared", look)
+    answer = differential.compare_seed(1, ("INTERPRETER",), open_here, tmp_path)
+
+    assert seen == [["1.npz", "1.onnx"]]
+    assert answer["status"] not in differential.DEFECTS
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_wrong_number_is_found_and_the_model_written_out(tmp_path):

@@ -50,6 +50,21 @@ def test_a_compiler_named_by_cc_is_never_replaced_in_silence():
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ('gcc "x', 'CC is `gcc "x`, which is no command: No closing quotation'),
+        ("", "CC is set and empty: it names no C compiler"),
+        ("  ", "CC is set and empty: it names no C compiler"),
+    ],
+)
+def test_what_cc_says_must_be_a_command(command, message):
+    with pytest.raises(BuildError) as caught:
+        find_compiler({"CC": command, "PATH": os.environ["PATH"]})
+    assert caught.value.message == message
+    assert caught.value.hint.startswith("correct CC or unset it")
+
+
 def test_cc_may_have_several_words():
     compiler = find_compiler({**os.environ, "CC": "cc -pipe"})
     assert compiler.command == (shutil.which("cc"), "-pipe")

@@ -3,6 +3,7 @@
 import pickle
 import tomllib
 from dataclasses import asdict, fields
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -215,7 +216,7 @@ def test_a_missing_field_is_named(tmp_path):
 def test_a_file_that_is_no_toml_is_refused(tmp_path, text):
     path = tmp_path / "chip.toml"
     path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(InputError, match="the target is not TOML"):
+    with pytest.raises(InputError, match="not a readable target"):
         load_target(path)
 
 
@@ -383,3 +384,12 @@ def refusal(table: dict[str, object], place: Place) -> str | None:
     except InputError as error:
         return error.message
     return None
+
+
+def test_a_width_of_vectors_for_which_no_code_is_generated_names_the_targets_file(tmp_path):
+    cpu = resources.files("explorer.targets").joinpath("cpu.toml").read_text()
+    path = tmp_path / "chip.toml"
+    path.write_text(cpu.replace('vector_floats = "auto"', "vector_floats = 7"))
+    with pytest.raises(InputError, match='vector_floats is 7, expected "auto" or one of') as caught:
+        load_target(path)
+    assert caught.value.file == str(path)

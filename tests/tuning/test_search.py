@@ -5,6 +5,7 @@ Times are invented here, a function of the choices: what is measured is tested b
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -19,6 +20,7 @@ from explorer.targets import load_target
 from explorer.tuning import proposals
 from explorer.tuning import search as searching
 from explorer.tuning.building import BuiltLibrary
+from explorer.tuning.journal import Journal
 from explorer.tuning.measuring import Measurement
 from explorer.tuning.search import Budget, tune
 from explorer.tuning.workloads import workloads_of
@@ -184,6 +186,19 @@ def test_a_search_that_was_ended_in_the_middle_of_a_line_goes_on_before_it(compi
     bench.measured.clear()
     assert run(compiled, 12, keep=False)[KERNEL].candidates == whole.candidates
     assert 0 < len(bench.measured) <= 6
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"number": Infinity}', b"[]", b"3", b"[" * 5000, b"\xff", b'{"number": 0}']
+)
+def test_a_damaged_line_ends_a_journal(tmp_path, line):
+    key = SimpleNamespace(digest=lambda: "a" * 64)
+    journal = Journal(tmp_path, key, 0)  # pyright: ignore[reportArgumentType]
+    journal.begin()
+    assert journal.path is not None
+    journal.path.write_bytes(journal.path.read_bytes() + line + b"\n")
+    journal.read()
+    assert journal.known == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff\xfe\n", b"[[[[[\n", b'{"format": 1}\n{'])

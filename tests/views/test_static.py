@@ -4,6 +4,7 @@ import base64
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -23,6 +24,7 @@ from explorer.results import (
 )
 from explorer.views import static
 from explorer.views.static.markup import escape, plain, shorten
+from explorer.views.static.plain import columns
 
 HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
     "passes": static.passes_html,
@@ -457,3 +459,14 @@ def test_views_import_neither_panel_nor_bokeh_nor_the_compiler() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_table_goes_on_below_itself_where_a_line_would_be_too_long(width):
+    names = ", ".join(f"a-pass-{i}" for i in range(30))
+    rows = [("·", f"unchanged: {names}", "12", "of this kind"), ("✓", "import", "3", names)]
+    lines = columns(rows, ("", "pass", "ops", "why"), "nlrl", width=width)
+    assert max(map(len, lines)) <= width
+    words = Counter(word.strip(",") for line in lines for word in line.split())
+    assert all(words[f"a-pass-{i}"] == 2 for i in range(30))
+    assert max(map(len, columns(rows, align="nlrl"))) > 400

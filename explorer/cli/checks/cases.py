@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import InputError
+from explorer.files import reading_file
 
 METRICS = {
     "max_relative": "the largest difference relative to the largest value, at most `tolerance`",
@@ -112,16 +113,11 @@ class Case:
 
 def read_cases(path: Path) -> dict[str, Case]:
     """The cases of a TOML file by model. InputError names the file and the field at fault."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not a readable TOML file: {error}", file=str(path)) from error
-    try:
+    hint = "docs/checking-models.md has such a file"
+    with reading_file(path, "TOML file of cases", kind=InputError, hint=hint):
+        content = tomllib.loads(path.read_bytes().decode())
         _only(content, ("models",), "the file")
         return {name: _case(name, table) for name, table in content.get("models", {}).items()}
-    except InputError as error:
-        error.file = str(path)
-        raise
 
 
 def _case(name: str, table: Mapping[str, Any]) -> Case:

@@ -22,9 +22,9 @@ from explorer.cli.checks.jobs import (
     run_jobs,
 )
 from explorer.cli.checks.table import Table
-from explorer.cli.files import check_output, write_file
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
 from explorer.errors import InputError
+from explorer.files import check_output, write_file
 
 NOT_PASSED = 1
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from explorer.cli.checks.cases import Case
 from explorer.cli.checks.examine import TOLERANCE
-from explorer.errors import InputError
+from explorer.errors import InputError, ModelError
+from explorer.files import append_line, reading_file
 from explorer.runtime.child import Child
 
 PROGRAM = ("-m", "explorer.cli.checks.process")
@@ -98,8 +100,7 @@ def run_jobs(
         if known is None or known["fingerprint"] != job.fingerprint:
             known = _run(job, cases, folder, limits)
             if record is not None:
-                with record.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(known) + "\n")
+                append_line(record, json.dumps(known))
         results.append(known)
         if report is not None:
             report(job, known, number, len(jobs))
@@ -127,10 +128,10 @@ def _run(job: Job, cases: Path | None, folder: Path, limits: Limits) -> Result:
 def read_record(path: Path) -> dict[tuple[str, str, str], Result]:
     """Kept results by job; of several the last. A line that was cut off is left out."""
     kept = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
+    for line in path.read_bytes().splitlines():
+        with suppress(ModelError), reading_file(path, "line of a record"):
             result = json.loads(line)
-            kept[result["task"], result["model"], result["target"]] = result
-        except (json.JSONDecodeError, KeyError, TypeError):
-            continue
+            key = result["task"], result["model"], result["target"]
+            if isinstance(result["fingerprint"], str) and isinstance(result["status"], str):
+                kept[key] = result
     return kept

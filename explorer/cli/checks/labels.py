@@ -22,6 +22,7 @@ from explorer.cli.checks.sources import file_in, read_source
 from explorer.cli.checks.steps import run_steps
 from explorer.cli.inputs import check_arrays
 from explorer.errors import InputError, ModelError
+from explorer.files import reading_file
 
 MOST_EXAMPLES = 2000
 
@@ -89,11 +90,16 @@ def _count(
 def read_examples(labels: Labels, folder: Path) -> Iterator[tuple[np.ndarray, int]]:
     """Data before any step, and its label."""
     path = file_in(folder, labels.file)
+    with reading_file(path, "file of labels", kind=InputError, hint="see docs/checking-models.md"):
+        yield from _examples(labels, folder, path)
+
+
+def _examples(labels: Labels, folder: Path, path: Path) -> Iterator[tuple[np.ndarray, int]]:
     if labels.kind == "arrays":
         arrays = read_arrays(path)
         for name in (labels.data, labels.label):
             if name not in arrays:
-                raise InputError(f"there is no array {name!r}", file=str(path))
+                raise InputError(f"there is no array {name!r}")
         pairs = zip(arrays[labels.data], arrays[labels.label].tolist(), strict=True)
         yield from ((data, int(label)) for data, label in pairs)
         return
@@ -106,7 +112,7 @@ def read_examples(labels: Labels, folder: Path) -> Iterator[tuple[np.ndarray, in
         for number, record in enumerate(csv.DictReader(file)):
             _check_count(number, path)
             if labels.data not in record or labels.label not in record:
-                raise InputError(f"columns are {', '.join(record)}", file=str(path))
+                raise InputError(f"columns are {', '.join(record)}")
             image = str(Path(labels.file).parent / record[labels.data])
             yield read_source(Source(file=image), folder), int(record[labels.label])
 

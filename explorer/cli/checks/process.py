@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import sys
 import warnings
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from explorer.cli.checks.cases import Case, read_cases
 from explorer.cli.checks.examine import FAILED, REFUSED, examine, one_line
 from explorer.cli.checks.labels import measure
 from explorer.errors import ExplorerError
+from explorer.runtime.processes import limit_memory
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -44,9 +44,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     warnings.simplefilter("ignore")  # of NumPy, about infinities
-    limit = int(sys.argv[2]) << 30
-    # Private memory; what is mapped and never touched (drivers do so) does not count.
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    limit_memory(int(sys.argv[2]) << 30)
     with os.fdopen(int(sys.argv[1]), "w") as replies:
         for line in sys.stdin:
             replies.write(json.dumps(_finite(answer(json.loads(line)))) + "\n")

@@ -21,6 +21,7 @@ from explorer.cli.arrays import read_arrays
 from explorer.cli.checks.cases import Source
 from explorer.cli.checks.steps import run_steps
 from explorer.errors import InputError
+from explorer.files import reading_file
 
 MOST_BYTES = 1 << 30
 """Of a file."""
@@ -38,14 +39,10 @@ def read_source(source: Source, folder: Path) -> np.ndarray:
     if not source.file:
         return run_steps(np.asarray(source.value, source.type or None), source.steps)
     path = file_in(folder, source.file)
-    try:
+    with reading_file(
+        path, f"{path.suffix} file", kind=InputError, hint="compare it with its original"
+    ):
         return run_steps(_read(path, source.array), source.steps)
-    except InputError as error:
-        error.file = error.file or str(path)
-        raise
-    # Whatever the readers of formats raise for a file that is damaged.
-    except (ValueError, EOFError, OSError, KeyError, wave.Error, pickle.UnpicklingError) as error:
-        raise InputError(f"it cannot be read: {error}", file=str(path)) from error
 
 
 def file_in(folder: Path, name: str) -> Path:
@@ -112,15 +109,11 @@ def _read_pickled(path: Path, name: str) -> dict[str, np.ndarray]:
 
 def _read_tensor(path: Path) -> np.ndarray:
     import onnx
-    from google.protobuf.message import DecodeError
     from onnx import numpy_helper
 
     tensor = onnx.TensorProto()
-    try:
-        tensor.ParseFromString(path.read_bytes())
-        return numpy_helper.to_array(tensor)
-    except (DecodeError, TypeError) as error:
-        raise InputError(f"not an ONNX tensor: {error}", file=str(path)) from error
+    tensor.ParseFromString(path.read_bytes())
+    return numpy_helper.to_array(tensor)
 
 
 def read_sound(path: Path) -> np.ndarray:
@@ -134,10 +127,7 @@ def read_sound(path: Path) -> np.ndarray:
 
 def read_image(path: Path) -> np.ndarray:
     """uint8, height x width x 3, RGB."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image.convert("RGB"))
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise InputError(f"not a readable image: {error}", file=str(path)) from error
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))

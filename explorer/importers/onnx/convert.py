@@ -26,9 +26,9 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
-from explorer.errors import ModelError, UnsupportedError
+from explorer.errors import ExplorerError, ModelError, UnsupportedError
+from explorer.files import damage_of
 from explorer.importers.model import SourceModel, check_dimension_names, with_sizes
 from explorer.importers.onnx.build import Build, Found, discard
 from explorer.importers.onnx.converters import find_converter, missing_reason
@@ -51,7 +51,7 @@ from explorer.importers.onnx.structures import (
     named_tensors,
     tensors_of,
 )
-from explorer.importers.onnx.tensors import check_size, read_tensor
+from explorer.importers.onnx.tensors import check_rank, check_size, read_tensor
 from explorer.ir.constraints import set_constraints
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
@@ -324,30 +324,35 @@ class _Import:
         if reason or is_open:
             self._skip(proto)
             return
-        node = _make_node(proto, domain, opset, operands, called)
-        self.build.source = node.name
-        self.build.created = []
+        self.build.source, self.build.created = called, []
         try:
+            node = _make_node(proto, domain, opset, operands, called)
             results = self._convert(node, proto, 0)
         except Unsupported as unsupported:
-            self._problem(node.name, node.operator, domain, opset, str(unsupported))
+            self._problem(called, proto.op_type, domain, opset, str(unsupported))
             self._skip(proto)
             return
-        except (ValueError, IndexError, VerifyException, ModelError) as error:
+        except UnsupportedError:
+            raise
+        # What a converter stumbles over is what it was given: nobody foresees all of it.
+        except Exception as error:
             if self.is_examined and self.scope.outer is None:
-                self._problem(node.name, node.operator, domain, opset, _first_line(error))
+                self._problem(called, proto.op_type, domain, opset, _first_line(error))
                 self._skip(proto)
                 return
-            if isinstance(error, ModelError):
+            if isinstance(error, ExplorerError):
+                error.node = error.node or called
                 raise
+            what = "" if isinstance(error, MemoryError) else "does not fit its operands: "
             raise ModelError(
-                f"{node.operator} does not fit its operands: {error}",
-                node=node.name,
+                f"{proto.op_type}: {what}{damage_of(error)}",
+                node=called,
                 hint="check the sizes given to symbolic dimensions; else the file is damaged",
             ) from error
         for value in (tensor for r in results if r is not None for tensor in tensors_of(r)):
+            check_rank(len(shape_of(value)), f"the result of {node.operator}", node.name)
             sizes = [size for size in shape_of(value) if isinstance(size, int)]
-            if prod(sizes) > MOST_ELEMENTS:
+            if prod(size for size in sizes if size) > MOST_ELEMENTS:
                 raise ModelError(
                     f"the result of {node.operator} has shape {format_shape(shape_of(value))}, "
                     f"more than {MOST_ELEMENTS:,} elements",
@@ -542,7 +547,7 @@ class _Import:
 
 
 def _first_line(error: Exception) -> str:
-    message = error.message if isinstance(error, ModelError) else str(error)
+    message = error.message if isinstance(error, ExplorerError) else damage_of(error)
     return message.split("\n")[0]
 
 

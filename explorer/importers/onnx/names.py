@@ -14,10 +14,20 @@ from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from explorer.errors import ModelError
 
+MOST_NAME_CHARACTERS = 5_000
+"""Every stage repeats names, and writes them as those of arrays into `.npz` files, where they have
+at most 65,535 bytes: twelve for a character that has to be quoted."""
+
 
 def check_names(proto: ModelProto) -> None:
-    """ModelError for a name that is no text, and for inputs or outputs of one name."""
+    """ModelError for a name that is no text or too long, and for inputs or outputs of one name."""
     for name in _names(proto):
+        if len(name) > MOST_NAME_CHARACTERS:
+            raise ModelError(
+                f"a name has {len(name):,} characters, at most {MOST_NAME_CHARACTERS:,} are taken; "
+                f"it begins {name[:60]!r}",
+                hint="the file may be damaged; else give the nodes and tensors shorter names",
+            )
         if not isinstance(name, str):
             raise ModelError(
                 f"a name is not UTF-8: {bytes(name)[:60]!r}",

@@ -194,6 +194,12 @@ def converts(
 
 def attribute_value(attribute: onnx.AttributeProto) -> AttributeValue:
     """An attribute's value in Python's types; strings are decoded."""
+    if attribute.ref_attr_name:
+        raise ModelError(
+            f"attribute {attribute.name!r} refers to {attribute.ref_attr_name!r} of a function, "
+            "and the node stands in none",
+            hint="the file is damaged",
+        )
     value = onnx.helper.get_attribute_value(attribute)
     if value is None:
         raise ModelError(f"attribute {attribute.name!r} has no type", hint="the file is damaged")

@@ -26,7 +26,7 @@ from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.model import SourceModel, SourceNode, SourceValue
 from explorer.importers.onnx.names import check_names
 from explorer.importers.onnx.node_count import check_node_count
-from explorer.importers.onnx.tensors import check_size, dtype_of, read_tensor
+from explorer.importers.onnx.tensors import check_rank, check_size, dtype_of, read_tensor
 from explorer.importers.onnx.text import node_text
 from explorer.ir.types import Dim
 
@@ -348,6 +348,7 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
                 f"input {value.name!r} has no shape, not even a number of dimensions"
             )
         return SourceValue(value.name, dtype.name, None)
+    check_rank(len(tensor.shape.dim), f"{role} {value.name!r}")
     shape = tuple(_dimension(d, f"{value.name}.{axis}") for axis, d in enumerate(tensor.shape.dim))
     if any(isinstance(d, int) and d < 0 for d in shape):
         raise ModelError(f"{role} {value.name!r} has a negative size: {shape}")

@@ -11,7 +11,9 @@ import math
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import BinaryIO
 
 import numpy as np
 import onnx
@@ -28,12 +30,37 @@ _BITS: dict[int, int] = {
     TensorProto.UINT2: 2,
 }
 """Element types of which a file holds several in a byte, the first in the lowest bits."""
+MOST_DIMENSIONS = 32
+"""NumPy's arrays have 64 at most, and blocks, windows and broadcasts take more than the tensor."""
 _TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 
 def machine_memory_bytes() -> int:
     """Physical memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_rank(rank: int, what: str, node: str = "") -> None:
+    """ModelError for a tensor of more dimensions than the passes can work with."""
+    if rank > MOST_DIMENSIONS:
+        raise ModelError(
+            f"{what} has {rank} dimensions; at most {MOST_DIMENSIONS} can be compiled",
+            node=node,
+            hint="the file may be damaged",
+        )
+
+
+def check_extent(shape: Sequence[int], item_bytes: int, what: str, node: str = "") -> None:
+    """ModelError for a shape like 0 x 2^62, which takes no memory and yet is none of an array.
+
+    NumPy multiplies the sizes that are not 0, and that product has to be a number of 64 bits.
+    """
+    if 0 in shape and math.prod(size for size in shape if size) * item_bytes >= 2**63:
+        raise ModelError(
+            f"{what} has shape {'x'.join(map(str, shape))}, which no array can have",
+            node=node,
+            hint="the file may be damaged",
+        )
 
 
 def check_size(shape: Sequence[int], item_bytes: int, what: str, node: str = "") -> None:
@@ -47,6 +74,7 @@ def check_size(shape: Sequence[int], item_bytes: int, what: str, node: str = "")
             node=node,
             hint="the file may be damaged; else use a machine with more memory",
         )
+    check_extent(shape, item_bytes, what, node)
 
 
 def dtype_of(data_type: int, what: str) -> np.dtype:
@@ -71,11 +99,13 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     shape = tuple(tensor.dims)
     if any(size < 0 for size in shape):
         raise ModelError(f"{what} has a negative size: {shape}")
+    check_rank(len(shape), what)
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what} is stored in segments")
     if tensor.data_type == TensorProto.STRING:
         return _strings(tensor, shape, what)
     dtype = dtype_of(tensor.data_type, what)
+    check_extent(shape, dtype.itemsize, what)
     bits = _BITS.get(tensor.data_type, 8 * dtype.itemsize)
     needed = (math.prod(shape) * bits + 7) // 8
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -136,7 +166,6 @@ def _external_array(tensor: TensorProto, folder: Path | None, what: str, needed:
     location = fields.get("location", "")
     if folder is None:
         raise ModelError(f"{what} lies in {location!r}, but the model has no folder")
-    path = _inside(folder, location, what)
     offset = _number(fields, "offset", 0, what)
     length = _number(fields, "length", needed, what)
     if length != needed:
@@ -145,17 +174,18 @@ def _external_array(tensor: TensorProto, folder: Path | None, what: str, needed:
             file=location,
             hint="the file is damaged",
         )
-    available = path.stat().st_size
-    if offset + length > available:
-        raise ModelError(
-            f"{what} lies at bytes {offset:,} to {offset + length:,}, "
-            f"but the file has {available:,}",
-            file=location,
-            hint="the file is cut off: download it again",
-        )
-    if not length:
-        return np.zeros(0, np.uint8)
-    return np.memmap(path, np.uint8, "r", offset, (length,))
+    with _opened(folder, location, what) as file:
+        available = os.fstat(file.fileno()).st_size
+        if offset + length > available:
+            raise ModelError(
+                f"{what} lies at bytes {offset:,} to {offset + length:,}, "
+                f"but the file has {available:,}",
+                file=location,
+                hint="the file is cut off: download it again",
+            )
+        if not length:
+            return np.zeros(0, np.uint8)
+        return np.memmap(file, np.uint8, "r", offset, (length,))
 
 
 def _number(fields: dict[str, str], key: str, default: int, what: str) -> int:
@@ -167,8 +197,13 @@ def _number(fields: dict[str, str], key: str, default: int, what: str) -> int:
     return int(text)
 
 
-def _inside(folder: Path, location: str, what: str) -> Path:
-    """The file that `location` names, which must be a plain file inside the model's folder."""
+def _opened(folder: Path, location: str, what: str) -> BinaryIO:
+    """The file that `location` names, which must be a plain file inside the model's folder.
+
+    It is opened part by part and looked at once it is open: what was looked at by its path could
+    be another file by then. One of several names may stand for a file anywhere, as with a symbolic
+    link: such a file is refused, as onnx does.
+    """
     parts = PurePosixPath(location).parts
     is_absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
     if not location or "\0" in location or is_absolute or ".." in parts or "\\" in location:
@@ -176,23 +211,51 @@ def _inside(folder: Path, location: str, what: str) -> Path:
             f"{what} lies in {location!r}, which is outside of the model's folder",
             hint="keep external data beside the model",
         )
-    path = folder
-    for part in parts:
-        path = path / part
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for depth, part in enumerate(parts, 1):
+        # Without waiting for the writer of a FIFO.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags |= os.O_DIRECTORY if depth < len(parts) else 0
         try:
-            mode = path.lstat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            raise ModelError(
-                f"{what} lies in {location!r}, which is missing",
-                file=location,
-                hint="put the file beside the model",
-            ) from None
-        if stat.S_ISLNK(mode):
-            raise ModelError(
-                f"{what} lies in {location!r}, which leads through a symbolic link",
-                file=location,
-                hint="put the file itself beside the model",
-            )
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise ModelError(f"{what} lies in {location!r}, which is no plain file", file=location)
-    return path
+            inner = os.open(part, flags, dir_fd=descriptor)
+        except OSError as error:
+            raise _not_opened(error, location, what, _is_link(part, descriptor)) from error
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    state = os.fstat(descriptor)
+    problem = ""
+    if not stat.S_ISREG(state.st_mode):
+        problem = "which is no plain file"
+    elif state.st_nlink > 1:
+        problem = "which has another name, too (a hard link), perhaps outside of the folder"
+    if problem:
+        os.close(descriptor)
+        raise ModelError(
+            f"{what} lies in {location!r}, {problem}",
+            file=location,
+            hint="put a copy of the file beside the model",
+        )
+    return os.fdopen(descriptor, "rb")
+
+
+def _is_link(name: str, folder: int) -> bool:
+    with suppress(OSError):
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    return False
+
+
+def _not_opened(error: OSError, location: str, what: str, is_link: bool) -> ModelError:
+    if is_link:
+        return ModelError(
+            f"{what} lies in {location!r}, which leads through a symbolic link",
+            file=location,
+            hint="put the file itself beside the model",
+        )
+    is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+    problem = "which is missing" if is_missing else f"which cannot be read: {error.strerror}"
+    return ModelError(
+        f"{what} lies in {location!r}, {problem}",
+        file=location,
+        hint="put the file beside the model" if is_missing else "check its permissions",
+    )

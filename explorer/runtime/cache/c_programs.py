@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
+from explorer.files import temporary_files
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import ProgramKey, digest_of, header_digests
 from explorer.runtime.cache.store import Found, ProgramCache
@@ -53,7 +54,8 @@ def cached_library(
         path = write_library(found.entry, folder)
         cache.note(key, found.tier, time.perf_counter() - started)
         return path
-    path, headers = compile_with_headers(source, folder, compiler, flags)
+    with temporary_files():
+        path, headers = compile_with_headers(source, folder, compiler, flags)
     seconds = time.perf_counter() - started
     cache.store(
         Entry.of(
@@ -127,7 +129,8 @@ def try_library(entry: Entry) -> str:
 def write_library(entry: Entry, folder: Path) -> Path:
     """The library of an entry as a file of its own in `folder`."""
     path = folder / f"program-{entry.digest[:12]}.so"
-    path.write_bytes(entry.payload)
+    with temporary_files():
+        path.write_bytes(entry.payload)
     return path
 
 

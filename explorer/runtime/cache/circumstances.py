@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from explorer.errors import BuildError
+from explorer.errors import BuildError, InputError
 from explorer.runtime.cache.c_programs import file_state, processor_identity
 from explorer.runtime.cache.folder import cache_folder
 from explorer.runtime.cache.sources import Sources, packages, process_start_ns, sources_of
@@ -112,7 +112,7 @@ def tuned_on_disk() -> str:
     """The tuned schedules that a compilation may use; another one may change any program."""
     try:
         folder = cache_folder()
-    except RuntimeError:  # no home directory
+    except InputError:  # it has no place, which `default_cache` tells
         folder = None
     count, stamp = TunedStore(folder).stamp()
     return f"kept ({count}, {stamp})" if count else "kept (none)"

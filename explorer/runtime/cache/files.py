@@ -1,7 +1,5 @@
-"""Files that are there whole or not at all, whoever writes them at the same time, and that only
-their owner has written.
+"""Files that only their owner has written.
 
-    write_whole(path, content)
     content = read_private(path, most_bytes)
     descriptor = open_private(path)
 
@@ -12,14 +10,10 @@ nobody else may write, and no link to one. What is read is what was looked at.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import secrets
 import stat
 from pathlib import Path
-
-UNFINISHED_PREFIX = "unfinished-"
 
 
 class NotPrivate(PermissionError):
@@ -27,26 +21,6 @@ class NotPrivate(PermissionError):
 
     def __init__(self, why: str, path: Path) -> None:
         super().__init__(errno.EPERM, why, str(path))
-
-
-def write_whole(path: Path, content: bytes | memoryview, waits: bool = True) -> None:
-    """Writes beside the place, then moves it there; OSError leaves the place as it was.
-
-    waits: until it lies on the disk; without that a crash of the machine may leave parts of it.
-    """
-    unfinished = path.parent / f"{UNFINISHED_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            if waits:
-                os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-        raise
 
 
 def read_private(path: Path, most_bytes: int) -> bytes:

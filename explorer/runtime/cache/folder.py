@@ -27,16 +27,21 @@ _lock = threading.Lock()
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path | None:
-    """The folder's path, made or not; None when the cache is off."""
+    """The folder's path, made or not; None when the cache is off. InputError where it has none."""
     environment = os.environ if environment is None else environment
     wanted = environment.get(VARIABLE, "")
     if wanted.lower() == OFF:
         return None
-    if wanted:
-        return Path(wanted).expanduser().absolute()
-    base = environment.get("XDG_CACHE_HOME", "")
-    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "explorer" / "programs"
+    try:
+        if wanted:
+            return Path(wanted).expanduser().absolute()
+        base = environment.get("XDG_CACHE_HOME", "")
+        root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
+        return root / "explorer" / "programs"
+    except RuntimeError as error:  # `~nobody/cache`, or a person without a home
+        raise InputError(
+            f"the program cache has no place: {error}", hint=f"set {VARIABLE} to a folder, or off"
+        ) from error
 
 
 def default_cache() -> ProgramCache:
@@ -45,13 +50,15 @@ def default_cache() -> ProgramCache:
     A folder that cannot be used is told once, and the process remembers its own programs only.
     """
     try:
-        folder = cache_folder()
-    except RuntimeError:  # no home directory
-        folder = None
-    name = str(folder)
+        folder, problem = cache_folder(), ""
+    except InputError as error:
+        folder, problem = None, error.message
+    name = problem or str(folder)
     with _lock:
         if name not in _caches:
             _caches[name] = open_cache(folder)
+            if problem:
+                _caches[name].complain(problem)
         return _caches[name]
 
 

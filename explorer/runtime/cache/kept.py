@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from explorer.errors import ExplorerError
+from explorer.files import write_whole
 from explorer.results.kept import KeptProgram, ModelSheet
 from explorer.runtime.cache.c_programs import try_library
 from explorer.runtime.cache.circumstances import (
@@ -40,7 +41,7 @@ from explorer.runtime.cache.digests import (
     digest_of_file,
 )
 from explorer.runtime.cache.entries import Entry
-from explorer.runtime.cache.files import open_private, read_private, write_whole
+from explorer.runtime.cache.files import open_private, read_private
 from explorer.runtime.cache.kept_files import (
     MOST_BYTES,
     SUFFIX,

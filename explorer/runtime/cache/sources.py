@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from explorer.runtime.cache.files import read_private, write_whole
+from explorer.files import write_whole
+from explorer.runtime.cache.files import read_private
 
 MEMO = "sources.json"
 MOST_MEMOS = 16

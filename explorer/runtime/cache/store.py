@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from explorer.errors import CacheWarning
+from explorer.files import UNFINISHED_PREFIX, write_whole
 from explorer.results import TIERS, ProgramLookup
 from explorer.runtime.cache.entries import (
     MAGIC,
@@ -35,12 +36,7 @@ from explorer.runtime.cache.entries import (
     Entry,
     read_entry,
 )
-from explorer.runtime.cache.files import (
-    UNFINISHED_PREFIX,
-    open_private,
-    read_private,
-    write_whole,
-)
+from explorer.runtime.cache.files import open_private, read_private
 from explorer.runtime.cache.keys import ProgramKey, changed_header, digest_of
 
 LIMIT_BYTES = 1 << 30

@@ -22,7 +22,8 @@ from functools import cache
 from pathlib import Path
 
 from explorer.errors import CacheWarning
-from explorer.runtime.cache.files import read_private, write_whole
+from explorer.files import write_whole
+from explorer.runtime.cache.files import read_private
 from explorer.runtime.cache.keys import digest_of
 
 MAGIC = b"explorer tuned schedule 1\n"

@@ -22,8 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
+from explorer.files import write_whole
 from explorer.runtime.cache.digests import digest_of_array, sums_of_array
-from explorer.runtime.cache.files import open_private, trouble_with, write_whole
+from explorer.runtime.cache.files import open_private, trouble_with
 
 SUFFIX = ".weights"
 

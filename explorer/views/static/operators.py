@@ -31,8 +31,11 @@ MOST_MADE = 4
 NAME_CHARACTERS, REASON_CHARACTERS = 60, 200
 
 
-def operators_text(trace: Trace) -> str:
-    """One line per operator, and one for everything that cannot be imported."""
+def operators_text(trace: Trace, width: int = text_form.WIDTH) -> str:
+    """One line per operator, and one for everything that cannot be imported.
+
+    The table's lines have at most `width` characters.
+    """
     lines = [operators_title(trace)]
     shown = trace.problems[:MOST_PROBLEMS]
     lines += [
@@ -42,7 +45,7 @@ def operators_text(trace: Trace) -> str:
     ]
     lines += [f"  {text}" for text in _left_out(trace)]
     rows = [(family(r.family).glyph, *_cells(r)) for r in trace.operators]
-    return "\n".join([*lines, *text_form.columns(rows, _HEADER, _ALIGN)])
+    return "\n".join([*lines, *text_form.columns(rows, _HEADER, _ALIGN, width=width)])
 
 
 def operators_html(trace: Trace) -> str:

@@ -60,8 +60,8 @@ class _Row:
         return not self.records[0].changed
 
 
-def passes_text(trace: Trace) -> str:
-    """A compilation as a table of its passes."""
+def passes_text(trace: Trace, width: int = text_form.WIDTH) -> str:
+    """A compilation as a table of its passes, in lines of at most `width` characters."""
     rows = list(_rows(trace))
     longest = max((row.seconds for row in rows), default=0.0)
     cells = []
@@ -75,7 +75,7 @@ def passes_text(trace: Trace) -> str:
     lines = [
         compilation_title(trace),
         f"  {verdict.glyph} {outcome}",
-        *text_form.columns(cells, _HEADER, _ALIGN),
+        *text_form.columns(cells, _HEADER, _ALIGN, width=width),
     ]
     return "\n".join(lines)
 

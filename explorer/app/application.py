@@ -19,6 +19,7 @@ from typing import Any
 
 import panel as pn
 from bokeh.document import Document
+from bokeh.server.contexts import BokehSessionContext
 from panel.custom import JSComponent
 from panel.io.server import get_server
 
@@ -201,7 +202,8 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
 
     def is_connected() -> bool:
         context = document.session_context
-        session = None if context is None else context.session
+        # A session that is gone has no context any more.
+        session = context.session if isinstance(context, BokehSessionContext) else None
         return session is not None and session.connection_count > 0
 
     def enter() -> Workbench | None:

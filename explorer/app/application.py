@@ -202,8 +202,9 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
 
     def is_connected() -> bool:
         context = document.session_context
-        assert isinstance(context, BokehSessionContext)  # the only one that a server makes
-        return context.session is not None and context.session.connection_count > 0
+        # A session that is gone has no context any more.
+        session = context.session if isinstance(context, BokehSessionContext) else None
+        return session is not None and session.connection_count > 0
 
     def enter() -> Workbench | None:
         found = pages.open(publish, is_connected)

@@ -27,6 +27,7 @@ from explorer.ir.top.definitions import (
     load_index,
     store_element,
 )
+from explorer.ir.top.operands import may_be_same_shape, require_integers, require_same_type
 from explorer.ir.types import Dim, Shape, element_type_of, shape_of, static_shape, tensor_type
 
 
@@ -37,7 +38,10 @@ class IndexingOperation(TopOperation):
     KEEPS_FINITE: ClassVar[bool] = True
 
     def infer_types(self) -> list[Attribute]:
-        shape = self.result_shape(shape_of(self.operands[0]), shape_of(self.operands[1]))
+        x, indices, *updates = self.operands
+        require_integers("the indices", indices)
+        require_same_type("what is written, and what it is written into,", [x, *updates])
+        shape = self.result_shape(shape_of(x), shape_of(indices))
         return [tensor_type(element_type_of(self.operands[0]), shape)]
 
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
@@ -74,17 +78,36 @@ def _check_not_empty(name: str, size: Dim, indices: Shape) -> None:
         raise ValueError(f"{name}: the indexed axis is empty, but there are indices {indices}")
 
 
+def _check_inside(name: str, shape: Shape, indices: Shape, axis: int) -> None:
+    """Indices have the rank of what they index, and are larger than it along `axis` only."""
+    if len(indices) != len(shape):
+        raise ValueError(f"{name}: indices {indices} have another rank than {shape}")
+    for position, (own, size) in enumerate(zip(indices, shape, strict=True)):
+        known = isinstance(own, int) and isinstance(size, int)
+        if position != axis and known and own > size:
+            raise ValueError(f"{name}: indices {indices} are larger than {shape}")
+
+
+def _coordinates(name: str, shape: Shape, indices: Shape, batch: int) -> int:
+    """How many numbers a coordinate has; ValueError where these do not fit what they index."""
+    depth = indices[-1] if indices else 0
+    if not 0 <= batch < max(len(indices), 1):
+        raise ValueError(f"{name}: {batch} batch dimensions of indices {indices}")
+    if not isinstance(depth, int) or not 0 < depth <= len(shape) - batch:
+        raise ValueError(
+            f"{name}: coordinates of {depth} numbers do not fit {shape} with {batch} batch "
+            "dimensions"
+        )
+    if not may_be_same_shape(shape[:batch], indices[:batch]):
+        raise ValueError(f"{name}: {batch} batch dimensions of {shape} and {indices} differ")
+    for size in shape[batch : batch + depth]:
+        _check_not_empty(name, size, indices)
+    return depth
+
+
 def _check_reduction(reduction: str) -> None:
     if reduction not in SCATTER:
         raise ValueError(f"unknown reduction {reduction!r}; known: {', '.join(SCATTER)}")
-
-
-def _agree(first: Shape, second: Shape) -> bool:
-    """Equal as far as sizes are known."""
-    return len(first) == len(second) and all(
-        isinstance(a, str) or isinstance(b, str) or a == b
-        for a, b in zip(first, second, strict=True)
-    )
 
 
 @irdl_op_definition
@@ -136,13 +159,7 @@ class GatherElementsOp(IndexingOperation):
         axis = self.get("axis")
         _check_axis(self.name, shape, axis)
         _check_not_empty(self.name, shape[axis], indices)
-        if len(indices) != len(shape):
-            raise ValueError(f"{self.name}: indices {indices} have another rank than {shape}")
-        for position, (own, size) in enumerate(zip(indices, shape, strict=True)):
-            if position == axis or isinstance(own, str) or isinstance(size, str):
-                continue
-            if own > size:
-                raise ValueError(f"{self.name}: indices {indices} are larger than {shape}")
+        _check_inside(self.name, shape, indices, axis)
         return indices
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -181,12 +198,8 @@ class GatherNdOp(IndexingOperation):
     output = result_def(TensorType)
 
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
-        batch, depth = self.get("batch_dims"), indices[-1] if indices else 0
-        if not isinstance(depth, int) or not 0 < depth <= len(shape) - batch:
-            raise ValueError(
-                f"{self.name}: coordinates of {depth} numbers do not fit {shape} with {batch} "
-                "batch dimensions"
-            )
+        batch = self.get("batch_dims")
+        depth = _coordinates(self.name, shape, indices, batch)
         return (*indices[:-1], *shape[batch + depth :])
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -233,11 +246,11 @@ class ScatterElementsOp(IndexingOperation):
         _check_reduction(self.get("reduction"))
         _check_axis(self.name, shape, self.get("axis"))
         _check_not_empty(self.name, shape[self.get("axis")], indices)
-        if not _agree(indices, shape_of(self.updates)) or len(indices) != len(shape):
+        if not may_be_same_shape(indices, shape_of(self.updates)):
             raise ValueError(
-                f"{self.name}: indices {indices} and updates {shape_of(self.updates)} do not fit "
-                f"{shape}"
+                f"{self.name}: indices {indices} and updates {shape_of(self.updates)} differ"
             )
+        _check_inside(self.name, shape, indices, self.get("axis"))
         return shape
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -294,11 +307,9 @@ class ScatterNdOp(IndexingOperation):
 
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
         _check_reduction(self.get("reduction"))
-        depth, updates = indices[-1] if indices else 0, shape_of(self.updates)
-        if not isinstance(depth, int) or not 0 < depth <= len(shape):
-            raise ValueError(f"{self.name}: coordinates of {depth} numbers do not fit {shape}")
+        depth, updates = _coordinates(self.name, shape, indices, 0), shape_of(self.updates)
         expected = (*indices[:-1], *shape[depth:])
-        if not _agree(expected, updates):
+        if not may_be_same_shape(expected, updates):
             raise ValueError(f"{self.name}: updates are {updates}, but {expected} is expected")
         return shape
 

@@ -35,13 +35,13 @@ from explorer.importers.onnx.converters import find_converter, missing_reason
 from explorer.importers.onnx.identifiers import argument_name, stem_of
 from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
-from explorer.importers.onnx.operand_types import check_operand_types
 from explorer.importers.onnx.quantized_types import (
     as_stored,
     is_quantized,
     with_suited_operands,
 )
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
+from explorer.importers.onnx.schemas import check_node
 from explorer.importers.onnx.specialize import specialize
 from explorer.importers.onnx.structures import (
     Imported,
@@ -491,7 +491,7 @@ class _Import:
 
     # -- one node ----------------------------------------------------------------------------------
     def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[Imported | None]:
-        check_operand_types(node)
+        check_node(node)
         on_strings = any(isinstance(operand, StringTensor) for operand in node.operands)
         converter = find_converter(node.operator, node.domain, node.opset, on_strings)
         if converter is not None:

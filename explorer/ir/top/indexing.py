@@ -3,12 +3,14 @@
     top.gather(%table, %ids) {axis = 0}     (30522, 768), (1, 128)  ->  (1, 128, 768)
 
 Negative indices count from the end. In NumPy's meaning an index outside the axis is an error; in
-compiled code it is clamped, so that no data can reach outside a buffer.
+compiled code it is clamped, so that no data can reach outside a buffer. `check_indices` finds such
+an index: of constants the importer does, of what is computed `explorer.accuracy.indices`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -31,11 +33,61 @@ from explorer.ir.top.operands import may_be_same_shape, require_integers, requir
 from explorer.ir.types import Dim, Shape, element_type_of, shape_of, static_shape, tensor_type
 
 
+@dataclass(frozen=True)
+class Outside:
+    """The first of `count` indices that lie outside of what they index."""
+
+    element: tuple[int, ...]
+    """Where it stands among the indices."""
+    value: int
+    axis: int
+    extent: int
+    """Elements of the axis that it is for: -extent to extent - 1 lie inside."""
+    count: int
+
+    def __str__(self) -> str:
+        others = f" (and {self.count - 1} more)" if self.count > 1 else ""
+        return (
+            f"index {self.value} at {list(self.element)}{others} lies outside of axis {self.axis}, "
+            f"which has {self.extent} elements"
+        )
+
+
+NO_LIMIT = 2**63 - 1
+
+
 class IndexingOperation(TopOperation):
     """What they share: the first operand is indexed by the second, an integer tensor."""
 
     FAMILY: ClassVar[str] = "movement"
     KEEPS_FINITE: ClassVar[bool] = True
+
+    def indexed_axes(self) -> Sequence[int]:
+        """The axis that every index is for, or one for each number of the last axis of indices."""
+        return (self.get("axis"),)
+
+    def outside(self, indices: np.ndarray, shape: Sequence[Dim]) -> Outside | None:
+        """The first index that is outside of an operand of that shape; None where all are inside.
+
+        An axis whose size is not known is taken to be long enough.
+        """
+        axes = self.indexed_axes()
+        sizes = [shape[axis] for axis in axes]
+        extents = np.array([size if isinstance(size, int) else NO_LIMIT for size in sizes])
+        beyond = (indices >= extents) | (indices < -extents)
+        if not beyond.any():
+            return None
+        element = tuple(int(i) for i in np.argwhere(beyond)[0])
+        column = element[-1] if len(axes) > 1 else 0
+        return Outside(
+            element, int(indices[element]), axes[column], int(extents[column]), int(beyond.sum())
+        )
+
+    def check_indices(self, indices: np.ndarray) -> None:
+        """ValueError where constant indices reach outside of the first operand."""
+        found = self.outside(indices, shape_of(self.operands[0]))
+        if found is not None:
+            raise ValueError(f"{self.name}: {found}")
 
     def infer_types(self) -> list[Attribute]:
         x, indices, *updates = self.operands
@@ -197,6 +249,11 @@ class GatherNdOp(IndexingOperation):
     batch_dims = prop_def(IntegerAttr)
     output = result_def(TensorType)
 
+    def indexed_axes(self) -> Sequence[int]:
+        batch, depth = self.get("batch_dims"), shape_of(self.indices)[-1]
+        assert isinstance(depth, int)
+        return range(batch, batch + depth)
+
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
         batch = self.get("batch_dims")
         depth = _coordinates(self.name, shape, indices, batch)
@@ -304,6 +361,11 @@ class ScatterNdOp(IndexingOperation):
     updates = operand_def(TensorType)
     reduction = prop_def(StringAttr)
     output = result_def(TensorType)
+
+    def indexed_axes(self) -> Sequence[int]:
+        depth = shape_of(self.indices)[-1]
+        assert isinstance(depth, int)
+        return range(depth)
 
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
         _check_reduction(self.get("reduction"))

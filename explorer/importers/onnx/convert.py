@@ -333,12 +333,20 @@ class _Import:
             self._problem(node.name, node.operator, domain, opset, str(unsupported))
             self._skip(proto)
             return
-        except (ValueError, IndexError, VerifyException, ModelError) as error:
+        except MemoryError as error:
+            raise ModelError(
+                f"{node.operator} asks for more memory than there is",
+                node=node.name,
+                hint="look at the sizes in its attributes and constants; give smaller ones with "
+                "--dim where they come from symbolic dimensions",
+            ) from error
+        except (ValueError, IndexError, OverflowError, VerifyException, ModelError) as error:
             if self.is_examined and self.scope.outer is None:
                 self._problem(node.name, node.operator, domain, opset, _first_line(error))
                 self._skip(proto)
                 return
             if isinstance(error, ModelError):
+                error.node = error.node or node.name
                 raise
             raise ModelError(
                 f"{node.operator} does not fit its operands: {error}",

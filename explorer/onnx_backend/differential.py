@@ -50,7 +50,8 @@ def compare_seed(
 ) -> Answer:
     """Generates the model of a seed and compares every device with onnxruntime.
 
-    Models with a defect are written to `folder` as SEED.onnx and SEED.npz.
+    Models with a defect are written to `folder` as SEED.onnx and SEED.npz; so is one that ends
+    the process.
     """
     generated = generate(seed)
     answer: Answer = {
@@ -59,6 +60,21 @@ def compare_seed(
         "types": [f"{n} {t}" for n, t in sorted(generated.types())],
         "devices": {},
     }
+    if folder is not None:
+        # In case this process does not live to say what happened.
+        onnx.save(generated.model, folder / f"{seed}.onnx")
+        np.savez(folder / f"{seed}.npz", **generated.inputs)  # pyright: ignore[reportArgumentType]
+    answer = _compared(generated, devices, open_program, answer)
+    if answer["status"] not in DEFECTS and folder is not None:
+        for suffix in ("onnx", "npz"):
+            (folder / f"{seed}.{suffix}").unlink()
+    return answer
+
+
+def _compared(
+    generated: Generated, devices: Sequence[str], open_program: Opener, answer: Answer
+) -> Answer:
+    """The answer with what happened on every device."""
     try:
         expected = _outputs(generated, OracleRepresentation(generated.model).run)
     except Exception as error:  # whatever onnxruntime raises
@@ -67,11 +83,7 @@ def compare_seed(
         answer["devices"][device] = _verdict(generated, device, open_program, expected)
     verdicts = list(answer["devices"].values())
     worst = next((v for v in verdicts if v[0] in DEFECTS), next(iter(verdicts)))
-    answer |= {"status": worst[0], "reason": worst[1]}
-    if worst[0] in DEFECTS and folder is not None:
-        onnx.save(generated.model, folder / f"{seed}.onnx")
-        np.savez(folder / f"{seed}.npz", **generated.inputs)  # pyright: ignore[reportArgumentType]
-    return answer
+    return {**answer, "status": worst[0], "reason": worst[1]}
 
 
 def _verdict(

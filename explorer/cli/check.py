@@ -12,7 +12,7 @@ models, it makes one table (docs/checking-models.md); each runs in a process of 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,8 @@ from explorer.cli.terminal import Progress, print_json, print_lines, printable
 if TYPE_CHECKING:
     import numpy as np
 
-    from explorer.results import AccuracyReport, NearTie, TensorError
+    from explorer.compilation import Compilation
+    from explorer.results import AccuracyReport, NearTie, OutsideIndex, TensorError
 
 SUMMARY = "compare the program after every pass with the source model"
 NOT_PASSED = 1
@@ -117,6 +118,9 @@ def check_one(arguments: argparse.Namespace) -> int:
     with Progress("compiling") as progress:
         compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:
+        if outside := compilation.outside_indices(inputs):
+            tell_outside(outside, compilation, arguments.json)
+            return NOT_PASSED
         with Progress("checking") as progress:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
         if arguments.json:
@@ -133,6 +137,21 @@ def check_one(arguments: argparse.Namespace) -> int:
     problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
     print(problem, file=sys.stderr)
     return NOT_PASSED
+
+
+def tell_outside(outside: Sequence[OutsideIndex], compilation: Compilation, as_json: bool) -> None:
+    """Says which indices lie outside, for which the model means nothing."""
+    import sys
+    from dataclasses import asdict
+
+    from explorer.accuracy.indices import describe_outside
+
+    for found in outside:
+        print(printable(describe_outside(found)), file=sys.stderr)
+    print("nothing is compared: the model is not defined for these inputs", file=sys.stderr)
+    if as_json:
+        names = {"model": compilation.model.name, "target": compilation.target.name}
+        print_json({**names, "passed": False, "indices": [asdict(found) for found in outside]})
 
 
 def read_golden(name: str) -> Mapping[str, np.ndarray]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_lines
 from explorer.files import check_output, write_file
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SUMMARY = "compile a model and run it on arrays from a file"
 
@@ -19,6 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE.npz", help="one array per output"
+    )
+    parser.add_argument(
+        "--check-indices",
+        action="store_true",
+        help="refuse inputs whose indices lie outside of what they index, which are clamped "
+        "otherwise (docs/checking-models.md)",
     )
     options.add_target(parser)
     options.add_threads(parser)
@@ -34,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments.output)
     source = ModelSource(arguments.model, arguments.target, {}, default_cache())
     inputs, sizes = read_inputs(source.sheet, arguments.input, dict(arguments.dim))
+    if arguments.check_indices:
+        check_indices(arguments, inputs, sizes)
     with (
         Progress("compiling") as progress,
         start(
@@ -53,3 +66,19 @@ def run(arguments: argparse.Namespace) -> int:
         f"{name}: {array.dtype.name} of shape {array.shape}" for name, array in outputs.items()
     )
     return 0
+
+
+def check_indices(
+    arguments: argparse.Namespace, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+) -> None:
+    """InputError for an index that data decided and that lies outside: all values are looked at."""
+    import explorer
+    from explorer.accuracy.indices import require_inside
+
+    model = explorer.load(arguments.model)
+    with Progress("checking indices") as progress:
+        compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
+        try:
+            require_inside(compilation.outside_indices(inputs))
+        finally:
+            compilation.close()

@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.accuracy.oracle import random_inputs
+from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.comparing import Comparison
@@ -77,6 +79,7 @@ from explorer.results import (
     Knob,
     MemoryPlan,
     OperatorRecord,
+    OutsideIndex,
     ProfileRecord,
     Program,
     ProgramLookup,
@@ -401,9 +404,33 @@ class Compilation:
         """Keeps what a search found, so that a trace of this compilation shows it."""
         self._searches[search.kernel] = search
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name, computed on the device."""
+    def run(
+        self, inputs: Mapping[str, np.ndarray], check_indices: bool = False
+    ) -> dict[str, np.ndarray]:
+        """Outputs by name, computed on the device.
+
+        check_indices: InputError where an index that data decided lies outside of what it indexes;
+        without it, such an index is clamped. The check runs the program once more, on the host.
+        """
+        if check_indices:
+            require_inside(self.outside_indices(inputs))
         return self.executable.run(inputs)
+
+    def outside_indices(
+        self, inputs: Mapping[str, np.ndarray] | None = None
+    ) -> tuple[OutsideIndex, ...]:
+        """Indices that data decided and that lie outside of what they index, for these inputs.
+
+        Without inputs, seeded random ones.
+        """
+        chosen = inputs if inputs is not None else self.example_inputs()
+        top = next(r.after for r in reversed(self.passes) if r.after.level == "top")
+        if not indexing_operations(top):
+            return ()
+        if is_smaller(self, chosen):  # than the sizes that the snapshots have
+            imported = self.passes[0].after
+            return outside_indices(imported, imported.run(chosen))
+        return outside_indices(top, self.final.run(chosen))
 
     def profile(
         self,

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from types import MappingProxyType
 
 from xdsl.dialects import affine, arith, func, memref
@@ -61,6 +62,8 @@ from xdsl.utils.exceptions import VerifyException
 from explorer.ir.scalars import Scalar, constant_scalar
 from explorer.ir.types import arithmetic_type
 
+MOST_ELEMENTS = 2**48
+"""Of one buffer: more than any machine holds, and few enough to count bytes with."""
 ROLES = ("input", "weight", "output", "scratch")
 STAGES = ("halo", "init", "main", "epilogue", "plain")
 
@@ -187,8 +190,12 @@ class KernelBuilder:
         """A buffer argument, shape in elements; a scalar has shape (1,).
 
         Intermediate results are wide; an output of a narrow type is wide until `finish`.
+        NotImplementedError for one that no machine could hold (with a halo, say, of huge pads).
         """
         assert role in ROLES, role
+        if prod(shape) > MOST_ELEMENTS:
+            size = "x".join(map(str, shape))
+            raise NotImplementedError(f"a buffer of {size} elements is larger than any memory")
         wide = arithmetic_type(element_type)
         if role == "output" and wide != element_type:
             narrow = self._add_argument(name, shape, element_type, role)

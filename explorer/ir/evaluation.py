@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from explorer.errors import InputError, PassError
 from explorer.ir.constraints import bind_shapes
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import sources_of
 from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import (
@@ -261,7 +262,15 @@ class _Run:
     def _evaluate(self, op: TopOperation, arrays: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         try:
             results = op.evaluate(*arrays)
-        except (ValueError, IndexError, TypeError, KeyError, MemoryError) as error:
+        except IndexError as error:
+            raise PassError(
+                f"{op.name} {identity_of(op)} cannot be executed: {error}",
+                node=", ".join(sources_of(op)) or identity_of(op),
+                hint="give inputs whose indices lie inside of what they index",
+            ) from error
+        except MemoryError as error:
+            raise _too_large(op, arrays) from error
+        except (ValueError, TypeError, KeyError) as error:
             raise _failed(op, error) from error
         return tuple(
             _checked(op, index, result, array)
@@ -269,13 +278,17 @@ class _Run:
         )
 
 
+def _too_large(op: TopOperation, operands: Sequence[np.ndarray]) -> PassError:
+    """What NumPy's meaning of an operation needs, beside its result, is more than there is."""
+    given = ", ".join(f"{format_shape(array.shape)} {array.dtype}" for array in operands)
+    return PassError(
+        f"{op.name} {identity_of(op)} of {given or 'nothing'} needs more memory than there is",
+        node=", ".join(sources_of(op)) or identity_of(op),
+        hint="use a machine with more memory, or a model in which this node makes less",
+    )
+
+
 def _failed(op: TopOperation, error: Exception) -> PassError:
-    if isinstance(error, MemoryError):
-        return PassError(
-            f"{op.name} {identity_of(op)} asks for more memory than there is: {error}",
-            node=identity_of(op),
-            hint="give smaller sizes with --dim (dimensions=), or use a machine with more memory",
-        )
     return PassError(
         f"{op.name} {identity_of(op)} cannot be executed: {error}",
         node=identity_of(op),

@@ -263,6 +263,8 @@ def why_not_blocked(op: TopOperation, layout: Layout) -> str:
             return "it multiplies integers that no dot product takes"
         if not isinstance(op.weight.owner, WeightOp):
             return "its filters are not constant, so that they cannot be packed"
+        if op.bias is not None and not isinstance(op.bias.owner, WeightOp):
+            return "its bias is computed, and has no zeros for the channels that fill up a block"
         if op.get("group") != 1 and not op.is_depthwise:
             inside = (static_shape(op.weight)[1], shape[CHANNELS] // op.get("group"))
             if op.sums is not None or any(size % layout.block for size in inside):

@@ -24,7 +24,7 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import PadOp, ReshapeOp
+from explorer.ir.top.movement import ConcatOp, PadOp, ReshapeOp
 from explorer.ir.top.normalization import BatchNormOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.shapes import RangeOp
@@ -35,6 +35,34 @@ from explorer.passes.matching import constant, dtype_of, weight_name
 from explorer.passes.remove_no_ops import MergeReshapes, RemoveReshape
 from explorer.passes.unroll_control import ComputeBothBranches, MaskIterations
 from explorer.passes.widen import MoveWide, RoundInProduct, WidenProducts
+
+MOST_JOINED = 32
+"""Operands that a kernel joins: each has loops of its own, and every two are compared."""
+
+
+class JoinInGroups(Rule):
+    """concat(x1, ..., x1000)   =>   concat(concat(x1, ..., x32), ..., concat(x993, ..., x1000))
+
+    Applies to more than 32 operands. Pays because scheduling takes time with the square of what a
+    kernel has, and because groups of the same shapes share one kernel. Where a group can be
+    written in place, nothing is copied twice.
+    """
+
+    matches = (ConcatOp,)
+
+    def rewrite(self, op: ConcatOp, rewriter: RecordedRewriter) -> None:
+        operands = list(op.inputs)
+        if len(operands) <= MOST_JOINED:
+            return
+        axis, groups = op.get("axis"), []
+        for first in range(0, len(operands), MOST_JOINED):
+            group = operands[first : first + MOST_JOINED]
+            if len(group) > 1:
+                joined = ConcatOp.make([group], axis=axis)
+                rewriter.insert_before(op, joined)
+                group = [joined.output]
+            groups += group
+        rewriter.replace(op, ConcatOp.make([groups], axis=axis))
 
 
 class CountPadding(Rule):
@@ -278,6 +306,7 @@ class Legalize(RulePass):
         PadBeforeWindow,
         ScaleAndShift,
         CountInSteps,
+        JoinInGroups,
         WidenProducts,
         RoundInProduct,
         MoveWide,

@@ -25,7 +25,15 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
 from explorer.ir.top.movement import ConcatOp, ReshapeOp
-from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
+from explorer.ir.top.shapes import ShapeOp
+from explorer.ir.types import (
+    element_type_of,
+    is_static,
+    numpy_dtype,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
 from explorer.passes.infer_shapes import infer_again
 from explorer.passes.matching import constant, weight_name
 
@@ -52,6 +60,8 @@ class UnrollLoop(Rule):
         if size > MOST_OPERATIONS:
             raise Declined(f"{identity_of(op)} would become {size} operations")
         count = len(op.states)
+        if not trips and not all(is_known_row(result) for result in op.results[count:]):
+            raise Declined(f"{identity_of(op)} never runs, and the size of its rows is not known")
         states: list[SSAValue] = list(op.states)
         rows: list[list[SSAValue]] = [[] for _ in returned.operands[count + self._flags(op) :]]
         for number in range(trips):
@@ -132,27 +142,39 @@ def copy_block(
     return [values.get(value, value) for value in returned.operands]
 
 
+def is_known_row(rows: SSAValue) -> bool:
+    """Whether all sizes of a row are known, of the rows that a loop collects."""
+    return all(isinstance(size, int) for size in shape_of(rows)[1:])
+
+
 def join_rows(
     rows: Sequence[SSAValue], result: SSAValue, op: LoopOp, rewriter: RecordedRewriter
 ) -> SSAValue:
-    """All rows along a new first axis."""
+    """All rows along a new first axis; where there are none, their sizes are known."""
     if not rows:
-        shape = shape_of(result)[1:]
-        sizes = [size for size in shape if isinstance(size, int)]
-        if len(sizes) != len(shape):
-            raise Declined(f"{identity_of(op)} never runs, and the size of its rows is not known")
+        sizes = [size for size in shape_of(result)[1:] if isinstance(size, int)]
         empty = np.zeros((0, *sizes), numpy_dtype(element_type_of(result)))
         return rewriter.add_weight(op, weight_name(op, "rows"), empty)
-    parts = []
-    for row in rows:
-        if not is_static(row):
-            raise Declined(f"the size of a row of {identity_of(op)} is not known yet")
-        part = ReshapeOp.make([row, None], shape=[1, *static_shape(row)])
-        rewriter.insert_before(op, part)
-        parts.append(part.output)
+    parts = [_with_first_axis(row, op, rewriter) for row in rows]
     joined = ConcatOp.make([parts], axis=0)
     rewriter.insert_before(op, joined)
     return joined.output
+
+
+def _with_first_axis(row: SSAValue, op: LoopOp, rewriter: RecordedRewriter) -> SSAValue:
+    """The row with a new first axis; sizes that are not known yet are asked of the row itself."""
+    if is_static(row):
+        part = ReshapeOp.make([row, None], shape=[1, *static_shape(row)])
+    else:
+        one = rewriter.add_weight(op, weight_name(op, "one"), np.ones(1, np.int64))
+        sizes = ShapeOp.make([row])
+        target = ConcatOp.make([[one, sizes.output]], axis=0)
+        kind = tensor_type(element_type_of(row), (1, *shape_of(row)))
+        part = ReshapeOp.make([row, target.output], [kind], allow_zero=True)
+        rewriter.insert_before(op, sizes)
+        rewriter.insert_before(op, target)
+    rewriter.insert_before(op, part)
+    return part.output
 
 
 class ComputeBothBranches(Rule):

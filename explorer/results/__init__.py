@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from explorer.results.constraints import ConstraintRecord
     from explorer.results.events import ProfileRecord, TimedEvent
     from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
+    from explorer.results.indices import OutsideIndex
     from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleCall, ScheduleStep
     from explorer.results.knobs import Knob, KnobValue
     from explorer.results.lookups import TIERS, ProgramLookup
@@ -80,6 +81,7 @@ __all__ = [
     "NodeChange",
     "OpenDimension",
     "OperatorRecord",
+    "OutsideIndex",
     "PassAccuracy",
     "PassRecord",
     "PhaseRecord",
@@ -111,6 +113,7 @@ _HOMES = {
     "constraints": "ConstraintRecord",
     "events": "ProfileRecord TimedEvent",
     "graph": "Graph GraphDiff GraphEdge GraphNode NodeChange",
+    "indices": "OutsideIndex",
     "kernels": "KernelRecord PhaseRecord ScheduleCall ScheduleStep",
     "knobs": "Knob KnobValue",
     "lookups": "TIERS ProgramLookup",

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import explorer
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.onnx import from_proto, to_top
 
@@ -53,6 +54,40 @@ def test_booleans_where_numbers_are_expected(make_model: Callable) -> None:
     message = refused(model)
     assert "mean" in message
     assert "operand 0 has elements of type bool; it takes double, float" in message
+
+
+def test_a_conversion_that_needs_too_much_memory_is_named(
+    make_model: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_memory(*sizes: object) -> None:
+        raise MemoryError
+
+    node = helper.make_node("OneHot", ["x", "depth", "pair"], ["y"], name="huge")
+    weights = {"depth": np.array(3), "pair": np.ones(2, np.float32)}
+    model = make_model([node], {"x": np.array([1])}, weights, 18)
+    monkeypatch.setattr("explorer.importers.onnx.shapes.np.arange", without_memory)
+    message = refused(model)
+    assert "OneHot asks for more memory than there is" in message
+    assert "node huge" in message
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("MaxPool", {"kernel_shape": [2**40, 2**40], "pads": [2**39] * 4}),
+        ("Conv", {"pads": [2**40] * 4, "dilations": [2**40, 2**40]}),
+    ],
+)
+def test_pads_that_no_buffer_could_hold(
+    operator: str, attributes: dict, make_model: Callable
+) -> None:
+    """The result is small; the halo around the operand is what would be huge."""
+    names = ["x", "w"] if operator == "Conv" else ["x"]
+    node = helper.make_node(operator, names, ["y"], name="huge", **attributes)
+    weights = {"w": np.ones((1, 1, 3, 3), np.float32)} if operator == "Conv" else {}
+    model = make_model([node], {"x": np.ones((1, 1, 4, 4), np.float32)}, weights, 18)
+    with pytest.raises(UnsupportedError, match=r"from huge.*larger than any memory"):
+        explorer.compile(from_proto(model), "cpu")
 
 
 def test_a_result_that_no_machine_could_hold(make_model: Callable) -> None:

@@ -12,6 +12,7 @@ import itertools
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -170,61 +171,25 @@ class CompiledKernels:
         Fails where a definition writes outside its buffers, leaves padding channels unset or
         changes the halo.
         """
-        kernel = define(op)
-        kernel.verify()
-        buffers = self._call(
-            kernel, [_filled(v, a) for v, a in zip(op.operands, arrays, strict=True)]
-        )
-        return [
-            _interior(result, buffer, op.keeps_finite)
-            for result, buffer in zip(op.results, buffers, strict=True)
-        ]
+        return self.run_all([(op, arrays)])[0]
 
-    def _call(
-        self, kernel: func.FuncOp, inputs: Sequence[Callable[[tuple[int, ...]], np.ndarray]]
-    ) -> list[np.ndarray]:
-        """The output buffers after one run."""
-        names = [str(n.data) for n in kernel.attributes["kernel.names"].data]  # pyright: ignore
-        roles = [str(r.data) for r in kernel.attributes["kernel.roles"].data]  # pyright: ignore
-        fillers = iter(inputs)
-        pieces: list[np.ndarray] = []
-        arguments: list[Argument] = []
-        places: list[tuple[str, int, np.ndarray]] = []
-        offset = GUARD_BYTES
-        for name, role, argument in zip(names, roles, kernel.body.block.args, strict=True):
-            kind = argument.type
-            assert isinstance(kind, MemRefType)
-            shape, dtype = kind.get_shape(), numpy_dtype(kind.element_type)
-            array = next(fillers)(shape) if role in ("input", "weight") else _unset(shape, dtype)
-            assert array.shape == shape and array.dtype == dtype, (name, array.shape, shape)
-            space = (
-                "weights" if role == "weight" else "arena"
-            )  # here they begin at the same address
-            arguments.append(Argument(name, space, offset, array.nbytes, role))
-            places.append((role, offset, array))
-            size = -(-array.nbytes // GUARD_BYTES) * GUARD_BYTES + GUARD_BYTES
-            piece = np.full(size, GUARD, np.uint8)
-            piece[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            pieces.append(piece)
-            offset += size
-        arena = np.concatenate([np.full(GUARD_BYTES, GUARD, np.uint8), *pieces])
-        printed = print_c(lower_to_loops(kernel), "kernel")
-        launch = Launch("y", "kernel", tuple(arguments), ())
-        library = self._library("\n".join(emit_program("c", [printed], [launch]).source.lines))
-        address = arena.ctypes.data_as(ctypes.c_void_p)
-        assert library.explorer_run(address, address, 1, None, None, None) == 0
-        outputs = []
-        for role, begin, array in places:
-            end = begin + array.nbytes
-            guard = arena[end : -(-end // GUARD_BYTES) * GUARD_BYTES + GUARD_BYTES]
-            assert (guard == GUARD).all(), "the kernel writes behind a buffer"
-            data = arena[begin:end].view(array.dtype).reshape(array.shape)
-            if role in ("input", "weight"):
-                np.testing.assert_array_equal(data, array, "the kernel writes into an input")
-            elif role == "output":
-                outputs.append(data.copy())
-        assert (arena[:GUARD_BYTES] == GUARD).all(), "the kernel writes before its first buffer"
-        return outputs
+    def run_all(
+        self, cases: Sequence[tuple[TopOperation, Sequence[np.ndarray]]]
+    ) -> list[list[np.ndarray]]:
+        """As `run`, of many operations in one program: compiling takes most of the time."""
+        called = _Call()
+        for op, arrays in cases:
+            kernel = define(op)
+            kernel.verify()
+            called.add(kernel, [_filled(v, a) for v, a in zip(op.operands, arrays, strict=True)])
+        source = "\n".join(emit_program("c", called.printed, called.launches).source.lines)
+        return [
+            [
+                _interior(result, buffer, op.keeps_finite)
+                for result, buffer in zip(op.results, buffers, strict=True)
+            ]
+            for (op, _), buffers in zip(cases, called.run(self._library(source)), strict=True)
+        ]
 
     def _library(self, source: str) -> ctypes.CDLL:
         stem = self.folder / f"kernel{next(self.numbers)}"
@@ -235,6 +200,71 @@ class CompiledKernels:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return ctypes.CDLL(f"{stem}.so")
+
+
+@dataclass
+class _Call:
+    """Kernels, and one memory in which every buffer of theirs has a guard behind it."""
+
+    printed: list = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    places: list[list[tuple[str, int, np.ndarray]]] = field(default_factory=list)
+    """Of every kernel: role, offset and first contents of its buffers."""
+    pieces: list[np.ndarray] = field(
+        default_factory=lambda: [np.full(GUARD_BYTES, GUARD, np.uint8)]
+    )
+    offset: int = GUARD_BYTES
+
+    def add(
+        self, kernel: func.FuncOp, inputs: Sequence[Callable[[tuple[int, ...]], np.ndarray]]
+    ) -> None:
+        names = [str(n.data) for n in kernel.attributes["kernel.names"].data]  # pyright: ignore
+        roles = [str(r.data) for r in kernel.attributes["kernel.roles"].data]  # pyright: ignore
+        fillers = iter(inputs)
+        arguments: list[Argument] = []
+        places: list[tuple[str, int, np.ndarray]] = []
+        for name, role, argument in zip(names, roles, kernel.body.block.args, strict=True):
+            kind = argument.type
+            assert isinstance(kind, MemRefType)
+            shape, dtype = kind.get_shape(), numpy_dtype(kind.element_type)
+            array = next(fillers)(shape) if role in ("input", "weight") else _unset(shape, dtype)
+            assert array.shape == shape and array.dtype == dtype, (name, array.shape, shape)
+            space = (
+                "weights" if role == "weight" else "arena"
+            )  # here they begin at the same address
+            arguments.append(Argument(name, space, self.offset, array.nbytes, role))
+            places.append((role, self.offset, array))
+            size = -(-array.nbytes // GUARD_BYTES) * GUARD_BYTES + GUARD_BYTES
+            piece = np.full(size, GUARD, np.uint8)
+            piece[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.pieces.append(piece)
+            self.offset += size
+        called = f"kernel{len(self.launches)}"
+        self.printed.append(print_c(lower_to_loops(kernel), called))
+        self.launches.append(Launch(called, called, tuple(arguments), ()))
+        self.places.append(places)
+
+    def run(self, library: ctypes.CDLL) -> list[list[np.ndarray]]:
+        """The output buffers of every kernel after one run of all."""
+        arena = np.concatenate(self.pieces)
+        address = arena.ctypes.data_as(ctypes.c_void_p)
+        assert library.explorer_run(address, address, 1, None, None, None) == 0
+        assert (arena[:GUARD_BYTES] == GUARD).all(), "a kernel writes before its first buffer"
+        return [self._outputs(arena, places) for places in self.places]
+
+    @staticmethod
+    def _outputs(arena: np.ndarray, places: list[tuple[str, int, np.ndarray]]) -> list[np.ndarray]:
+        outputs = []
+        for role, begin, array in places:
+            end = begin + array.nbytes
+            guard = arena[end : -(-end // GUARD_BYTES) * GUARD_BYTES + GUARD_BYTES]
+            assert (guard == GUARD).all(), "the kernel writes behind a buffer"
+            data = arena[begin:end].view(array.dtype).reshape(array.shape)
+            if role in ("input", "weight"):
+                np.testing.assert_array_equal(data, array, "the kernel writes into an input")
+            elif role == "output":
+                outputs.append(data.copy())
+        return outputs
 
 
 def _unset(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

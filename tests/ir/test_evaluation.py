@@ -14,6 +14,7 @@ from explorer.ir.evaluation import (
 )
 from explorer.ir.operation import to_attribute
 from explorer.ir.printing import parse
+from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.weights import Weights
 
 CHAIN = """
@@ -265,6 +266,15 @@ def test_an_operation_that_cannot_be_executed_is_named():
         evaluate(text, {"x": X}, arrays={"k": np.ones(3, np.float32)})
     assert str(raised.value).startswith("top.binary b cannot be executed: operands could not be")
     assert raised.value.node == "b"
+
+
+def test_an_operation_that_needs_too_much_memory_is_named(monkeypatch):
+    def evaluate_without_memory(self, *operands):
+        raise MemoryError
+
+    monkeypatch.setattr(BinaryOp, "evaluate", evaluate_without_memory)
+    with pytest.raises(PassError, match="b of 4 float32, 4 float32 needs more memory than"):
+        evaluate(CHAIN, {"x": X}, arrays={"k": np.ones(4, np.float32)})
 
 
 def test_the_source_models_names_stand_before_the_values_own():

@@ -106,7 +106,7 @@ def test_a_range_of_known_length_is_compiled(start, delta, dtype, compiled):
 
 def test_range_refuses_what_has_no_end(build, infer):
     assert infer(RangeOp, [(), (), ()]) == [("?",)]
-    with pytest.raises(ValueError, match=r"a range needs scalars, not \(1,\)"):
+    with pytest.raises(ValueError, match="the start of a range is 1; a scalar expected"):
         infer(RangeOp, [(1,), (), ()])
     arrays = [np.array(n) for n in (0, 5, 0)]
     with pytest.raises(ValueError, match="a step of 0 has no end"):

@@ -118,6 +118,17 @@ def test_pool_names_what_does_not_fit(infer):
         infer(PoolOp, [(1, 3, 5, 5)], kind="max", **attributes([2]))
 
 
+@pytest.mark.parametrize(
+    ("size", "pads", "dilation"), [(4, [3, 0], 1), (4, [0, 3], 1), ("n", [3, 0], 1), (1, [2, 2], 3)]
+)
+def test_a_maximum_of_padding_alone_is_refused(size, pads, dilation, infer):
+    """Nothing is the maximum of a window without an element: pads are smaller than windows."""
+    window = {"window": [2], "strides": [1], "pads": pads, "dilations": [dilation]}
+    with pytest.raises(ValueError, match="lies in the padding"):
+        infer(PoolOp, [(1, 1, size)], kind="max", **window)
+    assert infer(PoolOp, [(1, 1, size)], kind="average", **window)
+
+
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 1, 1]])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_the_position_of_a_maximum_is_that_of_an_element(

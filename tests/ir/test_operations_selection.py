@@ -113,9 +113,14 @@ def test_scatter_elements(axis, reduction, values, build, check, onnx_outputs):
 
 
 def test_scatter_elements_checks_its_operands(infer):
-    shapes = [("n", 4), (2, 3), (2, 3)]
+    indices = ((2, 3), "int64")
+    shapes = [("n", 4), indices, (2, 3)]
     assert infer(ScatterElementsOp, shapes, axis=0, reduction="add") == [("n", 4)]
     with pytest.raises(ValueError, match="unknown reduction 'mean'; known: none, add"):
         infer(ScatterElementsOp, shapes, axis=0, reduction="mean")
-    with pytest.raises(ValueError, match="do not fit"):
-        infer(ScatterElementsOp, [("n", 4), (2, 3), (2, 4)], axis=0, reduction="add")
+    with pytest.raises(ValueError, match="differ"):
+        infer(ScatterElementsOp, [("n", 4), indices, (2, 4)], axis=0, reduction="add")
+    with pytest.raises(ValueError, match="are larger than"):
+        infer(ScatterElementsOp, [("n", 2), indices, (2, 3)], axis=0, reduction="add")
+    with pytest.raises(ValueError, match="elements of type f32; integers expected"):
+        infer(ScatterElementsOp, [("n", 4), (2, 3), (2, 3)], axis=0, reduction="add")

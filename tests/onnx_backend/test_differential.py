@@ -155,6 +155,20 @@ def test_a_wrong_number_is_found_and_the_model_written_out(tmp_path):
         assert set(arrays) == set(generate(seed).inputs)
 
 
+def test_a_model_that_ends_the_process_was_written_out_before(tmp_path):
+    """What is right is removed again."""
+    seed = next(s for s in range(99) if set(generate(s).operators) == {"Max", "Concat"})
+    held = []
+
+    def open_and_look(model, *rest):
+        held.append(sorted(path.name for path in tmp_path.iterdir()))
+        return open_here(model, *rest)
+
+    assert compare_seed(seed, ("CPU",), open_and_look, tmp_path)["status"] == "agreed"
+    assert held == [[f"{seed}.npz", f"{seed}.onnx"]]
+    assert not list(tmp_path.iterdir())
+
+
 ONES = np.ones(3, np.float32)
 
 

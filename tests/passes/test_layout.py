@@ -225,6 +225,15 @@ def test_filters_that_are_computed_are_declined():
     }
 
 
+def test_a_computed_bias_is_declined():
+    """It has no zeros for the channels that fill up a block."""
+    body = conv("y", "x", (3, 24), more=", bias = %b")
+    assigned = Assigned(main(body, inputs=f"%x : {IMAGE}, %b : tensor<24xf32>"))
+    assert assigned.declined == {
+        "y": "its bias is computed, and has no zeros for the channels that fill up a block"
+    }
+
+
 def test_elementwise_operations_follow_what_they_read():
     body = (
         conv("a", "x", (3, 24))

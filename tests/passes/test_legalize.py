@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from explorer.ir.structure import operations
+from explorer.ir.top.movement import ConcatOp
 from explorer.passes.legalize import Legalize
 
 
@@ -231,3 +233,37 @@ def test_a_pool_over_three_dimensions_drops_a_plain_one_too(check):
         """,
     )
     assert "window = [2, 2]} : tensor<1x3x3x3xf32>" in checked.lines[1]
+
+
+def test_a_concat_of_many_is_joined_in_groups(check):
+    """No kernel joins more than 32; groups of the same shapes are equal, and share one."""
+    count = 32 * 32 + 33
+    names = ", ".join("%x" if number % 2 else "%z" for number in range(count))
+    checked = check(
+        Legalize(),
+        f"""
+        func.func @main(%x: tensor<1x3xf32>, %z: tensor<1x3xf32>) {{
+          %y = top.concat({names}) {{axis = 0}} : tensor<{count}x3xf32>
+          top.return(%y)
+        }}
+        """,
+    )
+    concats = [op for op in operations(checked.result.after.module) if isinstance(op, ConcatOp)]
+    assert max(len(op.inputs) for op in concats) == 32
+    # 33 groups of 32 and one operand, which are two groups of 32 and 2, which are joined.
+    assert len(concats) == 33 + 2 + 1
+    assert checked.fired == ["join-in-groups y", "join-in-groups concat34"]
+
+
+def test_a_concat_of_few_is_one_kernel(check):
+    names = ", ".join(["%x"] * 32)
+    checked = check(
+        Legalize(),
+        f"""
+        func.func @main(%x: tensor<1x3xf32>) {{
+          %y = top.concat({names}) {{axis = 0}} : tensor<32x3xf32>
+          top.return(%y)
+        }}
+        """,
+    )
+    assert checked.fired == []

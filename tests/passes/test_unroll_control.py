@@ -45,6 +45,32 @@ def test_a_loop_that_would_be_too_long_stays(check):
     ]
 
 
+ROWS_OF_ANY_SIZE = """
+func.func @main(%x: tensor<2xf32>) {
+  %s, %rows = top.loop(%x) attributes {trip_count = 2, scans = 1} {
+  ^bb0(%i: tensor<i64>, %state: tensor<2xf32>):
+    %n = top.unary(%state) {kind = "exp"} : tensor<2xf32>
+    %found = top.nonzero(%state) : tensor<1x?xi64>
+    top.return(%n, %found)
+  } : tensor<2xf32>, tensor<2x1x?xi64>
+  top.return(%s, %rows)
+}
+"""
+
+
+def test_rows_whose_size_is_not_known_are_joined_as_they_turn_out(check):
+    assert check(FoldConstants(), ROWS_OF_ANY_SIZE).fired[0] == "unroll-loop s"
+
+
+def test_a_loop_that_never_runs_and_whose_rows_are_of_any_size_stays_as_it_is(check):
+    text = ROWS_OF_ANY_SIZE.replace("trip_count = 2", "trip_count = 0").replace("2x1x?", "0x1x?")
+    checked = check(FoldConstants(), text)
+    assert checked.fired == []
+    assert checked.declined == [
+        "unroll-loop s: s never runs, and the size of its rows is not known"
+    ]
+
+
 def test_a_loop_whose_length_depends_on_data_stays(check):
     text = """
     func.func @main(%x: tensor<2xf32>, %n: tensor<i64>) {

@@ -28,7 +28,7 @@ from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.origins import location_of
 from explorer.ir.top.data import ReturnOp, WeightOp, weight_type
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
-from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.indexing import GatherOp, IndexingOperation
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import (
     TO_THE_END,
@@ -120,6 +120,10 @@ class Build:
                 for result, shape in zip(op.results, shapes, strict=True)
             ]
             op.results = SSAValues(OpResult(t, op, index) for index, t in enumerate(types))
+        if isinstance(op, IndexingOperation):
+            indices = self.stored(op.operands[1])
+            if indices is not None:
+                op.check_indices(indices)
         return self.append(op)
 
     def value(

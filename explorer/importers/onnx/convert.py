@@ -35,13 +35,13 @@ from explorer.importers.onnx.converters import find_converter, missing_reason
 from explorer.importers.onnx.identifiers import argument_name, stem_of
 from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
-from explorer.importers.onnx.operand_types import check_operand_types
 from explorer.importers.onnx.quantized_types import (
     as_stored,
     is_quantized,
     with_suited_operands,
 )
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
+from explorer.importers.onnx.schemas import check_node
 from explorer.importers.onnx.specialize import specialize
 from explorer.importers.onnx.structures import (
     Imported,
@@ -343,12 +343,7 @@ class _Import:
             if isinstance(error, ExplorerError):
                 error.node = error.node or called
                 raise
-            what = "" if isinstance(error, MemoryError) else "does not fit its operands: "
-            raise ModelError(
-                f"{proto.op_type}: {what}{damage_of(error)}",
-                node=called,
-                hint="check the sizes given to symbolic dimensions; else the file is damaged",
-            ) from error
+            raise _not_converted(proto.op_type, called, error) from error
         for value in (tensor for r in results if r is not None for tensor in tensors_of(r)):
             check_rank(len(shape_of(value)), f"the result of {node.operator}", node.name)
             sizes = [size for size in shape_of(value) if isinstance(size, int)]
@@ -496,7 +491,7 @@ class _Import:
 
     # -- one node ----------------------------------------------------------------------------------
     def _convert(self, node: Node, proto: NodeProto, depth: int) -> list[Imported | None]:
-        check_operand_types(node)
+        check_node(node)
         on_strings = any(isinstance(operand, StringTensor) for operand in node.operands)
         converter = find_converter(node.operator, node.domain, node.opset, on_strings)
         if converter is not None:
@@ -544,6 +539,21 @@ class _Import:
             yield self.scope.values
         finally:
             self.scope, self.opsets = scope, opsets
+
+
+def _not_converted(operator: str, called: str, error: Exception) -> ModelError:
+    if isinstance(error, MemoryError):
+        return ModelError(
+            f"{operator} asks for more memory than there is",
+            node=called,
+            hint="look at the sizes in its attributes and constants; give smaller ones with "
+            "--dim where they come from symbolic dimensions",
+        )
+    return ModelError(
+        f"{operator} does not fit its operands: {damage_of(error)}",
+        node=called,
+        hint="check the sizes given to symbolic dimensions; else the file is damaged",
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -218,13 +219,19 @@ def _split(node: Node, sizes: Sequence[int] | None, build: Build) -> Sequence[SS
     axis = build.axis(node.integer("axis", 0), build.rank(x))
     if sizes is None:
         count = node.integer("num_outputs", len(node.results))
+        if count != len(node.results):
+            raise ValueError(f"num_outputs is {count}, but the node has {len(node.results)}")
         (size,) = build.sizes(x, [axis], "a split into equal parts")
         part = -(-size // count)
         sizes = [max(min(part, size - begin * part), 0) for begin in range(count)]
+    elif min(sizes, default=0) < 0 or len(sizes) != len(node.results):
+        raise ValueError(
+            f"parts {list(sizes)} for {len(node.results)} outputs: a size of 0 or more for each"
+        )
     elif build.size(x, axis) not in (sum(sizes), None):
         raise ValueError(f"parts {list(sizes)} of an axis with {build.size(x, axis)} elements")
-    begins = [sum(sizes[:index]) for index in range(len(sizes))]
-    return [build.slice(x, axis, b, b + s) for b, s in zip(begins, sizes, strict=True)]
+    ends = accumulate(sizes)
+    return [build.slice(x, axis, end - s, end) for s, end in zip(sizes, ends, strict=True)]
 
 
 def _slice(
@@ -303,6 +310,12 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> SSAV
         raise ValueError(f"{len(amounts)} amounts for {rank} dimensions")
     mode = node.text("mode", "constant")
     low, high = amounts[:rank], amounts[rank:]
+    for axis, size in enumerate(build.shape(x)):
+        if isinstance(size, int) and size + low[axis] + high[axis] < 0:
+            raise ValueError(
+                f"pads {low[axis]} and {high[axis]} take more from axis {axis} than its {size} "
+                "elements"
+            )
     if mode != "constant":
         for axis in range(rank):
             if low[axis] or high[axis]:

@@ -23,7 +23,8 @@ from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.control import LoopOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.types import tensor_type
+from explorer.ir.top.operands import may_be_same_shape
+from explorer.ir.types import Shape, format_shape, tensor_type
 
 LONGEST_UNROLLED = 64
 """Steps; more of them would make more operations than anybody reads."""
@@ -157,6 +158,7 @@ def _layer(node: Node, kind: _Kind, build: Build) -> Sequence[SSAValue]:
     directions, rows, hidden = build.sizes(r, range(3), "a recurrent layer")
     if rows != kind.gates * hidden:
         raise ValueError(f"recurrence weight {build.shape(r)} of {kind.gates} gates")
+    _check_layer(node, kind, (directions, rows, hidden), x, build)
     activations = _activations(node, kind, directions)
     valid = _validity(node, x, build)
     is_reverse = node.text("direction", "forward") == "reverse"
@@ -188,6 +190,43 @@ def _layer(node: Node, kind: _Kind, build: Build) -> Sequence[SSAValue]:
         return [everything, *lasts]
     turned = [build.transpose(last, [1, 0, 2]) for last in lasts]
     return [build.transpose(everything, [2, 0, 1, 3]), *turned]
+
+
+def _check_layer(
+    node: Node, kind: _Kind, sizes: tuple[int, int, int], x: SSAValue, build: Build
+) -> None:
+    """ValueError where the operands and attributes are not those of one layer.
+
+    sizes: of R, (directions, gates * hidden, hidden). x: (sequence, batch, input).
+    """
+    directions, rows, hidden = sizes
+    stated = node.integer("hidden_size", hidden)
+    if stated != hidden:
+        raise ValueError(f"hidden_size is {stated}, but the recurrence weight's is {hidden}")
+    wanted = {"forward": 1, "reverse": 1, "bidirectional": 2}
+    direction = node.text("direction", "forward")
+    if wanted.get(direction) != directions:
+        raise ValueError(f"direction {direction!r} of a weight with {directions} directions")
+    if build.rank(x) != 3:
+        raise ValueError(f"operand 0 is {format_shape(build.shape(x))}; 3 dimensions expected")
+    _, batch, width = build.shape(x)
+    state_shape = (directions, batch, hidden)
+    if bool(node.integer("layout", 0)):
+        state_shape = (batch, directions, hidden)
+    expected: dict[int, Shape] = {
+        1: (directions, rows, width),
+        3: (directions, 2 * rows),
+        4: (batch,),
+        **dict.fromkeys(kind.states, state_shape),
+        7: (directions, 3 * hidden),
+    }
+    for index, shape in expected.items():
+        operand = node.optional(index)
+        if operand is not None and not may_be_same_shape(build.shape(operand), shape):
+            raise ValueError(
+                f"operand {index} is {format_shape(build.shape(operand))}; "
+                f"{format_shape(shape)} expected"
+            )
 
 
 def _is_short(x: SSAValue, build: Build) -> bool:

@@ -103,6 +103,8 @@ def roi_align(node: Node, build: Build) -> SSAValue:
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     is_aligned = node.text("coordinate_transformation_mode", default) == "half_pixel"
     scale, ratio = node.number("spatial_scale", 1.0), node.integer("sampling_ratio", 0)
+    if ratio > 0:
+        check_size([bins[0] * ratio, bins[1] * ratio], 8, "the points of a region", node.name)
     points, shares, counts = [], [], []
     for axis in range(2):
         begin, end = (_column(rois, column, scale, build) for column in (1 - axis, 3 - axis))

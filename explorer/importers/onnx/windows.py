@@ -58,7 +58,10 @@ def window_of(node: Node, x: SSAValue, sizes: Sequence[int], build: Build) -> Wi
     ones = (1,) * rank
     strides, dilations = node.integers("strides") or ones, node.integers("dilations") or ones
     pads = node.integers("pads") or (0,) * (2 * rank)
-    if {len(sizes), len(strides), len(dilations), len(pads) // 2} != {rank}:
+    stated = node.integers("kernel_shape")
+    if stated is not None and stated != tuple(sizes):
+        raise ValueError(f"kernel_shape is {list(stated)}, but the weight's is {list(sizes)}")
+    if {len(sizes), len(strides), len(dilations), len(pads) / 2} != {rank}:
         raise ValueError(
             f"window {list(sizes)}, strides {list(strides)}, dilations {list(dilations)} and pads "
             f"{list(pads)} do not fit {rank} spatial dimensions"

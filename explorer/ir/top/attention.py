@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects import math
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, TensorType, i1
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -40,6 +40,7 @@ from explorer.ir.top.definitions import (
     element_type,
     scratch,
 )
+from explorer.ir.top.operands import require_same_type
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -110,14 +111,16 @@ class AttentionOp(TopOperation):
             raise ValueError(f"{query[HEADS]} heads cannot share {key[HEADS]} of keys")
         self._check_scores(self.mask, "mask")
         self._check_scores(self.bias, "bias")
+        numbers = (self.query, self.key, self.value, self.bias)
+        require_same_type("queries, keys, values and bias", numbers)
         if self.mask is not None and element_type_of(self.mask) != i1:
             raise ValueError("the mask of an attention is bool; numbers to add are its bias")
         return [tensor_type(element_type_of(self.query), (*query[:COLUMNS], value[COLUMNS]))]
 
-    def _check_scores(self, operand: object, role: str) -> None:
+    def _check_scores(self, operand: SSAValue | None, role: str) -> None:
         if operand is None:
             return
-        own, scores = shape_of(operand), self.scores_shape  # pyright: ignore
+        own, scores = shape_of(operand), self.scores_shape
         if broadcast_shapes(scores, own) != scores:
             raise ValueError(f"a {role} {own} does not broadcast to scores {scores}")
 

@@ -32,6 +32,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from explorer.ir.compute import KernelBuilder, Scalar
 from explorer.ir.operation import Access
 from explorer.ir.top.broadcasting import ElementwiseOperation, iteration
+from explorer.ir.top.operands import require_slices
 from explorer.ir.types import (
     element_type_of,
     is_static,
@@ -182,6 +183,8 @@ class BitcastOp(ElementwiseOperation):
         source, target = stored_type(element_type_of(self.input)), stored_type(self.to)
         if _width(source) != _width(target):
             raise ValueError(f"{source} and {target} are not equally wide")
+        for kind in (element_type_of(self.input), self.to):
+            require_slices(kind, shape_of(self.input))
         return [tensor_type(self.to, shape_of(self.input))]
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

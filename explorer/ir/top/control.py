@@ -40,6 +40,7 @@ from xdsl.utils.exceptions import VerifyException
 from explorer.ir.operation import TopOperation, identity_of, to_attribute
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.top.operands import may_be_same_shape, require_integers
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -87,7 +88,7 @@ class IfOp(TopOperation):
 
     def verify_(self) -> None:
         super().verify_()
-        if element_type_of(self.condition) != i1:
+        if element_type_of(self.condition) != i1 or not _is_one(self.condition):
             raise VerifyException(
                 f"top.if {identity_of(self)}: the condition is {format_type(self.condition.type)}, "
                 "a boolean is expected"
@@ -206,14 +207,31 @@ class LoopOp(TopOperation):
             raise VerifyException(f"{who} has no end: a trip count or a condition expected")
         try:
             expected = self.infer_types()
+            self._check_operands()
         except ValueError as error:
             raise VerifyException(f"{who}: {error}") from error
-        arguments = len(self.body.block.args)
-        if len(expected) != len(self.results) or arguments != self.leading + len(self.states):
+        arguments = self.body.block.args
+        if len(expected) != len(self.results) or len(arguments) != self.leading + len(self.states):
             raise VerifyException(
-                f"{who}: {len(self.results)} results and {arguments} arguments of the body do not "
-                f"fit {len(self.states)} states and {self.get('scans')} rows"
+                f"{who}: {len(self.results)} results and {len(arguments)} arguments of the body do "
+                f"not fit {len(self.states)} states and {self.get('scans')} rows"
             )
+        for state, argument in zip(self.states, arguments[self.leading :], strict=True):
+            same_type = element_type_of(state) == element_type_of(argument)
+            if not same_type or not may_be_same_shape(shape_of(state), shape_of(argument)):
+                raise VerifyException(
+                    f"{who}: a state is {format_type(state.type)}, but the body takes "
+                    f"{format_type(argument.type)}"
+                )
+
+    def _check_operands(self) -> None:
+        """ValueError where the count or the condition is not one number, one boolean."""
+        require_integers("the number of iterations", self.count)
+        for role, operand in (("number of iterations", self.count), ("condition", self.condition)):
+            if operand is not None and not _is_one(operand):
+                raise ValueError(f"the {role} is {format_type(operand.type)}; one element expected")
+        if self.condition is not None and element_type_of(self.condition) != i1:
+            raise ValueError(f"the condition is {format_type(self.condition.type)}, no boolean")
 
     def define(self, k, inputs, output) -> str:
         raise NotImplementedError(
@@ -225,6 +243,11 @@ class LoopOp(TopOperation):
     def label(self) -> str:
         trips = self.get("trip_count")
         return "loop" if trips is None else f"loop {trips} times"
+
+
+def _is_one(value: SSAValue) -> bool:
+    """Whether a value can be one element, as far as its sizes are known."""
+    return all(size == 1 for size in shape_of(value) if isinstance(size, int))
 
 
 def loop_types(

@@ -24,6 +24,7 @@ from explorer.ir.top.definitions import (
     load_element,
     store_element,
 )
+from explorer.ir.top.operands import require_numbers
 from explorer.ir.top.reduction_domain import reduced_shape
 from explorer.ir.types import element_type_of, shape_of, static_shape, tensor_type
 
@@ -54,6 +55,7 @@ class CumulativeOp(TopOperation):
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in NEUTRAL:
             raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(NEUTRAL)}")
+        require_numbers(self.name, self.input)
         reduced_shape(shape_of(self.input), (self.get("axis"),), True)
         return [tensor_type(element_type_of(self.input), shape_of(self.input))]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType, i64
+from xdsl.dialects.builtin import IndexType, TensorType, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
@@ -17,6 +17,7 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, clamp_inde
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
+from explorer.ir.top.operands import require_floats
 from explorer.ir.top.unary_kinds import UNARY
 from explorer.ir.types import element_type_of, shape_of, tensor_type
 
@@ -39,8 +40,7 @@ class DeterminantOp(TopOperation):
         sizes = {d for d in shape[-2:] if isinstance(d, int)}
         if len(shape) < 2 or len(sizes) > 1:
             raise ValueError(f"a determinant needs square matrices, not {shape}")
-        if not isinstance(element_type_of(self.input), AnyFloat):
-            raise ValueError(f"a determinant of {element_type_of(self.input)}: floats expected")
+        require_floats("a determinant", [self.input])
         return [tensor_type(element_type_of(self.input), shape[:-2])]
 
     @in_arithmetic_types

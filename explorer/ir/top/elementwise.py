@@ -30,6 +30,7 @@ from explorer.ir.top.broadcasting import (
     iteration,
 )
 from explorer.ir.top.casting import CastOp
+from explorer.ir.top.operands import require_same_type
 from explorer.ir.top.quantized_scalars import real_array, real_scalar, stored_array, stored_scalar
 from explorer.ir.top.unary_kinds import UNARY, UnaryKind
 from explorer.ir.types import QuantizedType, element_type_of, shape_of, tensor_type
@@ -55,6 +56,7 @@ class RealOperation(ElementwiseOperation):
         kinds = [element_type_of(o) for o in self.operands]
         quantized = [k for k in (*kinds, self.result_type) if isinstance(k, QuantizedType)]
         if not quantized:
+            require_same_type(f"the operands of {self.name}", self.operands)
             return kinds[0]
         if any(not isinstance(k, QuantizedType) and k != f32 for k in kinds):
             raise ValueError(f"{self.name} takes quantized numbers and f32, not {kinds}")
@@ -160,7 +162,8 @@ class BinaryOp(RealOperation):
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in BINARY:
             raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(BINARY)}")
-        element = i1 if self.table.compares else self.result_element()
+        element = self.result_element()
+        element = i1 if self.table.compares else element
         shape = broadcast_shapes(shape_of(self.left), shape_of(self.right))
         return [tensor_type(element, shape)]
 
@@ -198,6 +201,9 @@ class SelectOp(ElementwiseOperation):
     output = result_def(TensorType)
 
     def infer_types(self) -> list[Attribute]:
+        if element_type_of(self.condition) != i1:
+            raise ValueError(f"a condition is boolean, not {element_type_of(self.condition)}")
+        require_same_type(f"both choices of {self.name}", (self.if_true, self.if_false))
         shape = broadcast_shapes(
             shape_of(self.condition), shape_of(self.if_true), shape_of(self.if_false)
         )

@@ -3,12 +3,14 @@
     top.gather(%table, %ids) {axis = 0}     (30522, 768), (1, 128)  ->  (1, 128, 768)
 
 Negative indices count from the end. In NumPy's meaning an index outside the axis is an error; in
-compiled code it is clamped, so that no data can reach outside a buffer.
+compiled code it is clamped, so that no data can reach outside a buffer. `check_indices` finds such
+an index: of constants the importer does, of what is computed `explorer.accuracy.indices`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +29,31 @@ from explorer.ir.top.definitions import (
     load_index,
     store_element,
 )
+from explorer.ir.top.operands import may_be_same_shape, require_integers, require_same_type
 from explorer.ir.types import Dim, Shape, element_type_of, shape_of, static_shape, tensor_type
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The first of `count` indices that lie outside of what they index."""
+
+    element: tuple[int, ...]
+    """Where it stands among the indices."""
+    value: int
+    axis: int
+    extent: int
+    """Elements of the axis that it is for: -extent to extent - 1 lie inside."""
+    count: int
+
+    def __str__(self) -> str:
+        others = f" (and {self.count - 1} more)" if self.count > 1 else ""
+        return (
+            f"index {self.value} at {list(self.element)}{others} lies outside of axis {self.axis}, "
+            f"which has {self.extent} elements"
+        )
+
+
+NO_LIMIT = 2**63 - 1
 
 
 class IndexingOperation(TopOperation):
@@ -36,8 +62,38 @@ class IndexingOperation(TopOperation):
     FAMILY: ClassVar[str] = "movement"
     KEEPS_FINITE: ClassVar[bool] = True
 
+    def indexed_axes(self) -> Sequence[int]:
+        """The axis that every index is for, or one for each number of the last axis of indices."""
+        return (self.get("axis"),)
+
+    def outside(self, indices: np.ndarray, shape: Sequence[Dim]) -> Outside | None:
+        """The first index that is outside of an operand of that shape; None where all are inside.
+
+        An axis whose size is not known is taken to be long enough.
+        """
+        axes = self.indexed_axes()
+        sizes = [shape[axis] for axis in axes]
+        extents = np.array([size if isinstance(size, int) else NO_LIMIT for size in sizes])
+        beyond = (indices >= extents) | (indices < -extents)
+        if not beyond.any():
+            return None
+        element = tuple(int(i) for i in np.argwhere(beyond)[0])
+        column = element[-1] if len(axes) > 1 else 0
+        return Outside(
+            element, int(indices[element]), axes[column], int(extents[column]), int(beyond.sum())
+        )
+
+    def check_indices(self, indices: np.ndarray) -> None:
+        """ValueError where constant indices reach outside of the first operand."""
+        found = self.outside(indices, shape_of(self.operands[0]))
+        if found is not None:
+            raise ValueError(f"{self.name}: {found}")
+
     def infer_types(self) -> list[Attribute]:
-        shape = self.result_shape(shape_of(self.operands[0]), shape_of(self.operands[1]))
+        x, indices, *updates = self.operands
+        require_integers("the indices", indices)
+        require_same_type("what is written, and what it is written into,", [x, *updates])
+        shape = self.result_shape(shape_of(x), shape_of(indices))
         return [tensor_type(element_type_of(self.operands[0]), shape)]
 
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
@@ -74,17 +130,37 @@ def _check_not_empty(name: str, size: Dim, indices: Shape) -> None:
         raise ValueError(f"{name}: the indexed axis is empty, but there are indices {indices}")
 
 
+def _check_inside(name: str, shape: Shape, indices: Shape, axis: int) -> None:
+    """Indices have the rank of what they index, and are larger than it along `axis` only."""
+    if len(indices) != len(shape):
+        raise ValueError(f"{name}: indices {indices} have another rank than {shape}")
+    for position, (own, size) in enumerate(zip(indices, shape, strict=True)):
+        if position == axis or isinstance(own, str) or isinstance(size, str):
+            continue
+        if own > size:
+            raise ValueError(f"{name}: indices {indices} are larger than {shape}")
+
+
+def _coordinates(name: str, shape: Shape, indices: Shape, batch: int) -> int:
+    """How many numbers a coordinate has; ValueError where these do not fit what they index."""
+    depth = indices[-1] if indices else 0
+    if not 0 <= batch < max(len(indices), 1):
+        raise ValueError(f"{name}: {batch} batch dimensions of indices {indices}")
+    if not isinstance(depth, int) or not 0 < depth <= len(shape) - batch:
+        raise ValueError(
+            f"{name}: coordinates of {depth} numbers do not fit {shape} with {batch} batch "
+            "dimensions"
+        )
+    if not may_be_same_shape(shape[:batch], indices[:batch]):
+        raise ValueError(f"{name}: {batch} batch dimensions of {shape} and {indices} differ")
+    for size in shape[batch : batch + depth]:
+        _check_not_empty(name, size, indices)
+    return depth
+
+
 def _check_reduction(reduction: str) -> None:
     if reduction not in SCATTER:
         raise ValueError(f"unknown reduction {reduction!r}; known: {', '.join(SCATTER)}")
-
-
-def _agree(first: Shape, second: Shape) -> bool:
-    """Equal as far as sizes are known."""
-    return len(first) == len(second) and all(
-        isinstance(a, str) or isinstance(b, str) or a == b
-        for a, b in zip(first, second, strict=True)
-    )
 
 
 @irdl_op_definition
@@ -136,13 +212,7 @@ class GatherElementsOp(IndexingOperation):
         axis = self.get("axis")
         _check_axis(self.name, shape, axis)
         _check_not_empty(self.name, shape[axis], indices)
-        if len(indices) != len(shape):
-            raise ValueError(f"{self.name}: indices {indices} have another rank than {shape}")
-        for position, (own, size) in enumerate(zip(indices, shape, strict=True)):
-            if position == axis or isinstance(own, str) or isinstance(size, str):
-                continue
-            if own > size:
-                raise ValueError(f"{self.name}: indices {indices} are larger than {shape}")
+        _check_inside(self.name, shape, indices, axis)
         return indices
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -180,13 +250,14 @@ class GatherNdOp(IndexingOperation):
     batch_dims = prop_def(IntegerAttr)
     output = result_def(TensorType)
 
+    def indexed_axes(self) -> Sequence[int]:
+        batch, depth = self.get("batch_dims"), shape_of(self.indices)[-1]
+        assert isinstance(depth, int)
+        return range(batch, batch + depth)
+
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
-        batch, depth = self.get("batch_dims"), indices[-1] if indices else 0
-        if not isinstance(depth, int) or not 0 < depth <= len(shape) - batch:
-            raise ValueError(
-                f"{self.name}: coordinates of {depth} numbers do not fit {shape} with {batch} "
-                "batch dimensions"
-            )
+        batch = self.get("batch_dims")
+        depth = _coordinates(self.name, shape, indices, batch)
         return (*indices[:-1], *shape[batch + depth :])
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -233,11 +304,11 @@ class ScatterElementsOp(IndexingOperation):
         _check_reduction(self.get("reduction"))
         _check_axis(self.name, shape, self.get("axis"))
         _check_not_empty(self.name, shape[self.get("axis")], indices)
-        if not _agree(indices, shape_of(self.updates)) or len(indices) != len(shape):
+        if not may_be_same_shape(indices, shape_of(self.updates)):
             raise ValueError(
-                f"{self.name}: indices {indices} and updates {shape_of(self.updates)} do not fit "
-                f"{shape}"
+                f"{self.name}: indices {indices} and updates {shape_of(self.updates)} differ"
             )
+        _check_inside(self.name, shape, indices, self.get("axis"))
         return shape
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -292,13 +363,16 @@ class ScatterNdOp(IndexingOperation):
     reduction = prop_def(StringAttr)
     output = result_def(TensorType)
 
+    def indexed_axes(self) -> Sequence[int]:
+        depth = shape_of(self.indices)[-1]
+        assert isinstance(depth, int)
+        return range(depth)
+
     def result_shape(self, shape: Shape, indices: Shape) -> Shape:
         _check_reduction(self.get("reduction"))
-        depth, updates = indices[-1] if indices else 0, shape_of(self.updates)
-        if not isinstance(depth, int) or not 0 < depth <= len(shape):
-            raise ValueError(f"{self.name}: coordinates of {depth} numbers do not fit {shape}")
+        depth, updates = _coordinates(self.name, shape, indices, 0), shape_of(self.updates)
         expected = (*indices[:-1], *shape[depth:])
-        if not _agree(expected, updates):
+        if not may_be_same_shape(expected, updates):
             raise ValueError(f"{self.name}: updates are {updates}, but {expected} is expected")
         return shape
 

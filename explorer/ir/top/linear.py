@@ -33,10 +33,19 @@ from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.dimensions import window
 from explorer.ir.top.elementwise import UNARY, apply_unary, broadcast_shapes
 from explorer.ir.top.integer_products import IntegerProduct
+from explorer.ir.top.operands import (
+    require_broadcast,
+    require_counts,
+    require_same_type,
+    require_slices,
+    require_vector,
+)
 from explorer.ir.top.quantized_scalars import table_reads
 from explorer.ir.types import (
     Dim,
+    Shape,
     arithmetic_type,
+    element_type_of,
     is_static,
     numpy_dtype,
     shape_of,
@@ -84,6 +93,18 @@ class FusedOperation(IntegerProduct):
         if kind is not None and (kind == own or arithmetic_type(kind) != own):
             raise ValueError(f"{self.name} of {own} cannot be rounded to {kind}")
         return own
+
+    def check_others(self, shape: Shape, channels: Dim) -> None:
+        """ValueError where bias or residual do not fit a result of that shape.
+
+        Of plain numbers all operands have one element type.
+        """
+        bias, residual = self.bias, self.residual  # pyright: ignore[reportAttributeAccessIssue]
+        require_vector("the bias", bias, channels)
+        if residual is not None:
+            require_broadcast("the residual", shape_of(residual), shape)
+        if self.sums is None:
+            require_same_type(f"the operands of {self.name}", self.operands)
 
     def split_operands(
         self, operands: Sequence
@@ -249,12 +270,23 @@ class ConvOp(FusedOperation):
         group, rank = self.get("group"), len(x) - 2
         if rank not in SPATIAL or len(w) != rank + 2:
             raise ValueError(f"input {x} and weight {w} are not those of a 1- to 3-d convolution")
+        if group < 1 or (isinstance(w[0], int) and w[0] % group):
+            raise ValueError(f"{w[0]} filters cannot be shared out among {group} groups")
         if isinstance(x[1], int) and isinstance(w[1], int) and x[1] != w[1] * group:
             raise ValueError(f"input has {x[1]} channels, weight expects {w[1]} x {group} groups")
+        require_counts(
+            self.name,
+            rank,
+            strides=(self.get("strides"), rank, 1),
+            dilations=(self.get("dilations"), rank, 1),
+            pads=(self.get("pads"), 2 * rank, 0),
+        )
+        require_slices(element_type_of(self.weight), w)
         pads, spatial = self.get("pads"), []
         for axis in range(rank):
             window = w[2 + axis]
-            assert isinstance(window, int)
+            if not isinstance(window, int) or window < 1:
+                raise ValueError(f"the size of the window {w[2:]} along axis {axis}: 1 or more")
             spatial.append(
                 window_output(
                     x[2 + axis],
@@ -265,7 +297,9 @@ class ConvOp(FusedOperation):
                     self.get("dilations")[axis],
                 )
             )
-        return [tensor_type(self.result_element(), (x[0], w[0], *spatial))]
+        shape = (x[0], w[0], *spatial)
+        self.check_others(shape, w[0])
+        return [tensor_type(self.result_element(), shape)]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -435,7 +469,10 @@ class MatMulOp(FusedOperation):
         if isinstance(a[-1], int) and isinstance(b[-2], int) and a[-1] != b[-2]:
             raise ValueError(f"matmul of {a} and {b}: {a[-1]} columns against {b[-2]} rows")
         batch = broadcast_shapes(a[:-2], b[:-2]) if len(a) > 2 or len(b) > 2 else ()
-        return [tensor_type(self.result_element(), (*batch, a[-2], b[-1]))]
+        shape = (*batch, a[-2], b[-1])
+        require_slices(element_type_of(self.right), b)
+        self.check_others(shape, b[-1])
+        return [tensor_type(self.result_element(), shape)]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -51,6 +51,7 @@ from explorer.ir.top.dimensions import (
     times,
 )
 from explorer.ir.top.elementwise import broadcast_shapes
+from explorer.ir.top.operands import require_integers, require_same_type, require_vector
 from explorer.ir.top.reshaping import common_pieces, define_flat_copy, joined_subscripts
 from explorer.ir.types import (
     Dim,
@@ -84,6 +85,7 @@ class MovementOperation(TopOperation):
         """The first operand's element type; ValueError where its scales would not fit any more."""
         kind = element_type_of(self.operands[0])
         if not isinstance(kind, QuantizedType):
+            require_same_type(f"what {self.name} joins", self.moved_operands())
             return kind
         if any(element_type_of(o) != kind for o in self.moved_operands()):
             raise ValueError(f"{self.name} joins numbers of different scales or zero points")
@@ -100,6 +102,14 @@ class MovementOperation(TopOperation):
     def result_shape(self) -> Shape:
         """Shape of the result; ValueError where operands and properties do not fit."""
         raise NotImplementedError(self.name)
+
+    def numbers_of(self, role: str, operand: SSAValue) -> Dim:
+        """The length of an operand that is a vector of integers; ValueError where it is none."""
+        require_integers(role, operand)
+        shape = shape_of(operand)
+        if len(shape) != 1:
+            raise ValueError(f"{role} is {format_shape(shape)}; a vector expected")
+        return shape[0]
 
     def declared_or_unknown(self, rank: Dim) -> Shape:
         """For operands that are only known when the model runs: what was declared, else "?"."""
@@ -147,7 +157,7 @@ class ReshapeOp(MovementOperation):
 
     def result_shape(self) -> Shape:
         if self.target is not None:
-            return self.declared_or_unknown(shape_of(self.target)[0])
+            return self.declared_or_unknown(self.numbers_of("the target", self.target))
         return reshaped(shape_of(self.input), self._sizes())
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -388,9 +398,17 @@ class SliceOp(MovementOperation):
 
     def _dynamic_shape(self, shape: Shape) -> Shape:
         """Axes that are not sliced keep their size."""
+        axes = self.get("axes", ())
+        if len(set(axes)) != len(axes) or not all(0 <= axis < len(shape) for axis in axes):
+            raise ValueError(f"slice of {shape}: axes {list(axes)} are not axes of it, once each")
+        for role in ("starts", "stops", "steps"):
+            bounds = getattr(self, f"{role}_value")
+            require_integers(f"the {role}", bounds)
+            require_vector(f"the {role}", bounds, len(axes))
+        if self.stops_value is None:
+            raise ValueError("a slice whose starts are computed has computed stops, too")
         if self.results:
             return shape_of(self.results[0])
-        axes = self.get("axes", ())
         return tuple(UNKNOWN if axis in axes else size for axis, size in enumerate(shape))
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -531,6 +549,8 @@ class PadOp(MovementOperation):
     def result_shape(self) -> Shape:
         shape = shape_of(self.input)
         if self.amounts is not None:
+            require_integers("the amounts", self.amounts)
+            require_vector("the amounts", self.amounts, 2 * len(shape))
             return self.declared_or_unknown(len(shape))
         low, high, interior = self._properties()
         if any(len(n) != len(shape) or min(n, default=0) < 0 for n in (low, high, interior)):
@@ -622,7 +642,7 @@ class ExpandOp(MovementOperation):
         shape = shape_of(self.input)
         if self.target is None:
             return broadcast_shapes(shape, self.get("shape", ()))
-        length = shape_of(self.target)[0]
+        length = self.numbers_of("the target", self.target)
         rank = max(length, len(shape)) if isinstance(length, int) else length
         return self.declared_or_unknown(rank)
 

@@ -36,7 +36,12 @@ from explorer.ir.top.definitions import (
     element_type,
     scratch,
 )
-from explorer.ir.top.elementwise import broadcast_shapes
+from explorer.ir.top.operands import (
+    may_be_equal,
+    require_broadcast,
+    require_floats,
+    require_same_arithmetic,
+)
 from explorer.ir.top.reduction_domain import ReductionDomain, reduced_shape
 from explorer.ir.types import (
     Shape,
@@ -57,6 +62,8 @@ class NormalizationOperation(TopOperation):
     KEEPS_FINITE: ClassVar[bool] = True
 
     def infer_types(self) -> list[Attribute]:
+        require_floats(self.name, self.operands)
+        require_same_arithmetic(f"the operands of {self.name}", self.operands)
         self.check(shape_of(self.operands[0]))
         return [tensor_type(element_type_of(self.operands[0]), shape_of(self.operands[0]))]
 
@@ -70,12 +77,8 @@ class NormalizationOperation(TopOperation):
             raise ValueError(f"{self.name} needs (N, C, ...), not {shape}")
         for operand in self.operands[1:]:
             own = shape_of(operand)
-            if len(own) != 1 or not _may_agree(own[0], shape[CHANNELS]):
+            if len(own) != 1 or not may_be_equal(own[0], shape[CHANNELS]):
                 raise ValueError(f"{self.name} of {shape}: one number per channel, not {own}")
-
-
-def _may_agree(a: int | str, b: int | str) -> bool:
-    return isinstance(a, str) or isinstance(b, str) or a == b
 
 
 @irdl_op_definition
@@ -320,13 +323,7 @@ class LayerNormOp(NormalizationOperation):
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
         for operand in self.operands[1:]:
-            wide = broadcast_shapes(shape, shape_of(operand))
-            if len(wide) != len(shape) or any(
-                a != b for a, b in zip(wide, shape, strict=True) if isinstance(b, int)
-            ):
-                raise ValueError(
-                    f"scale or shift {shape_of(operand)} does not broadcast to {shape}"
-                )
+            require_broadcast("a scale or shift", shape_of(operand), shape)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -433,15 +430,21 @@ class LocalResponseNormOp(NormalizationOperation):
         if len(shape) < 2 or self.get("size") < 1:
             raise ValueError(f"{self.name} of {shape} over {self.get('size')} channels")
 
+    def reach(self, channels: int) -> tuple[int, int]:
+        """Channels that the window reaches back and ahead: at most those that there are."""
+        size = self.get("size")
+        return min((size - 1) // 2, channels), min(size // 2, channels)
+
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
-        size, channels = self.get("size"), x.shape[CHANNELS]
+        channels, (before, after) = x.shape[CHANNELS], self.reach(x.shape[CHANNELS])
         widths = [(0, 0)] * x.ndim
-        widths[CHANNELS] = ((size - 1) // 2, size // 2)
+        widths[CHANNELS] = (before, after)
         squares = np.pad(x * x, widths)
-        total = sum(squares[:, offset : offset + channels] for offset in range(size))
-        factor = self.get("bias") + self.get("alpha") / size * total
+        reached = range(before + after + 1)
+        total = sum(squares[:, offset : offset + channels] for offset in reached)
+        factor = self.get("bias") + self.get("alpha") / self.get("size") * total
         return ((x / factor ** self.get("beta")).astype(x.dtype),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
@@ -452,7 +455,7 @@ class LocalResponseNormOp(NormalizationOperation):
         """
         (x,) = inputs
         size = self.get("size")
-        before, after = (size - 1) // 2, size // 2
+        before, after = self.reach(static_shape(self.input)[CHANNELS])
         bias, alpha, beta = self.get("bias"), self.get("alpha"), self.get("beta")
         extents = common_extents(x.shape, output.shape)
         extents[CHANNELS] = channels = static_shape(self.input)[CHANNELS]
@@ -463,7 +466,7 @@ class LocalResponseNormOp(NormalizationOperation):
             return [*others[:axis], channel, *others[axis:]]
 
         wide = [*extents[:CHANNELS], *extents[CHANNELS + 1 :]]
-        wide.insert(axis, channels + size - 1)
+        wide.insert(axis, before + channels + after)
         squares = scratch(k, "squares", wide, element_type(output))
         for first, count in ((0, before), (channels + before, after)):
             edge = list(extents)
@@ -475,7 +478,7 @@ class LocalResponseNormOp(NormalizationOperation):
         place = squares.at(*around(d, d[CHANNELS] + before))
         k.generic("plain", [x.at(*d)], place, lambda s, x: x * x)
         k.generic("init", [], output.at(*d), lambda s: s.constant(0))
-        d = k.dimensions(**domain(extents), r=size)
+        d = k.dimensions(**domain(extents), r=before + after + 1)
         k.generic(
             "main",
             [squares.at(*around(d[:-1], d[CHANNELS] + d[-1]))],

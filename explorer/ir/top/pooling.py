@@ -36,8 +36,10 @@ from explorer.ir.top.definitions import (
     store_element,
 )
 from explorer.ir.top.linear import SPATIAL, WINDOW, window_output
+from explorer.ir.top.operands import require_counts
 from explorer.ir.types import (
     QuantizedType,
+    Shape,
     element_type_of,
     shape_of,
     static_shape,
@@ -95,6 +97,14 @@ class PoolOp(TopOperation):
                 f"pooling {x}: window, strides and dilations need one number and pads two for each "
                 "of 1 to 3 spatial dimensions"
             )
+        require_counts(
+            self.name,
+            rank,
+            window=(window, rank, 1),
+            strides=(self.get("strides"), rank, 1),
+            dilations=(self.get("dilations"), rank, 1),
+            pads=(self.get("pads"), 2 * rank, 0),
+        )
         pads = self.get("pads")
         spatial = [
             window_output(
@@ -107,8 +117,35 @@ class PoolOp(TopOperation):
             )
             for axis in range(rank)
         ]
+        if self.get("kind") != "average":
+            self._check_windows(x[2:])
         element = i64 if self.get("kind") == "max_position" else element_type_of(self.input)
         return [tensor_type(element, (x[0], x[1], *spatial))]
+
+    def _check_windows(self, sizes: Shape) -> None:
+        """ValueError where a window has no element of the input, so that nothing is its maximum.
+
+        Along each axis the first window is looked at, and the last: those between them have one
+        if these do, but for an axis that is shorter than a dilation.
+        """
+        pads, rank = self.get("pads"), len(sizes)
+        for axis, size in enumerate(sizes):
+            width, step = self.get("window")[axis], self.get("dilations")[axis]
+            stride, before = self.get("strides")[axis], pads[axis]
+            starts = [-before]
+            if isinstance(size, int):
+                after = pads[rank + axis]
+                count = window_output(size, width, stride, before, after, step)
+                starts.append((int(count) - 1) * stride - before)
+            for start in starts:
+                # The first element of the window that does not stand before the input.
+                taps = max(-(start // step), 0)
+                is_beyond = isinstance(size, int) and start + taps * step >= size
+                if taps >= width or is_beyond:
+                    raise ValueError(
+                        f"a window of {width} along axis {2 + axis} lies in the padding "
+                        f"{before}, {pads[rank + axis]} altogether: pads are smaller than windows"
+                    )
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -24,6 +24,7 @@ from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.broadcasting import ElementwiseOperation, iteration
+from explorer.ir.top.operands import require_slices
 from explorer.ir.top.quantized_scalars import (
     Tables,
     centered,
@@ -104,7 +105,7 @@ class QuantizeOp(QuantizationOperation):
     def infer_types(self) -> list[Attribute]:
         if not isinstance(element_type_of(self.input), AnyFloat):
             raise ValueError(f"{self.name} takes floats, not {element_type_of(self.input)}")
-        check_axis(self.to, len(shape_of(self.input)))
+        require_slices(self.to, shape_of(self.input))
         if self.to.storage.width.data > 16:
             raise ValueError(f"{self.name} makes integers of at most 16 bits")
         return [tensor_type(self.to, shape_of(self.input))]
@@ -137,7 +138,7 @@ class DequantizeOp(QuantizationOperation):
     output = result_def(TensorType)
 
     def infer_types(self) -> list[Attribute]:
-        check_axis(self.parameters, len(shape_of(self.input)))
+        require_slices(self.parameters, shape_of(self.input))
         if not isinstance(self.to, AnyFloat):
             raise ValueError(f"{self.name} makes floats, not {self.to}")
         return [tensor_type(self.to, shape_of(self.input))]
@@ -170,7 +171,7 @@ class RequantizeOp(QuantizationOperation):
     output = result_def(TensorType)
 
     def infer_types(self) -> list[Attribute]:
-        check_axis(self.parameters, len(shape_of(self.input)))
+        require_slices(self.parameters, shape_of(self.input))
         check_requantization(self.parameters, self.by)
         return [tensor_type(self.by.to, shape_of(self.input))]
 
@@ -187,12 +188,6 @@ class RequantizeOp(QuantizationOperation):
 
     def label(self) -> str:
         return f"requantize {self.by.to.storage}"
-
-
-def check_axis(kind: QuantizedType, rank: int) -> None:
-    """ValueError for scales along an axis that a tensor of so many axes has not."""
-    if kind.axis_number >= rank:
-        raise ValueError(f"scales along axis {kind.axis_number} of a tensor with {rank} axes")
 
 
 def check_requantization(kind: QuantizedType, by: RequantizationAttr) -> None:

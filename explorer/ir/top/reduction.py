@@ -44,6 +44,7 @@ from explorer.ir.top.definitions import (
     store_element,
 )
 from explorer.ir.top.elementwise import apply_unary
+from explorer.ir.top.operands import require_numbers
 from explorer.ir.top.reduction_domain import Axes, ReductionDomain, reduced_shape
 from explorer.ir.types import (
     element_type_from_numpy,
@@ -178,6 +179,8 @@ class ReduceOp(TopOperation):
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in REDUCTIONS:
             raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(REDUCTIONS)}")
+        if self.kind.data not in ("max", "min"):
+            require_numbers(f"{self.name} {self.kind.data}", self.input)
         shape = reduced_shape(shape_of(self.input), self.get("axes"), self.get("keepdims"))
         return [tensor_type(element_type_of(self.input), shape)]
 

@@ -29,6 +29,7 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import load_element, load_index, scratch, store_element
 from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.top.operands import require_same_type
 from explorer.ir.types import Shape, element_type_of, shape_of, static_shape, tensor_type
 
 
@@ -240,6 +241,12 @@ class NonMaxSuppressionOp(SelectingOperation):
         sizes = zip((boxes[0], boxes[1]), (scores[0], scores[2]), strict=True) if fits else ()
         if not fits or any(a != b for a, b in sizes if isinstance(a, int) and isinstance(b, int)):
             raise ValueError(f"{self.name}: boxes {boxes} and scores {scores} do not fit")
+        require_same_type("boxes and scores", (self.boxes, self.scores))
+        if not isinstance(element_type_of(self.boxes), AnyFloat) or self.get("limit") < 0:
+            raise ValueError(
+                f"{self.name}: boxes of {element_type_of(self.boxes)}, at most "
+                f"{self.get('limit')} of a class; floats, and a limit of 0 or more, expected"
+            )
         return [tensor_type(i64, self.declared(0, (UNKNOWN, 3)))]
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -19,6 +19,7 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import load_element, store_element
 from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.top.operands import require_same_type, require_scalar
 from explorer.ir.types import Shape, element_type_of, shape_of, tensor_type
 
 
@@ -65,11 +66,11 @@ class RangeOp(TopOperation):
 
     def infer_types(self) -> list[Attribute]:
         """The length depends on values: what was declared, else unknown."""
+        for name in ("start", "limit", "delta"):
+            require_scalar(f"the {name} of a range", getattr(self, name))
+        require_same_type("start, limit and delta of a range", self.operands)
         if self.results:
             return [self.output.type]
-        for operand in self.operands:
-            if shape_of(operand) != ():
-                raise ValueError(f"a range needs scalars, not {shape_of(operand)}")
         return [tensor_type(element_type_of(self.start), (UNKNOWN,))]
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -25,6 +25,7 @@ from explorer.errors import ModelError
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
+from explorer.references.saturation import with_unsigned_weights
 
 NAME = "onnxruntime"
 PROGRAM = Path(__file__).with_name("onnx_runtime_process.py")
@@ -162,7 +163,11 @@ def open_proto(
     process: ReferenceProcess | None = None,
 ) -> OpenedOnnxModel:
     """As `open_model`, of a model that was made here. `label` stands in messages; `folder` holds
-    its external data."""
+    its external data. A model that is to judge, not optimized, has unsigned weights where products
+    of bytes would saturate on some processors (`saturation`).
+    """
+    if not is_optimized:
+        proto = with_unsigned_weights(proto)
     request = {
         "do": "open",
         "folder": "" if folder is None else str(folder.resolve()),

@@ -38,6 +38,7 @@ from explorer.ir.types import (
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.passes.lower import define_kernel
+from explorer.references.onnx_runtime import open_proto
 
 U8 = IntegerType(8, Signedness.UNSIGNED)
 RUNNERS = ["run_c", pytest.param("run_opencl", marks=pytest.mark.opencl)]
@@ -104,8 +105,6 @@ def run(request: pytest.FixtureRequest):
 
 def onnx_run(nodes, inputs, initializers, opset=21):
     """Outputs `y` of onnxruntime, optimizations off."""
-    import onnxruntime
-
     graph = helper.make_graph(
         nodes,
         "one",
@@ -121,10 +120,8 @@ def onnx_run(nodes, inputs, initializers, opset=21):
     )
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    return np.asarray(session.run(None, inputs)[0])
+    with open_proto(model, "test", is_optimized=False) as opened:
+        return np.asarray(opened.run(inputs)["y"])
 
 
 # -- quantize and dequantize -----------------------------------------------------------------------

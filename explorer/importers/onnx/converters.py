@@ -40,6 +40,7 @@ _OTHERS = (
     "quantization",
     "attention",
     "contrib",
+    "contrib_fused",
     "contrib_quantized",
     "features",
     "trees",

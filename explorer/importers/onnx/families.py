@@ -16,7 +16,7 @@ _OPERATORS: dict[str, str] = {
         Einsum EmbedLayerNormalization FlexAttention FusedMatMul Gemm LinearAttention MatMul
         MatMulInteger MatMulNBits MelWeightMatrix MultiHeadAttention GroupQueryAttention
         QLinearConv QLinearMatMul STFT FusedConv FusedGemm NhwcConv QGemm MatMulIntegerToFloat
-        DynamicQuantizeMatMul
+        DynamicQuantizeMatMul TransposeMatMul FusedMatMulActivation NhwcFusedConv
     """,
     "normalization": """
         BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization
@@ -30,7 +30,7 @@ _OPERATORS: dict[str, str] = {
         Identity ImageScaler Imputer IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish
         Mod Mul Neg Not Or PRelu Pow QuickGelu Reciprocal Relu RotaryEmbedding Round Scaler Selu
         Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh
-        ThresholdedRelu Where Xor QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu
+        ThresholdedRelu Where Xor BiasAdd QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu
     """,
     "pooling": """
         AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
@@ -39,7 +39,7 @@ _OPERATORS: dict[str, str] = {
     "reduction": """
         ArgMax ArgMin CumProd CumSum Hardmax LogSoftmax NegativeLogLikelihoodLoss ReduceL1
         ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
-        ReduceSumSquare Softmax SoftmaxCrossEntropyLoss TopK QLinearSoftmax
+        ReduceSumSquare Softmax BiasSoftmax SoftmaxCrossEntropyLoss TopK QLinearSoftmax
     """,
     "movement": """
         AffineGrid ArrayFeatureExtractor CenterCropPad Compress Concat Crop DepthToSpace Expand

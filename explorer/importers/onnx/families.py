@@ -31,15 +31,18 @@ _OPERATORS: dict[str, str] = {
         Mod Mul Neg Not Or PRelu Pow QuickGelu Reciprocal Relu RotaryEmbedding Round Scaler Selu
         Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh
         ThresholdedRelu Where Xor BiasAdd QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu
+        QLinearWhere
     """,
     "pooling": """
         AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
         MaxUnpool RoiAlign QLinearAveragePool QLinearGlobalAveragePool
+        NhwcMaxPool
     """,
     "reduction": """
         ArgMax ArgMin CumProd CumSum Hardmax LogSoftmax NegativeLogLikelihoodLoss ReduceL1
         ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
         ReduceSumSquare Softmax BiasSoftmax SoftmaxCrossEntropyLoss TopK QLinearSoftmax
+        QLinearReduceMean
     """,
     "movement": """
         AffineGrid ArrayFeatureExtractor CenterCropPad Compress Concat Crop DepthToSpace Expand

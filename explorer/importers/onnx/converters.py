@@ -42,6 +42,7 @@ _OTHERS = (
     "contrib",
     "contrib_fused",
     "contrib_quantized",
+    "nchwc",
     "features",
     "trees",
     "training",

@@ -49,7 +49,7 @@ _OPERATORS: dict[str, str] = {
         Flatten Gather GatherElements GatherND GridSample NonZero OneHot OneHotEncoder Pad Reshape
         Resize ReverseSequence Scatter ScatterElements ScatterND Shape Size Slice SpaceToDepth
         Split Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze Upsample QLinearConcat
-        NonMaxSuppression
+        NonMaxSuppression ReorderInput ReorderOutput
     """,
     "control": "If Loop Scan SequenceMap",
     "recurrent": "GRU LSTM RNN DynamicQuantizeLSTM",

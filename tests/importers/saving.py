@@ -42,6 +42,30 @@ def run(model: onnx.ModelProto | Path, inputs: Mapping[str, np.ndarray]) -> list
     return [np.asarray(array) for array in session.run(None, dict(inputs))]
 
 
+def quantize(
+    model: onnx.ModelProto, kind: str, samples: list[dict[str, np.ndarray]], to: Path
+) -> None:
+    """The model with 8-bit numbers, in one of onnxruntime's two forms: QDQ and QOperator."""
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        QuantFormat,
+        QuantType,
+        quantize_static,
+    )
+
+    class Samples(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.rest = iter(samples)
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self.rest, None)
+
+    plain = to.with_name("plain.onnx")  # a model in memory would be changed
+    onnx.save(model, plain)
+    types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    quantize_static(plain, to, Samples(), quant_format=QuantFormat[kind], **types)
+
+
 def operators(model: onnx.ModelProto, domain: str = NCHWC) -> set[str]:
     return {node.op_type for node in model.graph.node if node.domain == domain}
 

@@ -143,6 +143,40 @@ def test_blocked_tensors_are_compared_in_their_usual_order_in_c(tmp_path: Path):
     assert error(compiled.run(inputs), saving.run(model, inputs)) <= TOLERANCE
 
 
+# -- other numbers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["QDQ", "QOperator"])
+def test_a_quantized_model_is_the_same_program(kind: str, tmp_path: Path):
+    """Not compared with onnxruntime, whose 8-bit products saturate on some processors."""
+    plain = saving.every_blocked_operator()
+    saving.quantize(plain, kind, [drawn(plain)], tmp_path / "quantized.onnx")
+    inputs, found = drawn(plain), set()
+    expected = computed(imported(onnx.load(tmp_path / "quantized.onnx")), inputs)
+    for level in saving.LEVELS:
+        saved = saving.save(tmp_path / "quantized.onnx", level, tmp_path / f"{level}.onnx")
+        found |= saving.operators(saved, "com.microsoft")
+        for name, array in computed(imported(saved), inputs).items():
+            np.testing.assert_array_equal(array, expected[name])
+    assert {"QLinearConv", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid"} <= found
+    assert {"QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearLeakyRelu"} <= found
+
+
+@pytest.mark.parametrize("level", ["extended", "all"])
+def test_half_precision_is_computed_where_the_file_says_so(level: str, tmp_path: Path):
+    """onnxruntime inserts casts, and lays out what is between: compared with what it made.
+
+    Tolerance: two roundings of half precision.
+    """
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    model = convert_float_to_float16(saving.every_blocked_operator())
+    saved = saving.save(model, level, tmp_path / "saved.onnx")
+    assert bool(saving.operators(saved)) == (level == "all")
+    inputs = drawn(model)
+    assert error(computed(imported(saved), inputs), saving.run(saved, inputs)) <= 1e-3
+
+
 # -- how large the blocks are ----------------------------------------------------------------------
 
 

@@ -204,8 +204,11 @@ def computed(
     model = load(path)
     fed = {v.name: inputs[v.name] for v in model.inputs}
     if target == "cpu":
-        with explorer.compile(path, dimensions=sizes) as compilation:
+        compilation = explorer.compile(path, dimensions=sizes)
+        try:
             return list(compilation.run(fed).values())
+        finally:
+            compilation.close()
     program = Snapshot(*to_top(model, sizes))
     return list(outputs_by_name(program.program, program.run(fed)).values())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -57,13 +58,20 @@ def quantize(
         def __init__(self) -> None:
             self.rest = iter(samples)
 
-        def get_next(self) -> dict[str, np.ndarray] | None:
+        # None at the end, which its declaration does not say.
+        def get_next(self) -> Any:
             return next(self.rest, None)
 
     plain = to.with_name("plain.onnx")  # a model in memory would be changed
     onnx.save(model, plain)
-    types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
-    quantize_static(plain, to, Samples(), quant_format=QuantFormat[kind], **types)
+    quantize_static(
+        plain,
+        to,
+        Samples(),
+        quant_format=QuantFormat[kind],
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+    )
 
 
 def operators(model: onnx.ModelProto, domain: str = NCHWC) -> set[str]:
@@ -78,7 +86,8 @@ class Draft:
         self.weights: dict[str, np.ndarray] = {}
         self.random = np.random.default_rng(0)
 
-    def add(self, operator: str, *operands: str, **attributes: object) -> str:
+    # Any: attributes are of whatever type ONNX allows.
+    def add(self, operator: str, *operands: str, **attributes: Any) -> str:
         name = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, operands, [name], f"n{name}", **attributes))
         return name
@@ -92,10 +101,10 @@ class Draft:
         scale = 1 / np.sqrt(max(np.prod(shape[1:]), 1))
         return self.weight((self.random.standard_normal(shape) * scale).astype(np.float32))
 
-    def conv(self, x: str, channels: int, to: int, size: int = 3, **attributes: object) -> str:
-        filters = self.drawn(to, channels // attributes.get("group", 1), size, size)
+    def conv(self, x: str, channels: int, to: int, size: int = 3, group: int = 1) -> str:
+        filters = self.drawn(to, channels // group, size, size)
         pads = [size // 2] * 4
-        return self.add("Conv", x, filters, self.drawn(to), pads=pads, **attributes)
+        return self.add("Conv", x, filters, self.drawn(to), pads=pads, group=group)
 
     def model(
         self, inputs: Mapping[str, list[int | str]], outputs: list[str], opset: int = 13

@@ -5,6 +5,7 @@ was made of. Operands in capitals are weights. Tolerance: 2e-6 of the largest nu
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 
 IMAGE, FILTERS, BIAS = floats(2, 4, 6, 5), floats(6, 4, 3, 3, seed=1), floats(6, seed=2)
 SUM = floats(2, 6, 6, 5, seed=3)
-PADS = {"pads": [1, 1, 1, 1]}
+PADS: dict[str, Any] = {"pads": [1, 1, 1, 1]}
 ACTIVATIONS = {
     "Relu": [],
     "Sigmoid": [],
@@ -35,7 +36,10 @@ ACTIVATIONS = {
 }
 
 
-def one_node(operator: str, operands: dict, domain: str = MICROSOFT, results=("y",), **attributes):
+# Any: attributes are of whatever type ONNX allows.
+def one_node(
+    operator: str, operands: dict, domain: str = MICROSOFT, results=("y",), **attributes: Any
+):
     names = [name if array is not None else "" for name, array in operands.items()]
     node = helper.make_node(
         operator, names, list(results), name="node", domain=domain, **attributes

@@ -20,7 +20,7 @@ from explorer.accuracy.metrics import tensor_error
 from explorer.accuracy.oracle import random_inputs
 from explorer.errors import UnsupportedError
 from explorer.importers.model import bind_dimensions
-from explorer.importers.onnx import from_proto, load, to_top
+from explorer.importers.onnx import OnnxContent, from_proto, load, to_top
 from explorer.importers.onnx.block_size import find_block_size, told_by_weights
 from explorer.importers.onnx.blocks import NCHWC, unblocked
 from explorer.ir.evaluation import outputs_by_name
@@ -52,6 +52,12 @@ def imported(proto: onnx.ModelProto, dimensions: dict | None = None) -> Snapshot
 
 def computed(program: Snapshot, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return outputs_by_name(program.program, program.run(inputs))
+
+
+def size_of_blocks(model: onnx.ModelProto) -> int:
+    content = from_proto(model).content
+    assert isinstance(content, OnnxContent)
+    return find_block_size(content)
 
 
 def counts(program: Snapshot) -> Counter:
@@ -105,9 +111,9 @@ def test_blocks_of_either_size(
     size: int, blocked: tuple[onnx.ModelProto, onnx.ModelProto], snapshot: Callable
 ):
     model, saved = blocked
-    own = find_block_size(from_proto(saved).content)
+    own = size_of_blocks(saved)
     other = saving.relaid(saved, own, size)
-    assert find_block_size(from_proto(other).content) == size
+    assert size_of_blocks(other) == size
     inputs = drawn(model)
     found, expected = computed(imported(other), inputs), computed(imported(saved), inputs)
     for name, array in found.items():
@@ -119,7 +125,7 @@ def test_sums_that_onnxruntime_regroups(size: int, tmp_path: Path):
     model = saving.sum_of_unknown_sizes()
     saved = saving.save(model, "all", tmp_path / "saved.onnx")
     assert "Reshape" in {node.op_type for node in saved.graph.node}
-    other = saving.relaid(saved, find_block_size(from_proto(saved).content), size)
+    other = saving.relaid(saved, size_of_blocks(saved), size)
     program = imported(other, UNKNOWN)
     assert "top.reshape" not in {name for name, _ in counts(program)}
     inputs = drawn(model, UNKNOWN)

@@ -294,24 +294,25 @@ def _reasons(names: Sequence[str], kept: Mapping[tuple[str, str], Finding]) -> l
 
 
 INTRODUCTION = f"""\
-onnxruntime writes the model that it optimized where `SessionOptions.optimized_model_filepath` says
-so, at the graph optimization level of the session. Such a file has operators that no exporter
-writes, and at level `all` it is made for the processor of the machine: tensors in blocks of 8 or 16
-channels, weights in that order. It is imported as the model that it was: the same convolutions, the
-same channels, nothing reordered.
+onnxruntime writes the model that it optimized where `SessionOptions.optimized_model_filepath`
+says so, at the graph optimization level of the session. Such a file has operators that no
+exporter writes, and at level `all` it is made for the processor of the machine: tensors in blocks
+of 8 or 16 channels, weights in that order. It is imported as the model that it was: the same
+convolutions, the same channels, nothing reordered.
 
 A deviation is the largest difference of any output from the model *that it came from*, run by
-onnxruntime without optimizations, in parts of the output's largest number. `itself` is that model,
-imported without onnxruntime's optimizations. The last column is onnxruntime's own deviation: the
-file saved at level `all`, run by onnxruntime. Where a number is above {LISTED:g}, the model's own
-arithmetic magnifies the rounding of its first layers (or decides at a tie of quantized numbers), in
-onnxruntime as well as here, and in `itself` as well as in what was saved.
+onnxruntime without optimizations, in parts of the output's largest number. `itself` is that
+model, imported as it is. The last column is onnxruntime's own deviation: the file saved at level
+`all`, run by onnxruntime. Where numbers are above {LISTED:g}, those of `itself` or of onnxruntime
+are of the same size: such a model magnifies the rounding of its first layers. In quantized models
+a tie is a whole step; onnxruntime makes integer arithmetic of the real one at level `extended`,
+and its products of 8 bits saturate on processors without VNNI.
 
 How large the blocks are is not said in the file. It follows from sizes that only one of them
-allows; else from the weights, whose filters differ less when they are read in the wrong order; and
-where neither tells, it is the size that onnxruntime uses on this machine, which is how onnxruntime
-itself reads the file. A file of level `all` belongs to the machine that saved it: save at level
-`extended` what goes elsewhere."""
+allows; else from the weights, whose filters differ less when they are read in the wrong order;
+and where neither tells, it is the size that onnxruntime uses on this machine, which is how
+onnxruntime itself reads the file. A file of level `all` belongs to the machine that saved it:
+save at level `extended` what goes elsewhere."""
 OPERATORS = "Those of onnxruntime's own, in all models together."
 
 

@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 import explorer
 from explorer.accuracy.metrics import tensor_error
 from explorer.accuracy.oracle import random_inputs
-from explorer.errors import UnsupportedError
+from explorer.errors import ExplorerError
 from explorer.importers.model import bind_dimensions
 from explorer.importers.onnx import OnnxContent, from_proto, load, to_top
 from explorer.importers.onnx.block_size import find_block_size, told_by_weights
@@ -233,14 +233,32 @@ def _insert_softmax(model: onnx.ModelProto) -> None:
     model.graph.node.append(helper.make_node("Softmax", [blocked], ["soft"], name="soft", axis=3))
 
 
+def _take_operands(model: onnx.ModelProto) -> None:
+    (node, *_) = [n for n in model.graph.node if n.domain == NCHWC and n.op_type == "Conv"]
+    del node.input[:]
+
+
+def _join_with_itself(model: onnx.ModelProto) -> None:
+    """A sum of what was joined and one of its parts, which has fewer channels."""
+    (node,) = [n for n in model.graph.node if n.op_type == "Concat"]
+    node.output[0], joined = "joined", node.output[0]
+    add = helper.make_node("Add", ["joined", node.input[0]], [joined], name="sum")
+    model.graph.node.insert(list(model.graph.node).index(node) + 1, add)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(_cut_weight, "neither 8 nor 16"), (_insert_softmax, "Softmax soft reads")],
+    [
+        (_cut_weight, "neither 8 nor 16"),
+        (_insert_softmax, "Softmax soft reads"),
+        (_take_operands, "operand 0 is missing"),
+        (_join_with_itself, "channels in blocks"),
+    ],
 )
 def test_files_that_cannot_be_so_are_refused(
     change: Callable, words: str, blocked: tuple[onnx.ModelProto, onnx.ModelProto]
 ):
     _, saved = blocked
-    with pytest.raises(UnsupportedError) as caught:
+    with pytest.raises(ExplorerError) as caught:
         imported(damaged(saved, change))
-    assert words in "\n".join(caught.value.problems)
+    assert words in str(caught.value)

@@ -44,7 +44,7 @@ def find_block_size(content: OnnxContent) -> int:
         try:
             for graph, array in graphs:
                 find_blocks(graph.node, array, [*graph.input, *graph.value_info], size)
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             reasons[size] = str(error)
     possible = [size for size in SIZES if size not in reasons]
     if not possible:

@@ -103,8 +103,8 @@ def unblocked(weight: np.ndarray, size: int) -> np.ndarray:
 
 def check_filters(weight: np.ndarray, size: int) -> None:
     """ValueError where the weight cannot be one of blocks of that size."""
-    filters, channels = weight.shape[:2]
-    if weight.ndim != 4 or filters % size or (channels >= size and channels % size):
+    filters, channels = weight.shape[:2] if weight.ndim == 4 else (1, 1)
+    if filters % size or (channels >= size and channels % size):
         raise ValueError(f"weight {weight.shape} is not in blocks of {size}")
 
 
@@ -147,8 +147,10 @@ class _Search:
 
     def blocks(self) -> Blocks:
         channels, filled = {}, {}
+        for name in list(self.groups):  # as the nodes stand
+            self._join(name)
         for name, group in self.groups.items():
-            whole = self._filled(name)
+            whole = group.filled
             if group.is_full and whole is None:
                 raise Unsupported(f"the number of channels of {name}, which is laid out in blocks")
             least = group.least if not group.is_full or whole is None else whole
@@ -178,13 +180,13 @@ class _Search:
 
     def _convolution(self, node: NodeProto, result: str) -> None:
         weight = self.array(node.input[1])
-        if weight is None:
+        if weight is None or weight.dtype != np.float32:
             raise Unsupported(f"the weight of {node.name} is laid out in blocks and no constant")
         check_filters(weight, self.size)
         filters = unblocked(weight, self.size)
         bias = self.array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
         used = np.any(filters, axis=(1, 2, 3))
-        if bias is not None and bias.shape == used.shape:
+        if bias is not None and bias.shape == used.shape and bias.dtype == np.float32:
             used = used | (bias != 0)
         group, channels = int(_attribute(node, "group", 1)), filters.shape[1]
         if group == 1 and channels >= self.size:
@@ -216,7 +218,7 @@ class _Search:
         shape = self.array(node.input[1])
         if shape is None or shape.size not in (4, 5):
             return False
-        batch, _, height, width, *block = shape.tolist()
+        batch, _, height, width, *block = shape.reshape(-1).tolist()
         if block and block != [self.size]:
             raise ValueError(f"{node.name} makes blocks of {block[0]}")
         return (batch, height, width) == (0, 0, 0)
@@ -260,17 +262,15 @@ class _Search:
             raise ValueError(f"{name} has {group.filled} or {channels} channels in blocks")
         group.filled = channels
 
-    def _filled(self, name: str) -> int | None:
+    def _join(self, name: str) -> None:
+        """Tensors that were joined have the channels of all parts, which stand before them."""
         group = self.groups[name]
-        if group.parts is None:
-            return group.filled
-        parts = [self._filled(part) for part in group.parts]
-        known = [count for count in parts if count is not None]
-        if len(known) < len(parts):
-            return group.filled
-        if group.filled not in (None, sum(known)):
-            raise ValueError(f"{name} has {group.filled} or {sum(known)} channels in blocks")
-        return sum(known)
+        parts, group.parts = group.parts, None
+        if parts is None:
+            return
+        known = [its for part in parts if (its := self.groups[part].filled) is not None]
+        if len(known) == len(parts):
+            self._fill(name, sum(known))
 
     def _check(self, channels: int, filled: int) -> None:
         if channels > filled or filled % self.size:

@@ -490,7 +490,7 @@ class _Import:
                     scope.found_blocks = find_blocks(
                         scope.nodes, scope.array, scope.declared, self.block_size
                     )
-                except (Unsupported, ValueError) as error:
+                except (Unsupported, ValueError, IndexError) as error:
                     scope.found_blocks = Blocks(0, problem=str(error))
         return scope.found_blocks
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -283,14 +284,16 @@ def _operators(kept: Mapping[tuple[str, str], Finding], level: str) -> Counter[s
 
 
 def _reasons(names: Sequence[str], kept: Mapping[tuple[str, str], Finding]) -> list[str]:
-    lines = ["", "## Not compared", "", "| model | level | what |", "| --- | --- | --- |"]
-    for name in names:
-        for level in LEVELS:
-            finding = kept.get((name, level))
-            if finding is not None and finding["status"] != "compared":
-                why = str(finding.get("reason", "")).replace("|", "\\|")
-                lines.append(f"| {name} | {level} | {finding['status']}: {why} |")
-    return lines
+    """One line for each model and reason; files without their folders."""
+    levels_of: dict[tuple[str, str], list[str]] = {}
+    for name, level in [(name, level) for name in names for level in LEVELS]:
+        finding = kept.get((name, level))
+        if finding is not None and finding["status"] != "compared":
+            why = re.sub(r"\S*/(\S+\.onnx)", r"\1", str(finding.get("reason", "")))
+            words = f"{finding['status']}: {why}".replace("|", "\\|")
+            levels_of.setdefault((name, words), []).append(level)
+    lines = ["", "## Not compared", "", "| model | levels | what |", "| --- | --- | --- |"]
+    return lines + [f"| {n} | {', '.join(its)} | {why} |" for (n, why), its in levels_of.items()]
 
 
 INTRODUCTION = f"""\

@@ -26,8 +26,9 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.movement import ConcatOp, PadOp, SliceOp, TransposeOp
 from explorer.ir.top.normalization import SoftmaxOp
+from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.reduction import ReduceOp
-from explorer.ir.types import is_static, shape_of, size_bytes
+from explorer.ir.types import QuantizedType, element_type_of, is_static, shape_of, size_bytes
 from explorer.passes.fixpoint import FixpointPass
 from explorer.passes.linear.matmul_forms import MATMUL_RULES
 from explorer.passes.linear.scale_behind import ScaleOperand
@@ -84,11 +85,23 @@ def _through_per_axis(op: TopOperation, permutation: Permutation) -> Permuted:
     return Permuted({**moved}, permutation)
 
 
+def _through_quantization(op: TopOperation, permutation: Permutation) -> Permuted:
+    """Parameters of the result that belong to one axis would have to move with it."""
+    assert isinstance(op, QuantizeOp | DequantizeOp | RequantizeOp)
+    made = element_type_of(op.results[0])
+    if isinstance(made, QuantizedType) and not made.is_per_tensor:
+        raise Declined(f"{identity_of(op)} has a scale for every slice of an axis")
+    return Permuted({}, permutation)
+
+
 _THROUGH: dict[type[TopOperation], Callable[[TopOperation, Permutation], Permuted]] = {
     UnaryOp: _through_elementwise,
     BinaryOp: _through_elementwise,
     SelectOp: _through_elementwise,
     CastOp: _through_elementwise,
+    QuantizeOp: _through_quantization,
+    DequantizeOp: _through_quantization,
+    RequantizeOp: _through_quantization,
     SoftmaxOp: _through_axis,
     ConcatOp: _through_axis,
     ReduceOp: _through_reduce,
@@ -189,6 +202,29 @@ def _erase_unused(transposes: Sequence[TransposeOp], rewriter: RecordedRewriter)
             rewriter.erase(transpose)
 
 
+def _is_narrowed_again(op: TopOperation, permutation: Permutation) -> bool:
+    """Does a transpose of these real numbers go on, with the others' beside them, to where they are
+    quantized again? `quantize(dequantize(a) + dequantize(b))` is one operation in the end."""
+    if not isinstance(op, DequantizeOp):
+        return False
+    for reader in (use.operation for use in op.output.uses):
+        if not isinstance(reader, UnaryOp | BinaryOp | SelectOp | ConcatOp):
+            return False
+        if not all(isinstance(use.operation, QuantizeOp) for use in reader.results[0].uses):
+            return False
+        if not all(_comes_transposed(operand, permutation) for operand in reader.operands):
+            return False
+    return True
+
+
+def _comes_transposed(value: SSAValue, permutation: Permutation) -> bool:
+    dequantize = maker(value, DequantizeOp)
+    transpose = maker(value if dequantize is None else dequantize.input, TransposeOp)
+    if transpose is None:
+        return _is_single_element(value) or is_constant(value)
+    return transpose.get("permutation") == permutation
+
+
 # -- rules -----------------------------------------------------------------------------------------
 
 
@@ -196,9 +232,9 @@ class SinkTranspose(Rule):
     """relu(transpose(x) {p})   =>   transpose(relu(x)) {p}
 
     Applies when nothing else reads the transpose, all other operands are constants, single
-    elements or transposed alike, and the result is not larger than what was transposed. Pays
-    because the transpose comes closer to one that it cancels with, or moves fewer bytes: none at
-    all where a reduction removes the axes.
+    elements or transposed alike, and the result is not larger than what was transposed (or is
+    quantized again behind the next operation). Pays because the transpose comes closer to one that
+    it cancels with, or moves fewer bytes: none at all where a reduction removes the axes.
     """
 
     matches = tuple(_THROUGH)
@@ -215,7 +251,7 @@ class SinkTranspose(Rule):
         after = size_bytes(op.results[0])
         behind = plan.permuted.behind
         needs_transpose = behind != tuple(range(len(behind)))
-        if needs_transpose and after > before:
+        if needs_transpose and after > before and not _is_narrowed_again(op, plan.permutation):
             raise Declined(
                 f"{after} bytes would be transposed behind {identity_of(op)} instead of {before}"
             )

@@ -46,7 +46,6 @@ from explorer.runtime.executable import (
     check_weights,
 )
 from explorer.runtime.isolation import WorkerProcess
-from explorer.runtime.processor import processor_name
 from explorer.runtime.profiles import median_events
 from explorer.runtime.scratch import own_folder
 from explorer.runtime.sizes import shape_at, size_of_inputs
@@ -59,6 +58,7 @@ from explorer.runtime.worker import (
     LoadedProgram,
     Transfer,
 )
+from explorer.targets.processor import processor_name
 
 Build = Callable[[str], Path]
 """C source -> path of the shared library."""

@@ -21,8 +21,8 @@ from explorer.results.source import SourceText
 from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
-from explorer.runtime.processor import cache_bytes
 from explorer.runtime.profiles import Peaks
+from explorer.targets.processor import cache_bytes
 
 REPEATS = 10
 CHAINS = 12

@@ -181,6 +181,80 @@ def test_averages_and_concat_of_onnxruntime():
     compare(snapshot, proto)
 
 
+FILTERS = {
+    "w": np.random.default_rng(1).integers(-9, 9, (4, 2, 3, 3)).astype(np.int8),
+    "ws": np.array([0.05, 0.02, 0.1, 0.03], np.float32),
+    "wz": np.zeros(4, np.int8),
+    "b": np.array([100, -200, 30, 4], np.int32),
+}
+
+
+def of_microsoft(operator, operands, **attributes):
+    """A node of quantized operands between those that make and read them; "q" is the input's."""
+    return [
+        QUANTIZE,
+        ("Transpose", ["q"], ["behind"], {"name": "t", "perm": [0, 2, 3, 1]}),
+        (operator, operands, ["r"], {"name": "n", "domain": "com.microsoft", **attributes}),
+        ("DequantizeLinear", ["r", "s", "z"], ["y"], {"name": "d"}),
+    ]
+
+
+@pytest.mark.parametrize("is_last", [0, 1])
+@pytest.mark.parametrize("scales", ["ws", "one"])
+def test_convolution_of_onnxruntime_in_either_layout(is_last, scales):
+    x = "behind" if is_last else "q"
+    zeros = {"ws": "wz", "one": "zero"}[scales]
+    operands = [x, "s", "z", "w", scales, zeros, "s", "z", "b"]
+    given = {"channels_last": is_last, "pads": [1, 1, 1, 1], "strides": [2, 1]}
+    constants = {**FILTERS, "one": np.array(0.05, np.float32), "zero": np.array(0, np.int8)}
+    snapshot, proto = imported(of_microsoft("QLinearConv", operands, **given), constants)
+    expected = {"top.conv", "top.requantize"}
+    assert expected <= set(names(snapshot)) and "top.cast" not in names(snapshot)
+    compare(snapshot, proto)
+
+
+def test_pools_with_channels_behind():
+    given = {"kernel_shape": [2, 2], "pads": [1, 0, 0, 1]}
+    snapshot, proto = imported(of_microsoft("NhwcMaxPool", ["behind"], strides=[1, 2], **given))
+    assert "top.bitcast" not in names(snapshot)
+    compare(snapshot, proto)
+    operands = ["behind", "s", "z", "s", "z"]
+    average = of_microsoft("QLinearAveragePool", operands, channels_last=1, **given)
+    compare(*imported(average))
+
+
+@pytest.mark.parametrize(("axis", "opset"), [(-1, 13), (1, 13), (1, 11), (2, 7)])
+def test_softmax_of_onnxruntime(axis, opset):
+    """Its exponentials are whole numbers: the result may be the step beside."""
+    operands = ["q", "s", "z", "fine", "zero"]
+    nodes = of_microsoft("QLinearSoftmax", operands, axis=axis, opset=opset)
+    nodes[-1] = ("DequantizeLinear", ["r", "fine", "zero"], ["y"], {"name": "d"})
+    constants = {"fine": np.array(1 / 256, np.float32), "zero": np.array(0, np.uint8)}
+    compare(*imported(nodes, constants), atol=1.01 / 256)
+
+
+def test_choice_of_onnxruntime():
+    operands = ["c", "q", "s", "z", "k", "ks", "z", "s", "z"]
+    constants = {
+        "c": np.array([True, False, True, False]),
+        "k": np.arange(120, 144, dtype=np.uint8).reshape(1, 2, 3, 4),
+        "ks": np.array(0.3, np.float32),
+    }
+    compare(*imported(of_microsoft("QLinearWhere", operands), constants))
+
+
+@pytest.mark.parametrize("axes", [[2, 3], None])
+def test_mean_of_quantized_numbers(axes):
+    """onnxruntime has no kernel for it."""
+    given = {"keepdims": 0} if axes is None else {"axes": axes}
+    operands = ["q", "s", "z", "s", "z"]
+    snapshot, _ = imported(of_microsoft("QLinearReduceMean", operands, **given))
+    found = outputs_by_name(snapshot.program, snapshot.run(INPUT))["y"]
+    real = (np.clip(np.rint(INPUT["x"] / SCALE) + 128, 0, 255) - 128) * SCALE
+    mean = real.mean(None if axes is None else tuple(axes), keepdims=axes is not None)
+    np.testing.assert_allclose(found, np.rint(mean / SCALE) * SCALE, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("has_result_type", [True, False])
 @pytest.mark.parametrize("is_turned", [0, 1])
 def test_gemm_of_onnxruntime(is_turned, has_result_type):
@@ -212,11 +286,11 @@ def test_gemm_of_onnxruntime(is_turned, has_result_type):
     compare(snapshot, proto)
 
 
-def compare(snapshot: Snapshot, proto) -> None:
+def compare(snapshot: Snapshot, proto, atol: float = 1e-4) -> None:
     """Against onnxruntime: sums in single precision are rounded; a step of 0.1 would be seen."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     expected = np.asarray(session.run(None, INPUT)[0])
     found = outputs_by_name(snapshot.program, snapshot.run(INPUT))["y"]
-    np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0)
+    np.testing.assert_allclose(found, expected, atol=atol, rtol=0)

@@ -1,5 +1,7 @@
 """Transposes move towards each other; numbers and origins stay right whatever form values take."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -251,3 +253,50 @@ def test_any_chain_keeps_its_numbers_and_gets_no_more_transposes(check, steps):
         for snapshot in (checked.result.before, checked.result.after)
     )
     assert after <= before
+
+
+def quantized(shape: str, parameters: str = "0.1:128") -> str:
+    return f"tensor<{shape}x!top.quantized<ui8, {parameters}>>"
+
+
+def quantized_sum(second: str = TO_NHWC) -> str:
+    """quantize(dequantize(x) + dequantize(z)) between transposes, as with channels behind."""
+    first, behind, back = quantized("1x3x4x5"), quantized("1x4x5x3"), quantized("1x3x4x5", "0.2:9")
+    return body(
+        f"""
+      %s = top.transpose(%x) {TO_NHWC} : {behind}
+      %t = top.transpose(%z) {second} : {behind}
+      %a = top.dequantize(%s) {{to = f32}} : {NHWC}
+      %b = top.dequantize(%t) {{to = f32}} : {NHWC}
+      %r = top.binary(%a, %b) {{kind = "add"}} : {NHWC}
+      %q = top.quantize(%r) {{to = !top.quantized<ui8, 0.2:9>}} : {quantized("1x4x5x3", "0.2:9")}
+      %y = top.transpose(%q) {TO_NCHW} : {back}
+    """,
+        arguments=f"%x: {first}, %z: {first if second == TO_NHWC else quantized('1x5x3x4')}",
+    )
+
+
+def test_transposes_around_a_quantized_sum_cancel(check):
+    """Real numbers are wider than stored ones; but they are stored again behind the sum."""
+    checked = check(PushTransposes(), quantized_sum())
+    expected = ["top.dequantize", "top.dequantize", "top.binary", "top.quantize", "top.return"]
+    assert re.findall(r"top\.\w+(?=\()", "\n".join(checked.lines)) == expected
+
+
+def test_a_transpose_of_stored_numbers_stays_where_real_ones_are_not_stored_again(check):
+    text = body(
+        f"""
+      %s = top.transpose(%x) {TO_NHWC} : {quantized("1x4x5x3")}
+      %a = top.dequantize(%s) {{to = f32}} : {NHWC}
+      %y = top.unary(%a) {{kind = "relu"}} : {NHWC}
+    """,
+        arguments=f"%x: {quantized('1x3x4x5')}",
+    )
+    checked = check(PushTransposes(), text)
+    assert "top.transpose" in checked.lines[0]
+    assert any("240 bytes would be transposed" in reason for reason in checked.declined)
+
+
+def test_operands_in_other_orders_keep_the_transposes_of_a_quantized_sum(check):
+    checked = check(PushTransposes(), quantized_sum("{permutation = [0, 3, 1, 2]}"))
+    assert sum("top.transpose" in line for line in checked.lines) == 3

@@ -13,8 +13,8 @@ from explorer.runtime.devices import (
     list_devices,
     probe_opencl,
 )
-from explorer.runtime.processor import vector_floats
 from explorer.runtime.vendors import vendor_variables
+from explorer.targets.processor import vector_floats
 
 FAKE_PROBE = """
 import json, os, signal, sys, time

@@ -19,6 +19,7 @@ from onnx import GraphProto, NodeProto
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
 
+from explorer.importers.onnx.blocks import Blocks
 from explorer.importers.onnx.code_points import encoded, is_strings
 from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.nodes import Node, Unsupported
@@ -83,6 +84,10 @@ class GraphImporter(Protocol):
 
     def maker(self, tensor: str) -> NodeProto | None:
         """The node, here or around, that makes a tensor; None for inputs and weights."""
+        ...
+
+    def blocks(self) -> Blocks:
+        """Which tensors of the graph that is being imported are laid out in blocks of channels."""
         ...
 
     def attempt(self, build: Callable[[], Found]) -> Found | Exception:

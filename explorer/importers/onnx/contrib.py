@@ -55,18 +55,6 @@ def skip_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue | No
     return [normalized, None, None, total]
 
 
-@converts("FusedMatMul", domain=MICROSOFT)
-def fused_matmul(node: Node, build: Build) -> SSAValue:
-    operands = []
-    for index, name in enumerate(("transA", "transB")):
-        operand = node.operand(index)
-        if node.integer(name, 0):
-            order = list(range(build.rank(operand)))
-            operand = build.transpose(operand, [*order[:-2], order[-1], order[-2]])
-        operands.append(operand)
-    return build.scaled(build.matmul(*operands), node.number("alpha", 1.0))
-
-
 @converts("Affine")
 def affine(node: Node, build: Build) -> SSAValue:
     """alpha * x + beta"""

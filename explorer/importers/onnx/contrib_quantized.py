@@ -2,13 +2,14 @@
 
     QLinearAdd(a, b)           quantize(dequantize(a) + dequantize(b)), and others like it
     QGemm(a, b, c)             top.matmul of quantized matrices, requantized
+    QLinearConv                ONNX's own, with channels behind where `channels_last` says so
 
 Reference: onnxruntime, docs/ContribOperators.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +17,11 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.pooling import average_pool, global_pool
-from explorer.importers.onnx.quantization import dequantize, quantize, requantized
+from explorer.importers.onnx.layouts import channels_first, channels_last
+from explorer.importers.onnx.nodes import Convert, Node, Unsupported, converts
+from explorer.importers.onnx.normalization import flattening_softmax, softmax
+from explorer.importers.onnx.pooling import average_pool, global_pool, max_pool
+from explorer.importers.onnx.quantization import dequantize, qlinear_conv, quantize, requantized
 from explorer.importers.onnx.quantized_types import as_quantized, as_stored, quantized_type
 from explorer.importers.onnx.structures import Imported
 from explorer.ir.top.quantized import DequantizeOp
@@ -60,18 +63,50 @@ def qlinear_unary(node: Node, build: Build) -> SSAValue:
 def qlinear_average(node: Node, build: Build) -> SSAValue:
     """(x, scale, zero point), then those of the result; `channels_last`: channels behind."""
     x = _real(node, 0, build)
-    is_last, rank = node.integer("channels_last", 0), build.rank(x)
-    if is_last:
-        x = build.transpose(x, [0, rank - 1, *range(1, rank - 1)])
     is_global = node.operator == "QLinearGlobalAveragePool"
-    convert: Callable[[Node, Build], object] = (
-        global_pool.convert if is_global else average_pool.convert
-    )
-    y = convert(replace(node, operator="GlobalAveragePool", domain="", operands=(x,)), build)
-    assert isinstance(y, SSAValue)
-    if is_last:
-        y = build.transpose(y, [0, *range(2, rank), 1])
+    convert = global_pool.convert if is_global else average_pool.convert
+    y = _in_layout(convert, replace(node, operator="GlobalAveragePool", domain=""), x, build)
     return _stored(y, node, 3, build)
+
+
+@converts("QLinearConv", domain=MICROSOFT, knows_quantized=True)
+def qlinear_conv_in_layout(node: Node, build: Build) -> SSAValue:
+    """ONNX's own where channels are first; the weight is (M, C / group, H, W) either way."""
+    return _in_layout(qlinear_conv.convert, node, node.operand(0), build)
+
+
+@converts("NhwcMaxPool", domain=MICROSOFT, knows_quantized=True)
+def max_pool_channels_last(node: Node, build: Build) -> SSAValue:
+    """The largest stored number of a window is that of the largest real one."""
+    last = replace(node, attributes={**node.attributes, "channels_last": 1})
+    return _in_layout(max_pool.convert, last, node.operand(0), build)
+
+
+@converts("QLinearReduceMean", domain=MICROSOFT, knows_quantized=True)
+def qlinear_reduce_mean(node: Node, build: Build) -> SSAValue:
+    """(x, scale, zero point), then those of the result."""
+    x = _real(node, 0, build)
+    axes = node.integers("axes")
+    chosen = range(build.rank(x)) if axes is None else build.axes(axes, build.rank(x))
+    y = build.reduce("mean", x, list(chosen), bool(node.integer("keepdims", 1)))
+    return _stored(y, node, 3, build)
+
+
+@converts("QLinearSoftmax", domain=MICROSOFT, knows_quantized=True)
+def qlinear_softmax(node: Node, build: Build) -> SSAValue:
+    """(x, scale, zero point), then those of the result; as Softmax of the attribute `opset` is."""
+    x = _real(node, 0, build)
+    convert = (softmax if node.integer("opset") >= 13 else flattening_softmax).convert
+    plain = replace(node, operator="Softmax", domain="", operands=(x,))
+    return _stored(_one(convert(plain, build)), node, 3, build)
+
+
+@converts("QLinearWhere", domain=MICROSOFT, knows_quantized=True)
+def qlinear_where(node: Node, build: Build) -> SSAValue:
+    """condition, (x, scale, zero point), (y, scale, zero point), then those of the result."""
+    chosen = build.select(node.operand(0), _real(node, 1, build), _real(node, 4, build))
+    own = build.dtype(node.operand(1))
+    return _stored(chosen, node, 7, build, own)
 
 
 @converts("QLinearConcat", domain=MICROSOFT, knows_quantized=True)
@@ -110,23 +145,38 @@ def qgemm(node: Node, build: Build) -> SSAValue:
     return requantized(sums, _result_type(node, 7, build.dtype(node.operand(0)), build), build)
 
 
+def _in_layout(convert: Convert, node: Node, x: SSAValue, build: Build) -> SSAValue:
+    """The node with x as operand 0, which has channels behind if `channels_last` says so."""
+    is_last = node.integer("channels_last", 0)
+    first = channels_first(x, build) if is_last else x
+    y = _one(convert(replace(node, operands=(first, *node.operands[1:])), build))
+    return channels_last(y, build) if is_last else y
+
+
+def _one(result: Imported | Sequence[Imported | None]) -> SSAValue:
+    """The only result of a node."""
+    (value,) = [result] if isinstance(result, Imported) else result
+    assert isinstance(value, SSAValue)
+    return value
+
+
 def _real(node: Node, first: int, build: Build) -> SSAValue:
     """Operand `first` with its scale and zero point as real numbers."""
     given = (node.operand(first), node.operand(first + 1), node.optional(first + 2))
-    y = dequantize.convert(_plain(node, given), build)
-    assert isinstance(y, SSAValue)
-    return y
+    return _one(dequantize.convert(_plain(node, given), build))
 
 
-def _stored(y: SSAValue, node: Node, first: int, build: Build) -> SSAValue:
-    """Real numbers in the result's type: operand `first` is its scale, the zero point follows."""
+def _stored(
+    y: SSAValue, node: Node, first: int, build: Build, own: np.dtype | None = None
+) -> SSAValue:
+    """Real numbers in the result's type: operand `first` is its scale, the zero point follows.
+
+    own: the type where there is no zero point; that of operand 0 unless said.
+    """
     zero = node.optional(first + 1)
     if zero is None:
-        own = build.dtype(node.operand(0))
-        zero = build.weight(np.zeros((), own))
-    result = quantize.convert(_plain(node, (y, node.operand(first), zero)), build)
-    assert isinstance(result, SSAValue)
-    return result
+        zero = build.weight(np.zeros((), own or build.dtype(node.operand(0))))
+    return _one(quantize.convert(_plain(node, (y, node.operand(first), zero)), build))
 
 
 def _plain(node: Node, operands: tuple[SSAValue | None, ...]) -> Node:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -30,6 +30,8 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.files import damage_of
 from explorer.importers.model import SourceModel, check_dimension_names, with_sizes
+from explorer.importers.onnx.block_size import find_block_size
+from explorer.importers.onnx.blocks import Blocks, find_blocks, is_blocked
 from explorer.importers.onnx.build import Build, Found, discard
 from explorer.importers.onnx.converters import find_converter, missing_reason
 from explorer.importers.onnx.identifiers import argument_name, stem_of
@@ -161,6 +163,9 @@ class _Scope:
     """Optional inputs of a function that its caller leaves out."""
     nodes: Sequence[NodeProto] = ()
     inputs: Collection[str] = ()
+    declared: Sequence[ValueInfoProto] = ()
+    """Types of tensors, as far as the file says them."""
+    found_blocks: Blocks | None = None
 
     @cached_property
     def makers(self) -> dict[str, NodeProto]:
@@ -208,7 +213,9 @@ class _Import:
         self.missing: dict[str, str] = {}
         """Tensors that could not be made; with a text where their first use is the problem."""
         self.nested_nodes = 0
-        self.scope = _Scope(self.content.weights, nodes=self.content.proto.graph.node)
+        graph = self.content.proto.graph
+        declared = [*graph.input, *graph.value_info]
+        self.scope = _Scope(self.content.weights, nodes=graph.node, declared=declared)
         self.names = Names()
         self.knowledge = Knowledge(self.weights, model.assumed)
         self.build = Build(self.weights, self.knowledge, Block(), self)
@@ -327,6 +334,8 @@ class _Import:
         self.build.source, self.build.created = called, []
         try:
             node = _make_node(proto, domain, opset, operands, called)
+            if node.name in self.blocks().regroupings:
+                node = replace(node, operator="Identity", operands=node.operands[:1])
             results = self._convert(node, proto, 0)
         except Unsupported as unsupported:
             self._problem(called, proto.op_type, domain, opset, str(unsupported))
@@ -375,7 +384,7 @@ class _Import:
             if not isinstance(value, OpResult) or not name:
                 continue
             if value.op in created and self.scope.outer is None:
-                _set_origin(value, name)
+                _set_origin(value, self.blocks().origin(name, value))
             elif value.op not in created and not isinstance(value.op, WeightOp):
                 # Nothing was computed (Identity): the operation before it stands for this node too.
                 value.op.location = location_of([*sources_of(value.op), node.name])
@@ -437,7 +446,8 @@ class _Import:
         source, created, outer = build.source, build.created, self.scope
         arrays = {t.name: read_tensor(t, self.content.folder) for t in graph.initializer}
         names = [i.name for i in graph.input]
-        self.scope = _Scope(arrays, outer, nodes=graph.node, inputs=names)
+        declared = [*graph.input, *graph.value_info]
+        self.scope = _Scope(arrays, outer, nodes=graph.node, inputs=names, declared=declared)
         if len(arguments) != len(graph.input):
             raise ValueError(f"{len(arguments)} arguments for {len(graph.input)} inputs of a graph")
         for declared, argument in zip(graph.input, arguments, strict=True):
@@ -469,6 +479,24 @@ class _Import:
             raise Unsupported(f"{node.operator} of strings")
         results = converter.convert(node, self.build)
         return [results] if isinstance(results, Imported) else list(results)
+
+    def blocks(self) -> Blocks:
+        """The tensors of this graph that onnxruntime laid out in blocks of channels."""
+        scope = self.scope
+        if scope.found_blocks is None:
+            scope.found_blocks = Blocks(0)
+            if is_blocked(scope.nodes):
+                try:
+                    scope.found_blocks = find_blocks(
+                        scope.nodes, scope.array, scope.declared, self.block_size
+                    )
+                except (Unsupported, ValueError, IndexError) as error:
+                    scope.found_blocks = Blocks(0, problem=str(error))
+        return scope.found_blocks
+
+    @cached_property
+    def block_size(self) -> int:
+        return find_block_size(self.content)
 
     def maker(self, tensor: str) -> NodeProto | None:
         """The node, here or around, that makes a tensor; None for inputs and weights."""
@@ -579,11 +607,11 @@ def _make_node(
     )
 
 
-def _set_origin(value: OpResult, tensor: str) -> None:
+def _set_origin(value: OpResult, origin: Origin | None) -> None:
     """An operation keeps the first tensor that it was made for: equal ones say nothing new."""
     origins = origins_of(value.op)
-    if origins[value.index] is None:
-        origins[value.index] = Origin(tensor)
+    if origins[value.index] is None and origin is not None:
+        origins[value.index] = origin
         set_origins(value.op, origins)
 
 

@@ -16,7 +16,7 @@ _OPERATORS: dict[str, str] = {
         Einsum EmbedLayerNormalization FlexAttention FusedMatMul Gemm LinearAttention MatMul
         MatMulInteger MatMulNBits MelWeightMatrix MultiHeadAttention GroupQueryAttention
         QLinearConv QLinearMatMul STFT FusedConv FusedGemm NhwcConv QGemm MatMulIntegerToFloat
-        DynamicQuantizeMatMul
+        DynamicQuantizeMatMul TransposeMatMul FusedMatMulActivation NhwcFusedConv
     """,
     "normalization": """
         BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization
@@ -30,23 +30,26 @@ _OPERATORS: dict[str, str] = {
         Identity ImageScaler Imputer IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish
         Mod Mul Neg Not Or PRelu Pow QuickGelu Reciprocal Relu RotaryEmbedding Round Scaler Selu
         Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh
-        ThresholdedRelu Where Xor QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu
+        ThresholdedRelu Where Xor BiasAdd QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu
+        QLinearWhere
     """,
     "pooling": """
         AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
         MaxUnpool RoiAlign QLinearAveragePool QLinearGlobalAveragePool
+        NhwcMaxPool
     """,
     "reduction": """
         ArgMax ArgMin CumProd CumSum Hardmax LogSoftmax NegativeLogLikelihoodLoss ReduceL1
         ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
-        ReduceSumSquare Softmax SoftmaxCrossEntropyLoss TopK QLinearSoftmax
+        ReduceSumSquare Softmax BiasSoftmax SoftmaxCrossEntropyLoss TopK QLinearSoftmax
+        QLinearReduceMean
     """,
     "movement": """
         AffineGrid ArrayFeatureExtractor CenterCropPad Compress Concat Crop DepthToSpace Expand
         Flatten Gather GatherElements GatherND GridSample NonZero OneHot OneHotEncoder Pad Reshape
         Resize ReverseSequence Scatter ScatterElements ScatterND Shape Size Slice SpaceToDepth
         Split Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze Upsample QLinearConcat
-        NonMaxSuppression
+        NonMaxSuppression ReorderInput ReorderOutput
     """,
     "control": "If Loop Scan SequenceMap",
     "recurrent": "GRU LSTM RNN DynamicQuantizeLSTM",

@@ -96,6 +96,24 @@ def _statistics(x: SSAValue, axes: Sequence[int], build: Build) -> tuple[SSAValu
     return mean, build.value(ReduceOp, [squares], kind="mean", axes=axes, keepdims=True)
 
 
+@converts("SimplifiedLayerNormalization")
+def simplified_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+    """onnxruntime's own, under ONNX's domain: x / sqrt(mean of squares + epsilon) * scale.
+
+    Result 1, where it is wanted: 1 / the root, in f32.
+    """
+    x, scale = node.operand(0), node.operand(1)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    epsilon = node.number("epsilon", 1e-5)
+    y = build.value(LayerNormOp, [x, scale, None], axis=axis, epsilon=epsilon, centered=False)
+    if not any(node.results[1:]):
+        return [y]
+    wide = build.cast(x, np.float32)
+    axes = list(range(axis, build.rank(x)))
+    squares = build.binary("mul", wide, wide)
+    return [y, _inverse_root(build.reduce("mean", squares, axes, True), epsilon, build)]
+
+
 @converts("LayerNormalization")
 def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
     """Results 1 and 2, where they are wanted: the mean and 1 / the standard deviation, in f32."""
@@ -107,10 +125,13 @@ def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
         return [y]
     axes = range(axis, build.rank(x))
     mean, variance = _statistics(build.cast(x, np.float32), list(axes), build)
-    deviation = build.unary(
-        "sqrt", build.binary("add", variance, build.scalar_like(epsilon, variance))
-    )
-    return [y, mean, build.unary("reciprocal", deviation)]
+    return [y, mean, _inverse_root(variance, epsilon, build)]
+
+
+def _inverse_root(x: SSAValue, epsilon: float, build: Build) -> SSAValue:
+    """1 / sqrt(x + epsilon)"""
+    raised = build.binary("add", x, build.scalar_like(epsilon, x))
+    return build.unary("reciprocal", build.unary("sqrt", raised))
 
 
 @converts("InstanceNormalization")

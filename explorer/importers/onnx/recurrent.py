@@ -11,13 +11,14 @@ order i o f c, and z r h.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Region, SSAValue
 
+from explorer.importers.onnx.activations import activated, default_parameters
 from explorer.importers.onnx.build import Axis, Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.control import LoopOp
@@ -382,20 +383,8 @@ def _validity(node: Node, x: SSAValue, build: Build) -> SSAValue | None:
 
 # -- activations ---------------------------------------------------------------------------------
 
-_DEFAULTS: Mapping[str, tuple[float, ...]] = {
-    "affine": (1.0, 0.0),
-    "elu": (1.0,),
-    "hardsigmoid": (0.2, 0.5),
-    "leakyrelu": (0.01,),
-    "relu": (),
-    "scaledtanh": (1.0, 1.0),
-    "sigmoid": (),
-    "softplus": (),
-    "softsign": (),
-    "tanh": (),
-    "thresholdedrelu": (1.0,),
-}
-"""Alpha and beta of those activations that have them."""
+_OF_OTHERS = ("clip", "hardswish", "selu")
+"""Activations of fused operators that recurrent layers do not have."""
 
 
 def _activations(node: Node, kind: _Kind, directions: int) -> list[list[Activation]]:
@@ -411,31 +400,9 @@ def _activations(node: Node, kind: _Kind, directions: int) -> list[list[Activati
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    key = name.lower()
-    if key not in _DEFAULTS:
+    if name.lower() in _OF_OTHERS:
         raise Unsupported(f"activation {name}")
-    defaults = _DEFAULTS[key]
-    alpha = next(alphas, defaults[0]) if defaults else 0.0
-    beta = next(betas, defaults[1]) if len(defaults) > 1 else 0.0
-    return lambda build, x: _activated(key, alpha, beta, build, x)
-
-
-def _activated(key: str, alpha: float, beta: float, build: Build, x: SSAValue) -> SSAValue:
-    match key:
-        case "affine":
-            return build.binary("add", build.scaled(x, alpha), build.scalar_like(beta, x))
-        case "elu":
-            return build.unary("elu", x, alpha)
-        case "hardsigmoid":
-            return build.unary("hard_sigmoid", x, alpha, beta)
-        case "leakyrelu":
-            return build.unary("leaky_relu", x, alpha)
-        case "scaledtanh":
-            return build.scaled(build.unary("tanh", build.scaled(x, beta)), alpha)
-        case "softsign":
-            size = build.binary("add", build.unary("abs", x), build.scalar_like(1, x))
-            return build.binary("div", x, size)
-        case "thresholdedrelu":
-            passes = build.binary("greater", x, build.scalar_like(alpha, x))
-            return build.select(passes, x, build.scalar_like(0, x))
-    return build.unary(key, x)
+    given = {"alpha": alphas, "beta": betas}
+    defaults = default_parameters(name)
+    parameters = [next(given[label], default) for label, default in defaults.items()]
+    return lambda build, x: activated(x, name, parameters, build)

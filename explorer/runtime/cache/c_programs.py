@@ -27,8 +27,8 @@ from explorer.runtime.compilers import (
     divisible_parts,
     find_compiler,
 )
-from explorer.runtime.processor import processor_name, read_processor_text
 from explorer.runtime.scratch import own_folder
+from explorer.targets.processor import processor_name, read_processor_text
 
 ENTRY_POINT = "explorer_run"
 

@@ -22,7 +22,7 @@ from explorer.runtime.cache.folder import cache_folder
 from explorer.runtime.cache.sources import Sources, packages, process_start_ns, sources_of
 from explorer.runtime.cache.tuned import TunedStore
 from explorer.runtime.compilers import candidate_commands
-from explorer.runtime.processor import cache_bytes
+from explorer.targets.processor import cache_bytes
 
 PACKAGE = Path(__file__).resolve().parents[2]
 OF_LANGUAGE: Mapping[str, tuple[str, ...]] = {

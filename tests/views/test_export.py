@@ -175,6 +175,7 @@ def test_a_difference_of_the_ir_marks_no_line_that_stayed(seen: Any, digits_page
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.browser
 @needs_chromium
 def test_the_page_of_a_resnet50_stays_below_8_megabytes(

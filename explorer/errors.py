@@ -72,7 +72,33 @@ class UnsupportedError(ExplorerError):
         """One line each: the operator, the node and what about it is not supported."""
 
     def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  - {problem}" for problem in self.problems)])
+        return "\n".join([super().__str__(), *(f"  - {line}" for line in grouped(self.problems))])
+
+
+MOST_PLACES = 3
+"""Names of the nodes that share a problem."""
+
+
+def grouped(problems: Sequence[str]) -> list[str]:
+    """One line per problem, in the order of the first node that has it.
+
+    node a: Foo: unknown operator        =>   Foo: unknown operator (2 nodes: a, c)
+    node b: Bar: unknown operator             node b: Bar: unknown operator
+    node c: Foo: unknown operator
+    """
+    same: dict[str, list[str]] = {}
+    for problem in problems:
+        _, colon, what = problem.partition(": ")
+        same.setdefault(what if colon else problem, []).append(problem)
+    return [found[0] if len(found) == 1 else _in_places(w, found) for w, found in same.items()]
+
+
+def _in_places(what: str, problems: Sequence[str]) -> str:
+    places = [problem.partition(": ")[0] for problem in problems]
+    shown = ", ".join(place.removeprefix("node ") for place in places[:MOST_PLACES])
+    rest = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+    kind = "nodes" if all(place.startswith("node ") for place in places) else "places"
+    return f"{what} ({len(places)} {kind}: {shown}{rest})"
 
 
 class InputError(ExplorerError):

@@ -22,6 +22,7 @@ from explorer.errors import (
     ModelError,
     PassError,
     UnsupportedError,
+    grouped,
 )
 from explorer.results.encoding import to_json
 
@@ -83,7 +84,7 @@ def print_error(error: ExplorerError) -> None:
     print(f"explorer: error: {printable(first)}", file=sys.stderr)
     for line in rest:
         print(f"    {printable(line)}", file=sys.stderr)
-    for problem in problems:
+    for problem in grouped(problems):
         print(f"  - {printable(problem)}", file=sys.stderr)
 
     log = error.log if isinstance(error, BuildError | DeviceError) else ""

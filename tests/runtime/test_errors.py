@@ -51,3 +51,14 @@ def test_errors_survive_pickling():
     assert type(copy) is DeviceError
     assert str(copy) == str(error)
     assert (copy.signal, copy.log) == ("SIGSEGV", "words")
+
+
+def test_a_problem_of_many_nodes_is_one_line_with_their_number():
+    problems = [f"node n{i}: Foo (my.ops opset 1): unknown operator" for i in range(5)]
+    problems.insert(1, "node b: Bar: not with axis 7")
+    error = UnsupportedError("6 nodes", problems=problems)
+    assert str(error).splitlines()[1:] == [
+        "  - Foo (my.ops opset 1): unknown operator (5 nodes: n0, n1, n2 and 2 more)",
+        "  - node b: Bar: not with axis 7",
+    ]
+    assert error.problems == tuple(problems)

@@ -36,6 +36,7 @@ from explorer.ir.top.movement import (
 from explorer.ir.top.normalization import BatchNormOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantized import DequantizeOp
+from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import element_type_of, is_static, shape_of, size_bytes, static_shape
 from explorer.passes.infer_shapes import infer_again
@@ -46,6 +47,8 @@ LARGEST_RESULT_BYTES = 64 << 20
 SMALL_RESULT_BYTES = 64 << 10
 LARGEST_GROWTH = 16
 """A result above SMALL_RESULT_BYTES may be so many times as large as its operands together."""
+LARGEST_DEQUANTIZED_BYTES = 1 << 30
+"""Of all weights of a model that are stored in blocks of integers, as real numbers."""
 
 
 class InferAgain(Rule):
@@ -222,7 +225,9 @@ class FoldConstant(Rule):
 
     Applies to operations whose operands are all weights, unless the result would be large: above
     64 MiB and larger than its operands, or more than 16 times its operands (which is fine for
-    weights of a convolution or the like). Pays because it is computed once, by the compiler.
+    weights of a convolution or the like). Weights in blocks of integers, those of a language model,
+    stay integers where all of them would be more than 1 GiB of real numbers. Pays because it is
+    computed once, by the compiler.
     """
 
     matches = (TopOperation,)
@@ -293,6 +298,8 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
     operand_bytes = sum(a.nbytes for a in arrays)
     if result_bytes > max(LARGEST_RESULT_BYTES, operand_bytes):
         raise Declined(f"{identity_of(op)} would be a constant of {result_bytes >> 20} MiB")
+    if isinstance(op, DequantizeBlocksOp):
+        _check_blocks(op)
     if _feeds_parameters(op):
         return
     if result_bytes > max(SMALL_RESULT_BYTES, LARGEST_GROWTH * operand_bytes):
@@ -300,6 +307,15 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
             f"{identity_of(op)} would be a constant of {result_bytes} bytes, made of "
             f"{operand_bytes}: cheaper to compute than to store"
         )
+
+
+def _check_blocks(op: DequantizeBlocksOp) -> None:
+    """Declined where the model's weights in blocks would be too large together: all or none of
+    them are real numbers."""
+    others = [o for o in op.parent.ops if isinstance(o, DequantizeBlocksOp)] if op.parent else []
+    total = sum(size_bytes(o.output) for o in others if is_constant(o.input))
+    if total > LARGEST_DEQUANTIZED_BYTES:
+        raise Declined(f"the {len(others)} weights in blocks would be {total >> 20} MiB in all")
 
 
 def _feeds_parameters(op: TopOperation) -> bool:

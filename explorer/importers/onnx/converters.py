@@ -40,6 +40,7 @@ _OTHERS = (
     "quantization",
     "attention",
     "contrib",
+    "block_quantized",
     "contrib_quantized",
     "features",
     "trees",

@@ -39,6 +39,7 @@ _OTHERS = (
     "text_features",
     "quantization",
     "attention",
+    "rotary",
     "contrib",
     "block_quantized",
     "contrib_quantized",

@@ -43,8 +43,8 @@ _OPERATORS: dict[str, str] = {
     """,
     "movement": """
         AffineGrid ArrayFeatureExtractor CenterCropPad Compress Concat Crop DepthToSpace Expand
-        Flatten Gather GatherElements GatherND GridSample NonZero OneHot OneHotEncoder Pad Reshape
-        Resize ReverseSequence Scatter ScatterElements ScatterND Shape Size Slice SpaceToDepth
+        Flatten Gather GatherBlockQuantized GatherElements GatherND GridSample NonZero OneHot
+        OneHotEncoder Pad Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Shape Size Slice SpaceToDepth
         Split Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze Upsample QLinearConcat
         NonMaxSuppression
     """,

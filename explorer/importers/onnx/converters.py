@@ -40,6 +40,7 @@ _OTHERS = (
     "quantization",
     "attention",
     "rotary",
+    "grouped_attention",
     "contrib",
     "block_quantized",
     "contrib_quantized",

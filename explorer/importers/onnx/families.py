@@ -44,9 +44,9 @@ _OPERATORS: dict[str, str] = {
     "movement": """
         AffineGrid ArrayFeatureExtractor CenterCropPad Compress Concat Crop DepthToSpace Expand
         Flatten Gather GatherBlockQuantized GatherElements GatherND GridSample NonZero OneHot
-        OneHotEncoder Pad Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Shape Size Slice SpaceToDepth
-        Split Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze Upsample QLinearConcat
-        NonMaxSuppression
+        OneHotEncoder Pad Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Shape
+        Size Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze
+        Upsample QLinearConcat NonMaxSuppression
     """,
     "control": "If Loop Scan SequenceMap",
     "recurrent": "GRU LSTM RNN DynamicQuantizeLSTM",

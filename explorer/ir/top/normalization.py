@@ -28,6 +28,7 @@ from xdsl.irdl import (
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
+from explorer.ir.top.broadcasting import may_broadcast_to
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -36,7 +37,6 @@ from explorer.ir.top.definitions import (
     element_type,
     scratch,
 )
-from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.reduction_domain import ReductionDomain, reduced_shape
 from explorer.ir.types import (
     Shape,
@@ -320,10 +320,7 @@ class LayerNormOp(NormalizationOperation):
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
         for operand in self.operands[1:]:
-            wide = broadcast_shapes(shape, shape_of(operand))
-            if len(wide) != len(shape) or any(
-                a != b for a, b in zip(wide, shape, strict=True) if isinstance(b, int)
-            ):
+            if not may_broadcast_to(shape_of(operand), shape):
                 raise ValueError(
                     f"scale or shift {shape_of(operand)} does not broadcast to {shape}"
                 )

@@ -52,7 +52,7 @@ _OPERATORS: dict[str, str] = {
     "recurrent": "GRU LSTM RNN DynamicQuantizeLSTM",
     "quantization": """
         DequantizeLinear DynamicQuantizeLinear Quant QuantizeLinear RequantShift BipolarQuant
-        Trunc
+        IntQuant Trunc
     """,
     "sequence": """
         CategoryMapper ConcatFromSequence LabelEncoder Optional OptionalGetElement

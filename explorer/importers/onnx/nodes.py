@@ -163,10 +163,10 @@ Convert = Callable[[Node, "Build"], Imported | Sequence[Imported | None]]
 
 @dataclass(frozen=True)
 class Converter:
-    """`convert` for the `operators` of a domain in opsets `since` to `until`, both included."""
+    """`convert` for the `operators` of some domains in opsets `since` to `until`, both included."""
 
     operators: tuple[str, ...]
-    domain: str
+    domains: tuple[str, ...]
     since: int
     until: int
     convert: Convert
@@ -180,14 +180,15 @@ def converts(
     *operators: str,
     since: int = 1,
     until: int = NEWEST,
-    domain: str = "",
+    domain: str | tuple[str, ...] = "",
     knows_quantized: bool = False,
     on_strings: bool = False,
 ) -> Callable[[Convert], Converter]:
-    """Declares a function as the converter of operators."""
+    """Declares a function as the converter of operators, written in a domain or several."""
+    domains = (domain,) if isinstance(domain, str) else domain
 
     def declare(function: Convert) -> Converter:
-        return Converter(operators, domain, since, until, function, knows_quantized, on_strings)
+        return Converter(operators, domains, since, until, function, knows_quantized, on_strings)
 
     return declare
 

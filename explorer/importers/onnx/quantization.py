@@ -334,24 +334,6 @@ def requantize_by_shift(node: Node, build: Build) -> SSAValue:
     return build.value(DequantizeOp, [stored], to=element_type_of(clipped))
 
 
-@converts("Quant")
-def fake_quantize(node: Node, build: Build) -> SSAValue:
-    """(clip(round(x / scale + zero point)) - zero point) * scale, as QONNX has it.
-
-    Pappalardo et al., "QONNX: Representing Arbitrary-Precision Quantized Neural Networks", 2022.
-    """
-    x, scale, zero = (node.operand(index) for index in range(3))
-    bits = build.known(node.operand(3), "the number of bits").item()
-    if node.text("rounding_mode", "ROUND").upper() != "ROUND":
-        raise Unsupported(f"rounding_mode {node.text('rounding_mode', '')!r}")
-    is_signed, is_narrow = node.integer("signed", 1), node.integer("narrow", 0)
-    low = -(2.0 ** (bits - 1)) + is_narrow if is_signed else 0.0
-    high = 2.0 ** (bits - 1) - 1 if is_signed else 2.0**bits - 1 - is_narrow
-    stored = build.binary("add", build.binary("div", x, scale), zero)
-    clipped = build.unary("clip", build.unary("round", stored), low, high)
-    return build.binary("mul", build.binary("sub", clipped, zero), scale)
-
-
 def _centered(x: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:
     """Stored integers minus their zero point, as i32."""
     wide = build.cast(x, np.int32)

@@ -17,6 +17,7 @@ import onnx
 
 from explorer.errors import InputError, ModelError
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
+from explorer.importers.onnx.host_values import program_arrays
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
 
@@ -94,8 +95,10 @@ def iterate_reference(
                 hint="check the inputs, or compare with the outputs that come with the model",
             ) from error
         for name, array in zip(chunk, arrays, strict=True):
-            if isinstance(array, np.ndarray):
+            if isinstance(array, np.ndarray) and array.dtype != object:
                 yield name, array.astype(narrow.get(name, array.dtype), copy=False)
+            elif name in outputs:
+                yield from program_arrays(content.proto, name, array).items()
 
 
 def computed_tensors(model: SourceModel) -> list[str]:

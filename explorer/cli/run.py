@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from explorer.compilation.sizes import Size
     from explorer.session import ModelSource
 
+CODES = ".codes"
+"""How outputs end that may be strings, as code points; what they are the model says."""
+
 SUMMARY = "compile a model and run it on arrays from a file"
 
 
@@ -52,12 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
         outputs = Fallback(source.model, "interpreter").run(inputs)
     else:
         outputs = _compiled(arguments, source, inputs, sizes)
+    if any(name.endswith(CODES) for name in outputs):
+        from explorer.importers import host_arrays
+
+        outputs = host_arrays(source.model, outputs)
     named = {quote_name(name): array for name, array in outputs.items()}
     write_file(arguments.output, arrays_as_npz(named))
-    print_lines(
-        f"{name}: {array.dtype.name} of shape {array.shape}" for name, array in outputs.items()
-    )
+    print_lines(f"{name}: {_kind(array)} of shape {array.shape}" for name, array in outputs.items())
     return 0
+
+
+def _kind(array: np.ndarray) -> str:
+    return "strings" if array.dtype.kind == "U" else array.dtype.name
 
 
 def _compiled(

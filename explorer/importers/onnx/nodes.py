@@ -20,7 +20,13 @@ from onnx import GraphProto, SparseTensorProto, TensorProto, TypeProto
 from xdsl.ir import SSAValue
 
 from explorer.errors import ModelError, UnsupportedError
-from explorer.importers.onnx.structures import Imported, OptionalValue, StringTensor, TensorSequence
+from explorer.importers.onnx.structures import (
+    Imported,
+    LabeledRows,
+    OptionalValue,
+    StringTensor,
+    TensorSequence,
+)
 
 if TYPE_CHECKING:
     from explorer.importers.onnx.build import Build
@@ -73,6 +79,8 @@ class Node:
             raise ValueError(f"operand {index} is a sequence or an optional, not a tensor")
         if isinstance(value, StringTensor):
             raise Unsupported(f"operand {index} holds strings")
+        if isinstance(value, LabeledRows):
+            raise Unsupported(f"operand {index} is a sequence of maps")
         return value
 
     def strings(self, index: int) -> SSAValue:

@@ -141,7 +141,9 @@ def _output_error(
     if value not in values or name not in reference:
         return TensorError(name, value, np.inf, np.inf, 0.0, -np.inf)
     actual, expected = values[value], reference[name]
-    if name.endswith(SUFFIX) and actual.ndim == expected.ndim > 0:  # strings: how many zeros stand behind them means nothing
+    if (
+        name.endswith(SUFFIX) and actual.ndim == expected.ndim > 0
+    ):  # strings: how many zeros stand behind them means nothing
         places = max(actual.shape[-1], expected.shape[-1])
         actual, expected = widened(actual, places), widened(expected, places)
     error = tensor_error(name, value, actual, expected)

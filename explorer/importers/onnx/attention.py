@@ -88,7 +88,7 @@ def attention(node: Node, build: Build) -> Sequence[SSAValue]:
 
 
 @converts("MultiHeadAttention", domain=MICROSOFT)
-def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue]:
+def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
     """Results: (batch, sequence, hidden), and the keys and values with those of the past."""
     heads = node.integer("num_heads")
     if any(node.optional(index) is not None for index in (8, 9)):

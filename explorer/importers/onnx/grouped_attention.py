@@ -240,8 +240,8 @@ class _Cache:
         known = build.knowledge.array(sources)
         if known is not None:
             sources = build.weight(known)
-            sizes = [build.size(part, 2) for part in parts]
-            if None not in sizes and np.array_equal(known, [np.arange(sum(map(int, sizes)))]):
+            sizes = [size for part in parts if (size := build.size(part, 2)) is not None]
+            if len(sizes) == len(parts) and np.array_equal(known, [np.arange(sum(sizes))]):
                 return build.concat(parts, 2)
         row = [Axis(new, 0), Axis(new, 1), 1, Axis(new, 3)]
         rows = build.concat([*parts, build.expand(build.scalar_like(0, new), row)], 2)

@@ -34,7 +34,7 @@ class TensorSequence:
 class OptionalValue:
     """What may be there or not; which of them is known."""
 
-    content: SSAValue | TensorSequence | StringTensor | None
+    content: SSAValue | TensorSequence | StringTensor | LabeledRows | None
 
 
 @dataclass(frozen=True)

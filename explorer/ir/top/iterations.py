@@ -47,7 +47,7 @@ def counted_iterations(
     if go_on is None or last is None:
         return None
     goes_on, *returned = list(last.operands)[: 1 + len(states)]
-    after = dict(zip(body.args[2:], returned, strict=True))
+    after: dict[SSAValue, SSAValue] = dict(zip(body.args[2:], returned, strict=True))
     made_of = _reached(goes_on, body, after)
     initial = {value: state for value, state in zip(after, states, strict=True) if value in made_of}
     counters = {value: array for value, s in initial.items() if (array := contents(s)) is not None}

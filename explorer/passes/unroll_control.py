@@ -115,6 +115,8 @@ def trip_count(op: LoopOp, rewriter: RecordedRewriter) -> int:
     next_one = first if passed_on else constant(goes_on, rewriter.weights)
     if trips is not None and first is not None and next_one is not None and next_one.item():
         return max(trips, 0) if first.item() else 0
+    if not all(is_static(row) for row in last.operands[1 + len(op.states) :]):
+        raise Declined(f"the sizes of the rows of {identity_of(op)} are not known yet")
     counted = counted_iterations(
         op.body.block,
         op.condition,

@@ -151,13 +151,14 @@ def _in_region(found: _Loop, build: Build) -> list[Imported]:
         return build.region(found.body, [*flags, *types])
 
     def trips_of(region: Region) -> int | None:
-        return _iterations(found, region, build)
+        counted = _iterations(found, region, build)
+        return found.trips if counted is None else counted
 
     region, results = _settled(body, states, 1, trips_of)
     block, go_on = region.block, results[0]
     assert isinstance(go_on, SSAValue) and block.last_op is not None
     condition, trips = found.condition, found.trips
-    counted = trips_of(region)
+    counted = _iterations(found, region, build)
     if condition is not None and counted is not None:
         condition, trips = None, counted
     goes_on = go_on is block.args[1] or build.knowledge.array(go_on) is not None

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from explorer.compilation import Compilation, Inspection, SavedCompilation
     from explorer.errors import ExplorerError
     from explorer.importers import SourceModel
@@ -36,6 +38,7 @@ __all__ = [
     "Session",
     "compile",
     "devices",
+    "host_values",
     "inspect",
     "load",
     "open",
@@ -124,6 +127,17 @@ def start(
     from explorer.session import start as start_program
 
     return start_program(model, target, dimensions=dimensions, **options)
+
+
+def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """A program's outputs as the model declares them: strings, sequences, and maps from labels.
+
+    `c.run(x)` gives tensors: `probabilities` and `probabilities.labels` are here, as in ONNX, one
+    dictionary for each row.
+    """
+    from explorer.importers import host_values as values_of
+
+    return values_of(model, outputs)
 
 
 def devices():

@@ -16,6 +16,7 @@ import onnx
 
 from explorer.errors import InputError, ModelError
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
+from explorer.importers.onnx.host_values import program_arrays
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
 from explorer.references.onnx_runtime import open_model
@@ -102,11 +103,14 @@ def _run(
         found = opened.run(inputs, list(asked.values()))
     finally:
         opened.close()
-    return [
-        (name, array.astype(narrow.get(name, array.dtype), copy=False))
-        for name, array in ((name, found[given]) for name, given in asked.items())
-        if isinstance(array, np.ndarray)
-    ]
+    values: list[tuple[str, np.ndarray]] = []
+    for name in names:
+        value = found[asked[name]]
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            values.append((name, value.astype(narrow.get(name, value.dtype), copy=False)))
+        elif name in outputs:
+            values += program_arrays(_content(model).proto, name, value).items()
+    return values
 
 
 def computed_tensors(model: SourceModel) -> list[str]:

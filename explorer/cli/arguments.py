@@ -62,8 +62,10 @@ def dimension(text: str) -> tuple[str, int | tuple[int, int]]:
     name, separator, size = text.rpartition("=")
     lowest, dots, highest = size.partition("..")
     numbers = [lowest, highest] if dots else [lowest]
-    if not separator or not name or not all(n.isdecimal() and int(n) >= 1 for n in numbers):
-        raise argparse.ArgumentTypeError(f"expected name=size with a size of 1 or more: {text!r}")
+    least = 1 if dots else 0
+    if not separator or not name or not all(n.isdecimal() and int(n) >= least for n in numbers):
+        expected = f"name=size with a size of {least} or more"
+        raise argparse.ArgumentTypeError(f"expected {expected}: {text!r}")
     if not dots:
         return name, int(size)
     if int(lowest) > int(highest):

@@ -14,6 +14,12 @@ from explorer.files import check_output, write_file
 if TYPE_CHECKING:
     import numpy as np
 
+    from explorer.compilation.sizes import Size
+    from explorer.session import ModelSource
+
+CODES = ".codes"
+"""How outputs end that may be strings, as code points; what they are the model says."""
+
 SUMMARY = "compile a model and run it on arrays from a file"
 
 
@@ -34,19 +40,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_target(parser)
     options.add_threads(parser)
     options.add_dimensions(parser)
+    parser.add_argument(
+        "--interpret",
+        action="store_true",
+        help="run the imported program by the meaning of its operations, without compiling it",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from explorer.cli.arrays import arrays_as_npz, quote_name
     from explorer.cli.inputs import read_inputs
     from explorer.runtime.cache import default_cache
-    from explorer.session import ModelSource, start
+    from explorer.session import ModelSource
+    from explorer.session.fallback import Fallback
 
     check_output(arguments.output)
     source = ModelSource(arguments.model, arguments.target, {}, default_cache())
     inputs, sizes = read_inputs(source.sheet, arguments.input, dict(arguments.dim))
     if arguments.check_indices:
         check_indices(arguments, inputs, sizes)
+    if arguments.interpret:
+        outputs = Fallback(source.model, "interpreter").run(inputs)
+    else:
+        outputs = _compiled(arguments, source, inputs, sizes)
+    if any(name.endswith(CODES) for name in outputs):
+        from explorer.importers import host_arrays
+
+        outputs = host_arrays(source.model, outputs)
+    named = {quote_name(name): array for name, array in outputs.items()}
+    write_file(arguments.output, arrays_as_npz(named))
+    print_lines(f"{name}: {_kind(array)} of shape {array.shape}" for name, array in outputs.items())
+    return 0
+
+
+def _kind(array: np.ndarray) -> str:
+    return "strings" if array.dtype.kind == "U" else array.dtype.name
+
+
+def _compiled(
+    arguments: argparse.Namespace,
+    source: ModelSource,
+    inputs: Mapping[str, np.ndarray],
+    sizes: Mapping[str, Size],
+) -> Mapping[str, np.ndarray]:
+    from explorer.session import start
+
     with (
         Progress("compiling") as progress,
         start(
@@ -59,13 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress=progress,
         ) as started,
     ):
-        outputs = started.run(inputs)
-    named = {quote_name(name): array for name, array in outputs.items()}
-    write_file(arguments.output, arrays_as_npz(named))
-    print_lines(
-        f"{name}: {array.dtype.name} of shape {array.shape}" for name, array in outputs.items()
-    )
-    return 0
+        return started.run(inputs)
 
 
 def check_indices(

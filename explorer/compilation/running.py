@@ -142,9 +142,13 @@ def _import(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]
     """The imported program, with symbolic dimensions where the importer can keep them.
 
     Some models compute ranks and windows from their dimensions: those are imported at the sizes
-    that the compilation binds anyway, and the note says so.
+    that the compilation binds anyway, and the note says so. So are all models where a size is 0
+    (a language model's past, at first): what is said with names holds for sizes from 1 on.
     """
     dimensions = settings.dimensions
+    sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
+    if 0 in dimensions.values():
+        return f" (imported at {sizes})", open_program(model, dimensions)
     try:
         return "", open_program(model)
     except UnsupportedError as error:
@@ -156,7 +160,6 @@ def _import(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]
                 f"one program for a range of {name!r} is not possible: {error.problems[0]}",
                 hint=f"give one size: --dim {name}={settings.open_range.highest}",
             ) from error
-        sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
         return f" (imported at {sizes})", open_program(model, dimensions)
 
 
@@ -173,7 +176,10 @@ def _shared_results(
     if parent is None or parent.settings.edited is not edit:
         return () if edit is None else edit.results
     first = parent.results[0]
-    if first.artifacts.get(IMPORTED_AT, settings.dimensions) != settings.dimensions:
+    imported_at = first.artifacts.get(IMPORTED_AT)
+    if imported_at is None and 0 in settings.dimensions.values():
+        return ()
+    if imported_at is not None and imported_at != settings.dimensions:
         return ()
     pinned = 0 if edit is None else len(edit.pipeline)
     return parent.results[: 1 + max(shared_passes(settings, pipeline, parent), pinned)]

@@ -11,7 +11,9 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import ModelError
@@ -24,6 +26,9 @@ from explorer.importers.model import (
     SourceValue,
 )
 from explorer.ir.weights import Weights
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 _SUFFIXES = {
     ".onnx": "onnx",
@@ -102,6 +107,29 @@ def open_program(model: SourceModel, dimensions: Mapping[str, int] | None = None
     return onnx.open_program(model, dimensions)
 
 
+def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """A program's outputs as the values that the model declares: strings, sequences, maps."""
+    assert model.format == "onnx", model.format
+    from explorer.importers.onnx import host_values
+
+    return host_values.host_values(_proto(model), outputs)
+
+
+def host_arrays(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """A program's outputs with strings in the place of their code points."""
+    assert model.format == "onnx", model.format
+    from explorer.importers.onnx import host_values
+
+    return host_values.host_arrays(_proto(model), outputs)
+
+
+def _proto(model: SourceModel) -> ModelProto:
+    from explorer.importers.onnx import OnnxContent
+
+    assert isinstance(model.content, OnnxContent)
+    return model.content.proto
+
+
 def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> ExaminedModel:
     """What of the model cannot be imported: all of it, with the reasons."""
     assert model.format == "onnx", model.format
@@ -157,6 +185,8 @@ __all__ = [
     "SourceNode",
     "SourceValue",
     "examine",
+    "host_arrays",
+    "host_values",
     "load",
     "load_to_examine",
     "open_program",

@@ -122,7 +122,7 @@ def is_batch(model: SourceModel, name: str) -> bool:
 
 
 def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:
-    """InputError for a dimension that no input has, or for a size below 1."""
+    """InputError for a dimension that no input has, or for a size below 0."""
     known = symbolic_dimensions(model)
     for name, size in sizes.items():
         if name not in known:
@@ -130,8 +130,8 @@ def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:
             raise InputError(
                 f"the model has no dimension {name!r}", hint=f"its symbolic dimensions: {listed}"
             )
-        if size < 1:
-            raise InputError(f"dimension {name!r} cannot be {size}", hint="give a positive size")
+        if size < 0:
+            raise InputError(f"dimension {name!r} cannot be {size}", hint="give 0 or more")
 
 
 def symbolic_dimensions(model: SourceModel) -> tuple[str, ...]:

@@ -29,7 +29,8 @@ from onnx.helper import (
 
 from explorer.importers import SourceModel
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.code_points import DOMAIN, SUFFIX, decoded, encoded, is_strings
+from explorer.importers.onnx.code_points import DOMAIN, SUFFIX, encoded, is_strings
+from explorer.importers.onnx.host_values import host_values, is_string_type
 
 
 def structure_of(inputs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -49,7 +50,7 @@ def flattened_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def structured_outputs(proto: ModelProto, outputs: Mapping[str, Any]) -> tuple[Any, ...]:
     """The model's outputs in order, sequences as lists, from the program's tensors."""
-    return tuple(_structured(value.name, value.type, outputs) for value in proto.graph.output)
+    return tuple(host_values(proto, outputs).values())
 
 
 def specialized_model(proto: ModelProto, inputs: Mapping[str, Any]) -> SourceModel:
@@ -60,7 +61,7 @@ def specialized_model(proto: ModelProto, inputs: Mapping[str, Any]) -> SourceMod
     nodes: list[NodeProto] = []
     for value in own.graph.input:
         given = inputs.get(value.name)
-        if _is_strings(value.type) and _is_array(given):
+        if is_string_type(value.type) and _is_array(given):
             ((name, codes),) = _flattened(value.name, given)
             values.append(make_value_info(name, _type_of(codes)))
             nodes.append(make_node("FromCodes", [name], [value.name], domain=DOMAIN))
@@ -73,7 +74,7 @@ def specialized_model(proto: ModelProto, inputs: Mapping[str, Any]) -> SourceMod
             value.type.CopyFrom(_type_of(given))
         values.append(value)
     _replace(own.graph.input, values)
-    outputs = [o.name for o in own.graph.output if _is_strings(o.type)]
+    outputs = [o.name for o in own.graph.output if is_string_type(o.type)]
     last = [make_node("ToCodes", [name], [name + SUFFIX], domain=DOMAIN) for name in outputs]
     _replace(own.graph.node, [*nodes, *own.graph.node, *last])
     for value in own.graph.output:
@@ -115,27 +116,8 @@ def _flattened(name: str, value: Any) -> list[tuple[str, Any]]:
     return [(name, value)]
 
 
-def _structured(name: str, kind: TypeProto, outputs: Mapping[str, Any]) -> Any:
-    """Optionals without any tensor are None."""
-    found = kind.WhichOneof("value")
-    if found == "optional_type":
-        content = _structured(name, kind.optional_type.elem_type, outputs)
-        return None if isinstance(content, list) and not content else content
-    if found == "sequence_type":
-        elements = []
-        while f"{name}.{len(elements)}" in outputs:
-            elements.append(outputs[f"{name}.{len(elements)}"])
-        return elements
-    return decoded(outputs[name + SUFFIX]) if _is_strings(kind) else outputs.get(name)
-
-
 def _is_structured(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") in ("sequence_type", "optional_type")
-
-
-def _is_strings(kind: TypeProto) -> bool:
-    is_tensor = kind.WhichOneof("value") == "tensor_type"
-    return is_tensor and kind.tensor_type.elem_type == TensorProto.STRING
 
 
 def _typed(element_type: int) -> TypeProto:

@@ -29,7 +29,7 @@ def known_operators() -> set[str]:
         for schema in onnx.defs.get_all_schemas()
         if not (schema.domain or schema.deprecated or missing_reason(schema.name, "", newest))
     }
-    return own | {o for c in all_converters() if c.domain for o in c.operators}
+    return own | {o for c in all_converters() if "" not in c.domains for o in c.operators}
 
 
 @dataclass(frozen=True)

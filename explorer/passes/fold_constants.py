@@ -36,6 +36,7 @@ from explorer.ir.top.movement import (
 from explorer.ir.top.normalization import BatchNormOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantized import DequantizeOp
+from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import element_type_of, is_static, shape_of, size_bytes, static_shape
 from explorer.ir.weights import is_splat, splat
@@ -47,6 +48,8 @@ LARGEST_RESULT_BYTES = 64 << 20
 SMALL_RESULT_BYTES = 64 << 10
 LARGEST_GROWTH = 16
 """A result above SMALL_RESULT_BYTES may be so many times as large as its operands together."""
+LARGEST_DEQUANTIZED_BYTES = 1 << 30
+"""Of all weights of a model that are stored in blocks of integers, as real numbers."""
 
 
 class InferAgain(Rule):
@@ -223,8 +226,10 @@ class FoldConstant(Rule):
 
     Applies to operations whose operands are all weights, unless the result would be large: above
     64 MiB and larger than its operands, or more than 16 times its operands (which is fine for
-    weights of a convolution or the like; those of one number may have any size). Pays because it
-    is computed once, by the compiler, and lies beside the activations.
+    weights of a convolution or the like; those of one number may have any size). Weights in blocks
+    of integers, those of a language model, stay integers where all of them would be more than 1 GiB
+    of real numbers. Pays because it is computed once, by the compiler, and lies beside the
+    activations.
     """
 
     matches = (TopOperation,)
@@ -298,6 +303,8 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
         return  # one number, and as much to read at every run wherever it lies
     if result_bytes > max(LARGEST_RESULT_BYTES, operand_bytes):
         raise Declined(f"{identity_of(op)} would be a constant of {result_bytes >> 20} MiB")
+    if isinstance(op, DequantizeBlocksOp):
+        _check_blocks(op)
     if is_parameter:
         return
     if result_bytes > max(SMALL_RESULT_BYTES, LARGEST_GROWTH * operand_bytes):
@@ -316,6 +323,15 @@ def _feeds_parameters(value: SSAValue) -> bool:
         if isinstance(user, MovementOperation) and any(map(_feeds_parameters, user.results)):
             return True
     return False
+
+
+def _check_blocks(op: DequantizeBlocksOp) -> None:
+    """Declined where the model's weights in blocks would be too large together: all or none of
+    them are real numbers."""
+    others = [o for o in op.parent.ops if isinstance(o, DequantizeBlocksOp)] if op.parent else []
+    total = sum(size_bytes(o.output) for o in others if is_constant(o.input))
+    if total > LARGEST_DEQUANTIZED_BYTES:
+        raise Declined(f"the {len(others)} weights in blocks would be {total >> 20} MiB in all")
 
 
 def _replace_by_weights(op: TopOperation, results, rewriter: RecordedRewriter) -> None:

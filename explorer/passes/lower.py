@@ -42,6 +42,7 @@ from explorer.ir.types import (
     static_shape,
     stored_type,
 )
+from explorer.passes.unroll_control import MOST_OPERATIONS, loop_length
 
 CHANNELS = 1
 
@@ -67,6 +68,7 @@ class LowerToKernels(Pass):
             raise UnsupportedError(
                 f"{len(lowering.problems)} operations have no compiled form",
                 problems=lowering.problems,
+                hint="run the model without compiling it: explorer run MODEL --interpret",
             )
         for kernel in lowering.kernels.values():
             rewriter.module.body.block.add_op(kernel)
@@ -195,8 +197,12 @@ def _missing_control(op: TopOperation) -> str:
         return (
             "has branches of different shapes, or one that may trap: export the one that is needed"
         )
-    if op.get("trip_count") is not None and len(op.regions[0].block.args) == 1 + len(op.operands):
-        return "is too long to be written out: export the model with fewer iterations"
+    trips = op.get("trip_count")
+    if trips is not None and len(op.regions[0].block.args) == 1 + len(op.operands):
+        return (
+            f"runs its {loop_length(op)} operations {trips:,} times; at most "
+            f"{MOST_OPERATIONS:,} in all are written out: export the model with fewer iterations"
+        )
     return (
         "is control flow that depends on data: export the model with a constant limit of "
         "iterations and without rows"
@@ -209,7 +215,7 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
     NotImplementedError where the operation has none.
     """
     if op.regions:
-        raise NotImplementedError(f"{op.name} {_missing_control(op)}; or run it interpreted")
+        raise NotImplementedError(f"{op.name} {_missing_control(op)}")
     for value in (*op.operands, *op.results):
         if not is_static(value):
             size = format_shape(shape_of(value))

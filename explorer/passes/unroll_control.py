@@ -24,6 +24,7 @@ from explorer.ir.origins import set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
+from explorer.ir.top.iterations import counted_iterations
 from explorer.ir.top.movement import ConcatOp, ReshapeOp
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import (
@@ -44,8 +45,8 @@ MOST_OPERATIONS = 4096
 class UnrollLoop(Rule):
     """loop(s, 3 times) { body }   =>   body(body(body(s)))
 
-    Applies when the number of iterations is constant and no condition ends them earlier, up to
-    4,096 operations. Pays because compiled code has no loops around kernels, and because what an
+    Applies when the number of iterations is constant, or its condition counts to one, up to 4,096
+    operations. Pays because compiled code has no loops around kernels, and because what an
     iteration computes from its number is a constant.
     """
 
@@ -53,10 +54,11 @@ class UnrollLoop(Rule):
 
     def rewrite(self, op: LoopOp, rewriter: RecordedRewriter) -> None:
         trips = trip_count(op, rewriter)
-        *inner, returned = op.body.block.ops
+        returned = op.body.block.last_op
+        assert returned is not None
         if trips and not all(is_static(value) for value in read_values(op)):
             raise Declined(f"the sizes of what {identity_of(op)} reads are not known yet")
-        size = trips * sum(1 for o in inner for _ in o.walk())
+        size = trips * loop_length(op)
         if size > MOST_OPERATIONS:
             raise Declined(f"{identity_of(op)} would become {size} operations")
         count = len(op.states)
@@ -85,6 +87,12 @@ class UnrollLoop(Rule):
         return 0 if op.condition is None else 1
 
 
+def loop_length(op: TopOperation) -> int:
+    """Operations of one iteration, nested ones included."""
+    *inner, _ = op.regions[0].block.ops
+    return sum(1 for o in inner for _ in o.walk())
+
+
 def read_values(op: LoopOp) -> list[SSAValue]:
     """The loop's operands, and what its body takes from outside."""
     inside = {value for block in _blocks(op) for value in block.args}
@@ -104,19 +112,31 @@ def trip_count(op: LoopOp, rewriter: RecordedRewriter) -> int:
     if trips is None and op.count is not None:
         count = constant(op.count, rewriter.weights)
         trips = None if count is None else int(count.item())
-    if trips is None:
+    if trips is None and (op.count is not None or op.condition is None):
         raise Declined(f"how often {identity_of(op)} runs depends on data")
-    if op.condition is not None:
-        first = constant(op.condition, rewriter.weights)
-        last = op.body.block.last_op
-        assert last is not None
-        goes_on = last.operands[0]
-        passed_on = goes_on is op.body.block.args[1]
-        next_one = first if passed_on else constant(goes_on, rewriter.weights)
-        if first is None or next_one is None or not next_one.item():
-            raise Declined(f"when {identity_of(op)} ends depends on data")
-        trips = trips if first.item() else 0
-    return max(trips, 0)
+    if op.condition is None:
+        assert trips is not None
+        return max(trips, 0)
+    first = constant(op.condition, rewriter.weights)
+    last = op.body.block.last_op
+    assert last is not None
+    goes_on = last.operands[0]
+    passed_on = goes_on is op.body.block.args[1]
+    next_one = first if passed_on else constant(goes_on, rewriter.weights)
+    if trips is not None and first is not None and next_one is not None and next_one.item():
+        return max(trips, 0) if first.item() else 0
+    if not all(is_static(row) for row in last.operands[1 + len(op.states) :]):
+        raise Declined(f"the sizes of the rows of {identity_of(op)} are not known yet")
+    counted = counted_iterations(
+        op.body.block,
+        op.condition,
+        list(op.states),
+        lambda value: constant(value, rewriter.weights),
+        trips,
+    )
+    if counted is None:
+        raise Declined(f"when {identity_of(op)} ends depends on data")
+    return counted
 
 
 def copy_block(

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -218,6 +220,36 @@ def test_run_writes_what_onnxruntime_computes(explorer_command, cnn, sample_mode
         assert outputs.files == ["logits"]
         # Another order of summation: a few units in the last place of the largest logit.
         np.testing.assert_allclose(outputs["logits"], expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_run_interprets_what_cannot_be_compiled(explorer_command, tmp_path):
+    """A loop that data end after some rows."""
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 16]>
+        agraph (int64 count, float[2] x) => (float[2] last, float[n, 2] rows) {
+            last, rows = Loop (count, , x) <body = body
+                (int64 i, bool go, float[2] s) => (bool on, float[2] next, float[2] row) {
+                    on = Identity (go)
+                    next = Add (s, s)
+                    row = Identity (s)
+                }>
+        }"""
+    )
+    model = tmp_path / "loop.onnx"
+    onnx.save(proto, model)
+    inputs = {"count": np.array(3), "x": np.array([1, 2], np.float32)}
+    np.savez(tmp_path / "in.npz", **inputs)
+    files = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+
+    refused = explorer_command("run", model, *files)
+    assert refused.status == 2
+    assert "explorer run MODEL --interpret" in refused.errors
+
+    finished = explorer_command("run", model, *files, "--interpret")
+    assert finished.status == 0, finished.errors
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as outputs:
+        np.testing.assert_array_equal(outputs["last"], [8, 16])
+        np.testing.assert_array_equal(outputs["rows"], [[1, 2], [2, 4], [4, 8]])
 
 
 def test_run_takes_the_batch_from_the_arrays(explorer_command, sample_models, tmp_path):

@@ -166,7 +166,8 @@ def test_a_wrong_option_is_answered_with_what_there_is(
     ("command", "reason"),
     [
         (("compile", "net.onnx", "--dim", "batch"), "expected name=size"),
-        (("compile", "net.onnx", "--dim", "batch=0"), "expected name=size"),
+        (("compile", "net.onnx", "--dim", "batch=-1"), "expected name=size with a size of 0"),
+        (("compile", "net.onnx", "--dim", "batch=0..4"), "expected name=size with a size of 1"),
         (("compile", "net.onnx", "--fuel", "-1"), "expected a whole number of 0 or more"),
         (("check", "net.onnx", "--tolerance", "nan"), "expected a number of 0 or more"),
         (("bench", "net.onnx", "--repeats", "0"), "expected a whole number of 1 or more"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import outputs_by_name
@@ -36,6 +36,77 @@ def test_attention(make_model, compare, mask, unidirectional):
     operands = {"x": floats(2, 5, 8), "w": floats(8, 36) / 3, "b": floats(36), "mask": mask}
     attributes = {"num_heads": 3, "unidirectional": unidirectional}
     assert compared(make_model, compare, "Attention", operands, **attributes) <= TOLERANCE
+
+
+MASKS = {
+    "raw": MASK,
+    "raw, none left": np.array([[1, 1, 2, 0, 0], [0, 0, 0, 0, 0]], np.int32),
+    "per query": np.random.default_rng(1).integers(0, 2, (2, 5, 5)).astype(np.int32),
+    "lengths": np.array([3, 5], np.int32),
+    "no length": np.array([0, 2], np.int32),
+    "ends and begins": np.array([4, 5, 1, 2], np.int32),
+    "lengths and offsets": np.array([3, 5, 0, 3, 8, 0, 3, 8], np.int32),
+}
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+@pytest.mark.parametrize(
+    ("operator", "mask"),
+    [
+        (operator, mask)
+        for operator in ("Attention", "MultiHeadAttention")
+        for form, mask in MASKS.items()
+        if operator == "Attention" or form != "ends and begins"
+    ],
+)
+def test_masks_in_all_forms(make_model, compare, operator, mask, unidirectional):
+    """A query whose keys are all masked still sees no later ones."""
+    if operator == "Attention":
+        operands = {"x": floats(2, 5, 8), "w": floats(8, 36) / 3, "b": floats(36), "mask": mask}
+    else:
+        operands = {name: floats(2, 5, 24, seed=i) for i, name in enumerate("qkv")}
+        operands |= {"b": floats(72), "mask": mask}
+    attributes = {"num_heads": 3, "unidirectional": unidirectional}
+    assert compared(make_model, compare, operator, operands, **attributes) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "mask", [np.array([4, 5], np.int32), np.array([[1, 1, 0, 1, 1]] * 2, "i4")]
+)
+@pytest.mark.parametrize("operator", ["Attention", "MultiHeadAttention"])
+def test_masks_count_the_keys_of_the_past(make_model, compare, operator, mask):
+    if operator == "Attention":
+        operands = {"x": floats(2, 2, 8), "w": floats(8, 36) / 3, "b": floats(36), "mask": mask}
+        operands |= {"past": floats(2, 2, 3, 3, 4)}
+    else:
+        operands = {name: floats(2, 2, 24, seed=i) for i, name in enumerate("qkv")}
+        operands |= {"b": None, "mask": mask, "bias": floats(1, 3, 2, 5)}
+        operands |= {"pk": floats(2, 3, 3, 8), "pv": floats(2, 3, 3, 8, seed=5)}
+    results = 2 if operator == "Attention" else 3
+    error = compared(
+        make_model, compare, operator, operands, results, num_heads=3, unidirectional=1
+    )
+    assert error <= TOLERANCE
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_multi_head_attention_gives_its_scores(make_model, compare, unidirectional):
+    operands = {name: floats(2, 5, 24, seed=i) for i, name in enumerate("qkv")}
+    operands |= {"b": floats(72), "mask": None, "bias": floats(2, 3, 5, 5)}
+    node = helper.make_node(
+        "MultiHeadAttention",
+        [n if a is not None else "" for n, a in operands.items()],
+        ["y", "", "", "scores"],
+        name="n",
+        domain=MICROSOFT,
+        num_heads=3,
+        unidirectional=unidirectional,
+    )
+    inputs = {n: a for n, a in operands.items() if a is not None}
+    model = make_model([node], inputs, {}, 17, [MICROSOFT])
+    for output in model.graph.output:  # onnxruntime does not infer the type of the scores
+        output.CopyFrom(helper.make_tensor_value_info(output.name, TensorProto.FLOAT, None))
+    assert compare(from_proto(model), inputs) <= TOLERANCE
 
 
 def test_attention_with_values_of_another_size_and_a_bias(make_model, compare):
@@ -126,10 +197,11 @@ def test_rotary_embedding(make_model, compare, shape, positions, interleaved):
     assert error <= TOLERANCE
 
 
-def test_a_part_of_each_head_may_be_turned(make_model, compare):
+@pytest.mark.parametrize("shape", [(2, 4, 24), (2, 3, 4, 8)])
+def test_a_part_of_each_head_may_be_turned(make_model, compare, shape):
     angles = floats(8, 2)
     operands = {
-        "x": floats(2, 4, 24),
+        "x": floats(*shape),
         "p": np.array([[0, 1, 2, 3], [4, 3, 2, 1]]),
         "c": np.cos(angles),
         "s": np.sin(angles),

@@ -390,3 +390,7 @@ def test_convert_layout_copies_the_interior(source, target, values, build, compi
     relaid = build(ExpandOp, [x], layouts=[source], shape=(1,))
     op = ConvertLayoutOp.make([relaid.input], [with_layout(relaid.input.type, target)])
     np.testing.assert_array_equal(compiled.run(op, [x])[0], x)
+
+
+def test_what_remains_of_no_elements_is_none(infer):
+    assert infer(ReshapeOp, [(0, 8, 8), None], shape=[-1, 64]) == [(0, 64)]

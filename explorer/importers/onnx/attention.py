@@ -1,12 +1,11 @@
-"""Attention operators: onnxruntime's fused ones, and rotary embeddings of both domains.
+"""Attention operators of onnxruntime for encoders and decoders with as many heads of keys.
 
     Attention            q, k, v = split(x W + b);  softmax(q k^T / sqrt(head) + mask) v
                          with earlier keys and values (`past`) in front of the new ones
     MultiHeadAttention   the same for queries, keys and values that were projected before
-    RotaryEmbedding      pairs of numbers turned by the angles of their position
 
 ONNX's own Attention comes in by its function body, which passes recognize.
-Reference: onnxruntime, docs/ContribOperators.md; ONNX, RotaryEmbedding-23.
+Reference: onnxruntime, docs/ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.onnx.attention_scores import attend, causal, counted
+from explorer.importers.onnx.build import Axis, Build
 from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.ir.top.attention import AttentionOp, RotaryOp
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.normalization import LayerNormOp
-from explorer.ir.top.shapes import RangeOp
 
 LOWEST = -10000.0
 """What is added to a masked score unless `mask_filter_value` says otherwise."""
@@ -59,6 +57,8 @@ def attention(node: Node, build: Build) -> Sequence[SSAValue]:
     past, extra = node.optional(4), node.optional(5)
     if node.integer("do_rotary", 0):
         raise Unsupported("rotary embeddings without their tables")
+    if node.integer("past_present_share_buffer", 0) or node.optional(6) is not None:
+        raise Unsupported("a past of variable length in one buffer")
     heads = node.integer("num_heads")
     (columns,) = build.sizes(weight, [1], "attention")
     sizes = node.integers("qkv_hidden_sizes") or (columns // 3,) * 3
@@ -71,11 +71,15 @@ def attention(node: Node, build: Build) -> Sequence[SSAValue]:
         parts.append(_by_heads(part, heads, size // heads, build))
         first += size
     query, key, value = parts
+    earlier = None
     if past is not None:
         earlier = [build.squeeze(build.slice(past, 0, i, i + 1), [0]) for i in range(2)]
         key, value = build.concat([earlier[0], key], 2), build.concat([earlier[1], value], 2)
-    added = _bias(node, node.optional(3), extra, query, key, build)
-    mixed = _attend(node, query, key, value, added, build)
+    added = _bias(node, node.optional(3), extra, key, build)
+    order = None
+    if node.integer("unidirectional", 0):
+        order = causal(query, key, earlier[0] if earlier else None, build)
+    mixed = attend(query, key, value, build, node.number("scale", 0.0), order, added).values
     result = build.reshape(build.transpose(mixed, [0, 2, 1, 3]), [Axis(x, 0), Axis(x, 1), sizes[2]])
     if len(node.results) < 2:
         return [result]
@@ -84,7 +88,7 @@ def attention(node: Node, build: Build) -> Sequence[SSAValue]:
 
 
 @converts("MultiHeadAttention", domain=MICROSOFT)
-def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue]:
+def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
     """Results: (batch, sequence, hidden), and the keys and values with those of the past."""
     heads = node.integer("num_heads")
     if any(node.optional(index) is not None for index in (8, 9)):
@@ -94,13 +98,20 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue]:
     past = [node.optional(6), node.optional(7)]
     if past[0] is not None and past[1] is not None:
         key, value = build.concat([past[0], key], 2), build.concat([past[1], value], 2)
-    added = _bias(node, node.optional(4), node.optional(5), query, key, build)
-    mixed = build.transpose(_attend(node, query, key, value, added, build), [0, 2, 1, 3])
+    added = _bias(node, node.optional(4), node.optional(5), key, build)
+    order = causal(query, key, past[0], build) if node.integer("unidirectional", 0) else None
+    has_scores = len(node.results) > 3 and bool(node.results[3])
+    mixed = attend(
+        query, key, value, build, node.number("scale", 0.0), order, added, has_scores=has_scores
+    )
     (size,) = build.sizes(value, [3], "attention")
-    result = build.reshape(mixed, [Axis(query, 0), Axis(query, 2), heads * size])
-    if len(node.results) > 3 and node.results[3]:
-        raise Unsupported("scores as a result")
-    return [result, key, value]
+    rows = build.transpose(mixed.values, [0, 2, 1, 3])
+    result = build.reshape(rows, [Axis(query, 0), Axis(query, 2), heads * size])
+    scores = mixed.scores
+    if scores is not None and order is not None:
+        lowest = build.scalar_like(np.finfo(build.dtype(scores)).min, scores)
+        scores = build.select(order, scores, lowest)
+    return [result, key, value, scores]
 
 
 def _projected(node: Node, heads: int, build: Build) -> list[SSAValue]:
@@ -143,133 +154,52 @@ def _by_heads(x: SSAValue, heads: int, size: int, build: Build) -> SSAValue:
     return build.transpose(x, [0, 2, 1, 3])
 
 
-def _attend(
-    node: Node,
-    query: SSAValue,
-    key: SSAValue,
-    value: SSAValue,
-    bias: SSAValue | None,
-    build: Build,
-) -> SSAValue:
-    (size,) = build.sizes(query, [3], "attention")
-    scale = node.number("scale", 0.0) or size**-0.5
-    return build.value(AttentionOp, [query, key, value, None, bias], scale=scale)
-
-
 def _bias(
     node: Node,
     mask: SSAValue | None,
     extra: SSAValue | None,
-    query: SSAValue,
     key: SSAValue,
     build: Build,
 ) -> SSAValue | None:
-    """All that is added to the scores: what is given, for masked keys, and for later ones."""
+    """What is added to the scores: what is given, and `mask_filter_value` for masked keys."""
+    if mask is None:
+        return extra
+    is_counted = _mask(mask, key, build)
     lowest = node.number("mask_filter_value", LOWEST)
-    parts = [] if extra is None else [extra]
-    if mask is not None:
-        parts.append(_mask(mask, lowest, query, build))
-    if node.integer("unidirectional", 0):
-        parts.append(_causal(query, key, lowest, build))
-    total = None
-    for part in parts:
-        total = part if total is None else build.binary("add", total, part)
-    return total
+    numbers = (build.scalar_like(number, key) for number in (0, lowest))
+    added = build.select(is_counted, *numbers)
+    return added if extra is None else build.binary("add", extra, added)
 
 
-def _mask(mask: SSAValue, lowest: float, query: SSAValue, build: Build) -> SSAValue:
-    """0 where a position counts (mask 1), `lowest` where it does not.
+def _mask(mask: SSAValue, key: SSAValue, build: Build) -> SSAValue:
+    """Where a key counts, in one of the forms that onnxruntime has.
 
-    (batch, total) as (batch, 1, 1, total), (batch, queries, total) as (batch, 1, queries, total).
+    (batch, total)            positive there, as (batch, 1, 1, total)
+    (batch, rows, total)      as (batch, 1, rows, total)
+    (batch)                   how many keys count; those behind are padding
+    (2 batch)                 these ends, and then the first keys that count
+    (3 batch + 2)             these ends, and then offsets, which say the same
     """
-    if build.rank(mask) not in (2, 3):
-        raise Unsupported(f"a mask with {build.rank(mask)} dimensions")
-    real = build.cast(mask, build.dtype(query))
-    missing = build.binary("sub", build.scalar_like(1, query), real)
-    axes = [1, 2] if build.rank(mask) == 2 else [1]
-    return build.unsqueeze(build.scaled(missing, lowest), axes)
+    rank = build.rank(mask)
+    if rank in (2, 3):
+        is_positive = build.binary("greater", mask, build.scalar_like(0, mask))
+        return build.unsqueeze(is_positive, [1, 2] if rank == 2 else [1])
+    if rank != 1:
+        raise Unsupported(f"a mask with {rank} dimensions")
+    batch, size = build.shape(key)[0], build.shape(mask)[0]
+    if batch != size and not (isinstance(batch, int) and size in (2 * batch, 3 * batch + 2)):
+        raise Unsupported(f"a mask of {size} numbers for a batch of {batch}")
+    positions = counted(key, 2, build)
 
+    def per_batch(first: int) -> SSAValue:
+        part = mask
+        if batch != size:
+            assert isinstance(batch, int)
+            part = build.slice(mask, 0, first * batch, (first + 1) * batch)
+        return build.unsqueeze(build.cast(part, np.int64), [1])
 
-def _causal(query: SSAValue, key: SSAValue, lowest: float, build: Build) -> SSAValue:
-    """`lowest` for keys that come after the query; the new queries are the last positions."""
-    length, total = build.size(query, 2), build.size(key, 2)
-    if length is not None and total is not None:
-        later = np.arange(total) > np.arange(total - length, total)[:, np.newaxis]
-        return build.weight(np.where(later, lowest, 0).astype(build.dtype(query)))
-    sizes = [build.reshape(build.shape_vector([Axis(v, 2)]), []) for v in (query, key)]
-    zero, one = (build.weight(np.array(n, np.int64)) for n in (0, 1))
-    first = build.binary("sub", sizes[1], sizes[0])
-    keys = build.value(RangeOp, [zero, sizes[1], one])
-    queries = build.value(RangeOp, [first, sizes[1], one])
-    later = build.binary("greater", keys, build.unsqueeze(queries, [1]))
-    return build.select(later, build.scalar_like(lowest, query), build.scalar_like(0, query))
-
-
-# -- rotary embeddings ---------------------------------------------------------------------------
-
-
-@converts("RotaryEmbedding", since=23)
-def rotary_embedding(node: Node, build: Build) -> SSAValue:
-    """x: (batch, heads, rows, size), or (batch, rows, heads * size) with `num_heads`.
-
-    The tables have a row for each position, which `position_ids` pick, or for each row of x.
-    """
-    x, tables, positions = node.operand(0), [node.operand(1), node.operand(2)], node.optional(3)
-    if positions is not None:
-        tables = [build.value(GatherOp, [table, positions], axis=0) for table in tables]
-    return _rotated(node, x, tables, node.integer("num_heads", 0), build)
-
-
-@converts("RotaryEmbedding", domain=MICROSOFT)
-def microsoft_rotary_embedding(node: Node, build: Build) -> SSAValue:
-    """The same; a single position is that of the first row."""
-    x, positions = node.operand(0), node.operand(1)
-    if node.integer("is_packed_batching", 0):
-        raise Unsupported("sequences packed into one")
-    if build.rank(positions) == 1:
-        rows = Axis(x, 1 if build.rank(x) == 3 else 2)
-        length = build.reshape(build.shape_vector([rows]), [])
-        numbers = [build.weight(np.array(n, np.int64)) for n in (0, 1)]
-        counted = build.value(RangeOp, [numbers[0], length, numbers[1]])
-        positions = build.unsqueeze(build.binary("add", positions, counted), [0])
-    tables = [build.value(GatherOp, [node.operand(i), positions], axis=0) for i in (2, 3)]
-    heads = node.integer("num_heads", 0)
-    if build.rank(x) == 3 and not node.integer("rotary_embedding_dim", 0):
-        columns, half = build.sizes(x, [2], "heads")[0], build.sizes(tables[0], [2], "heads")[0]
-        heads = columns // (2 * half)
-    return _rotated(node, x, tables, heads, build)
-
-
-def _rotated(
-    node: Node, x: SSAValue, tables: Sequence[SSAValue], heads: int, build: Build
-) -> SSAValue:
-    """tables: cosines and sines, (batch, rows, half of what is turned)."""
-    shape: list[Size] = build.all_sizes(x)
-    is_flat = build.rank(x) == 3
-    if is_flat:
-        (columns,) = build.sizes(x, [2], "heads")
-        if not heads or columns % heads:
-            raise Unsupported(f"{columns} columns of {heads} heads")
-        x = build.reshape(x, [*shape[:2], heads, columns // heads])
-    (size,) = build.sizes(x, [3], "rotary embeddings")
-    turned = node.integer("rotary_embedding_dim", 0) or size
-    interleaved = bool(node.integer("interleaved", 0))
-    full = [
-        build.unsqueeze(_doubled(build.slice(t, 2, 0, turned // 2), interleaved, build), [axis])
-        for axis, t in ((2 if is_flat else 1, table) for table in tables)
-    ]
-    part = x if turned == size else build.slice(x, 3, 0, turned)
-    result = build.value(RotaryOp, [part, *full], interleaved=interleaved or None)
-    if turned != size:
-        result = build.concat([result, build.slice(x, 3, turned, size)], 3)
-    return build.reshape(result, shape) if is_flat else result
-
-
-def _doubled(table: SSAValue, interleaved: bool, build: Build) -> SSAValue:
-    """Each number for both elements of its pair: side by side, or half a row apart."""
-    if not interleaved:
-        return build.concat([table, table], 2)
-    shape: list[Size] = build.all_sizes(table)
-    (half,) = build.sizes(table, [2], "rotary embeddings")
-    column = build.unsqueeze(table, [3])
-    return build.reshape(build.concat([column, column], 3), [*shape[:2], 2 * half])
+    counts = build.binary("less", positions, per_batch(0))
+    if isinstance(batch, int) and batch != size and size == 2 * batch:
+        behind = build.binary("greater_equal", positions, per_batch(1))
+        counts = build.binary("and", counts, behind)
+    return build.unsqueeze(counts, [1, 2])

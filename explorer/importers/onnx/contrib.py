@@ -41,18 +41,46 @@ def quick_gelu(node: Node, build: Build) -> SSAValue:
 
 @converts("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue | None]:
-    """The sum of x, skip and bias, normalized over the last axis; the sum itself is result 3."""
-    x, skip, scale, shift = (node.operand(0), node.operand(1), node.operand(2), node.optional(3))
-    total, bias = build.binary("add", x, skip), node.optional(4)
-    if bias is not None:
-        total = build.binary("add", total, bias)
+    """The sum of x, skip and bias, normalized over the last axis; the sum itself is result 3.
+
+    The skip broadcasts to x. Narrow floats are computed with in f32. Results 1 and 2 (mean,
+    1 / deviation) are for training, and onnxruntime does not compute them either.
+    """
+    scale, shift, bias = node.operand(2), node.optional(3), node.optional(4)
+    return _skip_normalized(node, scale, shift, bias, True, build)
+
+
+@converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_rms_normalization(node: Node, build: Build) -> Sequence[SSAValue | None]:
+    """The same without a mean (RMS normalization) and without a shift."""
+    return _skip_normalized(node, node.operand(2), None, node.optional(3), False, build)
+
+
+def _skip_normalized(
+    node: Node,
+    scale: SSAValue,
+    shift: SSAValue | None,
+    bias: SSAValue | None,
+    centered: bool,
+    build: Build,
+) -> Sequence[SSAValue | None]:
+    x = node.operand(0)
+    dtype = build.dtype(x)
+    wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    added = [x, node.operand(1), *([] if bias is None else [bias])]
+    total, *others = (build.cast(value, wide) for value in added)
+    for other in others:
+        total = build.binary("add", total, other)
+    if any(build.rank(other) > build.rank(x) for other in added):
+        raise ValueError(f"a skip or bias of more dimensions than {build.shape(x)}")
     normalized = build.value(
         LayerNormOp,
-        [total, scale, shift],
+        [total, *(None if p is None else build.cast(p, wide) for p in (scale, shift))],
         axis=build.rank(total) - 1,
         epsilon=node.number("epsilon", 1e-12),
+        centered=None if centered else False,
     )
-    return [normalized, None, None, total]
+    return [build.cast(normalized, dtype), None, None, build.cast(total, dtype)]
 
 
 @converts("Affine")

@@ -1,7 +1,8 @@
 """Control flow: nested graphs become regions, or are imported in place where the way is known.
 
     If (condition)             top.if; the branch alone where the condition is known
-    Loop (count, condition)    top.loop; iteration by iteration where a state changes its form
+    Loop (count, condition)    top.loop; iteration by iteration where a state changes its form.
+                               A condition that counts is a count.
     Scan (states, x)           top.loop whose body begins with a slice of x
 
 A state whose size grows from one iteration to the next, or that is a sequence, has a type of its
@@ -10,6 +11,7 @@ own in each of them: such loops are unrolled here, if the number of iterations i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +27,7 @@ from explorer.importers.onnx.structures import Imported, form_of, tensors_of, wi
 from explorer.ir.top.control import IfOp, LoopOp, merged_types
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.iterations import counted_iterations
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, tensor_type
 
 LONGEST_UNROLLED = 1024
@@ -119,9 +122,13 @@ def loop(node: Node, build: Build) -> Sequence[Imported]:
         in_region = build.graphs.attempt(lambda: _in_region(found, build))
         if not isinstance(in_region, Exception):
             return in_region
-        if found.trips is None:
+        if not isinstance(in_region, _ChangesSize) and found.trips is None:
             raise in_region
     return _unrolled(found, build)
+
+
+class _ChangesSize(Unsupported):
+    """A state has another size after each iteration, and the number of iterations is known."""
 
 
 def _given(operands: Sequence[Imported | None]) -> tuple[Imported, ...]:
@@ -143,10 +150,17 @@ def _in_region(found: _Loop, build: Build) -> list[Imported]:
     def body(types: Sequence[Attribute]) -> tuple[Region, list[Imported]]:
         return build.region(found.body, [*flags, *types])
 
-    region, results = _settled(body, states, 1, found.trips is not None)
+    def trips_of(region: Region) -> int | None:
+        counted = _iterations(found, region, build)
+        return found.trips if counted is None else counted
+
+    region, results = _settled(body, states, 1, trips_of)
     block, go_on = region.block, results[0]
     assert isinstance(go_on, SSAValue) and block.last_op is not None
     condition, trips = found.condition, found.trips
+    counted = _iterations(found, region, build)
+    if condition is not None and counted is not None:
+        condition, trips = None, counted
     goes_on = go_on is block.args[1] or build.knowledge.array(go_on) is not None
     if condition is not None and goes_on:
         is_first, is_next = build.is_true(condition), build.knowledge.array(go_on)
@@ -165,6 +179,15 @@ def _in_region(found: _Loop, build: Build) -> list[Imported]:
         block.last_op.operands = block.last_op.operands[1:]
         block.erase_arg(block.args[1])
     return _loop_operation(region, states, found.scans, trips, found.count, condition, build)
+
+
+def _iterations(found: _Loop, region: Region, build: Build) -> int | None:
+    """How often the loop runs with that body; None where data decide."""
+    if found.condition is None or (found.trips is None and found.count is not None):
+        return found.trips
+    states = [state for state in found.states if isinstance(state, SSAValue)]
+    contents = build.knowledge.array
+    return counted_iterations(region.block, found.condition, states, contents, found.trips)
 
 
 def _loop_operation(
@@ -196,12 +219,12 @@ def _settled(
     make: Callable[[Sequence[Attribute]], tuple[Region, list[Imported]]],
     states: Sequence[SSAValue],
     leading: int,
-    are_trips_known: bool,
+    trips_of: Callable[[Region], int | None],
 ) -> tuple[Region, list[Imported]]:
     """A body whose states come out as they went in; their results stand behind `leading` others.
 
     ValueError where a state changes its rank. Unsupported where its size changes although the
-    number of iterations is known: then every iteration has better types of its own.
+    number of iterations is known, and small: then each iteration has better types of its own.
     """
     types: list[Attribute] = [state.type for state in states]
     for _ in range(_MOST_BODIES):
@@ -214,8 +237,9 @@ def _settled(
             merged = merged_types(types, returned)
             if merged == types:
                 return region, results
-            if are_trips_known:
-                raise Unsupported("a state changes its size from one iteration to the next")
+            trips = trips_of(region)
+            if trips is not None and trips <= LONGEST_UNROLLED:
+                raise _ChangesSize("a state changes its size from one iteration to the next")
         except Exception:
             discard(region.block)
             raise
@@ -226,7 +250,7 @@ def _settled(
 
 def _unrolled(found: _Loop, build: Build) -> list[Imported]:
     """Every iteration in place, with types of its own."""
-    if found.trips is None:
+    if found.trips is None and (found.count is not None or found.condition is None):
         names = [declared.name for declared in found.body.input[2:]]
         structured = [
             name
@@ -237,12 +261,12 @@ def _unrolled(found: _Loop, build: Build) -> list[Imported]:
             f"the state {', '.join(structured)} is a sequence or an optional, and the number of "
             "iterations is not known"
         )
-    if found.trips > LONGEST_UNROLLED:
-        raise Unsupported(f"{found.trips} iterations; at most {LONGEST_UNROLLED} are unrolled")
     go_on: Imported | None = found.condition
     states = list(found.states)
     rows: list[list[SSAValue]] = [[] for _ in range(found.scans)]
-    for number in range(found.trips):
+    for number in itertools.count():
+        if number == found.trips:
+            break
         if found.condition is not None:
             assert isinstance(go_on, SSAValue)
             is_next = build.is_true(go_on)
@@ -250,6 +274,9 @@ def _unrolled(found: _Loop, build: Build) -> list[Imported]:
                 raise Unsupported("whether it goes on depends on the inputs, and so do its results")
             if not is_next:
                 break
+        if number == LONGEST_UNROLLED or (go_on is None and _is_long(found.trips)):
+            more = f"{found.trips:,}" if found.condition is None else f"more than {number:,}"
+            raise Unsupported(f"{more} iterations; at most {LONGEST_UNROLLED:,} are written out")
         flag = build.weight(np.array(True), "always") if go_on is None else go_on
         # Equal numbers of all loops share one constant under one name.
         index = build.weight(np.array(number, np.int64), f"iteration.{number}")
@@ -262,6 +289,10 @@ def _unrolled(found: _Loop, build: Build) -> list[Imported]:
     if rows and not rows[0]:
         return [*states, *_no_rows(found, build)]
     return [*states, *(_stacked(row, 0, build) for row in rows)]
+
+
+def _is_long(trips: int | None) -> bool:
+    return trips is not None and trips > LONGEST_UNROLLED
 
 
 def _no_rows(found: _Loop, build: Build) -> list[SSAValue]:
@@ -359,7 +390,7 @@ def _scan(found: _Scan, operands: Sequence[SSAValue], build: Build) -> list[SSAV
             block.add_op(ReturnOp.make([[t for r in results for t in tensors_of(r)]], []))
         return Region(block), results
 
-    region, results = _settled(body, states, 0, trips is not None)
+    region, results = _settled(body, states, 0, lambda _: trips)
     scans = len(results) - len(states)
     op = LoopOp.make_with_body(
         region,

@@ -47,6 +47,7 @@ from explorer.importers.onnx.schemas import check_node
 from explorer.importers.onnx.specialize import specialize
 from explorer.importers.onnx.structures import (
     Imported,
+    LabeledRows,
     OptionalValue,
     StringTensor,
     TensorSequence,
@@ -639,6 +640,8 @@ def _type_proto(value: Imported | None) -> TypeProto:
     if isinstance(value, TensorSequence):
         first = value.elements[0] if value.elements else None
         return onnx.helper.make_sequence_type_proto(_type_proto(first))
+    if isinstance(value, LabeledRows):
+        return TypeProto()  # no operator with a function takes maps
     if isinstance(value, StringTensor):
         shape = list(shape_of(value.codes))[:-1]
         return onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, shape)

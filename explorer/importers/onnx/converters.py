@@ -39,8 +39,12 @@ _OTHERS = (
     "text_features",
     "quantization",
     "attention",
+    "rotary",
+    "grouped_attention",
     "contrib",
     "contrib_fused",
+    "block_quantized",
+    "qonnx",
     "contrib_quantized",
     "nchwc",
     "features",
@@ -74,7 +78,7 @@ def find_converter(
     found = None
     for families in (_COMMON, _OTHERS):
         for converter in _converters_of(families):
-            fits = operator in converter.operators and domain == converter.domain
+            fits = operator in converter.operators and domain in converter.domains
             if fits and converter.since <= opset <= converter.until:
                 if converter.on_strings == on_strings:
                     return converter
@@ -102,8 +106,8 @@ def missing_reason(operator: str, domain: str, opset: int) -> str:
 def _unknown_reason(operator: str, domain: str, opset: int) -> str:
     same = [c for c in all_converters() if operator in c.operators]
     for converter in same:
-        if converter.domain != domain:
-            return f"unknown here; {converter.domain or 'ai.onnx'} has it: wrong domain?"
+        if domain not in converter.domains:
+            return f"unknown here; {converter.domains[0] or 'ai.onnx'} has it: wrong domain?"
     if same:
         return f"not supported in opset {opset}"
     supported = sorted({o for c in all_converters() for o in c.operators})

@@ -46,16 +46,16 @@ _OPERATORS: dict[str, str] = {
     """,
     "movement": """
         AffineGrid ArrayFeatureExtractor CenterCropPad Compress Concat Crop DepthToSpace Expand
-        Flatten Gather GatherElements GatherND GridSample NonZero OneHot OneHotEncoder Pad Reshape
-        Resize ReverseSequence Scatter ScatterElements ScatterND Shape Size Slice SpaceToDepth
-        Split Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze Upsample QLinearConcat
-        NonMaxSuppression ReorderInput ReorderOutput
+        Flatten Gather GatherBlockQuantized GatherElements GatherND GridSample NonZero OneHot
+        OneHotEncoder Pad Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Shape
+        Size Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze
+        Upsample QLinearConcat NonMaxSuppression ReorderInput ReorderOutput
     """,
     "control": "If Loop Scan SequenceMap",
     "recurrent": "GRU LSTM RNN DynamicQuantizeLSTM",
     "quantization": """
         DequantizeLinear DynamicQuantizeLinear Quant QuantizeLinear RequantShift BipolarQuant
-        Trunc
+        IntQuant Trunc
     """,
     "sequence": """
         CategoryMapper ConcatFromSequence LabelEncoder Optional OptionalGetElement

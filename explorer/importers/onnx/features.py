@@ -12,7 +12,7 @@ from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.code_points import encoded, is_strings
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.strings import is_equal, of_one_width
-from explorer.importers.onnx.structures import Imported, StringTensor
+from explorer.importers.onnx.structures import Imported, LabeledRows, StringTensor
 from explorer.importers.onnx.tensors import read_tensor
 from explorer.importers.onnx.trees import DOMAIN
 from explorer.ir.top.indexing import GatherOp
@@ -46,6 +46,21 @@ def scaler(node: Node, build: Build) -> SSAValue:
         for name, default in (("offset", 0.0), ("scale", 1.0))
     )
     return build.binary("mul", build.binary("sub", x, offset), scale)
+
+
+@converts("ZipMap", domain=DOMAIN)
+def zip_map(node: Node, build: Build) -> LabeledRows:
+    """Rows of numbers as maps from labels to numbers; a vector is one row."""
+    x, strings = node.operand(0), node.texts("classlabels_strings")
+    numbers = node.integers("classlabels_int64s")
+    if not strings and not numbers:
+        raise ValueError("there are no labels")
+    labels = np.array(strings, np.str_) if strings else np.array(numbers, np.int64)
+    if build.rank(x) == 1:
+        x = build.unsqueeze(x, [0])
+    if build.rank(x) != 2 or build.size(x, 1) not in (None, labels.size):
+        raise ValueError(f"{labels.size} labels for the columns of {build.shape(x)}")
+    return LabeledRows(x, build.contents(labels))
 
 
 @converts("LabelEncoder", domain=DOMAIN, since=2)

@@ -20,7 +20,13 @@ from onnx import GraphProto, SparseTensorProto, TensorProto, TypeProto
 from xdsl.ir import SSAValue
 
 from explorer.errors import ModelError, UnsupportedError
-from explorer.importers.onnx.structures import Imported, OptionalValue, StringTensor, TensorSequence
+from explorer.importers.onnx.structures import (
+    Imported,
+    LabeledRows,
+    OptionalValue,
+    StringTensor,
+    TensorSequence,
+)
 
 if TYPE_CHECKING:
     from explorer.importers.onnx.build import Build
@@ -73,6 +79,8 @@ class Node:
             raise ValueError(f"operand {index} is a sequence or an optional, not a tensor")
         if isinstance(value, StringTensor):
             raise Unsupported(f"operand {index} holds strings")
+        if isinstance(value, LabeledRows):
+            raise Unsupported(f"operand {index} is a sequence of maps")
         return value
 
     def strings(self, index: int) -> SSAValue:
@@ -163,10 +171,10 @@ Convert = Callable[[Node, "Build"], Imported | Sequence[Imported | None]]
 
 @dataclass(frozen=True)
 class Converter:
-    """`convert` for the `operators` of a domain in opsets `since` to `until`, both included."""
+    """`convert` for the `operators` of some domains in opsets `since` to `until`, both included."""
 
     operators: tuple[str, ...]
-    domain: str
+    domains: tuple[str, ...]
     since: int
     until: int
     convert: Convert
@@ -180,14 +188,15 @@ def converts(
     *operators: str,
     since: int = 1,
     until: int = NEWEST,
-    domain: str = "",
+    domain: str | tuple[str, ...] = "",
     knows_quantized: bool = False,
     on_strings: bool = False,
 ) -> Callable[[Convert], Converter]:
-    """Declares a function as the converter of operators."""
+    """Declares a function as the converter of operators, written in a domain or several."""
+    domains = (domain,) if isinstance(domain, str) else domain
 
     def declare(function: Convert) -> Converter:
-        return Converter(operators, domain, since, until, function, knows_quantized, on_strings)
+        return Converter(operators, domains, since, until, function, knows_quantized, on_strings)
 
     return declare
 

@@ -4,8 +4,9 @@
     DequantizeLinear   top.dequantize: (x - zero point) * scale
     QLinearConv        top.conv of quantized tensors, sums in i32; top.requantize
 
-Scales are those of the whole tensor, one per slice of `axis`, or one per block of slices. Where
-they are not constant, belong to blocks, or the type is float8, it is written out in arithmetic.
+Scales are those of the whole tensor, one per slice of `axis`, or one per block of slices, for which
+there is an operation of its own. Where they are not constant, or the type is float8, it is written
+out in arithmetic.
 Reference: ONNX operators, QuantizeLinear-10 to -25; onnxruntime, docs/ContribOperators.md.
 """
 
@@ -39,6 +40,7 @@ from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.elementwise import CastOp
 from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
+from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
 from explorer.ir.types import (
     QuantizedType,
     element_type_from_numpy,
@@ -96,6 +98,12 @@ def dequantize(node: Node, build: Build) -> SSAValue:
         return build.value(DequantizeOp, [as_quantized(x, kind, build)], to=to)
     x = as_stored(x, build)
     wide = np.dtype(np.float64 if build.dtype(scale) == np.float64 else np.float32)
+    block = node.integer("block_size", 0)
+    if block:
+        axis = build.axis(node.integer("axis", 1), build.rank(x))
+        operands = [x, build.cast(scale, wide), zero_point]
+        real = build.value(DequantizeBlocksOp, operands, axis=axis, block_size=block)
+        return build.cast(real, dtype)
     real = build.cast(x, wide)
     if zero_point is not None and isinstance(element_type_of(x), IntegerType):
         zero = build.cast(_aligned(zero_point, node, x, build), wide)
@@ -324,24 +332,6 @@ def requantize_by_shift(node: Node, build: Build) -> SSAValue:
     kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
     stored = build.value(QuantizeOp, [clipped], to=kind)
     return build.value(DequantizeOp, [stored], to=element_type_of(clipped))
-
-
-@converts("Quant")
-def fake_quantize(node: Node, build: Build) -> SSAValue:
-    """(clip(round(x / scale + zero point)) - zero point) * scale, as QONNX has it.
-
-    Pappalardo et al., "QONNX: Representing Arbitrary-Precision Quantized Neural Networks", 2022.
-    """
-    x, scale, zero = (node.operand(index) for index in range(3))
-    bits = build.known(node.operand(3), "the number of bits").item()
-    if node.text("rounding_mode", "ROUND").upper() != "ROUND":
-        raise Unsupported(f"rounding_mode {node.text('rounding_mode', '')!r}")
-    is_signed, is_narrow = node.integer("signed", 1), node.integer("narrow", 0)
-    low = -(2.0 ** (bits - 1)) + is_narrow if is_signed else 0.0
-    high = 2.0 ** (bits - 1) - 1 if is_signed else 2.0**bits - 1 - is_narrow
-    stored = build.binary("add", build.binary("div", x, scale), zero)
-    clipped = build.unary("clip", build.unary("round", stored), low, high)
-    return build.binary("mul", build.binary("sub", clipped, zero), scale)
 
 
 def _centered(x: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:

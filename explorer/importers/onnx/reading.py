@@ -323,8 +323,9 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
     """Name, type and shape; unnamed dimensions of inputs are called `name.axis`."""
     role = "input" if is_input else "output"
     kind = value.type.WhichOneof("value")
-    if kind != "tensor_type" and not is_input:
-        # Perhaps a sequence or an optional: its tensors become outputs of their own.
+    is_text = kind == "tensor_type" and value.type.tensor_type.elem_type == onnx.TensorProto.STRING
+    if not is_input and (is_text or kind != "tensor_type"):
+        # Strings, a sequence, an optional: their tensors become outputs with names of their own.
         return SourceValue(value.name, "", None)
     if kind in ("sequence_type", "optional_type"):
         what = kind.removesuffix("_type")
@@ -336,7 +337,7 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
     if kind != "tensor_type":
         raise UnsupportedError(f"{role} {value.name!r} is a {kind or 'value'} without tensor type")
     tensor = value.type.tensor_type
-    if tensor.elem_type == onnx.TensorProto.STRING:
+    if is_text:
         raise UnsupportedError(
             f"{role} {value.name!r} has elements of type STRING",
             hint="run the model through explorer.onnx_backend, which compiles for given inputs",

@@ -28,6 +28,7 @@ from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.settings import GRAPHS, settings_of
 from explorer.importers.onnx.structures import (
     Imported,
+    LabeledRows,
     OptionalValue,
     StringTensor,
     TensorSequence,
@@ -216,7 +217,7 @@ class _Builder:
         said = None if declared is None else _declared_type(declared)
         if isinstance(found, SSAValue) and isinstance(found.type, TensorType):
             return _merged(found.type, said)
-        if isinstance(found, TensorSequence | OptionalValue | StringTensor):
+        if isinstance(found, TensorSequence | OptionalValue | StringTensor | LabeledRows):
             return SourceValueType(StringAttr(_structure_words(found)))
         if said is not None:
             return said
@@ -303,7 +304,9 @@ def _typed_words(data_type: int, shape: Shape | None) -> str:
     return f"any shape {words}" if shape is None else f"{format_shape(shape)} {words}"
 
 
-def _structure_words(value: TensorSequence | OptionalValue | StringTensor) -> str:
+def _structure_words(value: TensorSequence | OptionalValue | StringTensor | LabeledRows) -> str:
+    if isinstance(value, LabeledRows):
+        return f"a map for each row, {format_shape(shape_of(value.numbers))}"
     if isinstance(value, StringTensor):
         return _typed_words(TensorProto.STRING, shape_of(value.codes)[:-1])
     if isinstance(value, TensorSequence):

@@ -5,9 +5,12 @@ strings, which are rows of code points to all operations.
     y = SequenceAt(s, 1)             %slice2
     o = Optional()                   OptionalValue(None)
     t = StringConcat(t1, t2)         StringTensor(%codes)
+    m = ZipMap(p)                    LabeledRows(%p, labels)
 
 No operation of the IR knows of them. Inputs and outputs of these types are flattened into tensors:
-a sequence `s` of two tensors becomes the outputs `s.0` and `s.1`.
+a sequence `s` of two tensors becomes the outputs `s.0` and `s.1`, a sequence of maps `m` becomes
+its numbers `m` and their labels `m.labels`, strings `t` become `t.codes`. `host_values.py` puts
+outputs together again.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.code_points import SUFFIX
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class TensorSequence:
 class OptionalValue:
     """What may be there or not; which of them is known."""
 
-    content: SSAValue | TensorSequence | StringTensor | None
+    content: SSAValue | TensorSequence | StringTensor | LabeledRows | None
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,20 @@ class StringTensor:
     codes: SSAValue
 
 
-Imported = SSAValue | TensorSequence | OptionalValue | StringTensor
+@dataclass(frozen=True)
+class LabeledRows:
+    """A sequence of maps from labels to numbers, all with the same labels."""
+
+    numbers: SSAValue
+    """(rows, labels)"""
+    labels: SSAValue | StringTensor
+    """(labels), i64 or strings"""
+
+
+LABELS = ".labels"
+"""What the labels of an output are called, behind its own name."""
+
+Imported = SSAValue | TensorSequence | OptionalValue | StringTensor | LabeledRows
 """What a tensor name of an ONNX graph may stand for."""
 
 Form = tuple[str, tuple["Form", ...]]
@@ -51,6 +69,8 @@ def form_of(value: Imported) -> Form:
         return "sequence", tuple(form_of(element) for element in value.elements)
     if isinstance(value, OptionalValue):
         return "optional", () if value.content is None else (form_of(value.content),)
+    if isinstance(value, LabeledRows):
+        return "maps", (form_of(value.labels),)
     return ("strings" if isinstance(value, StringTensor) else "tensor"), ()
 
 
@@ -60,6 +80,8 @@ def tensors_of(value: Imported) -> list[SSAValue]:
         return [tensor for element in value.elements for tensor in tensors_of(element)]
     if isinstance(value, OptionalValue):
         return [] if value.content is None else tensors_of(value.content)
+    if isinstance(value, LabeledRows):
+        return [value.numbers, *tensors_of(value.labels)]
     return [value.codes] if isinstance(value, StringTensor) else [value]
 
 
@@ -70,7 +92,8 @@ def with_tensors(like: Sequence[Imported], tensors: Sequence[SSAValue]) -> list[
 
 
 def named_tensors(name: str, value: Imported) -> list[tuple[str, SSAValue]]:
-    """The tensors of an output under names of their own: `name.0`, `name.1` ... of a sequence."""
+    """The tensors of an output under names of their own: `name.0`, `name.1` ... of a sequence,
+    `name` and `name.labels` of maps."""
     if isinstance(value, TensorSequence):
         return [
             pair
@@ -79,7 +102,11 @@ def named_tensors(name: str, value: Imported) -> list[tuple[str, SSAValue]]:
         ]
     if isinstance(value, OptionalValue):
         return [] if value.content is None else named_tensors(name, value.content)
-    return [(name, value.codes if isinstance(value, StringTensor) else value)]
+    if isinstance(value, LabeledRows):
+        return [(name, value.numbers), *named_tensors(name + LABELS, value.labels)]
+    if isinstance(value, StringTensor):
+        return [(name + SUFFIX, value.codes)]
+    return [(name, value)]
 
 
 def _rebuilt(value: Imported, tensors: Iterator[SSAValue]) -> Imported:
@@ -91,4 +118,8 @@ def _rebuilt(value: Imported, tensors: Iterator[SSAValue]) -> Imported:
         content = _rebuilt(value.content, tensors)
         assert not isinstance(content, OptionalValue)
         return OptionalValue(content)
+    if isinstance(value, LabeledRows):
+        numbers, labels = next(tensors), _rebuilt(value.labels, tensors)
+        assert isinstance(labels, SSAValue | StringTensor)
+        return LabeledRows(numbers, labels)
     return StringTensor(next(tensors)) if isinstance(value, StringTensor) else next(tensors)

@@ -31,7 +31,7 @@ from xdsl.irdl import (
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
-from explorer.ir.top.broadcasting import broadcast_shapes
+from explorer.ir.top.broadcasting import may_broadcast_to
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -121,7 +121,7 @@ class AttentionOp(TopOperation):
         if operand is None:
             return
         own, scores = shape_of(operand), self.scores_shape
-        if broadcast_shapes(scores, own) != scores:
+        if not may_broadcast_to(own, scores):
             raise ValueError(f"a {role} {own} does not broadcast to scores {scores}")
 
     @in_arithmetic_types
@@ -327,7 +327,7 @@ class RotaryOp(TopOperation):
             raise ValueError(f"rotary needs pairs along the last axis, not {shape}")
         for operand, role in ((self.cosine, "cosine"), (self.sine, "sine")):
             own = shape_of(operand)
-            if not own or broadcast_shapes(shape, own) != shape:
+            if not own or not may_broadcast_to(own, shape):
                 raise ValueError(f"a {role} {own} does not broadcast to {shape}")
             _require_same(own[-1], shape[-1], f"sizes of the {role} and the input:")
             if element_type_of(operand) != element_type_of(self.input):

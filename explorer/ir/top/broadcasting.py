@@ -26,6 +26,14 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
+def may_broadcast_to(shape: Shape, target: Shape) -> bool:
+    """Whether the shape broadcasts to just the target, as far as sizes are known."""
+    if len(shape) > len(target):
+        return False
+    pairs = zip(reversed(shape), reversed(target), strict=False)
+    return all(a in (1, b) or isinstance(a, str) or isinstance(b, str) for a, b in pairs)
+
+
 def collapse_broadcast(
     operands: Sequence[tuple[int, ...]], output: tuple[int, ...]
 ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:

@@ -111,9 +111,12 @@ def reshaped(shape: Shape, target: Sequence[Dim]) -> Shape:
         if len(numbers) == 2 and numbers[0] != numbers[1]:
             raise ValueError(misfit)
         return tuple(target)
-    if len(numbers) == 2 and (not numbers[1] or numbers[0] % numbers[1]):
-        raise ValueError(misfit)
-    remaining = dimension_of(divided_exactly(whole, rest))
+    if len(numbers) == 2:
+        if not numbers[1] or numbers[0] % numbers[1]:
+            raise ValueError(misfit)
+        remaining: Dim = numbers[0] // numbers[1]
+    else:
+        remaining = dimension_of(divided_exactly(whole, rest))
     return tuple(remaining if t == -1 else t for t in target)
 
 

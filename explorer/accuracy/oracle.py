@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from explorer.accuracy.exact_bytes import with_unsigned_weights
 from explorer.errors import InputError, ModelError
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
 from explorer.importers.onnx.reading import OnnxContent
@@ -205,7 +206,8 @@ def _session(model: SourceModel, exposed: Sequence[str], narrow: Sequence[str] =
         key = "session.model_external_initializers_file_folder_path"
         options.add_session_config_entry(key, str(content.folder))
     try:
-        data = content.proto.SerializeToString() + addition.SerializeToString()
+        exact = with_unsigned_weights(content.proto)
+        data = exact.SerializeToString() + addition.SerializeToString()
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except (*runtime_errors(), ValueError) as error:
         raise ModelError(

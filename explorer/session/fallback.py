@@ -69,6 +69,7 @@ class Fallback:
         import onnxruntime
         from onnx import ModelProto
 
+        from explorer.accuracy.exact_bytes import EXACT_BYTES
         from explorer.accuracy.oracle import NEWEST_FORMAT, runtime_errors
         from explorer.importers.onnx.reading import OnnxContent
 
@@ -78,6 +79,7 @@ class Fallback:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
         options.log_severity_level = 4
+        options.add_session_config_entry(*EXACT_BYTES)
         path, proto = self._model.path, content.proto
         if path is None or proto.ir_version > NEWEST_FORMAT:
             older = ModelProto()

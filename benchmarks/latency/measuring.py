@@ -25,7 +25,7 @@ from rows import Row
 
 import explorer
 from explorer.accuracy.metrics import tensor_error
-from explorer.cli.latency import ONNXRUNTIME, OPENVINO, OURS
+from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT, OPENVINO, OURS
 from explorer.cli.latency.onnx_runtime import OnnxRuntime, onnx_content
 from explorer.cli.latency.open_vino import OpenVino
 from explorer.cli.latency.rounds import Calls, Side, take_turns
@@ -57,6 +57,8 @@ def _row(
     with ExitStack() as stack:
         executable = stack.enter_context(compilation.open(threads, isolated=False))
         sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime.side]
+        if ONNXRUNTIME_EXACT in peers:
+            sides.append(OnnxRuntime.of(opened.model, inputs, threads, is_exact=True).side)
         if OPENVINO in peers:
             try:
                 sides.append(stack.enter_context(OpenVino(opened.model, inputs, threads)))

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from explorer.accuracy.exact_bytes import EXACT_BYTES
 from explorer.accuracy.oracle import runtime_errors
-from explorer.cli.latency import ONNXRUNTIME
+from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT
 from explorer.cli.latency.rounds import Calls
 from explorer.errors import ModelError
 from explorer.importers import SourceModel
@@ -28,10 +29,19 @@ class OnnxRuntime:
 
     session: Any  # onnxruntime has no types
     inputs: Mapping[str, np.ndarray]
+    is_exact: bool = False
 
     @staticmethod
-    def of(model: SourceModel, inputs: Mapping[str, np.ndarray], threads: int) -> OnnxRuntime:
-        """ModelError where onnxruntime does not load it."""
+    def of(
+        model: SourceModel,
+        inputs: Mapping[str, np.ndarray],
+        threads: int,
+        is_exact: bool = False,
+    ) -> OnnxRuntime:
+        """ModelError where onnxruntime does not load it.
+
+        is_exact: its products of bytes are right on every processor, which is not its default.
+        """
         import onnxruntime
 
         content = onnx_content(model)
@@ -40,6 +50,8 @@ class OnnxRuntime:
         settings.inter_op_num_threads = 1
         settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         settings.log_severity_level = 4
+        if is_exact:
+            settings.add_session_config_entry(*EXACT_BYTES)
         for name, size in sizes_of(model, inputs).items():
             settings.add_free_dimension_override_by_name(name, size)
         if content.folder is not None:
@@ -52,7 +64,7 @@ class OnnxRuntime:
         except runtime_errors() as error:
             line = str(error).splitlines()[0]
             raise ModelError(f"onnxruntime cannot load the model: {line}") from error
-        return OnnxRuntime(session, dict(inputs))
+        return OnnxRuntime(session, dict(inputs), is_exact)
 
     def run(self) -> dict[str, np.ndarray]:
         """Outputs by name. ModelError where it fails."""
@@ -65,7 +77,8 @@ class OnnxRuntime:
 
     @property
     def side(self) -> Calls:
-        return Calls(ONNXRUNTIME, partial(self.session.run, None, self.inputs))
+        name = ONNXRUNTIME_EXACT if self.is_exact else ONNXRUNTIME
+        return Calls(name, partial(self.session.run, None, self.inputs))
 
 
 def onnx_content(model: SourceModel) -> OnnxContent:

@@ -58,7 +58,8 @@ from explorer.ir.types import (
     tensor_type,
 )
 
-BYTES = (I8, IntegerType(8, Signedness.UNSIGNED))
+UNSIGNED_BYTES: dict[Attribute, int] = {I8: -128, IntegerType(8, Signedness.UNSIGNED): 0}
+"""What is subtracted from bytes of a type so that they are unsigned: dot products take those."""
 TOGETHER = 4
 """Bytes that a dot product multiplies with as many others."""
 SPATIAL = {1: ("j",), 2: ("i", "j"), 3: ("h", "i", "j")}
@@ -605,12 +606,12 @@ class MatMulOp(FusedOperation):
     def is_packed_by_kernel(self) -> bool:
         """Signed bytes that are computed: the kernel lays four of each column side by side, as dot
         products want them (constants are packed before)."""
-        depth = shape_of(self.right)[-2]
+        if self.sums is None or isinstance(self.right.owner, WeightOp):
+            return False
+        depth, left = shape_of(self.right)[-2], stored_type(element_type_of(self.left))
         return (
-            self.sums is not None
-            and not isinstance(self.right.owner, WeightOp)
-            and stored_type(element_type_of(self.right)) == I8
-            and stored_type(element_type_of(self.left)) in BYTES
+            stored_type(element_type_of(self.right)) == I8
+            and UNSIGNED_BYTES.get(left) == self.input_offset
             and isinstance(depth, int)
             and depth % TOGETHER == 0
         )

@@ -1,8 +1,8 @@
 """onnxruntime's products of bytes, made exact on processors with AVX2 and without VNNI.
 
 There it multiplies unsigned with signed bytes in pairs of 16 bits (`vpmaddubsw`), and cuts sums of
-two products off that do not fit: MatMulInteger is wrong then, for weights beyond 64 and inputs near
-255. Products of unsigned bytes are exact:
+two products off that do not fit: its operators are wrong then, where weights are beyond 64 and
+inputs near 255. Products of unsigned bytes are exact:
 
     MatMulInteger(x, w : i8, zx, zw)   =   MatMulInteger(x, w + 128 : ui8, zx, zw + 128)
 """
@@ -14,7 +14,13 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 EXACT_BYTES = ("session.x64quantprecision", "1")
 """Entry of a session's configuration that does the same, where its optimizations are on."""
-OPERATORS = ("MatMulInteger", "ConvInteger")
+OPERATORS = {
+    "MatMulInteger": (1, 3),
+    "ConvInteger": (1, 3),
+    "QLinearMatMul": (3, 5),
+    "QLinearConv": (3, 5),
+}
+"""Which operands are weights and their zero points."""
 SIGN = 128
 
 
@@ -37,17 +43,21 @@ def with_unsigned_weights(model: ModelProto) -> ModelProto:
 
 
 def _has_signed_weights(node: NodeProto, weights: dict[str, TensorProto]) -> bool:
-    given = node.input[1:2] + node.input[3:4]
-    is_stored = all(name in weights and not weights[name].external_data for name in given if name)
-    return node.op_type in OPERATORS and not node.domain and len(given) > 0 and is_stored
+    if node.op_type not in OPERATORS or node.domain:
+        return False
+    if node.input[2:3] and node.input[2] in weights:
+        return False  # the input has a sign as well: those products are exact
+    given = [node.input[index] for index in OPERATORS[node.op_type] if index < len(node.input)]
+    return all(name in weights and not weights[name].external_data for name in given if name)
 
 
 def _make_unsigned(
     node: NodeProto, weights: dict[str, TensorProto], graph: GraphProto, made: set[str]
 ) -> None:
-    zero = node.input[3] if len(node.input) > 3 else ""
-    operands = [*node.input, "", ""][:4]
-    for index, name in ((1, node.input[1]), (3, zero)):
+    operands = [*node.input]
+    for index in OPERATORS[node.op_type]:
+        operands += [""] * (index + 1 - len(operands))
+        name = operands[index]
         array = numpy_helper.to_array(weights[name]) if name else np.zeros((), np.int8)
         unsigned = f"{name or 'no zero point'} (unsigned)"
         if unsigned not in made:

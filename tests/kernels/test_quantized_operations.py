@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, f16, f32, i
 from xdsl.ir import Attribute, Block, Region
 from xdsl.utils.exceptions import VerifyException
 
+from explorer.accuracy.exact_bytes import with_unsigned_weights
 from explorer.ir.kernel_dialect import kernel_arguments
 from explorer.ir.operation import TopOperation, set_identity
 from explorer.ir.printing import dump, parse
@@ -123,7 +124,8 @@ def onnx_run(nodes, inputs, initializers, opset=21):
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    exact = with_unsigned_weights(model)
+    session = onnxruntime.InferenceSession(exact.SerializeToString(), options)
     return np.asarray(session.run(None, inputs)[0])
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from explorer.accuracy.exact import ExactReference, expected_values
 from explorer.accuracy.measuring import MOST_DETAILS, Measurements
 from explorer.accuracy.metrics import is_right, tensor_error
-from explorer.accuracy.ties import SEARCHES, Tie, Values, after_ties, near_ties
+from explorer.accuracy.ties import QUANTIZER, SEARCHES, Tie, Values, after_ties, near_ties
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
 from explorer.results import AccuracyReport, PassAccuracy, TensorError
@@ -91,7 +91,8 @@ def compare(
                 isolated.append(replace(isolated[-1], name=subject.name))
             continue
         snapshot = subject.snapshot
-        searches.update({k: op for k, op in snapshot.operations.items() if op.name in SEARCHES})
+        told = (*SEARCHES, QUANTIZER)
+        searches.update({k: op for k, op in snapshot.operations.items() if op.name in told})
         expected = expected_values(snapshot, reference)
         values = subject.run(inputs, {})
         ties = near_ties(snapshot, values, expected, searches)

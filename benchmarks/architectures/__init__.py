@@ -17,6 +17,13 @@ import onnx
 from onnx import numpy_helper
 
 from architectures.convolutional import mobilenetv2, resnet18
+from architectures.dynamic import (
+    dynamic_attention,
+    dynamic_attention_products,
+    dynamic_bert_small,
+    dynamic_feed_forward,
+    dynamic_feed_forward_columns,
+)
 from architectures.transformers import bert_2x768, vit_tiny
 from explorer.cli.latency.onnx_runtime import onnx_content
 from explorer.cli.models import load_with_weights
@@ -29,6 +36,11 @@ BUILT: dict[str, Callable[[], onnx.ModelProto]] = {
     "mobilenetv2": mobilenetv2,
     "bert_2x768": bert_2x768,
     "vit_tiny": vit_tiny,
+    "dynamic_feed_forward": dynamic_feed_forward,
+    "dynamic_feed_forward_columns": dynamic_feed_forward_columns,
+    "dynamic_attention": dynamic_attention,
+    "dynamic_attention_products": dynamic_attention_products,
+    "dynamic_bert_small": dynamic_bert_small,
 }
 LIGHT = ("resnet50", "squeezenet", "shufflenet", "densenet121", "inception_v1", "vgg19")
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -47,6 +59,11 @@ NAMES = (
     "vgg19",
     "bert_2x768",
     "vit_tiny",
+    "dynamic_feed_forward",
+    "dynamic_feed_forward_columns",
+    "dynamic_attention",
+    "dynamic_attention_products",
+    "dynamic_bert_small",
 )
 
 

@@ -18,11 +18,15 @@ from architectures.graph import Graph
 def bert_2x768(
     layers: int = 2, tokens: int = 128, width: int = 768, heads: int = 12
 ) -> onnx.ModelProto:
+    return bert("bert_2x768", layers, tokens, width, heads)
+
+
+def bert(name: str, layers: int, tokens: int, width: int, heads: int) -> onnx.ModelProto:
     """Encoder layers over embedded tokens, (1, tokens, width) -> the same shape."""
-    graph = Graph("bert_2x768", {"embeddings": (1, tokens, width)})
+    graph = Graph(name, {"embeddings": (1, tokens, width)})
     x = graph.layer_normalization("embeddings", width, 1e-12)
     for _ in range(layers):
-        y = _attention(graph, x, tokens, width, heads)
+        y = attention(graph, x, tokens, width, heads)
         x = graph.layer_normalization(graph.node("Add", [y, x]), width, 1e-12)
         y = _feed_forward(graph, x, width)
         x = graph.layer_normalization(graph.node("Add", [y, x]), width, 1e-12)
@@ -47,7 +51,7 @@ def vit_tiny(
     x = graph.node("Concat", [graph.normal((1, 1, width), 0.02), x], axis=1)
     x = graph.node("Add", [x, graph.normal((1, tokens, width), 0.02)])
     for _ in range(layers):
-        y = _attention(graph, graph.layer_normalization(x, width, 1e-6), tokens, width, heads)
+        y = attention(graph, graph.layer_normalization(x, width, 1e-6), tokens, width, heads)
         x = graph.node("Add", [x, y])
         y = _feed_forward(graph, graph.layer_normalization(x, width, 1e-6), width)
         x = graph.node("Add", [x, y])
@@ -61,7 +65,7 @@ def vit_tiny(
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def _attention(graph: Graph, x: str, tokens: int, width: int, heads: int) -> str:
+def attention(graph: Graph, x: str, tokens: int, width: int, heads: int) -> str:
     """Multi-head self-attention, (1, tokens, width) -> the same shape."""
     depth = width // heads
 

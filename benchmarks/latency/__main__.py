@@ -29,12 +29,13 @@ from chart import draw
 from models import check_name, every_name
 from rows import Row, Rows, class_of, from_json, means
 
-from explorer.cli.latency import ONNXRUNTIME, OPENVINO, OURS, PEERS
+from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT, OPENVINO, OURS, PEERS
 from explorer.cli.latency.open_vino import environment
 from explorer.cli.latency.rounds import LEAST_CALLS
 from explorer.errors import ExplorerError
 
 FOLDER = Path(__file__).resolve().parent
+PEERS_HELP = "peers; onnxruntime always is, `exact` is onnxruntime with exact products of bytes"
 TIME_LIMIT_SECONDS = 600
 """Of one model: compiling and all rounds."""
 
@@ -44,12 +45,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("models", nargs="*")
     parser.add_argument("--threads", default="1,2", help="numbers with commas between them")
     parser.add_argument("--repeats", type=int, default=30, help="inferences of each, at least")
-    parser.add_argument("--against", default=",".join(PEERS), help="peers; onnxruntime always is")
+    parser.add_argument("--against", default=",".join(PEERS), help=PEERS_HELP)
     parser.add_argument("--output", type=Path, help="JSON: rows are kept, and not measured again")
     parser.add_argument("--busy", type=int, default=0, help="processes that compute meanwhile")
     parser.add_argument("--chart", type=Path, help="an SVG file")
     chosen = parser.parse_args(arguments)
-    peers = [peer for peer in PEERS if peer in {ONNXRUNTIME, *chosen.against.split(",")}]
+    known = (*PEERS, ONNXRUNTIME_EXACT)
+    peers = [peer for peer in known if peer in {ONNXRUNTIME, *chosen.against.split(",")}]
     names = chosen.models or every_name()
     try:
         for name in names:

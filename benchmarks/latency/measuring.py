@@ -25,7 +25,7 @@ from rows import Row
 
 import explorer
 from explorer.accuracy.metrics import tensor_error
-from explorer.cli.latency import ONNXRUNTIME, OPENVINO, OURS
+from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT, OPENVINO, OURS
 from explorer.cli.latency.onnx_runtime import OnnxRuntime, onnx_content
 from explorer.cli.latency.open_vino import OpenVino
 from explorer.cli.latency.rounds import Calls, Side, take_turns
@@ -57,6 +57,9 @@ def _row(
         runtime = stack.enter_context(OnnxRuntime(opened.model, inputs, threads))
         executable = stack.enter_context(compilation.open(threads, isolated=False))
         sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime]
+        if ONNXRUNTIME_EXACT in peers:
+            exact = OnnxRuntime(opened.model, inputs, threads, is_exact=True)
+            sides.append(stack.enter_context(exact))
         if OPENVINO in peers:
             try:
                 sides.append(stack.enter_context(OpenVino(opened.model, inputs, threads)))

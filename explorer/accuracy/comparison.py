@@ -24,6 +24,7 @@ from explorer.accuracy.measuring import MOST_DETAILS, Measurements
 from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.ties import (
     OUTPUT,
+    QUANTIZER,
     SEARCHES,
     Tie,
     Values,
@@ -109,7 +110,8 @@ def compare(
                 isolated.append(replace(isolated[-1], name=subject.name))
             continue
         snapshot = subject.snapshot
-        searches.update({k: op for k, op in snapshot.operations.items() if op.name in SEARCHES})
+        told = (*SEARCHES, QUANTIZER)
+        searches.update({k: op for k, op in snapshot.operations.items() if op.name in told})
         expected = expected_values(snapshot, reference)
         values = with_outputs(snapshot, inputs, subject.run(inputs, {}))
         ties = near_ties(snapshot, values, expected, searches)

@@ -12,9 +12,10 @@ instead of a rounding is off by a step in half of all places).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import OpResult
 
 from explorer.ir.origins import origin_of
@@ -30,16 +31,29 @@ FEW = 4
 """So many may always differ, in a tensor of few elements."""
 
 
+STEPS = QuantizedType.get(IntegerType(8, Signedness.UNSIGNED), [1.0], [0])
+"""Bytes whose scale is not in their type: gaps are told in steps."""
+
+
 def rounding_ties(
-    snapshot: Snapshot, values: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]
+    snapshot: Snapshot,
+    values: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    quantizers: Collection[str] = (),
 ) -> list[tuple[str, NearTie]]:
-    """Quantized values, by name, that differ from the expected ones by ties of rounding only."""
+    """Quantized values, by name, that differ from the expected ones by ties of rounding only.
+
+    quantizers: identities of operations whose plain bytes are quantized numbers, with parameters
+    that are known at run time only.
+    """
     ties = []
     for identity, op in snapshot.operations.items():
         for result in op.results:
             name = value_name(result)
             found, wanted = values.get(name), expected.get(name)
             kind = element_type_of(result)
+            if identity in quantizers and kind == STEPS.storage:
+                kind = STEPS
             if found is None or wanted is None or not isinstance(kind, QuantizedType):
                 continue
             if found.shape != wanted.shape or found.dtype != wanted.dtype:

@@ -25,6 +25,7 @@ from explorer.results import NearTie
 Values = Mapping[str, np.ndarray]
 TIE = 1e-5
 """Two candidates that are this close, relative to the largest, are a tie."""
+QUANTIZER = "top.dynamic_quantize"
 SEARCHES = ("top.arg", "top.top_k")
 """Operations whose results are positions of the best elements along an axis."""
 OUTPUT = "output:"
@@ -68,7 +69,9 @@ def near_ties(
             ties.append(
                 Tie(name, tie_record(identity, origin.tensor if origin else "", found, wanted, gap))
             )
-    ties += [Tie(name, record) for name, record in rounding_ties(snapshot, values, expected)]
+    quantizers = {identity for identity, op in known.items() if op.name == QUANTIZER}
+    found = rounding_ties(snapshot, values, expected, quantizers)
+    ties += [Tie(name, record) for name, record in found]
     return tuple(ties)
 
 

@@ -72,6 +72,10 @@ class Settings:
     """Text of a person's own in the place of what some pass made."""
 
 
+WIDE_LANES = 16
+"""Processors with vectors of 512 bits mostly have dot products of bytes (VNNI)."""
+
+
 def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
     """The passes for a target, in order."""
     target = settings.target
@@ -85,6 +89,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             dict(settings.dimensions),
             requantization=target.requantization or AS_ONNXRUNTIME,
             fuses_attention="opencl" not in target.languages,
+            multiplies_pairs="opencl" not in target.languages and lanes < WIDE_LANES,
         ),
         PlaceOnDevice(target.name),
         AssignLayouts(channel_block(target, lanes)),

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     AnyFloatConstr,
     IntegerAttr,
     IntegerType,
+    UnitAttr,
     VectorType,
     i1,
     i8,
@@ -32,6 +33,7 @@ from xdsl.irdl import (
     VarConstraint,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -236,7 +238,8 @@ class DotOp(IRDLOperation):
     """In every lane four products of bytes are added: what dot-product instructions do.
 
     sums: vector<n x i32>; bytes: vector<4 x ui8>, or of i8, to which 128 is added; filters:
-    vector<4n x i8>, four neighbours for each lane. Sums wrap around at 32 bits.
+    vector<4n x i8>, four neighbours for each lane. Sums wrap around at 32 bits. fits_pairs: the
+    products of two neighbours (0 and 1, 2 and 3) add up to 16 bits, whatever the bytes are.
     """
 
     name = "loop.dot"
@@ -244,10 +247,11 @@ class DotOp(IRDLOperation):
     sums = operand_def(VectorType)
     bytes = operand_def(VectorType)
     filters = operand_def(VectorType)
+    fits_pairs = opt_prop_def(UnitAttr)
     result = result_def(VectorType)
 
     assembly_format = (
-        "$sums `,` $bytes `,` $filters attr-dict "
+        "$sums `,` $bytes `,` $filters (`fits_pairs` $fits_pairs^)? attr-dict "
         "`:` type($sums) `,` type($bytes) `,` type($filters) `->` type($result)"
     )
 

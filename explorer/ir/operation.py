@@ -201,11 +201,13 @@ class TopOperation(IRDLOperation):
         result_types: Sequence[Attribute] | None = None,
         **properties: PropertyValue | Attribute | None,
     ):
-        """An operation with inferred result types; None stands for an absent optional operand."""
+        """An operation with inferred result types; None stands for an absent optional operand,
+        and what is left out at the end is absent, too."""
         groups = [
             [] if o is None else [o] if isinstance(o, SSAValue) else list(o) for o in operands
         ]
         definition = cls.get_irdl_definition()
+        groups += [[] for _ in definition.operands[len(groups) :]]
         for group, (name, kind) in zip(groups, definition.operands, strict=True):
             if len(group) != 1 and not isinstance(kind, VariadicDef):
                 raise ValueError(f"{cls.name} takes one value as {name}, not {len(group)}")

@@ -358,7 +358,8 @@ class ExpressionWriter:
             raise UnsupportedError(f"loop.dot is not printed as {self.language.name}")
         sums, few, filters = operands
         is_signed = scalar_type(op.bytes.type).kind == "signed"
-        section = "dot_of_signed" if is_signed else "dot"
+        section = "dot" if op.fits_pairs is None else "dot_fitting"
+        section = f"{section}_of_signed" if is_signed else section
         self.require(Requirement(section, SIGNED[32].name, lanes))
         number = f"({self.language.scalar_name(SIGNED[32])}){few.within(UNARY)}"
         packed = self.language.reinterpret(SIGNED[32], lanes, filters.within(UNARY))

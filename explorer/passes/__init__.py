@@ -83,16 +83,19 @@ def top_pipeline(
     default: int | None = 1,
     requantization: Requantization = AS_ONNXRUNTIME,
     fuses_attention: bool = True,
+    multiplies_pairs: bool = False,
 ) -> list[Pass]:
     """The passes over `top` in order.
 
     sizes: of symbolic dimensions, by name; default: of inputs' first dimensions that have none
     (None makes that an error); requantization: the scheme of the target; fuses_attention: whether
-    its tasks have memory of their own for rows of scores.
+    its tasks have memory of their own for rows of scores; multiplies_pairs: whether it adds up
+    products of bytes in pairs of 16 bits.
     """
     made: dict[type[Pass], Pass] = {
         BindDimensions: BindDimensions(sizes, default),
         ComputeInIntegers: ComputeInIntegers(requantization),
+        FuseQuantization: FuseQuantization(multiplies_pairs),
         SplitAttentions: SplitAttentions(fuses_attention),
     }
     return [made.get(kind) or kind() for kind in TOP_PIPELINE]

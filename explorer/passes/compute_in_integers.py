@@ -20,6 +20,7 @@ from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
 from explorer.passes.fold_constants import FoldConstant, FoldDequantized
 from explorer.passes.quantized.averages import SumIntegers
+from explorer.passes.quantized.bytes import MultiplyBytes, ScaleSums
 from explorer.passes.quantized.moves import (
     MoveIntegers,
     QuantizeBeforeMoves,
@@ -52,6 +53,8 @@ class ComputeInIntegers(RulePass):
         FoldConstant,
         StoreWholeWeights,
         MultiplyIntegers,
+        MultiplyBytes,
+        ScaleSums,
         SumIntegers,
         RequantizePairs,
         ClampIntegers,

@@ -171,6 +171,8 @@ def why_not_scalable(linear: object) -> str:
         return f"{name} is no convolution or matmul"
     name = identity_of(linear)
     weight = linear.weight if isinstance(linear, ConvOp) else linear.right
+    if linear.sums is not None:
+        return f"{name} multiplies integers: its sums stay exact"
     if not is_constant(weight):
         return f"the weights of {name} are computed"
     if linear.bias is not None and not is_constant(linear.bias):

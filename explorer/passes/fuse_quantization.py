@@ -5,7 +5,8 @@
    %q = top.quantize(%s) {to = !top.quantized<ui8, 0.1:128>}
 => %q = top.binary(%qa, %qb) {kind = "add", to = !top.quantized<ui8, 0.1:128>}
 
-Zero points become part of constant filters and biases.
+Zero points become part of constant filters and biases. Where the target has no dot product of
+bytes, weights are put in pairs last.
 """
 
 from __future__ import annotations
@@ -13,13 +14,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.ir.passes import RulePass
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
 from explorer.passes.quantized.fusion import FuseRequantize, ReadIntegers, WriteIntegers
+from explorer.passes.quantized.weight_pairs import PairWeights
 from explorer.passes.quantized.zero_points import CenterFilters, FoldZeroPoint
 
 
 @dataclass(frozen=True)
 class FuseQuantization(RulePass):
-    """Quantization, dequantization and requantization become the ends of other operations."""
+    """Quantization, dequantization and requantization become the ends of other operations.
+
+    multiplies_pairs: whether the target adds up products of bytes in pairs of 16 bits.
+    """
+
+    multiplies_pairs: bool = False
 
     name = "fuse-quantization"
-    rules = (FuseRequantize, WriteIntegers, ReadIntegers, CenterFilters, FoldZeroPoint)
+    rules = (FuseRequantize, WriteIntegers, ReadIntegers, CenterFilters, FoldZeroPoint, PairWeights)
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        rules = [rule() for rule in self.rules if rule is not PairWeights]
+        rewrites = apply_rules(self.name, rules, rewriter, options)
+        if not self.multiplies_pairs:
+            return rewrites
+        return [*rewrites, *apply_rules(self.name, [PairWeights()], rewriter, options)]

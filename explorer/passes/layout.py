@@ -370,6 +370,8 @@ def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
     if isinstance(operand.owner, WeightOp):
         return False
     shape = static_shape(operand)
+    if isinstance(op, ConvOp) and len(shape) < 4:
+        return False  # a zero point or a scale that is known at run time only
     if isinstance(op, ConvOp) and operand is op.input and not op.is_depthwise:
         block = layout_of(operand).block
         return not block and (shape[CHANNELS] >= MANY_CHANNELS or op.sums is not None)

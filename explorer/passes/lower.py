@@ -224,7 +224,7 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
     layouts = [layout_of(v) for v in (*op.operands, *op.results)]
     shapes = [rounded_operand_shape(op, i) for i in range(len(op.operands))]
     output_shapes = [_rounded(result) for result in op.results]
-    if len(output_shapes) == 1 and all(layout.is_plain for layout in layouts):
+    if output_shapes and all(layout.is_plain for layout in layouts):
         shapes, output_shapes[0] = op.kernel_shapes(shapes, output_shapes[0])
     inputs = []
     for index, (operand, shape) in enumerate(zip(op.operands, shapes, strict=True)):

@@ -63,6 +63,12 @@ def is_about(number: float | None, expected: float) -> bool:
     return number is not None and abs(number - expected) <= 1e-6 * abs(expected)
 
 
+def has_fused_parts(op: ConvOp | MatMulOp) -> bool:
+    """Is it more than a product of two tensors of real numbers?"""
+    is_alone = op.bias is None and op.residual is None and not op.get("activation")
+    return not is_alone or op.sums is not None
+
+
 def per_channel(array: np.ndarray, rank: int, axis: int, size: int) -> np.ndarray | None:
     """The numbers of a constant that varies, broadcast to `rank` dimensions, along `axis` only.
 

@@ -123,6 +123,7 @@ def open_model(
     model: SourceModel,
     *,
     is_optimized: bool = True,
+    is_exact: bool = False,
     threads: int = 1,
     sizes: Mapping[str, int] | None = None,
     addition: GraphProto | None = None,
@@ -130,6 +131,8 @@ def open_model(
 ) -> OpenedOnnxModel:
     """Loads a model. ModelError where onnxruntime does not load it.
 
+    `is_exact`: an optimized model's products of bytes are right on every processor, which is not
+    onnxruntime's default (`saturation`), and slower on some.
     `sizes`: of symbolic dimensions, known beforehand. `addition`: nodes and outputs that the graph
     gets in addition. They are appended to the serialized model: by protobuf's rules that merges
     both messages, so that no copy of the model is made and no type needs to be known.
@@ -143,6 +146,7 @@ def open_model(
         "" if model.path is None else str(model.path),
         content.folder,
         is_optimized=is_optimized,
+        is_exact=is_exact,
         threads=threads,
         sizes=sizes,
         addition=addition,
@@ -157,6 +161,7 @@ def open_proto(
     folder: Path | None = None,
     *,
     is_optimized: bool = True,
+    is_exact: bool = False,
     threads: int = 1,
     sizes: Mapping[str, int] | None = None,
     addition: GraphProto | None = None,
@@ -172,6 +177,7 @@ def open_proto(
         "do": "open",
         "folder": "" if folder is None else str(folder.resolve()),
         "is_optimized": is_optimized,
+        "is_exact": is_exact,
         "threads": threads,
         "sizes": dict(sizes or {}),
     }

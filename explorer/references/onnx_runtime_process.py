@@ -1,6 +1,7 @@
 """onnxruntime, alone in a process of its own.
 
-    {"do": "open", "model": ..., "folder": "", "is_optimized": false, "threads": 1, "sizes": {}}
+    {"do": "open", "model": ..., "folder": "", "is_optimized": false,
+     "is_exact": false, "threads": 1, "sizes": {}}
         {"inputs": ["image"], "outputs": [["logits", "tensor(float)"]]}
     {"do": "run", "inputs": {"image": ...}, "outputs": ["logits"]}      {"values": [...]}
     {"do": "time", "inputs": {...}, "least": 3, "budget_seconds": 0.02}  {"seconds": [...]}
@@ -58,6 +59,8 @@ class OnnxRuntime:
         if not request["is_optimized"]:
             level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.graph_optimization_level = level
+        if request["is_exact"]:
+            options.add_session_config_entry("session.x64quantprecision", "1")
         for name, size in request["sizes"].items():
             options.add_free_dimension_override_by_name(name, size)
         if request["folder"]:

@@ -81,7 +81,9 @@ class Fallback:
         if self._process is None:
             self._process = own_process()
         if self._opened is None:
-            self._opened = open_model(self._model, threads=self._threads, process=self._process)
+            self._opened = open_model(
+                self._model, is_exact=True, threads=self._threads, process=self._process
+            )
         return self._opened
 
     def _interpret(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, i8
+from xdsl.dialects.builtin import ModuleOp, f32, i8
 from xdsl.ir import Block, Region
 
 import explorer
@@ -15,6 +15,7 @@ from explorer.ir.origins import Origin, set_origins
 from explorer.ir.program import Snapshot
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.dynamic_quantization import DynamicQuantizeOp
 from explorer.ir.types import QuantizedType, tensor_type
 from explorer.ir.weights import Weights
 
@@ -53,6 +54,21 @@ def test_one_step_in_few_places_is_a_tie(snapshot):
 )
 def test_equal_numbers_and_mistakes_are_no_ties(snapshot, found):
     assert not rounding_ties(snapshot, {"q": found}, {"q": numbers()})
+
+
+def test_bytes_of_a_dynamic_quantization_are_quantized_numbers_too():
+    block = Block(arg_types=[tensor_type(f32, (1000,))])
+    op = DynamicQuantizeOp.make([block.args[0]])
+    set_identity(op, "q")
+    set_origins(op, [Origin("t"), None, None])
+    block.add_op(op)
+    block.add_op(ReturnOp.make([[op.output]]))
+    types = ([block.args[0].type], [op.output.type])
+    snapshot = Snapshot(ModuleOp([func.FuncOp("main", types, Region(block))]), Weights())
+    arrays = ({"q": numbers(0, 1).astype(np.uint8)}, {"q": numbers().astype(np.uint8)})
+    ((name, record),) = rounding_ties(snapshot, *arrays, {"q"})
+    assert (name, record.tensor, record.elements, record.gap) == ("q", "t", 1, 1 / 7)
+    assert not rounding_ties(snapshot, *arrays)
 
 
 def model_with_a_tie() -> bytes:

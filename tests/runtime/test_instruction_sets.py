@@ -37,6 +37,16 @@ bytes (float[1,8,9,11] x) => (float[1,24,9,11] y) {
   r = QuantizeLinear (sum, u, z)
   y = DequantizeLinear (r, u, z)
 }"""
+DYNAMIC = """
+<ir_version: 9, opset_import: ["" : 17]>
+dynamic (float[7,32] x) => (float[7,24] y, float[7,24] z) {
+  q, s, zero = DynamicQuantizeLinear (x)
+  paired = MatMulInteger (q, v, zero)
+  y = Cast <to = 1> (paired)
+  wide = MatMulInteger (q, w, zero)
+  z = Cast <to = 1> (wide)
+}"""
+"""Sums of two products fit 16 bits in the first one, not in the second."""
 CROSS_FLAGS = (
     "-std=gnu11", "-O2", "-pthread", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno",
     "-fno-trapping-math", "-fno-signed-zeros", "-static",
@@ -74,11 +84,24 @@ def bytes_model() -> onnx.ModelProto:
     return model
 
 
+def dynamic_model() -> onnx.ModelProto:
+    model = onnx.parser.parse_model(DYNAMIC)
+    random = np.random.default_rng(0)
+    for name, most in (("v", 64), ("w", 127)):
+        weights = random.integers(-most, most + 1, (32, 24)).astype(np.int8)
+        weights[:4] = most
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    return model
+
+
+MODELS = {"bytes": bytes_model, "dynamic": dynamic_model}
+
+
 def compiled(name: str, folder: Path, vector_floats: int) -> Compilation:
     path = SAMPLES / f"{name}.onnx"
-    if name == "bytes":
-        path = folder / "bytes.onnx"
-        onnx.save(bytes_model(), path)
+    if name in MODELS:
+        path = folder / f"{name}.onnx"
+        onnx.save(MODELS[name](), path)
     target = load_target("cpu", {"vector_floats": vector_floats})
     return explorer.compile(path, target, tuned=False)
 
@@ -91,7 +114,7 @@ def distance(compilation: Compilation, outputs: dict[str, np.ndarray]) -> float:
     return max(float(abs(outputs[n] - wanted[n]).max() / abs(wanted[n]).max()) for n in wanted)
 
 
-NAMES = [*(path.stem for path in FLOATS), "bytes"]
+NAMES = [*(path.stem for path in FLOATS), *MODELS]
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
@@ -109,7 +132,7 @@ def test_shorter_vectors_compute_the_same(tmp_path, name, architecture, width):
     built = compilation.built
     with NativeProgram(built.program, built.weights, build=build) as executable:
         outputs = executable.run(compilation.example_inputs())
-    assert distance(compilation, outputs) <= (0 if name == "bytes" else 1e-5)
+    assert distance(compilation, outputs) <= (0 if name in MODELS else 1e-5)
 
 
 def cross_compiler() -> list[str] | None:
@@ -151,4 +174,4 @@ def test_an_arm_processor_computes_the_same(tmp_path, name, threads):
         ).reshape(port.shape)
         for port in program.outputs
     }
-    assert distance(compilation, outputs) <= (0 if name == "bytes" else 1e-5)
+    assert distance(compilation, outputs) <= (0 if name in MODELS else 1e-5)

@@ -3,4 +3,6 @@
 OURS = "ours"
 ONNXRUNTIME = "onnxruntime"
 OPENVINO = "openvino"
+ONNXRUNTIME_EXACT = "exact"
+"""onnxruntime with products of bytes that are right without VNNI, too (`EXACT_BYTES`)."""
 PEERS = (ONNXRUNTIME, OPENVINO)

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from explorer.cli.latency import ONNXRUNTIME
+from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT
 from explorer.errors import ModelError
 from explorer.importers import SourceModel
 from explorer.importers.model import symbolic_dimensions
@@ -26,15 +26,25 @@ class OnnxRuntime:
     """A session as it is by default, its sizes fixed to those of the inputs. Close it, or use it
     in a `with` statement."""
 
-    name = ONNXRUNTIME
+    def __init__(
+        self,
+        model: SourceModel,
+        inputs: Mapping[str, np.ndarray],
+        threads: int,
+        is_exact: bool = False,
+    ) -> None:
+        """ModelError where onnxruntime does not load the model, or dies of it.
 
-    def __init__(self, model: SourceModel, inputs: Mapping[str, np.ndarray], threads: int) -> None:
-        """ModelError where onnxruntime does not load the model, or dies of it."""
+        is_exact: its products of bytes are right on every processor, which is not its default.
+        """
+        self.name = ONNXRUNTIME_EXACT if is_exact else ONNXRUNTIME
         self._inputs = dict(inputs)
         self._process = own_process()
         try:
             sizes = sizes_of(model, inputs)
-            self._opened = open_model(model, threads=threads, sizes=sizes, process=self._process)
+            self._opened = open_model(
+                model, is_exact=is_exact, threads=threads, sizes=sizes, process=self._process
+            )
         except BaseException as error:
             self._process.close()
             if isinstance(error, ModelError):

@@ -38,6 +38,7 @@ _OTHERS = (
     "randomness",
     "text_features",
     "quantization",
+    "dynamic_quantization",
     "attention",
     "rotary",
     "grouped_attention",

@@ -20,6 +20,7 @@ from xdsl.ir import Region, SSAValue
 
 from explorer.importers.onnx.activations import activated, default_parameters
 from explorer.importers.onnx.build import Axis, Build
+from explorer.importers.onnx.dynamic_quantization import MICROSOFT, Quantized, dynamic_product
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.control import LoopOp
 from explorer.ir.top.data import ReturnOp
@@ -35,12 +36,26 @@ State = Sequence[SSAValue]
 
 
 @dataclass(frozen=True)
+class _Matrix:
+    """Weights (inputs, outputs): real numbers, or bytes that products quantize x for."""
+
+    value: SSAValue
+    quantized: Quantized | None = None
+
+    def times(self, build: Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+        """x @ weights + bias"""
+        if self.quantized is None:
+            return build.matmul(x, self.value, bias)
+        return dynamic_product(x, self.value, self.quantized, bias, build)
+
+
+@dataclass(frozen=True)
 class _Direction:
     """What one direction of a layer needs."""
 
     build: Build
     hidden: int
-    recurrence: Sequence[SSAValue]
+    recurrence: Sequence[_Matrix]
     """Of all gates together, (hidden, gates * hidden); of a GRU's new gate on its own."""
     recurrence_bias: SSAValue
     """(hidden): that of a GRU's new gate, which belongs inside the reset."""
@@ -90,7 +105,7 @@ class _Kind:
 def _lstm_step(d: _Direction, x: SSAValue, state: State) -> State:
     """x: what the input gives to the gates, biases included: (batch, 4 * hidden)."""
     build, (h, c) = d.build, state
-    gates = build.binary("add", x, build.matmul(h, d.recurrence[0]))
+    gates = build.binary("add", x, d.recurrence[0].times(build, h))
     i = d.activate(0, d.with_peephole(d.gate(gates, 0), 0, c))
     g = d.activate(1, d.gate(gates, 3))
     if d.is_coupled:
@@ -106,12 +121,12 @@ def _gru_step(d: _Direction, x: SSAValue, state: State) -> State:
     """h' = (1 - z) * n + z * h; the reset gate acts before or after the product with R."""
     build, (h,), size = d.build, state, d.hidden
     both, new = d.recurrence
-    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), build.matmul(h, both))
+    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), both.times(build, h))
     z, r = (d.activate(0, d.gate(gates, index)) for index in range(2))
     if d.linear_before_reset:
-        inner = build.binary("mul", r, build.matmul(h, new, d.recurrence_bias))
+        inner = build.binary("mul", r, new.times(build, h, d.recurrence_bias))
     else:
-        inner = build.matmul(build.binary("mul", r, h), new, d.recurrence_bias)
+        inner = new.times(build, build.binary("mul", r, h), d.recurrence_bias)
     n = d.activate(1, build.binary("add", d.gate(x, 2), inner))
     # (1 - z) * n + z * h = n + z * (h - n)
     return [build.binary("add", n, build.binary("mul", z, build.binary("sub", h, n)))]
@@ -119,7 +134,7 @@ def _gru_step(d: _Direction, x: SSAValue, state: State) -> State:
 
 def _rnn_step(d: _Direction, x: SSAValue, state: State) -> State:
     build, (h,) = d.build, state
-    return [d.activate(0, build.binary("add", x, build.matmul(h, d.recurrence[0])))]
+    return [d.activate(0, build.binary("add", x, d.recurrence[0].times(build, h)))]
 
 
 _LSTM = _Kind(_lstm_step, (4,), ("Sigmoid", "Tanh", "Tanh"), (5, 6))
@@ -131,6 +146,12 @@ _RNN = _Kind(_rnn_step, (1,), ("Tanh",), (5,))
 def lstm(node: Node, build: Build) -> Sequence[SSAValue]:
     """Results: all h, the last h, the last c."""
     return _layer(node, _LSTM, build)
+
+
+@converts("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(node: Node, build: Build) -> Sequence[SSAValue]:
+    """As LSTM, with weights of bytes; x, and h in every step, are quantized by their range."""
+    return _layer(node, _LSTM, build, is_quantized=True)
 
 
 @converts("GRU", since=7)
@@ -148,8 +169,12 @@ def rnn(node: Node, build: Build) -> Sequence[SSAValue]:
 # -- a layer -------------------------------------------------------------------------------------
 
 
-def _layer(node: Node, kind: _Kind, build: Build) -> Sequence[SSAValue]:
-    """All directions of a layer; with `layout = 1` the batch is everywhere the first axis."""
+def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) -> Sequence[SSAValue]:
+    """All directions of a layer; with `layout = 1` the batch is everywhere the first axis.
+
+    is_quantized: weights are bytes, (directions, inputs, gates * hidden), and their scales and zero
+    points are operands 8 to 11.
+    """
     batch_first = bool(node.integer("layout", 0))
     x, w, r = (node.operand(index) for index in range(3))
     initial = [node.optional(index) for index in kind.states]
@@ -157,6 +182,8 @@ def _layer(node: Node, kind: _Kind, build: Build) -> Sequence[SSAValue]:
         x = build.transpose(x, [1, 0, 2])
         initial = [s if s is None else build.transpose(s, [1, 0, 2]) for s in initial]
     directions, rows, hidden = build.sizes(r, range(3), "a recurrent layer")
+    if is_quantized:
+        rows, hidden = hidden, rows
     if rows != kind.gates * hidden:
         raise ValueError(f"recurrence weight {build.shape(r)} of {kind.gates} gates")
     _check_layer(node, kind, (directions, rows, hidden), x, build)
@@ -170,7 +197,9 @@ def _layer(node: Node, kind: _Kind, build: Build) -> Sequence[SSAValue]:
         direction = _Direction(
             build,
             hidden,
-            _recurrence(r, index, kind, hidden, build),
+            [_quantized(node, 2, 10, index, build)]
+            if is_quantized
+            else [_Matrix(part) for part in _recurrence(r, index, kind, hidden, build)],
             inner,
             _peepholes(node, index, build),
             activations[index],
@@ -178,7 +207,11 @@ def _layer(node: Node, kind: _Kind, build: Build) -> Sequence[SSAValue]:
             bool(node.integer("linear_before_reset", 0)),
             bool(node.integer("input_forget", 0)),
         )
-        projected = build.matmul(x, _slice_of(w, index, np.transpose, build), outer)
+        if is_quantized:
+            weights = _quantized(node, 1, 8, index, build)
+        else:
+            weights = _Matrix(_slice_of(w, index, np.transpose, build))
+        projected = weights.times(build, x, outer)
         state = [_initial(given, index, hidden, x, build) for given in initial]
         is_backwards = is_reverse or index == 1
         run = _unrolled if _is_short(x, build) else _looped
@@ -312,6 +345,15 @@ def _slice_of(
         return build.weight(np.ascontiguousarray(array))
     own = build.squeeze(build.slice(value, 0, index, index + 1), [0])
     return own if change is None else build.transpose(own, [1, 0])
+
+
+def _quantized(node: Node, weights: int, parameters: int, index: int, build: Build) -> _Matrix:
+    """One direction of operand `weights`; its scales are operand `parameters`, then zero points."""
+    value, scale, zero = (
+        _slice_of(node.operand(number), index, None, build)
+        for number in (weights, parameters, parameters + 1)
+    )
+    return _Matrix(value, Quantized(node, scale, zero))
 
 
 def _recurrence(r: SSAValue, index: int, kind: _Kind, hidden: int, build: Build) -> list[SSAValue]:

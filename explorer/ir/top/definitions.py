@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IndexType
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, clamp_index
@@ -73,7 +73,10 @@ def store_element(
 def load_index(s: ScalarBuilder, access: Access, indices: Sequence[Scalar], extent: int) -> Scalar:
     """An element of an integer tensor as an index inside [0, extent): others are clamped."""
     value = load_element(s, access, indices)
-    return clamp_index(s, value.convert(IndexType()), extent)
+    kind, index = value.value.type, value.convert(IndexType())
+    if isinstance(kind, IntegerType) and kind.signedness.data == Signedness.UNSIGNED:
+        return index.minimum(s.index(extent - 1))  # none is negative
+    return clamp_index(s, index, extent)
 
 
 def lowest(kind: Attribute) -> float:

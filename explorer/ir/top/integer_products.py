@@ -7,6 +7,17 @@
 Where the operation says `subtracted`, that number takes the place of zx: its bias makes up for the
 difference. Padding stands for zx all the same.
 
+What is known at run time only (dynamic quantization) comes in operands of its own:
+
+    right_zero                in the place of zw
+    left_zero, right_sums     sum - (left_zero - subtracted) * right_sums, where right_sums are
+                              those of (w - zw) of each channel, in i32
+    scale, channel_scales     f32(sum) * (scale * channel_scales): the result is f32, so that
+                              bias, residual and activation follow in floats
+
+Zero points of signed bytes w leave the inner loop: sum of x * (w - zw) = sum of x * w - zw * sum
+of x, and the sum of x is the same for all channels.
+
 Sums wrap around at 32 bits, as they do in generated code. Reference: Jacob et al., "Quantization
 and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2.
 """
@@ -14,10 +25,12 @@ and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference"
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
@@ -25,6 +38,7 @@ from explorer.ir.layout import rounded_channels
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.quantized_scalars import (
+    F32,
     I32,
     Tables,
     centered,
@@ -38,6 +52,8 @@ from explorer.ir.top.quantized_scalars import (
 from explorer.ir.types import QuantizedType, element_type_of, layout_of, shape_of, stored_type
 
 I8 = IntegerType(8)
+ZERO_TYPES = (I8, IntegerType(8, Signedness.UNSIGNED), I32)
+"""Of a zero point that is known at run time only."""
 Reads = list[tuple[Buffer, list[Subscript]]]
 
 
@@ -57,6 +73,31 @@ def sums_type(
     return QuantizedType.get(I32, scales.tolist(), [0] * len(scales), axis)
 
 
+@dataclass(frozen=True)
+class RunTime:
+    """What is known at run time only, as values, arrays or accesses; None for what is not there."""
+
+    left_zero: Any
+    right_zero: Any
+    right_sums: Any
+    scale: Any
+    channel_scales: Any
+
+    @property
+    def is_scaled(self) -> bool:
+        """The result is made of real numbers."""
+        return self.scale is not None or self.channel_scales is not None
+
+    @property
+    def present(self) -> tuple[Any, ...]:
+        return tuple(part for part in vars(self).values() if part is not None)
+
+    def mapped(self, change: Callable[[Any], Any]) -> RunTime:
+        """The same with each part changed that is there."""
+        parts = vars(self).items()
+        return RunTime(**{name: None if part is None else change(part) for name, part in parts})
+
+
 class IntegerProduct(TopOperation):
     """What convolution and matmul do where their operands are quantized."""
 
@@ -65,6 +106,14 @@ class IntegerProduct(TopOperation):
     def channel_axes(self) -> tuple[int, int]:
         """The axes of the second operand and of the result that scales may run along."""
         raise NotImplementedError(self.name)
+
+    def at_run_time(self, operands: Sequence) -> RunTime:
+        """What `operands` (of whatever kind) hold for the optional ones of that name."""
+        raise NotImplementedError(self.name)
+
+    @property
+    def run_time(self) -> RunTime:
+        return self.at_run_time(self.operands)
 
     @property
     def requantizes(self) -> RequantizationAttr | None:
@@ -97,26 +146,31 @@ class IntegerProduct(TopOperation):
         return int(left.zero_point_array[0]) - self.input_offset
 
     @property
-    def filter_offset(self) -> int:
-        """The one zero point of a constant second operand of signed bytes, where that is not 0.
+    def has_filter_offset(self) -> bool:
+        """Whether signed bytes of the second operand have zero points other than 0.
 
-        Dense products then add up what they read once more, instead of subtracting it from every
-        filter: sum of x * (w - z) = sum of x * w - z * sum of x.
+        Dense products then add up what they read once more, instead of subtracting them from every
+        filter.
         """
         right = element_type_of(self.operands[1])
         if self.sums is None or not isinstance(right, QuantizedType) or right.storage != I8:
-            return 0
-        zeros = right.zero_point_array
-        return int(zeros[0]) if len(zeros) and np.all(zeros == zeros[0]) else 0
+            return False
+        return self.run_time.right_zero is not None or bool(np.any(right.zero_point_array))
 
     def product_element(self) -> Attribute:
         """Element type of the result."""
-        sums, by = self.sums, self.requantizes
+        sums, by, run_time = self.sums, self.requantizes, self.run_time
         if sums is None:
-            if by is not None or self.get("subtracted") is not None:
+            if by is not None or self.get("subtracted") is not None or run_time.present:
                 raise ValueError(f"{self.name} requantizes what is not quantized")
             return element_type_of(self.operands[0])
-        others = [stored_type(element_type_of(o)) for o in list(self.operands)[2:]]
+        self._check_run_time(run_time)
+        count = len(self.operands) - len(run_time.present)
+        others = [stored_type(element_type_of(o)) for o in list(self.operands)[2:count]]
+        if run_time.is_scaled:
+            if by is not None or any(kind != F32 for kind in others):
+                raise ValueError(f"{self.name} with a scale is one of f32, and not requantized")
+            return F32
         if self.get("activation") or any(kind != I32 for kind in others) or len(others) > 1:
             raise ValueError(f"{self.name} of quantized numbers takes an i32 bias and no more")
         if by is None:
@@ -125,27 +179,65 @@ class IntegerProduct(TopOperation):
         requantization_tables(sums, by)
         return by.to
 
+    def _check_run_time(self, given: RunTime) -> None:
+        """ValueError where what is known at run time only has not the types or shapes it needs."""
+        if (given.left_zero is None) != (given.right_sums is None):
+            raise ValueError(f"{self.name} takes left_zero and right_sums together")
+        if given.right_zero is not None and not self.adds_up_input:
+            raise ValueError(f"{self.name} takes a right_zero of dense signed bytes only")
+        right, axis = shape_of(self.operands[1]), self.channel_axes()[0]
+        one, each = ((), (1,)), (right[axis],)
+        batched = () if axis == 0 or len(right) == 2 else ((*right[:-2], 1, right[-1]),)
+        for name, value, kinds, shapes in (
+            ("left_zero", given.left_zero, ZERO_TYPES, one),
+            ("right_zero", given.right_zero, ZERO_TYPES, (*one, each)),
+            ("right_sums", given.right_sums, (I32,), batched or (each,)),
+            ("scale", given.scale, (F32,), (*one, each)),
+            ("channel_scales", given.channel_scales, (F32,), (each,)),
+        ):
+            if value is None:
+                continue
+            kind, shape = element_type_of(value), shape_of(value)
+            if kind not in kinds or shape not in shapes:
+                raise ValueError(f"{self.name} cannot take {kind} of shape {shape} as {name}")
+
     # -- arrays ----------------------------------------------------------------------------------
-    def factors(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def factors(
+        self, left: np.ndarray, right: np.ndarray, given: RunTime
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The operands as they are multiplied; integers as doubles, which hold their sums exactly.
 
         (Products of 16-bit numbers, 2^21 of them, stay below 2^53.)
         """
         if self.sums is None:
             return left, right
+        filters = centered(right, self._right)
+        if given.right_zero is not None:
+            filters = filters - given.right_zero
         return (
             (left.astype(np.int64) - self.input_offset).astype(np.float64),
-            centered(right, self._right).astype(np.float64),
+            filters.astype(np.float64),
         )
 
-    def finished_sums(self, sums: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
-        """Sums with the bias (in a shape that broadcasts) in 32 bits, requantized if asked."""
+    def finished_sums(
+        self, sums: np.ndarray, bias: np.ndarray | None, given: RunTime
+    ) -> np.ndarray:
+        """Sums with the bias in 32 bits, requantized or scaled if asked.
+
+        `bias` and what runs along channels come in shapes that broadcast.
+        """
         kind, by = self.sums, self.requantizes
         assert kind is not None
         total = sums.astype(np.int64)
-        if bias is not None:
+        if given.left_zero is not None:
+            zero = given.left_zero.astype(np.int64).reshape(()) - self.input_offset
+            total = total - zero * given.right_sums
+        if bias is not None and not given.is_scaled:
             total = total + bias
         wrapped = total.astype(np.int32)
+        if given.is_scaled:
+            factors = [f for f in (given.scale, given.channel_scales) if f is not None]
+            return wrapped.astype(np.float32) * reduce(np.multiply, factors)
         return wrapped if by is None else requantized_array(wrapped, kind, by)
 
     # -- kernels ---------------------------------------------------------------------------------
@@ -178,8 +270,8 @@ class IntegerProduct(TopOperation):
         return tables[:count], tables[count:]
 
     def held_sums(self, k: KernelBuilder, output: Access) -> Access:
-        """Where sums are held: the output, or a buffer of i32 where they are requantized."""
-        if self.requantizes is None:
+        """Where sums are held: the output, or a buffer of i32 where they become something else."""
+        if self.requantizes is None and not self.run_time.is_scaled:
             return output
         buffer = k.argument("sums", output.buffer.type.get_shape(), I32, "scratch")
         return Access(buffer, output.shape, output.shift)
@@ -190,9 +282,21 @@ class IntegerProduct(TopOperation):
         if self.sums is None:
             return y + x * w
         filters = w.convert(I32) if self.adds_up_input else centered_scalar(w, self._right, *zeros)
-        return y + self._factor(x) * filters
+        return y + self.factor(x) * filters
 
-    def _factor(self, x: Scalar) -> Scalar:
+    def inner_zeros(self, zeros: Sequence[Access], channel: Subscript) -> Reads:
+        """Zero points that the inner loop subtracts: none where `define_offsets` makes up for
+        them."""
+        return [] if self.adds_up_input else table_reads(zeros, channel)
+
+    def moved_by_zero(self, added: Scalar, zeros: Sequence[Scalar]) -> Scalar:
+        """What the zero points of w take from a sum: `added` is that of x; `zeros` are known at
+        run time, or differ between channels."""
+        if zeros:
+            return (added * zeros[0].convert(I32)).negate()
+        return added * -int(self._right.zero_point_array[0])
+
+    def factor(self, x: Scalar) -> Scalar:
         offset = self.input_offset
         wide = x.convert(I32)
         return wide - offset if offset else wide
@@ -211,7 +315,7 @@ class IntegerProduct(TopOperation):
         shape: Sequence[int],
         place: Callable[..., Sequence[Subscript]],
     ) -> Access:
-        """Statements that make -z * sum of x, the same for every filter, in a buffer of i32.
+        """Statements that make the sum of x, the same for every filter, in a buffer of i32.
 
         `read` and `place` give the subscripts of x and of the buffer (`shape`).
         """
@@ -222,7 +326,7 @@ class IntegerProduct(TopOperation):
         d = k.dimensions(**kept, **reduced)
 
         def body(s: ScalarBuilder, x: Scalar, y: Scalar) -> Scalar:
-            return y + self._factor(x) * -self.filter_offset
+            return y + self.factor(x)
 
         outer = d[: len(kept)]
         k.generic(

@@ -9,12 +9,23 @@ optional operands, `activation` names a kind of `top.unary`, `rounding` a narrow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from itertools import product
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -30,9 +41,10 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.arithmetic import in_arithmetic_types
+from explorer.ir.top.data import WeightOp
 from explorer.ir.top.dimensions import window
 from explorer.ir.top.elementwise import UNARY, apply_unary, broadcast_shapes
-from explorer.ir.top.integer_products import IntegerProduct
+from explorer.ir.top.integer_products import I8, IntegerProduct, RunTime
 from explorer.ir.top.operands import (
     require_broadcast,
     require_counts,
@@ -40,7 +52,7 @@ from explorer.ir.top.operands import (
     require_slices,
     require_vector,
 )
-from explorer.ir.top.quantized_scalars import table_reads
+from explorer.ir.top.quantized_scalars import F32, table_reads
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -50,9 +62,14 @@ from explorer.ir.types import (
     numpy_dtype,
     shape_of,
     static_shape,
+    stored_type,
     tensor_type,
 )
 
+UNSIGNED_BYTES: dict[Attribute, int] = {I8: -128, IntegerType(8, Signedness.UNSIGNED): 0}
+"""What is subtracted from bytes of a type so that they are unsigned: dot products take those."""
+TOGETHER = 4
+"""Bytes that a dot product multiplies with as many others."""
 SPATIAL = {1: ("j",), 2: ("i", "j"), 3: ("h", "i", "j")}
 WINDOW = {1: ("q",), 2: ("p", "q"), 3: ("r", "p", "q")}
 
@@ -114,6 +131,27 @@ class FusedOperation(IntegerProduct):
         residual = rest.pop(0) if self.residual is not None else None  # pyright: ignore
         return first, second, bias, residual
 
+    def at_run_time(self, operands: Sequence) -> RunTime:
+        position = 2 + (self.bias is not None) + (self.residual is not None)  # pyright: ignore
+        found = {}
+        for part in fields(RunTime):
+            is_present = getattr(self, part.name) is not None
+            found[part.name] = operands[position] if is_present else None
+            position += is_present
+        return RunTime(**found)
+
+    def finish_integers(
+        self,
+        sums: np.ndarray,
+        bias: np.ndarray | None,
+        residual: np.ndarray | None,
+        given: RunTime,
+    ) -> np.ndarray:
+        """Of quantized operands; `bias` and what runs along channels come in shapes that
+        broadcast."""
+        finished = self.finished_sums(sums, bias, given)
+        return self.finish_meaning(finished, bias, residual) if given.is_scaled else finished
+
     def finish_meaning(
         self, result: np.ndarray, bias: np.ndarray | None, residual: np.ndarray | None
     ) -> np.ndarray:
@@ -141,24 +179,45 @@ class FusedOperation(IntegerProduct):
         bias_subscript: Callable[..., Subscript],
         bias: Access | None,
         output: Access,
+        given: RunTime,
+        zeros: Sequence[Access] = (),
         offsets: Access | None = None,
         offset_subscripts: Callable[..., Sequence[Subscript]] = lambda *d: d,
     ) -> None:
-        """The first statement: the output begins as zero; `offsets` are added.
+        """The first statement: the output begins as zero.
 
-        Sums of integers are exact, and begin as the bias.
+        Sums of integers are exact, and begin as the bias and what zero points take from them:
+        those of w times `offsets`, the sums of x, and one of x that is known at run time only.
         """
         d = k.dimensions(**dimensions)
         target = output.at(*output_subscripts(*d))
-        reads = [] if bias is None or self.sums is None else [bias.at(bias_subscript(*d))]
-        reads += [] if offsets is None else [offsets.at(*offset_subscripts(*d))]
+        channel = bias_subscript(*d)
+        reads = [] if bias is None or not self._begins_as_bias else [bias.at(channel)]
+        biases = len(reads)
+        if offsets is not None:
+            right_zeros = zeros if given.right_zero is None else [given.right_zero]
+            reads += [offsets.at(*offset_subscripts(*d)), *table_reads(right_zeros, channel)]
+        before = len(reads)
+        if given.left_zero is not None:
+            row = given.right_sums
+            sums = row.at(channel) if row.rank == 1 else row.broadcast(d)
+            reads += [given.left_zero.at(0), sums]
 
         def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
-            if not values:
-                return s.constant(0.0)
-            return values[0] if len(values) == 1 else values[0] + values[1]
+            terms = list(values[:biases])
+            if offsets is not None:
+                terms.append(self.moved_by_zero(values[biases], values[biases + 1 : before]))
+            if given.left_zero is not None:
+                left_zero, sums = values[before:]
+                terms.append((self.factor(left_zero) * sums).negate())
+            return sum(terms[1:], start=terms[0]) if terms else s.constant(0.0)
 
         k.generic("init", reads, target, body)
+
+    @property
+    def _begins_as_bias(self) -> bool:
+        """A bias of integers is where sums begin; one of floats is added at the end."""
+        return self.sums is not None and not self.run_time.is_scaled
 
     def define_epilogue(
         self,
@@ -168,29 +227,39 @@ class FusedOperation(IntegerProduct):
         bias: Access | None,
         residual: Access | None,
         output: Access,
+        held: Access,
+        given: RunTime,
     ) -> None:
-        """The last statement: bias, residual, activation and rounding, point by point.
+        """The last statement: scale, bias, residual, activation and rounding, point by point.
 
         A sum of floats that began as the bias would round each of its steps to the bias's last
         digit: of a large one and small products that takes a digit of the result.
         """
         fused, narrow = self.fused_activation, self.rounded_type
-        bias = bias if self.sums is None else None
-        if bias is None and residual is None and fused is None and narrow is None:
+        bias = None if self._begins_as_bias else bias
+        is_scaled = given.is_scaled
+        if bias is None and residual is None and fused is None and narrow is None and not is_scaled:
             return
         d = k.dimensions(**dimensions)
-        reads = [] if bias is None else [bias.at(bias_subscript(*d))]
-        reads += [residual.broadcast(d)] if residual is not None else []
+        channel = bias_subscript(*d)
+        factors = [f for f in (given.scale, given.channel_scales) if f is not None]
+        addends = [] if bias is None else [bias.at(channel)]
+        addends += [residual.broadcast(d)] if residual is not None else []
+        reads = [f.at(0 if f.shape in ((), (1,)) else channel) for f in factors]
+        reads += [held.at(*d)] if is_scaled else []
 
         def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
-            *others, y = values
+            others, y = values[: len(addends)], values[-1]
+            if is_scaled:
+                first, *rest = values[len(addends) : -1]
+                y = y.convert(F32) * math.prod(rest, start=first)
             for other in others:
                 y = y + other
             if fused is not None:
                 y = apply_unary(s, fused[0], y, fused[1], fused[2])
             return y if narrow is None else y.convert(narrow).widened()
 
-        k.generic("epilogue", reads, output.at(*d), body, accumulates=True)
+        k.generic("epilogue", [*addends, *reads], output.at(*d), body, accumulates=not is_scaled)
 
     def label_suffix(self) -> str:
         parts = []
@@ -220,6 +289,11 @@ class ConvOp(FusedOperation):
     weight = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
     residual = opt_operand_def(TensorType)
+    left_zero = opt_operand_def(TensorType)
+    right_zero = opt_operand_def(TensorType)
+    right_sums = opt_operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    channel_scales = opt_operand_def(TensorType)
     strides = prop_def(DenseArrayBase)
     pads = prop_def(DenseArrayBase)
     dilations = prop_def(DenseArrayBase)
@@ -253,11 +327,12 @@ class ConvOp(FusedOperation):
         shapes = [(*x[:2], 1, x[2] * x[3]), w]
         shapes += [bias] if bias is not None else []
         shapes += [(*residual[:2], 1, x[2] * x[3])] if residual is not None else []
+        shapes += self.at_run_time(operands).present
         return shapes, (*output[:2], 1, output[2] * output[3])
 
     @property
     def adds_up_input(self) -> bool:
-        return self.get("group") == 1 and self.filter_offset != 0
+        return self.get("group") == 1 and self.has_filter_offset
 
     @property
     def is_depthwise(self) -> bool:
@@ -304,7 +379,7 @@ class ConvOp(FusedOperation):
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, w, bias, residual = self.split_operands(operands)
-        x, w = self.factors(x, w)
+        x, w = self.factors(x, w, self.at_run_time(operands))
         rank, group = x.ndim - 2, self.get("group")
         strides, dilations, pads = self.get("strides"), self.get("dilations"), self.get("pads")
         padding = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
@@ -328,14 +403,17 @@ class ConvOp(FusedOperation):
         result = result.reshape(x.shape[0], w.shape[0], *spatial)
         if bias is not None:
             bias = bias.reshape(-1, *[1] * rank)
+        given = self.at_run_time(operands).mapped(
+            lambda array: array.reshape(-1, *[1] * rank) if array.ndim else array
+        )
         if self.sums is not None:
-            return (self.finished_sums(result, bias),)
+            return (self.finish_integers(result, bias, residual, given),)
         return (self.finish_meaning(result, bias, residual).astype(x.dtype),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, w, bias, residual = self.split_operands(inputs)
         zeros, factors = self.table_accesses(inputs)
-        held = self.held_sums(k, output)
+        held, given = self.held_sums(k, output), self.at_run_time(inputs)
         rank = x.rank - 2
         group = self.get("group")
         spatial = dict(zip(SPATIAL[rank], output.shape[2:], strict=True))
@@ -370,6 +448,8 @@ class ConvOp(FusedOperation):
                 lambda *d: d[1],
                 bias,
                 held,
+                given,
+                zeros,
                 offsets,
                 lambda *d: (d[0], 0, *d[2:]),
             )
@@ -383,18 +463,18 @@ class ConvOp(FusedOperation):
                 [
                     x.at(d[0], channel, *position(at, inner)),
                     w.at(d[1], weight_channel, *inner),
-                    *table_reads(zeros, d[1]),
+                    *self.inner_zeros(zeros, d[1]),
                 ],
                 held.at(d[0], d[1], *at),
                 self.multiplied,
                 reductions=" ".join([*channels, *window]),
                 accumulates=True,
             )
-            self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output)
+            self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output, held, given)
             self.define_requantization(k, domain, held, output, factors)
             return "convolution" if group == 1 else "depthwise"
         per_group = o // group
-        self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, held)
+        self.define_init(k, domain, lambda *d: d, lambda *d: d[1], bias, held, given)
         d = k.dimensions(n=n, g=group, o=per_group, **spatial, c=x.shape[1] // group, **window)
         at, inner = d[3 : 3 + rank], d[len(d) - rank :]
         channel = d[1] * (x.shape[1] // group) + d[3 + rank]
@@ -410,7 +490,7 @@ class ConvOp(FusedOperation):
             reductions=" ".join(["c", *window]),
             accumulates=True,
         )
-        self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output)
+        self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output, held, given)
         self.define_requantization(k, domain, held, output, factors)
         return "grouped_convolution"
 
@@ -434,7 +514,9 @@ class ConvOp(FusedOperation):
 class MatMulOp(FusedOperation):
     """a (..., m, k) times b (..., k, n); batch dimensions broadcast.
 
-    bias: (n,); residual: broadcasts to the result.
+    bias: (n,); residual: broadcasts to the result. fits_pairs: products of an unsigned byte with
+    each of two neighbours along k (2i and 2i + 1) add up to a number of 16 bits, whatever the
+    bytes are (`passes/quantized/weight_pairs.py`).
     """
 
     name = "top.matmul"
@@ -444,19 +526,25 @@ class MatMulOp(FusedOperation):
     right = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
     residual = opt_operand_def(TensorType)
+    left_zero = opt_operand_def(TensorType)
+    right_zero = opt_operand_def(TensorType)
+    right_sums = opt_operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    channel_scales = opt_operand_def(TensorType)
     activation = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
     rounding = opt_prop_def(Attribute)
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
+    fits_pairs = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     @property
     def adds_up_input(self) -> bool:
-        return len(shape_of(self.right)) == 2 and self.filter_offset != 0
+        return self.has_filter_offset
 
     def channel_axes(self) -> tuple[int, int]:
         a, b = len(shape_of(self.left)), len(shape_of(self.right))
@@ -478,7 +566,9 @@ class MatMulOp(FusedOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         a, b, bias, residual = self.split_operands(operands)
         if self.sums is not None:
-            return (self.finished_sums(np.matmul(*self.factors(a, b)), bias),)
+            given = self.at_run_time(operands)
+            sums = np.matmul(*self.factors(a, b, given))
+            return (self.finish_integers(sums, bias, residual, given),)
         return (self.finish_meaning(np.matmul(a, b), bias, residual),)
 
     def kernel_shapes(
@@ -495,12 +585,13 @@ class MatMulOp(FusedOperation):
         shapes = [rows(a), b]
         shapes += [bias] if bias is not None else []
         shapes += [rows(residual)] if residual is not None else []
+        shapes += self.at_run_time(operands).present
         return shapes, rows(output)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         a, b, bias, residual = self.split_operands(inputs)
         zeros, factors = self.table_accesses(inputs)
-        held = self.held_sums(k, output)
+        held, given = self.held_sums(k, output), self.at_run_time(inputs)
         *batch, m, n = output.shape
         names = {f"b{i}": size for i, size in enumerate(batch)}
         domain = {**names, "m": m, "n": n}
@@ -521,26 +612,84 @@ class MatMulOp(FusedOperation):
             lambda *d: d[-1],
             bias,
             held,
+            given,
+            zeros,
             offsets,
             lambda *d: (*d[:-1], 0),
         )
-        d = k.dimensions(**domain, k=a.shape[-1])
-        *outer, row, column, inner = d
+        if self.is_packed_by_kernel:
+            self._define_packed_product(k, domain, a, b, zeros, held)
+        else:
+            d = k.dimensions(**domain, k=a.shape[-1])
+            *outer, row, column, inner = d
+            k.generic(
+                "main",
+                [
+                    a.broadcast([*outer, row, inner]),
+                    b.broadcast([*outer, inner, column]),
+                    *self.inner_zeros(zeros, column),
+                ],
+                held.at(*outer, row, column),
+                self.multiplied,
+                reductions="k",
+                accumulates=True,
+            )
+        self.define_epilogue(k, domain, lambda *d: d[-1], bias, residual, output, held, given)
+        self.define_requantization(k, domain, held, output, factors)
+        return "matmul"
+
+    @property
+    def is_packed_by_kernel(self) -> bool:
+        """Signed bytes that are computed: the kernel lays four of each column side by side, as dot
+        products want them (constants are packed before)."""
+        if self.sums is None or isinstance(self.right.owner, WeightOp):
+            return False
+        depth, left = shape_of(self.right)[-2], stored_type(element_type_of(self.left))
+        return (
+            stored_type(element_type_of(self.right)) == I8
+            and UNSIGNED_BYTES.get(left) == self.input_offset
+            and isinstance(depth, int)
+            and depth % TOGETHER == 0
+        )
+
+    def _define_packed_product(
+        self,
+        k: KernelBuilder,
+        domain: dict[str, int],
+        a: Access,
+        b: Access,
+        zeros: Sequence[Access],
+        held: Access,
+    ) -> None:
+        """packed[kg, n, ku] = b[4 kg + ku, n], and the sums of products with it."""
+        *batch, depth, columns = b.shape
+        groups = depth // TOGETHER
+        shape = (*batch, groups, columns, TOGETHER)
+        packed = Access(k.argument("packed", shape, I8, "scratch"), shape, (0,) * len(shape))
+        names = {f"b{i}": size for i, size in enumerate(batch)}
+        d = k.dimensions(**names, kg=groups, n=columns, ku=TOGETHER)
+        *outer, group, column, number = d
+        source = b.at(*outer, group * TOGETHER + number, column)
+        k.generic("plain", [source], packed.at(*d), lambda s, w: w)
+        d = k.dimensions(**domain, kg=groups, ku=TOGETHER)
+        *outer, row, column, group, number = d
+        own = outer[len(outer) - len(batch) :]
+        own = [0 if size == 1 else at for size, at in zip(batch, own, strict=True)]
         k.generic(
             "main",
             [
-                a.broadcast([*outer, row, inner]),
-                b.broadcast([*outer, inner, column]),
-                *table_reads(zeros, column),
+                a.broadcast([*outer, row, group * TOGETHER + number]),
+                packed.at(*own, group, column, number),
+                *self.inner_zeros(zeros, column),
             ],
             held.at(*outer, row, column),
             self.multiplied,
-            reductions="k",
+            reductions="kg ku",
             accumulates=True,
         )
-        self.define_epilogue(k, domain, lambda *d: d[-1], bias, residual, output)
-        self.define_requantization(k, domain, held, output, factors)
-        return "matmul"
+
+    def kernel_parameters(self) -> dict[str, int]:
+        return {"fits_pairs": 1} if self.get("fits_pairs") else {}
 
     def macs(self) -> int:
         if not is_static(self.output) or not is_static(self.left):

@@ -46,6 +46,9 @@ from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import split
 
+PACKED = "packed"
+"""What a kernel packs itself before it multiplies with it."""
+
 
 @dataclass(frozen=True)
 class Operands:
@@ -67,7 +70,7 @@ def operands_of(nest: LoopNest) -> Operands | None:
         return None
     result = nest.name_of_buffer(stores[0].memref)
     read = {nest.name_of_buffer(a.memref) for a in accesses} - {result}
-    weights = [name for name in read if nest.roles[name] == "weight"]
+    weights = [name for name in read if nest.roles[name] == "weight" or name == PACKED]
     if len(read) != 2 or len(weights) != 1:
         return None
     (source,) = read - set(weights)

@@ -63,7 +63,7 @@ def row_loop(names: list[str]) -> str | None:
     """The loop along which elements lie side by side, in the operand that is read most."""
     if "j" in names:
         return "j"
-    return "n" if {"m", "n", "k"} <= set(names) else None
+    return "n" if {"m", "n"} <= set(names) and reductions(names) else None
 
 
 def channel_loop(names: list[str]) -> str:
@@ -74,7 +74,7 @@ def channel_loop(names: list[str]) -> str:
 def reductions(names: list[str]) -> list[str]:
     if "j" in names:
         return [name for name in names if name in ("c", "r", "p", "q")]
-    return [name for name in names if name == "k"]
+    return [name for name in names if name in ("k", "kg", "ku")]
 
 
 def schedule_integers(

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     Signedness,
+    UnitAttr,
     VectorType,
     i8,
     i32,
@@ -48,6 +49,8 @@ PRODUCTS = 4
 SIGN = 128
 """What makes a signed byte an unsigned one."""
 LANES = (4, 8, 16)
+FITS_PAIRS = "kernel.fits_pairs"
+"""Attribute of kernels whose definition says so (`top.matmul`)."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,9 @@ def dot(nest: LoopNest, lanes: str, products: str) -> None:
     around = [loop for loop in nest.loops(lanes, "dot") if loop in inner]
     if len(around) < len(inner) or not around:
         raise nest.error("dot", f"{products} does not stand in {lanes}")
+    fits_pairs = FITS_PAIRS in nest.function.attributes
     for loop in around:
-        _replace(loop, _recognize(nest, loop, products))
+        _replace(loop, _recognize(nest, loop, products), fits_pairs)
     nest.changed()
 
 
@@ -169,7 +173,7 @@ def _stride(forms: list[LinearForm], index: SSAValue) -> int:
     return last.terms.get(index, 0)
 
 
-def _replace(loop: affine.ForOp, product: _Product) -> None:
+def _replace(loop: affine.ForOp, product: _Product, fits_pairs: bool) -> None:
     (inner,) = body_of(loop)
     assert isinstance(inner, affine.ForOp)
     zero = {index_of(loop): LinearForm(), index_of(inner): LinearForm()}
@@ -180,6 +184,7 @@ def _replace(loop: affine.ForOp, product: _Product) -> None:
     added = DotOp.create(
         operands=[sums.results[0], few.results[0], filters.results[0]],
         result_types=[sums.results[0].type],
+        properties={"fits_pairs": UnitAttr()} if fits_pairs else {},
     )
     indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(product.store)])
     store = affine.VectorStoreOp.create(

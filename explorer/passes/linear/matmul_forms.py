@@ -17,7 +17,7 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import ReshapeOp, TransposeOp
 from explorer.ir.types import is_static, shape_of, static_shape
-from explorer.passes.matching import constant, is_used_once, maker, weight_name
+from explorer.passes.matching import constant, has_fused_parts, is_used_once, maker, weight_name
 
 
 class SqueezeWeights(Rule):
@@ -57,7 +57,7 @@ class RowTimesMatrix(Rule):
             return
         if not is_static(op.right) or static_shape(op.right)[1:] != (1,):
             return
-        if op.bias is not None or op.residual is not None or op.get("activation"):
+        if has_fused_parts(op):
             raise Declined(f"something is fused into {identity_of(op)} already")
         rows, inner = array.shape
         row = _reshape(op.right, (1, inner), op, rewriter)
@@ -100,7 +100,7 @@ class SwapTransposedFactors(Rule):
                 raise Declined(f"{identity_of(transpose)} does not swap the last two axes")
             if not is_used_once(transpose):
                 raise Declined(f"{identity_of(transpose)} is needed elsewhere too")
-        if op.bias is not None or op.residual is not None or op.get("activation"):
+        if has_fused_parts(op):
             raise Declined(f"something is fused into {identity_of(op)} already")
         new = MatMulOp.make([right.input, left.input, None, None])
         rank = len(shape_of(new.output))

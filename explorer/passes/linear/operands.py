@@ -50,7 +50,7 @@ def takes_factor(op: object) -> bool:
     """Can a factor go into the weights of what makes the value? Then it goes there."""
     if not isinstance(op, ConvOp | MatMulOp):
         return False
-    is_open = op.residual is None and not op.get("activation")
+    is_open = op.residual is None and not op.get("activation") and op.sums is None
     parameters = (weight_of(op), *([] if op.bias is None else [op.bias]))
     return is_open and all(is_constant(p) for p in parameters) and is_used_once(op)
 

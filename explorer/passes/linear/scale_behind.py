@@ -20,6 +20,7 @@ from explorer.ir.types import size_bytes
 from explorer.passes.linear.operands import replace_with_parameters, takes_factor
 from explorer.passes.matching import (
     constant,
+    has_fused_parts,
     is_constant,
     is_float,
     is_kind,
@@ -77,7 +78,7 @@ class ScaleOperand(Rule):
             return
         if not is_used_once(product) or op.output.type != product.output.type:
             raise Declined(f"{identity_of(product)} is needed elsewhere too, or grows")
-        if product.bias is not None or product.residual is not None or product.get("activation"):
+        if has_fused_parts(product):
             raise Declined(f"something is fused into {identity_of(product)} already")
         operands = sorted(("left", "right"), key=lambda name: size_bytes(getattr(product, name)))
         for name in operands:

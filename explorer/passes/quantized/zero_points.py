@@ -76,7 +76,7 @@ class FoldZeroPoint(Rule):
     def rewrite(self, op: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> None:
         first, second, *_ = op.operands
         kind, filters = element_type_of(first), element_type_of(second)
-        if op.sums is None or op.get("subtracted") is not None:
+        if op.sums is None or op.get("subtracted") is not None or op.run_time.present:
             return
         array = constant(second, rewriter.weights)
         if array is None:
@@ -129,7 +129,7 @@ def multiplies_bytes(op: ConvOp | MatMulOp) -> bool:
         widths == {BYTE}
         and op.input_offset == unsigned_offset(left)
         and is_signed
-        and bool(np.all(zeros == zeros[0]))
+        and (op.adds_up_input or bool(np.all(zeros == zeros[0])))
     )
 
 

@@ -32,6 +32,7 @@ from explorer.ir.types import Shape, element_type_of, is_static, shape_of, stati
 from explorer.ir.weights import Weights
 from explorer.passes.matching import (
     both_orders,
+    has_fused_parts,
     is_constant,
     is_float,
     is_kind,
@@ -182,7 +183,7 @@ def _require_alone(op: MatMulOp, steps: list[Operation], scores: Scores, value: 
         if not is_used_once(step):
             raise Declined(f"{identity_of(step)} is needed elsewhere too")
     for product in (op, scores.product):
-        if product.bias is not None or product.residual is not None or product.get("activation"):
+        if has_fused_parts(product):
             raise Declined(f"something is fused into {identity_of(product)} already")
     for operand, role in ((scores.product.right, "keys"), (value, "values")):
         if is_constant(operand):

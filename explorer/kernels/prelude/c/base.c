@@ -23,6 +23,13 @@
 #endif
 
 //! dot_product
+// gcc (12) computes all products of a tile before it adds the first one, and spills them, unless
+// each sum has to be in a register.
+#if defined(__x86_64__) && !defined(__clang__)
+#define IN_REGISTER(vector) __asm__("" : "+x"(vector))
+#else
+#define IN_REGISTER(vector)
+#endif
 #ifdef __clang__
 #define VPDPBUSD_512(sums, bytes, filters) __builtin_ia32_vpdpbusd512(sums, bytes, filters)
 #define VPDPBUSD_256(sums, bytes, filters) __builtin_ia32_vpdpbusd256(sums, bytes, filters)

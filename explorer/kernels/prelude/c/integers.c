@@ -23,16 +23,20 @@ INLINE $vector dot_$vector($vector sums, int32_t four, $vector filters)
 #else
 #if $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSE2__)
     typedef int16_t halves __attribute__((vector_size($bytes)));
-    const $vector few = splat_$vector(four);
-    const halves low = (halves)(few & 0x00ff00ff), high = (halves)((few >> 8) & 0x00ff00ff);
+    typedef uint16_t unsigned_halves __attribute__((vector_size($bytes)));
+    $vector few = splat_$vector(four);
+    IN_REGISTER(few);
+    const halves low = (halves)few & 255, high = (halves)((unsigned_halves)few >> 8);
     const halves low_filters = ((halves)filters << 8) >> 8, high_filters = (halves)filters >> 8;
 #if $lanes == 8
-    sums += ($vector)__builtin_ia32_pmaddwd256(low, low_filters);
-    return sums + ($vector)__builtin_ia32_pmaddwd256(high, high_filters);
+    sums += ($vector)__builtin_ia32_pmaddwd256(low, low_filters)
+        + ($vector)__builtin_ia32_pmaddwd256(high, high_filters);
 #else
-    sums += ($vector)__builtin_ia32_pmaddwd128(low, low_filters);
-    return sums + ($vector)__builtin_ia32_pmaddwd128(high, high_filters);
+    sums += ($vector)__builtin_ia32_pmaddwd128(low, low_filters)
+        + ($vector)__builtin_ia32_pmaddwd128(high, high_filters);
 #endif
+    IN_REGISTER(sums);
+    return sums;
 #else
     sums += (four & 255) * ((filters << 24) >> 24);
     sums += ((four >> 8) & 255) * ((filters << 16) >> 24);
@@ -40,6 +44,39 @@ INLINE $vector dot_$vector($vector sums, int32_t four, $vector filters)
     return sums + ((four >> 24) & 255) * (filters >> 24);
 #endif
 #endif
+}
+
+//! dot_fitting vector integer: dot
+// The same where the products of bytes 0 and 1, and of 2 and 3, add up to 16 bits. (`vpmaddubsw`
+// keeps sums of two within 16 bits; here there is nothing to keep.)
+INLINE $vector dot_fitting_$vector($vector sums, int32_t four, $vector filters)
+{
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+    return dot_$vector(sums, four, filters);
+#elif $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSSE3__)
+    typedef char bytes __attribute__((vector_size($bytes)));
+    typedef int16_t halves __attribute__((vector_size($bytes)));
+    const halves ones = (halves){0} + 1;
+#if $lanes == 8
+    const halves pairs =
+        (halves)__builtin_ia32_pmaddubsw256((bytes)splat_$vector(four), (bytes)filters);
+    sums += ($vector)__builtin_ia32_pmaddwd256(pairs, ones);
+#else
+    const halves pairs =
+        (halves)__builtin_ia32_pmaddubsw128((bytes)splat_$vector(four), (bytes)filters);
+    sums += ($vector)__builtin_ia32_pmaddwd128(pairs, ones);
+#endif
+    IN_REGISTER(sums);
+    return sums;
+#else
+    return dot_$vector(sums, four, filters);
+#endif
+}
+
+//! dot_fitting_of_signed vector integer: dot_fitting
+INLINE $vector dot_fitting_of_signed_$vector($vector sums, int32_t four, $vector filters)
+{
+    return dot_fitting_$vector(sums, four ^ (int32_t)0x80808080, filters);
 }
 
 //! dot_of_signed vector integer: dot

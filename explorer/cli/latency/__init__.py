@@ -4,5 +4,5 @@ OURS = "ours"
 ONNXRUNTIME = "onnxruntime"
 OPENVINO = "openvino"
 ONNXRUNTIME_EXACT = "exact"
-"""onnxruntime with products of bytes that are right without VNNI, too (`EXACT_BYTES`)."""
+"""onnxruntime with products of bytes that are right without VNNI, too (`session.x64quantprecision`)."""
 PEERS = (ONNXRUNTIME, OPENVINO)

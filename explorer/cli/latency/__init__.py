@@ -4,5 +4,5 @@ OURS = "ours"
 ONNXRUNTIME = "onnxruntime"
 OPENVINO = "openvino"
 ONNXRUNTIME_EXACT = "exact"
-"""onnxruntime with products of bytes that are right without VNNI, too (`session.x64quantprecision`)."""
+"""onnxruntime with products of bytes that are right without VNNI, too."""
 PEERS = (ONNXRUNTIME, OPENVINO)

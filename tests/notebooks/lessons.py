@@ -4,12 +4,15 @@
     lesson.run("cell-06", answers={"folded": 11})      every code cell up to this one
     lesson.shown["cell-06"]                            what its last line shows
     lesson.printed["cell-03"]                          what it prints
+
+Test modules load this file by its path, for xDSL's wheel installs a top-level package `tests`.
 """
 
 from __future__ import annotations
 
 import ast
 import io
+import linecache
 from collections.abc import Collection, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -19,7 +22,9 @@ import nbformat
 
 from explorer.compilation.course import Judge, check
 
-FOLDER = Path(__file__).parents[1] / "notebooks"
+REPOSITORY = Path(__file__).parents[2]
+FOLDER = REPOSITORY / "notebooks"
+MODELS = REPOSITORY / "sample_models"
 
 
 class Lesson:
@@ -28,7 +33,7 @@ class Lesson:
     def __init__(self, name: str):
         notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
         self.cells: dict[str, Any] = {cell.id: cell for cell in notebook.cells}
-        self.names: dict[str, Any] = {}
+        self.names: dict[str, Any] = {"__name__": name}
         self.shown: dict[str, Any] = {}
         self.printed: dict[str, str] = {}
 
@@ -51,16 +56,20 @@ class Lesson:
                 self.execute(name, answers or {})
 
     def execute(self, name: str, answers: Mapping[str, object]) -> Any:
-        tree = Answering(answers).visit(ast.parse(self.cells[name].source))
+        source = self.cells[name].source
+        file = f"<{name} of {self.names['__name__']}>"
+        # Rules show their own text, as out of a notebook's cell.
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        tree = Answering(answers).visit(ast.parse(source))
         shown: ast.expr | None = None
         if isinstance(tree.body[-1], ast.Expr):
             shown = tree.body.pop().value
         tree = ast.fix_missing_locations(tree)
         output = io.StringIO()
         with redirect_stdout(output):
-            exec(compile(tree, name, "exec"), self.names)
+            exec(compile(tree, file, "exec"), self.names)
             if shown is not None:
-                code = compile(ast.fix_missing_locations(ast.Expression(shown)), name, "eval")
+                code = compile(ast.fix_missing_locations(ast.Expression(shown)), file, "eval")
                 self.shown[name] = eval(code, self.names)
         self.printed[name] = output.getvalue()
         return self.shown.get(name)

@@ -1,5 +1,5 @@
-# Two commands on a fresh machine: `make explore` and `make test`. Each does its own set-up once
-# (scripts/setup.sh); the stamps .venv/.ready-* say what is done.
+# Three commands on a fresh machine: `make explore`, `make learn` and `make test`. Each does its own
+# set-up once (scripts/setup.sh); the stamps .venv/.ready-* say what is done.
 
 # The interpreter for .venv; empty: the first Python >= 3.11 that is found.
 PYTHON ?=
@@ -12,7 +12,10 @@ export PYTHON SYSTEM_PACKAGES LOCKED
 # For `make explore`: the model, the target (empty: the explorer's own choice), further arguments.
 MODEL ?= sample_models/digits_cnn.onnx
 TARGET ?=
-# Further arguments of `explorer serve` or of pytest.
+# For `make learn`: the lesson that is opened. JupyterLab asks root to say so.
+LESSON ?= 01_first_compilation.ipynb
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+# Further arguments of `explorer serve`, of JupyterLab or of pytest.
 ARGS ?=
 
 BIN := .venv/bin
@@ -20,16 +23,18 @@ PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 # The record of `make sweeps`, in JUnit's format.
 SWEEPS ?= build/sweeps.xml
 
-.PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports notebooks setup clean
+.PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make explore     set up and open the explorer on a sample model'
 	@echo '                 MODEL=path  TARGET=cpu|opencl|...  ARGS="more arguments"'
+	@echo 'make learn       set up and open the course: JupyterLab on its first lesson'
+	@echo '                 LESSON=05_memory.ipynb  ARGS=--no-browser'
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
 	@echo 'make sweeps      the long tests: many real models, large pages'
 	@echo 'make lint        formatter, linter, type checker, import contract'
-	@echo 'make notebooks   execute every notebook'
+	@echo 'make test-notebooks  execute every notebook'
 	@echo 'make setup       repeat the set-up for make explore'
 	@echo 'make clean       remove .venv and every cache'
 	@echo
@@ -39,6 +44,10 @@ help:
 
 explore: .venv/.ready-explore
 	$(BIN)/explorer serve "$(MODEL)" $(if $(TARGET),--target $(TARGET)) $(ARGS)
+
+# Answers go into the files of notebooks/; `git restore notebooks` opens all questions again.
+learn: .venv/.ready-explore
+	$(BIN)/python -m jupyterlab $(AS_ROOT) "notebooks/$(LESSON)" $(ARGS)
 
 test: .venv/.ready-test
 	$(PYTEST) $(ARGS)
@@ -61,8 +70,11 @@ lint-types: .venv/.ready-lint
 lint-imports: .venv/.ready-lint
 	$(BIN)/lint-imports --no-logo
 
-notebooks: .venv/.ready-test
+test-notebooks: .venv/.ready-test
 	$(BIN)/python scripts/run_notebooks.py notebooks
+
+# The name that it had before.
+notebooks: test-notebooks
 
 setup:
 	@rm -f .venv/.ready-*

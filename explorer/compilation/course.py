@@ -2,11 +2,12 @@
 
     guess = predict("How many operations will be left?", 9)      before
     guess.check(c["fold-batch-norm"].after.operation_count)      ✗ you said 9; the compiler says 12
+    check(answer, exercises.least_fuel(c), "what burns fuel?")   ✗ with fuel 9 only 7 are folded
 
-    check(answer, c.memory.bound_bytes, "add up what lives")     exercises
-
-An answer is compared with the compiler's state, not with a text. Three dots, `...`, stand for an
-answer that was not given yet. Nothing here raises: being wrong is a part of learning.
+A prediction comes first: until there is one, or `skip()`, the compiler's answer is withheld. An
+exercise never tells its answer: it says what is wrong with the one that was given. Three dots,
+`...`, stand for an answer that was not given yet. Nothing here raises, so that a lesson runs from
+top to bottom with all its questions open: being wrong is a part of learning.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-State = Literal["right", "wrong", "not answered yet"]
+State = Literal["right", "wrong", "skipped", "not answered yet"]
 
-_SIGNS: dict[State, str] = {"right": "✓", "wrong": "✗", "not answered yet": "○"}
+_SIGNS: dict[State, str] = {"right": "✓", "wrong": "✗", "skipped": "→", "not answered yet": "○"}
+_MOST_SHOWN = 120
+"""Characters of an answer that are repeated."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +32,35 @@ class Verdict:
 
     state: State
     message: str
+    evidence: object = None
+    """Shown below the message: what the message is about."""
 
     @property
     def is_right(self) -> bool:
         return self.state == "right"
 
     def __str__(self) -> str:
-        return f"{_SIGNS[self.state]} {self.message}"
+        line = f"{_SIGNS[self.state]} {self.message}"
+        return line if self.evidence is None else f"{line}\n\n{self.evidence}"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
         printer.text("..." if cycle else str(self))
 
     def _repr_html_(self) -> str:
-        return _line(_SIGNS[self.state], self.message)
+        line = _line(_SIGNS[self.state], self.message)
+        return line if self.evidence is None else line + _html_of(self.evidence)
+
+
+class Skipped:
+    """Stands for a prediction that somebody would rather not make."""
+
+    def __repr__(self) -> str:
+        return "skip()"
+
+
+def skip() -> Skipped:
+    """In the place of a prediction: the compiler's answer is shown without one."""
+    return Skipped()
 
 
 @dataclass(frozen=True)
@@ -50,20 +69,50 @@ class Prediction:
 
     question: str
     answer: object
+    choices: tuple[object, ...] = ()
+    """The answers to choose from; empty: any."""
 
-    def check(self, truth: object, why: str = "") -> Verdict:
-        """Says what the compiler's state is, and whether it was foreseen; `why` explains it."""
+    def check(
+        self,
+        truth: object,
+        why: str = "",
+        *,
+        within: float = 0.0,
+        also: Collection[object] = (),
+        evidence: object = None,
+    ) -> Verdict:
+        """Says what the compiler's state is, and whether it was foreseen; `why` explains it.
+
+        within: how far from the truth a number still counts as right, for what was measured.
+        also: other answers that are as good. evidence: shown below. Without a prediction, or with
+        one of another kind than the truth, nothing of all this is told.
+        """
         if self.answer is ...:
-            told = f"no prediction; the compiler says {_shown(truth)}"
-            return Verdict("not answered yet", _joined(told, why))
-        if _are_same(self.answer, truth):
-            return Verdict("right", _joined(f"as you said: {_shown(truth)}", why))
+            return Verdict("not answered yet", "first your prediction, or skip()")
+        if isinstance(self.answer, Skipped):
+            told = f"the compiler says {_shown(truth)}"
+            return Verdict("skipped", _joined(told, why), evidence)
+        if reason := self._unfit(truth):
+            return Verdict("not answered yet", reason)
+        if _are_same(self.answer, truth, within) or any(_are_same(self.answer, a) for a in also):
+            told = f"as you said: {_shown(self.answer)}"
+            if not _are_same(self.answer, truth):
+                told = f"{told}; the compiler says {_shown(truth)}"
+            return Verdict("right", _joined(told, why), evidence)
         told = f"you said {_shown(self.answer)}; the compiler says {_shown(truth)}"
-        return Verdict("wrong", _joined(told, why))
+        return Verdict("wrong", _joined(told, why), evidence)
+
+    def _unfit(self, truth: object) -> str:
+        """Why the answer cannot be one to this question; empty where it can."""
+        if self.choices and not any(_are_same(self.answer, choice) for choice in self.choices):
+            return f"one of these: {', '.join(map(repr, self.choices))}"
+        return why_unfit(self.answer, truth)
 
     def __str__(self) -> str:
         if self.answer is ...:
-            return f"? {self.question} (Put your answer in the place of the dots.)"
+            return f"? {self.question} (Replace the dots with your answer.)"
+        if isinstance(self.answer, Skipped):
+            return f"? {self.question} (skipped)"
         return f"? {self.question} You say {_shown(self.answer)}."
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
@@ -73,12 +122,12 @@ class Prediction:
         return _line("?", str(self)[2:])
 
 
-def predict(question: str, answer: object = ...) -> Prediction:
+def predict(question: str, answer: object = ..., *, choices: Collection[object] = ()) -> Prediction:
     """Notes a prediction, to be checked after the cell that tells.
 
-    The answer is a number, a name, True or False, or a set of names.
+    The answer is a number, a name, True or False, a set of names, or `skip()`.
     """
-    return Prediction(question, answer)
+    return Prediction(question, answer, tuple(choices))
 
 
 Judge = Callable[[Any], bool | str]
@@ -86,7 +135,7 @@ Judge = Callable[[Any], bool | str]
 
 
 def check(answer: object, truth: object | Judge, hint: str = "") -> Verdict:
-    """Checks the answer to an exercise.
+    """Checks the answer to an exercise, and never tells the right one.
 
     truth: the right answer, or a function that judges it. Numbers are equal within rounding
     (1e-6, relative), sets in any order. `hint` is shown until the answer is right. What a judge
@@ -94,10 +143,12 @@ def check(answer: object, truth: object | Judge, hint: str = "") -> Verdict:
     """
     if answer is ...:
         return Verdict("not answered yet", _joined("not answered yet", hint))
+    if answer is None:
+        return Verdict("wrong", _joined("None is no answer", hint))
     if not callable(truth):
         if _are_same(answer, truth):
             return Verdict("right", f"right: {_shown(answer)}")
-        told = f"you say {_shown(answer)}; the compiler says {_shown(truth)}"
+        told = why_unfit(answer, truth) or f"it is not {_shown(answer)}"
         return Verdict("wrong", _joined(told, hint))
     try:
         judgement = truth(answer)
@@ -110,19 +161,46 @@ def check(answer: object, truth: object | Judge, hint: str = "") -> Verdict:
     return Verdict("wrong", _joined(told, hint))
 
 
-def _are_same(answer: object, truth: object) -> bool:
+def why_unfit(answer: object, truth: object) -> str:
+    """What kind of answer is asked for, where this one is of another; empty where it fits."""
+    if answer is None:
+        return "None is no answer"
+    if _is_bool(truth):
+        return "" if _is_bool(answer) else "True or False, without quotes"
+    if _is_number(truth):
+        return "" if _is_number(answer) else _number_asked(answer)
+    if isinstance(truth, str):
+        return "" if isinstance(answer, str) else "a name, in quotes"
+    if isinstance(truth, set | frozenset | list | tuple):
+        return "" if _is_collection(answer) else "several answers, in brackets"
+    return ""
+
+
+def _number_asked(answer: object) -> str:
+    return "a number, without quotes" if isinstance(answer, str) else "a number"
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not _is_bool(value)
+
+
+def _are_same(answer: object, truth: object, within: float = 0.0) -> bool:
     both = (answer, truth)
-    if any(isinstance(value, bool | np.bool_) for value in both):  # True is no 1 here
-        return all(isinstance(value, bool | np.bool_) for value in both) and bool(answer == truth)
+    if any(_is_bool(value) for value in both):  # True is no 1 here
+        return all(_is_bool(value) for value in both) and bool(answer == truth)
     if isinstance(truth, int | float | np.number):
         return isinstance(answer, int | float | np.number) and bool(
-            np.isclose(float(answer), float(truth), rtol=1e-6, atol=0)
+            np.isclose(float(answer), float(truth), rtol=1e-6, atol=within)
         )
     if isinstance(truth, set | frozenset):
         return _is_collection(answer) and set(answer) == truth  # pyright: ignore[reportArgumentType]
     if isinstance(truth, list | tuple):
         return _is_collection(answer) and list(answer) == list(truth)  # pyright: ignore[reportArgumentType]
-    return answer == truth
+    return type(answer) is type(truth) and bool(answer == truth)
 
 
 def _is_collection(answer: object) -> bool:
@@ -130,7 +208,7 @@ def _is_collection(answer: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, bool | np.bool_):
+    if _is_bool(value):
         return "yes" if value else "no"
     if isinstance(value, set | frozenset):
         return ", ".join(sorted(map(str, value))) or "none"
@@ -138,7 +216,8 @@ def _shown(value: object) -> str:
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, float | np.floating):
         return f"{float(value):.4g}"
-    return str(value)
+    text = str(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def _joined(message: str, more: str) -> str:
@@ -151,3 +230,9 @@ def _line(sign: str, text: str) -> str:
         '<div style="border-left:3px solid #4c78a8;padding:2px 0 2px 10px;margin:2px 0">'
         f"<b>{sign}</b>&ensp;{html.escape(text)}</div>"
     )
+
+
+def _html_of(evidence: object) -> str:
+    """A rich object as it shows itself, all else as text."""
+    rich = getattr(evidence, "_repr_html_", None)
+    return str(rich()) if callable(rich) else f"<pre>{html.escape(str(evidence))}</pre>"

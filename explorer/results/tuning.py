@@ -69,11 +69,21 @@ class Candidate:
     """Median of the default schedule, measured in turns with this one."""
     origin: str = ""
     """default, predicted, mutation of N (the candidate's number), or random."""
+    confirmed_us: float = 0.0
+    """Median of the second, longer measurement; 0 where there was none."""
+    confirmed_default_us: float = 0.0
+    """The default's, in turns with that one."""
 
     @property
     def ratio(self) -> float:
         """Measured / default of the same rounds: below 1 it is faster; 0 where not measured."""
         return self.measured_us / self.default_us if self.default_us else 0.0
+
+    @property
+    def confirmed_ratio(self) -> float:
+        """The same of the second measurement; 0 where there was none."""
+        default = self.confirmed_default_us
+        return self.confirmed_us / default if default else 0.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,8 @@ class KernelSearch:
         """How many times as fast the chosen one is as the default; 1 where that was kept."""
         if self.chosen < 0 or self.chosen == self.default:
             return 1.0
-        ratio = self.candidates[self.chosen].ratio
+        best = self.candidates[self.chosen]
+        ratio = best.confirmed_ratio or best.ratio
         return 1 / ratio if ratio else 1.0
 
     @property

@@ -1,6 +1,6 @@
 """The journal of a search: results as they come, one line each, in a file.
 
-    {"format": "explorer search 1", "key": "3f0c...", "seed": 0}
+    {"format": "explorer search 2", "key": "3f0c...", "seed": 0}
     {"number": 0, "candidate": {"choices": [...], "measured_us": 48.0, ...}}
     {"number": 1, "candidate": ...}
 
@@ -21,7 +21,7 @@ from explorer.results import Candidate
 from explorer.results.encoding import from_json, to_json
 from explorer.runtime.cache.tuned import TunedKey
 
-FORMAT = "explorer search 1"
+FORMAT = "explorer search 2"
 SUFFIX = ".search"
 FOLDER = "searches"
 """Below the folder of the program cache."""

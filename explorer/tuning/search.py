@@ -136,8 +136,8 @@ def keep_best(store: TunedStore, workload: Workload, search: KernelSearch) -> No
             workload.key,
             workload.kernel,
             best.choices,
-            best.measured_us,
-            best.default_us,
+            best.confirmed_us,
+            best.confirmed_default_us,
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
     )
@@ -223,7 +223,7 @@ class KernelSearcher:
         whole = [one for one in found if one is not None and one.status != "failed"]
         if len(whole) < most:
             return []
-        best = _fastest(whole)
+        best = _to_confirm(whole)
         return whole if best is None or best in self.journal.confirmed else []
 
     def _open(self, bench: Bench) -> Measurement:
@@ -296,19 +296,21 @@ class KernelSearcher:
     def _choose(self, bench: Bench) -> tuple[int, str]:
         """The fastest, measured again: the default stays where that is not clearly faster."""
         refused = ""
-        for _ in range(MOST_CONFIRMED):
-            best = _fastest(self.results)
-            if best is None:
-                break
+        while (best := _to_confirm(self.results)) is not None:
             if best in self.journal.confirmed or self._confirm(bench, best):
                 found = self.results[best]
-                return best, f"tuned: {found.measured_us:.1f} us against {found.default_us:.1f}"
+                times = f"{found.confirmed_us:.1f} us against {found.confirmed_default_us:.1f}"
+                return best, f"tuned: {times}"
             refused = f"; {best} {self.results[best].reason}"
         tried = sum(candidate.status == "measured" for candidate in self.results) - 1
         return 0, f"the default: none of {tried} others was faster by {LEAST_GAIN:.0%}{refused}"
 
     def _confirm(self, bench: Bench, number: int) -> bool:
-        """Whether a candidate is still faster in more rounds, by more than the noise in them."""
+        """Whether a candidate is still faster in more rounds, by more than the noise in them.
+
+        The fastest of many measurements is also the luckiest one. So the second time stands
+        beside the first and not in its place: the candidates stay comparable with one another.
+        """
         proposal, before = self.proposed[number], self.results[number]
         library = self._build(bench, [proposal])[0]
         again = self._measure(bench, proposal, library, CONFIRMING_ROUNDS)
@@ -317,12 +319,9 @@ class KernelSearcher:
             return False
         margin = max(LEAST_GAIN, again.noise)
         candidate = replace(
-            before,
-            measured_us=again.microseconds,
-            spread_us=again.spread_us,
-            default_us=again.default_us,
+            before, confirmed_us=again.microseconds, confirmed_default_us=again.default_us
         )
-        is_faster = again.ratio < 1 - margin and candidate.ratio < 1 - LEAST_GAIN
+        is_faster = again.ratio < 1 - margin and candidate.confirmed_ratio < 1 - LEAST_GAIN
         if not is_faster:
             reason = f"took {again.ratio:.3f} of the default's time when it was measured again"
             candidate = replace(candidate, reason=f"{reason}, with {margin:.1%} of noise")
@@ -345,10 +344,18 @@ class KernelSearcher:
             self.progress(self.workload.kernel, number, most)
 
 
-def _fastest(results: Sequence[Candidate]) -> int | None:
-    """The number of the candidate that is most times faster than the default; None if none is."""
+def _to_confirm(results: Sequence[Candidate]) -> int | None:
+    """The fastest candidate that no second measurement refused; None if the default stays.
+
+    It stays where none is faster, and where `MOST_CONFIRMED` that looked faster still were refused.
+    """
     faster = [number for number, one in enumerate(results) if number and _is_faster(one)]
-    return min(faster, key=lambda number: (results[number].ratio, number), default=None)
+    best = min(faster, key=lambda number: (results[number].ratio, number), default=None)
+    if best is None:
+        return None
+    refused = [one for one in results if one.confirmed_us and one.reason]
+    tried = sum(one.ratio <= results[best].ratio for one in refused)
+    return best if tried < MOST_CONFIRMED else None
 
 
 def _is_faster(candidate: Candidate) -> bool:

@@ -35,6 +35,7 @@ def search_payload(search: KernelSearch) -> Json:
                 "measured": number(candidate.measured_us),
                 "spread": number(candidate.spread_us),
                 "ratio": number(candidate.ratio),
+                "confirmed": number(candidate.confirmed_us),
                 "status": candidate.status,
                 "reason": candidate.reason[:MOST_REASON],
                 "origin": candidate.origin,

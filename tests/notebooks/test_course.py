@@ -1,9 +1,9 @@
-"""Predictions and exercises: being wrong is answered with the compiler's state, never raised."""
+"""Predictions and exercises: a guess comes first, an exercise tells no answer, nothing raises."""
 
 import numpy as np
 import pytest
 
-from explorer.compilation.course import check, predict
+from explorer.compilation.course import check, predict, skip
 
 
 def test_a_right_prediction():
@@ -18,15 +18,67 @@ def test_a_wrong_prediction_is_told_the_state():
     assert str(verdict) == "✗ you said 9; the compiler says 11. One each."
 
 
-def test_a_missing_prediction_is_told_the_state():
-    verdict = predict("How many?", ...).check(11)
+def test_without_a_prediction_nothing_is_told():
+    verdict = predict("How many?", ...).check(4711, "One each: 4711.", evidence="4711 operations")
     assert verdict.state == "not answered yet"
-    assert str(verdict) == "○ no prediction; the compiler says 11"
+    assert str(verdict) == "○ first your prediction, or skip()"
+    assert "4711" not in verdict._repr_html_()
+
+
+def test_who_skips_is_told_the_state_and_is_not_right():
+    verdict = predict("How many?", skip()).check(11, "One each.")
+    assert not verdict.is_right
+    assert str(verdict) == "→ the compiler says 11. One each."
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "told"),
+    [
+        ("4711", 4711, "a number, without quotes"),
+        (None, 4711, "None is no answer"),
+        ({}, 4711, "a number"),
+        (True, 4711, "a number"),
+        ("True", True, "True or False, without quotes"),
+        (1, True, "True or False, without quotes"),
+        (3, "unroll", "a name, in quotes"),
+        ("a", {"a", "b"}, "several answers, in brackets"),
+    ],
+)
+def test_a_prediction_of_another_kind_is_not_told_the_state(answer, truth, told):
+    verdict = predict("How many?", answer).check(truth, "why", evidence="evidence")
+    assert verdict.state == "not answered yet"
+    assert str(verdict) == f"○ {told}"
+
+
+def test_a_prediction_may_be_one_of_some_answers():
+    question = predict("Which step?", "enroll", choices=["pack", "unroll"])
+    assert str(question.check("unroll")) == "○ one of these: 'pack', 'unroll'"
+    assert str(question) == "? Which step? You say enroll."
+    tile = predict("Which tile?", [2, 14], choices=[(1, 4), (2, 14)])
+    assert tile.check((2, 14)).is_right
+
+
+def test_what_was_measured_need_not_be_met_exactly():
+    share = predict("Which share?", 0.75)
+    assert share.check(0.8, within=0.1).is_right
+    assert str(share.check(0.8, within=0.1)) == "✓ as you said: 0.75; the compiler says 0.8"
+    assert not share.check(0.9, within=0.1).is_right
+    step = predict("Which step?", "pack")
+    assert step.check("unroll", also=["unroll", "pack"]).is_right
+    assert not step.check("unroll", also=["unroll"]).is_right
+
+
+def test_evidence_is_shown_below():
+    verdict = predict("How many?", 3).check(3, evidence="a < b")
+    assert str(verdict) == "✓ as you said: 3\n\na < b"
+    assert "<pre>a &lt; b</pre>" in verdict._repr_html_()
+    rich = predict("How many?", 3).check(3, evidence=check(..., 1))
+    assert rich._repr_html_().count("<div") == 2
 
 
 def test_a_prediction_shows_its_question():
     assert str(predict("How many?", 9)) == "? How many? You say 9."
-    assert str(predict("How many?")) == "? How many? (Put your answer in the place of the dots.)"
+    assert str(predict("How many?")) == "? How many? (Replace the dots with your answer.)"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +114,21 @@ def test_answers_that_are_the_same(answer, truth):
 def test_answers_that_are_not(answer, truth):
     verdict = check(answer, truth)
     assert verdict.state == "wrong"
+    assert "compiler says" not in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (11, "it is not 11"),
+        ("4711", "a number, without quotes"),
+        (None, "None is no answer"),
+        ({}, "a number"),
+        ("x" * 4711, "a number, without quotes"),
+    ],
+)
+def test_an_exercise_does_not_tell_its_answer(answer, told):
+    assert str(check(answer, 4711, "count them")) == f"✗ {told}. count them"
 
 
 def test_an_exercise_that_was_not_answered_keeps_the_answer_to_itself():
@@ -86,5 +153,7 @@ def test_what_a_judge_raises_is_shown_and_not_raised():
 
 
 def test_html_is_escaped():
-    assert "you say &lt;b&gt;; the compiler says a &amp; b" in check("<b>", "a & b")._repr_html_()
+    assert "it is not &lt;b&gt;" in check("<b>", "a & b")._repr_html_()
+    predicted = predict("Which?", "<b>").check("a & b")._repr_html_()
+    assert "you said &lt;b&gt;; the compiler says a &amp; b" in predicted
     assert "a &lt; b" in predict("a < b?")._repr_html_()

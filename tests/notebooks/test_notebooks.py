@@ -1,6 +1,6 @@
 """The course: every notebook is well formed and its exercises have solutions.
 
-`make notebooks` executes all of them.
+`make test-notebooks` executes all of them, `make learn` opens them.
 """
 
 import ast

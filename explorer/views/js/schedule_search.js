@@ -2,7 +2,7 @@
 // the app a button starts the search, and a dot or a row that is pressed becomes a branch.
 //
 // search = {kernel, default, chosen, why, correlation, total, candidates: [{choices, predicted,
-//           measured, ratio, status, reason, origin}]}, times in microseconds
+//           measured, ratio, confirmed, status, reason, origin}]}, times in microseconds
 
 const SEARCH_DEFAULTS = {candidates: 16, seconds: 60, keep: false};
 const MOST_SEARCHED_ROWS = 8;
@@ -89,10 +89,11 @@ function searchPicture(app, search, apply) {
   const key = element("div", {class: "search-key"}, [["default-schedule", "■", "the default"], ["chosen-schedule", "◆", "the fastest"], ["other-schedule", "●", "others"]].map(([look, glyph, words]) =>
     element("span", {}, element("span", {class: `mark-${look} key-dot`, "aria-hidden": "true"}, glyph), ` ${words}`)));
   const fastest = rows.filter(({status}) => status === "measured").sort((a, b) => decode(a.ratio) - decode(b.ratio) || a.number - b.number).slice(0, MOST_SEARCHED_ROWS);
-  const table = element("table", {class: "search-table", "aria-label": "the fastest candidates"}, element("thead", {}, element("tr", {}, ["", "predicted", "measured", "ratio", "choices"].map((title) => element("th", {scope: "col"}, title)))),
+  const table = element("table", {class: "search-table", "aria-label": "the fastest candidates"}, element("thead", {}, element("tr", {}, ["", "predicted", "measured", "ratio", "confirmed", "choices"].map((title) => element("th", {scope: "col"}, title)))),
     element("tbody", {}, fastest.map((row) => element("tr", {class: row.number === search.chosen ? "marked" : ""},
       element("td", {}, apply ? button(nameOf(row) || String(row.number), "compile with this schedule: a branch", () => apply(row), {class: "link"}) : nameOf(row) || String(row.number)),
       element("td", {class: "number"}, candidateTime(row.predicted)), element("td", {class: "number"}, candidateTime(row.measured)), element("td", {class: "number"}, decode(row.ratio).toFixed(3)),
+      element("td", {class: "number"}, row.confirmed ? candidateTime(row.confirmed) : ""),
       element("td", {class: "mono", title: candidateText(row)}, clip(candidateText(row), 80))))));
   const correlation = decode(search.correlation);
   const notes = [

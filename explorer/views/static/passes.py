@@ -100,8 +100,8 @@ def passes_html(trace: Trace) -> str:
     body += table(cells, _HEADER, _ALIGN, quiet_rows)
     total = sum(record.seconds for record in trace.passes)
     body += note(
-        f"compiled in {format_seconds(total)}; every pass: trace.passes[i], "
-        "its rewrites: trace.passes[i].events"
+        f"compiled in {format_seconds(total)}; every pass: .passes[i], "
+        "its rewrites: .passes[i].events"
     )
     return card(compilation_title(trace), body)
 

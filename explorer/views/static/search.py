@@ -99,12 +99,13 @@ def kernel_search_text(search: KernelSearch) -> str:
             _time(candidate.predicted_us),
             _time(candidate.measured_us),
             f"{candidate.ratio:.3f}" if candidate.ratio else candidate.status,
+            _time(candidate.confirmed_us),
             _choices(candidate),
         )
         for number, candidate in _listed(search)
     ]
-    header = ("", "predicted", "measured", "ratio", "choices")
-    lines = [_kernel_summary(search), *text_form.columns(rows, header, "lrrrl")]
+    header = ("", "predicted", "measured", "ratio", "confirmed", "choices")
+    lines = [_kernel_summary(search), *text_form.columns(rows, header, "lrrrrl")]
     return "\n".join([*lines, *(f"  {line}" for line in _left_out(search))])
 
 
@@ -120,11 +121,12 @@ def kernel_search_body(search: KernelSearch) -> str:
             escape(_time(candidate.predicted_us)),
             escape(_time(candidate.measured_us)),
             escape(f"{candidate.ratio:.3f}" if candidate.ratio else candidate.status),
+            escape(_time(candidate.confirmed_us)),
             code(shorten(_choices(candidate), 110)),
         ]
         for number, candidate in _listed(search)
     ]
-    header = ("", "predicted", "measured", "ratio", "choices")
+    header = ("", "predicted", "measured", "ratio", "confirmed", "choices")
     drawn = predicted_svg(search)
     width, height = LEFT + SIDE + RIGHT, TOP + SIDE + BOTTOM
     parts = []
@@ -134,7 +136,7 @@ def kernel_search_body(search: KernelSearch) -> str:
         parts.append(
             legend_of([(DEFAULT, "the default"), (CHOSEN, "chosen"), (OTHER, "other candidates")])
         )
-    parts.append(table(rows, header, "lrrrl"))
+    parts.append(table(rows, header, "lrrrrl"))
     parts += [note(line) for line in _left_out(search)]
     return "".join(parts)
 
@@ -303,13 +305,19 @@ def _choices(candidate: Candidate) -> str:
 
 
 def _default_us(search: KernelSearch) -> float:
-    if search.chosen >= 0 and search.candidates[search.chosen].default_us:
-        return search.candidates[search.chosen].default_us
+    """In turns with the chosen one, where there was a second measurement of it."""
+    if search.chosen >= 0:
+        chosen = search.candidates[search.chosen]
+        if chosen.confirmed_default_us or chosen.default_us:
+            return chosen.confirmed_default_us or chosen.default_us
     return search.candidates[search.default].measured_us if search.default >= 0 else 0.0
 
 
 def _chosen_us(search: KernelSearch) -> float:
-    return search.candidates[search.chosen].measured_us if search.chosen >= 0 else 0.0
+    if search.chosen < 0:
+        return 0.0
+    chosen = search.candidates[search.chosen]
+    return chosen.confirmed_us or chosen.measured_us
 
 
 def _time(microseconds: float) -> str:

@@ -81,13 +81,17 @@ class Lesson:
 
 
 class Answering(ast.NodeTransformer):
-    """Puts answers in the place of the dots of `name = predict(question, ...)`."""
+    """Puts answers in the place of the dots of `name = predict(question, ...)` and `name = ...`."""
 
     def __init__(self, answers: Mapping[str, object]):
         self.answers = answers
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         call, target = node.value, node.targets[0]
+        is_open = isinstance(call, ast.Constant) and call.value is ...
+        if is_open and isinstance(target, ast.Name) and target.id in self.answers:
+            node.value = ast.parse(repr(self.answers[target.id]), mode="eval").body
+            return node
         is_asked = isinstance(call, ast.Call) and getattr(call.func, "id", "") == "predict"
         if is_asked and isinstance(target, ast.Name) and target.id in self.answers:
             assert isinstance(call, ast.Call)
@@ -105,3 +109,11 @@ def refusals(judge: Judge, answers: Mapping[str, object]) -> None:
         verdict = check(strange, judge)
         assert verdict.state == "wrong"
         assert "cannot be checked" not in verdict.message
+
+
+def numbers_refused(lesson: Lesson, cell: str, answers: Mapping[object, str]) -> None:
+    """The exercise of the cell refuses each of these answers with the sentence beside it."""
+    for answer, told in answers.items():
+        verdict = lesson.execute(cell, {"answer": answer})
+        assert verdict.state == "wrong"
+        assert verdict.message.startswith(f"{told}. ")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import explorer as ex
 from explorer.compilation import exercises
 from explorer.compilation.course import check
 from explorer.errors import PassError
@@ -116,3 +117,21 @@ def test_exercises_2_and_3_have_the_answers_of_their_solutions(lesson):
     for cell in ("cell-23", "cell-25"):
         assert lesson.shown[cell].state == "not answered yet"
         assert "13" not in lesson.shown[cell].message
+    lessons.numbers_refused(lesson, "cell-23", {1: "it is not 1"})
+    wrong = {4: "it is not 4", "0": "a number, without quotes", None: "None is no answer"}
+    lessons.numbers_refused(lesson, "cell-25", wrong)
+    assert lesson.execute("cell-25", {"answer": 0}).is_right
+
+
+def test_the_example_of_the_reference_page_fires_as_often_as_the_page_says():
+    page = (lessons.REPOSITORY / "docs" / "writing-a-rule.md").read_text()
+    example = page.split("```python\n")[1].split("```")[0]
+    assert 'c.insert(MultiplyByReciprocal, after="import")' in example
+    names = {}
+    rule = example[: example.index("c = ex.compile")]
+    exec(rule, names)
+    c = ex.compile(lessons.MODELS / "digits_transformer.onnx")
+    for place, times in (("import", 4), ("recognize-attention", 0)):
+        d = c.insert(names["MultiplyByReciprocal"], after=place)
+        assert sum(event.applied for event in d["multiply-by-reciprocal"].events) == times
+    assert "Right after the import this one fires four times" in page

@@ -115,6 +115,9 @@ def test_exercise_1_wants_addresses(lesson):
 def test_exercise_2_has_the_answer_of_its_solution(lesson):
     lesson.run("cell-23")
     assert lesson.shown["cell-23"].state == "not answered yet"
+    wrong = {0: "it is not 0", 384: "it is not 384", "128": "a number, without quotes"}
+    lessons.numbers_refused(lesson, "cell-23", wrong)
+    assert lesson.execute("cell-23", {"answer": 128}).is_right
     assert lesson["first_come"](lesson["puzzle"]).peak_bytes - max(lesson["live"]) == 128
 
 

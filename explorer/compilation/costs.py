@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from explorer.kernels.cost import CostMachine
 from explorer.kernels.cost.machine import cost_machine
+from explorer.processor import cache_bytes, clock_hz
 from explorer.targets import Target
-from explorer.targets.processor import cache_bytes, clock_hz
 
 
 def machine_for(target: Target, vector_floats: int, threads: int = 1) -> CostMachine:

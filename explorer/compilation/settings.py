@@ -26,10 +26,10 @@ from explorer.passes.keep_range import KeepRange
 from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
+from explorer.processor import cache_bytes, vector_floats
 from explorer.runtime.devices import DeviceRecord, opencl_device
 from explorer.runtime.tensor_cores import tensor_core_refusal
 from explorer.targets import VECTOR_FLOATS, Target
-from explorer.targets.processor import cache_bytes, vector_floats
 
 if TYPE_CHECKING:
     from explorer.compilation.continuing import HandEdit

@@ -23,12 +23,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.errors import BuildError, DeviceError
+from explorer.processor import core_count, memory_bytes, processor_name, vector_floats
 from explorer.runtime import opencl_probe
 from explorer.runtime.compilers import compile_shared_library, find_compiler
 from explorer.runtime.processes import run_command, signal_name
 from explorer.runtime.scratch import own_folder
 from explorer.runtime.vendors import vendor_variables
-from explorer.targets.processor import core_count, memory_bytes, processor_name, vector_floats
 
 KINDS = ("cpu", "opencl")
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from explorer.errors import DeviceError, InputError
 from explorer.files import temporary_files
+from explorer.processor import processor_name
 from explorer.results.events import ProfileRecord
 from explorer.results.program import OpenDimension, Port, Program, Tap
 from explorer.runtime.affinity import check_affinity
@@ -58,7 +59,6 @@ from explorer.runtime.worker import (
     LoadedProgram,
     Transfer,
 )
-from explorer.targets.processor import processor_name
 
 Build = Callable[[str], Path]
 """C source -> path of the shared library."""

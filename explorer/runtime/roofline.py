@@ -14,6 +14,7 @@ whatever else runs on the machine only slows it down.
 from __future__ import annotations
 
 from explorer.errors import BuildError
+from explorer.processor import cache_bytes
 from explorer.results.events import CachePeak, ProfileRecord
 from explorer.results.kernels import KernelRecord, PhaseRecord
 from explorer.results.program import Argument, Launch, Program
@@ -22,7 +23,6 @@ from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.profiles import Peaks
-from explorer.targets.processor import cache_bytes
 
 REPEATS = 10
 CHAINS = 12

@@ -160,7 +160,7 @@ def test_a_hostile_model_stays_text_in_the_app(opened_app: Any):
 
 @pytest.mark.parametrize("path", ["", "wrong-token", "wrong-token/ws"])
 def test_without_the_token_there_is_no_page(invented_address: str, path: str):
-    root = invented_address.rsplit("/", 1)[0]
+    root = invented_address.rstrip("/").rsplit("/", 1)[0]
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{root}/{path}", timeout=10)
 
@@ -176,7 +176,7 @@ def test_the_websocket_refuses_other_origins(invented_address: str):
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
     }
-    connection.request("GET", f"{place.path}/ws", headers=headers)
+    connection.request("GET", f"{place.path.rstrip('/')}/ws", headers=headers)
     assert connection.getresponse().status == 403
 
 

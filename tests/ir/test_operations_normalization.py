@@ -138,7 +138,7 @@ def test_normalizations_name_what_does_not_fit(infer):
         infer(SoftmaxOp, [(3, 4)], axis=2, logarithm=False)
     with pytest.raises(ValueError, match=r"one number per channel, not \(4,\)"):
         infer(InstanceNormOp, [(1, 3, 8, 8), (3,), (4,)], epsilon=1e-5)
-    with pytest.raises(ValueError, match=r"\(7,\) does not broadcast to \(3, 8\)"):
+    with pytest.raises(ValueError, match="7 does not broadcast to 3x8"):
         infer(LayerNormOp, [(3, 8), (7,), None], axis=1, epsilon=1e-5)
     with pytest.raises(ValueError, match="does not broadcast to"):
         infer(LayerNormOp, [(3, 1), (7,), None], axis=1, epsilon=1e-5)

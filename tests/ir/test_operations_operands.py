@@ -21,6 +21,7 @@ from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.cumulative import CumulativeOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.determinant import DeterminantOp
+from explorer.ir.top.dynamic_quantization import DynamicQuantizeOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import (
     GatherElementsOp,
@@ -29,6 +30,7 @@ from explorer.ir.top.indexing import (
     ScatterElementsOp,
     ScatterNdOp,
 )
+from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import (
     ConcatOp,
@@ -47,6 +49,7 @@ from explorer.ir.top.normalization import (
 )
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
+from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
 from explorer.ir.top.reduction import ArgOp, ReduceOp, TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
@@ -159,7 +162,15 @@ VALID = [
     Valid(RangeOp, [np.array(0.0), np.array(4.0), np.array(0.5)]),
 ]
 WITHOUT_OPERANDS_TO_FIT = {WeightOp, TransferOp, ConvertLayoutOp, ReturnOp}
-IN_TESTS_OF_THEIR_OWN = {IfOp, LoopOp, DequantizeOp, RequantizeOp}
+IN_TESTS_OF_THEIR_OWN = {
+    IfOp,
+    LoopOp,
+    DequantizeOp,
+    RequantizeOp,
+    DequantizeBlocksOp,
+    DynamicQuantizeOp,
+    InterpolateOp,
+}
 
 
 def test_every_operation_has_a_valid_instance() -> None:

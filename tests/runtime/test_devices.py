@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from explorer.errors import DeviceError
+from explorer.processor import vector_floats
 from explorer.runtime.devices import (
     DeviceRecord,
     examine_processor,
@@ -14,7 +15,6 @@ from explorer.runtime.devices import (
     probe_opencl,
 )
 from explorer.runtime.vendors import vendor_variables
-from explorer.targets.processor import vector_floats
 
 FAKE_PROBE = """
 import json, os, signal, sys, time

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect
 import explorer as ex
 from explorer.cli.models import load_with_weights
 from explorer.compilation import Compilation
+from explorer.errors import InputError
 from explorer.importers import SourceModel
 
 browsing = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "browsing.py")))
@@ -77,7 +78,7 @@ def test_a_small_models_page_is_small_and_has_everything(digits_page: Path):
 
 def test_nothing_is_left_of_a_page_that_could_not_be_written(tmp_path: Path, sample_models: Path):
     compilation = ex.compile(sample_models / "digits_mlp.onnx", dimensions={"batch": 1})
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(InputError, match="its folder does not exist"):
         compilation.export_html(tmp_path / "no such folder" / "page.html")  # pyright: ignore
     path = compilation.export_html(tmp_path / "page.html")  # pyright: ignore
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]

@@ -27,7 +27,7 @@ from explorer.importers.onnx.blocks import (
 from explorer.importers.onnx.nodes import Unsupported
 from explorer.importers.onnx.reading import OnnxContent, subgraphs
 from explorer.importers.onnx.tensors import read_tensor
-from explorer.targets.processor import vector_floats
+from explorer.processor import vector_floats
 
 SIZES = (8, 16)
 CERTAIN = 8.0

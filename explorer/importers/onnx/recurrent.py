@@ -186,7 +186,7 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
         rows, hidden = hidden, rows
     if rows != kind.gates * hidden:
         raise ValueError(f"recurrence weight {build.shape(r)} of {kind.gates} gates")
-    _check_layer(node, kind, (directions, rows, hidden), x, build)
+    _check_layer(node, kind, (directions, rows, hidden), x, build, is_quantized)
     activations = _activations(node, kind, directions)
     valid = _validity(node, x, build)
     is_reverse = node.text("direction", "forward") == "reverse"
@@ -227,7 +227,12 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
 
 
 def _check_layer(
-    node: Node, kind: _Kind, sizes: tuple[int, int, int], x: SSAValue, build: Build
+    node: Node,
+    kind: _Kind,
+    sizes: tuple[int, int, int],
+    x: SSAValue,
+    build: Build,
+    is_quantized: bool,
 ) -> None:
     """ValueError where the operands and attributes are not those of one layer.
 
@@ -248,7 +253,7 @@ def _check_layer(
     if bool(node.integer("layout", 0)):
         state_shape = (batch, directions, hidden)
     expected: dict[int, Shape] = {
-        1: (directions, rows, width),
+        1: (directions, width, rows) if is_quantized else (directions, rows, width),
         3: (directions, 2 * rows),
         4: (batch,),
         **dict.fromkeys(kind.states, state_shape),

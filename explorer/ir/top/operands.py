@@ -10,6 +10,7 @@ learn of a misfit from the same line. A size that is not known fits whatever it 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
@@ -53,9 +54,9 @@ def require_scalar(role: str, operand: SSAValue | None) -> None:
 def require_broadcast(role: str, own: Shape, target: Shape) -> None:
     """ValueError unless a shape broadcasts to another one without making that larger."""
     if len(own) <= len(target):
-        wide = broadcast_shapes(target, own)
-        if all(map(may_be_equal, wide, target)):
-            return
+        with suppress(ValueError):  # which names both shapes, but not the role
+            if all(map(may_be_equal, broadcast_shapes(target, own), target)):
+                return
     raise ValueError(f"{role} {format_shape(own)} does not broadcast to {format_shape(target)}")
 
 

@@ -54,6 +54,9 @@ _OPSET_27 = "defined in opset 27 or later; onnxruntime 1.31 reads up to 26"
 _TRAINING = "onnxruntime has training operators in another build"
 _STRINGS = "inputs of random models are numbers"
 _OWN = "an operator of this compiler, by which strings enter and leave a program"
+_OF_ONNXRUNTIME = "an operator of onnxruntime's own, compared with it in tests of the importer"
+_MAPS = "its results are no tensors"
+_REGIONS = "regions are compared with onnxruntime in tests of the importer"
 NEVER: dict[str, str] = {
     "Bernoulli": _RANDOM,
     "Multinomial": _RANDOM,
@@ -74,6 +77,29 @@ NEVER: dict[str, str] = {
     "StringSplit": _STRINGS,
     "FromCodes": _OWN,
     "ToCodes": _OWN,
+    "ZipMap": _MAPS,
+    "MaxRoiPool": _REGIONS,
+    "BiasAdd": _OF_ONNXRUNTIME,
+    "BiasSoftmax": _OF_ONNXRUNTIME,
+    "DynamicQuantizeLSTM": _OF_ONNXRUNTIME,
+    "DynamicQuantizeMatMul": _OF_ONNXRUNTIME,
+    "FusedConv": _OF_ONNXRUNTIME,
+    "FusedGemm": _OF_ONNXRUNTIME,
+    "FusedMatMulActivation": _OF_ONNXRUNTIME,
+    "GatherBlockQuantized": _OF_ONNXRUNTIME,
+    "GroupQueryAttention": _OF_ONNXRUNTIME,
+    "MatMulIntegerToFloat": _OF_ONNXRUNTIME,
+    "MatMulNBits": _OF_ONNXRUNTIME,
+    "NhwcFusedConv": _OF_ONNXRUNTIME,
+    "NhwcMaxPool": _OF_ONNXRUNTIME,
+    "QLinearReduceMean": _OF_ONNXRUNTIME,
+    "QLinearSoftmax": _OF_ONNXRUNTIME,
+    "QLinearWhere": _OF_ONNXRUNTIME,
+    "ReorderInput": _OF_ONNXRUNTIME,
+    "ReorderOutput": _OF_ONNXRUNTIME,
+    "SkipSimplifiedLayerNormalization": _OF_ONNXRUNTIME,
+    "TransposeMatMul": _OF_ONNXRUNTIME,
+    "Upsample": _OF_ONNXRUNTIME,
 }
 """Operators that the importer knows and no recipe makes."""
 

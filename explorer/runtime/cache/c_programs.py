@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.files import temporary_files
+from explorer.processor import processor_name, read_processor_text
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import ProgramKey, digest_of, header_digests
 from explorer.runtime.cache.store import Found, ProgramCache
@@ -28,7 +29,6 @@ from explorer.runtime.compilers import (
     find_compiler,
 )
 from explorer.runtime.scratch import own_folder
-from explorer.targets.processor import processor_name, read_processor_text
 
 ENTRY_POINT = "explorer_run"
 

@@ -17,12 +17,12 @@ from functools import cached_property
 from pathlib import Path
 
 from explorer.errors import BuildError, InputError
+from explorer.processor import cache_bytes
 from explorer.runtime.cache.c_programs import file_state, processor_identity
 from explorer.runtime.cache.folder import cache_folder
 from explorer.runtime.cache.sources import Sources, packages, process_start_ns, sources_of
 from explorer.runtime.cache.tuned import TunedStore
 from explorer.runtime.compilers import candidate_commands
-from explorer.targets.processor import cache_bytes
 
 PACKAGE = Path(__file__).resolve().parents[2]
 OF_LANGUAGE: Mapping[str, tuple[str, ...]] = {

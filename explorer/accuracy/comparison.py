@@ -92,8 +92,8 @@ def compare(
     def measured(subject: Subject, mode: str, values: Values, ties: Sequence[Tie]) -> PassAccuracy:
         errors = []
         for value in _compared(subject.snapshot, values, expected, reference, ties):
-            actual = values[value.name]
-            error = measurements.error(value.operation, actual, value.expected, value.origin)
+            actual, wanted = equally_wide(value.origin.tensor, values[value.name], value.expected)
+            error = measurements.error(value.operation, actual, wanted, value.origin)
             if exact is not None and error.max_relative > tolerance:
                 error = exact.judged(error, value.origin, actual, mode)
             errors.append(error)
@@ -154,6 +154,16 @@ def with_outputs(snapshot: Snapshot, inputs: Values, values: Values) -> Values:
     known = {value_name(v): inputs[name] for v, name in names if name in inputs} | dict(values)
     returned = ((name, value_name(value)) for name, value in returned_values(snapshot))
     return {**{f"{OUTPUT}{n}": known[v] for n, v in returned if v in known}, **values}
+
+
+def equally_wide(
+    tensor: str, actual: np.ndarray, expected: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Strings as code points: how many zeros stand behind them means nothing."""
+    if not tensor.endswith(SUFFIX) or not actual.ndim == expected.ndim > 0:
+        return actual, expected
+    places = max(actual.shape[-1], expected.shape[-1])
+    return widened(actual, places), widened(expected, places)
 
 
 @dataclass(frozen=True)
@@ -247,12 +257,7 @@ def _output_error(
     """The error of an output; where it is what the last pass computed, that is known already."""
     if value not in values or name not in reference:
         return TensorError(name, value, np.inf, np.inf, 0.0, -np.inf)
-    actual, expected = values[value], reference[name]
-    if (
-        name.endswith(SUFFIX) and actual.ndim == expected.ndim > 0
-    ):  # strings: how many zeros stand behind them means nothing
-        places = max(actual.shape[-1], expected.shape[-1])
-        actual, expected = widened(actual, places), widened(expected, places)
+    actual, expected = equally_wide(name, values[value], reference[name])
     error = tensor_error(name, value, actual, expected)
     for tensor in passes[-1].tensors if passes else ():
         if tensor.tensor == name and tensor.max_absolute == error.max_absolute:

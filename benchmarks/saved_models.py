@@ -189,9 +189,13 @@ def session(path: Path, level: str, to: Path | None = None) -> Any:
 
 
 def run(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    opened = session(path, "disable_all")
-    fed = {i.name: inputs[i.name] for i in opened.get_inputs()}
-    return [np.asarray(array) for array in opened.run(None, fed)]
+    """By onnxruntime without optimizations, products of bytes exact on every processor."""
+    from explorer.importers.onnx import load
+    from explorer.references.onnx_runtime import open_model
+
+    with open_model(load(path), is_optimized=False) as opened:
+        found = opened.run({name: inputs[name] for name in opened.inputs})
+    return [np.asarray(array) for array in found.values()]
 
 
 def computed(
@@ -308,8 +312,9 @@ onnxruntime without optimizations, in parts of the output's largest number. `its
 model, imported as it is. The last column is onnxruntime's own deviation: the file saved at level
 `all`, run by onnxruntime. Where numbers are above {LISTED:g}, those of `itself` or of onnxruntime
 are of the same size: such a model magnifies the rounding of its first layers. In quantized models
-a tie is a whole step; onnxruntime makes integer arithmetic of the real one at level `extended`,
-and its products of 8 bits saturate on processors without VNNI.
+a tie is a whole step; onnxruntime makes integer arithmetic of the real one at level `extended`.
+Its products of 8 bits saturate on processors without VNNI; what judges here multiplies unsigned
+weights, which is exact ([quantization](quantization.md)).
 
 How large the blocks are is not said in the file. It follows from sizes that only one of them
 allows; else from the weights, whose filters differ less when they are read in the wrong order;

@@ -42,6 +42,7 @@ def test_the_sample_runs_in_c(cases):
 
 @pytest.mark.opencl
 @pytest.mark.slow
+@pytest.mark.sweep
 def test_the_sample_runs_in_opencl(cases, opencl_device_record):
     assert failures([cases[name] for name in COMPILED], "OPENCL") == []
 

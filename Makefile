@@ -19,9 +19,9 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 ARGS ?=
 
 BIN := .venv/bin
-# One more than processors, up to five: some tests wait for a browser or for a clock.
-WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); [ $$n -le 4 ] || n=4; echo $$((n + 1)))
-PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
+# As many as processors, up to four; WORKERS=3 on two of them uses the time in which tests wait.
+WORKERS ?= auto
+PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 # The record of `make sweeps`, in JUnit's format.
 SWEEPS ?= build/sweeps.xml
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.ir.top import OPERATIONS
 from explorer.targets import load_target
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -46,3 +47,8 @@ def test_paths_and_links_of_a_page_exist(page):
     missing += [link for link in links if not (page.parent / link).exists()]
 
     assert not missing
+
+
+def test_the_architecture_counts_the_operations_that_there_are():
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert f"`top` has {len(OPERATIONS)} operations." in text

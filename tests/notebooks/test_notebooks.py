@@ -4,6 +4,7 @@
 """
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -45,6 +46,21 @@ def test_a_notebook_is_stored_without_outputs_and_with_stable_names(path):
         if cell.cell_type == "code":
             assert cell.outputs == []
             assert cell.execution_count is None
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
+def test_what_a_notebook_imports_of_ours_is_there(path):
+    """Without executing it: a name that moves is missed here, not minutes later."""
+    imports = [
+        node
+        for node in ast.walk(ast.parse(code_of(nbformat.read(path, as_version=4))))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("explorer")
+    ]
+    for node in imports:
+        module = importlib.import_module(node.module)
+        for alias in node.names:
+            if not hasattr(module, alias.name):
+                importlib.import_module(f"{node.module}.{alias.name}")
 
 
 @pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)

@@ -90,9 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.models
     asked = (arguments.targets, arguments.cases, arguments.report, arguments.record)
     if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
-        from explorer.cli.checks.command import run_table
+        from explorer.cli.repository import verification
 
-        return run_table(arguments)
+        return verification("checks.command").run_table(arguments)
     arguments.model = names[0]
     return check_one(arguments)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.ir.operation import TopOperation
+from explorer.ir.interfaces import RowWise, aligned_axis
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.types import Shape
 
@@ -58,13 +58,20 @@ def collapse_broadcast(
     return [merge(s) for s in padded], merge(output)
 
 
-class ElementwiseOperation(TopOperation):
-    """What all elementwise operations share: plain buffers are seen with as few axes as can be."""
+class ElementwiseOperation(RowWise):
+    """What all elementwise operations share: plain buffers are seen with as few axes as can be.
+
+    Every element of the result is computed from the elements at its place in the operands, which
+    broadcast.
+    """
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         return collapse_broadcast(operands, output)
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        return aligned_axis(self, index, axis)
 
 
 def iteration(shape: Sequence[int]) -> dict[str, int]:

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.interfaces import RowWise, require_rows
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import (
     CHANNELS,
@@ -164,7 +165,7 @@ def _check_reduction(reduction: str) -> None:
 
 
 @irdl_op_definition
-class GatherOp(IndexingOperation):
+class GatherOp(RowWise, IndexingOperation):
     """Slices of `axis` at the given positions: result (before..., indices..., behind...)."""
 
     name = "top.gather"
@@ -184,6 +185,14 @@ class GatherOp(IndexingOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, indices = operands
         return (np.take(x, indices, axis=self.get("axis")),)
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        """The same places of every row, or for every row of indices what they name in a table."""
+        own = self.get("axis")
+        if index:
+            return own + axis
+        require_rows(axis != own, "it takes rows by their number")
+        return axis if axis < own else axis + len(shape_of(self.indices)) - 1
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, indices = inputs

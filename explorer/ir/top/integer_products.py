@@ -34,8 +34,9 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import RowWise
 from explorer.ir.layout import rounded_channels
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.quantized_scalars import (
     F32,
@@ -98,7 +99,7 @@ class RunTime:
         return RunTime(**{name: None if part is None else change(part) for name, part in parts})
 
 
-class IntegerProduct(TopOperation):
+class IntegerProduct(RowWise):
     """What convolution and matmul do where their operands are quantized."""
 
     TAKES_QUANTIZED: ClassVar[bool] = True

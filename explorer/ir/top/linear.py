@@ -38,6 +38,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import MixesAxes, aligned_axis, require_rows
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -275,7 +276,7 @@ class FusedOperation(IntegerProduct):
 
 
 @irdl_op_definition
-class ConvOp(FusedOperation):
+class ConvOp(MixesAxes, FusedOperation):
     """Convolution (cross-correlation) over 1 to 3 spatial dimensions, as ONNX's Conv.
 
     x: (N, C, spatial...), w: (O, C / group, window...), bias: (O,), residual: the result's shape.
@@ -315,6 +316,10 @@ class ConvOp(FusedOperation):
 
     def channel_axes(self) -> tuple[int, int]:
         return 0, 1
+
+    def mixed_axes(self) -> Sequence[int]:
+        """Each image by itself, each element of which may depend on all of it."""
+        return range(1, len(shape_of(self.input)))
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
@@ -549,6 +554,16 @@ class MatMulOp(FusedOperation):
     def channel_axes(self) -> tuple[int, int]:
         a, b = len(shape_of(self.left)), len(shape_of(self.right))
         return b - 1, max(a, b) - 1
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        """Rows of the left matrices, or one matrix of a batch for each row."""
+        rank = len(shape_of(self.operands[index]))
+        require_rows(index < 2, "what is added depends on the size")
+        if index == 0:
+            require_rows(axis < rank - 1, "it sums over the rows")
+        else:
+            require_rows(axis < rank - 2, "every element is made of all rows")
+        return aligned_axis(self, index, axis)
 
     def infer_types(self) -> list[Attribute]:
         a, b = shape_of(self.left), shape_of(self.right)

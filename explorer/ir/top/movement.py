@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, IntegerAttr, TensorType
@@ -30,6 +30,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import Rows, RowWise, Status, aligned_axis, require_rows
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.parts import Part, offset_of_part
 from explorer.ir.symbols import larger, number, smaller
@@ -66,12 +67,15 @@ from explorer.ir.types import (
     tensor_type,
 )
 
+if TYPE_CHECKING:
+    from explorer.ir.top.sizes import SizeContents
+
 TO_THE_END = 2**63 - 1
 FAR = 2**31 - 1
 """Stops from here on mean the end of an axis whose size is not known."""
 
 
-class MovementOperation(TopOperation):
+class MovementOperation(RowWise):
     """What they share: finite stays finite, and the result has the first operand's element type."""
 
     FAMILY: ClassVar[str] = "movement"
@@ -135,6 +139,7 @@ class ReshapeOp(MovementOperation):
     """
 
     name = "top.reshape"
+    SIZES_FROM: ClassVar[int | None] = 1
 
     input = operand_def(TensorType)
     target = opt_operand_def(TensorType)
@@ -189,6 +194,15 @@ class ReshapeOp(MovementOperation):
     def _sizes(self) -> tuple[int, ...]:
         return self.get("shape", ())
 
+    def carried_rows(self, index: int, rows: Rows, result: Rows) -> Rows:
+        """Rows come first in both shapes: the first part of one is the first part of the other."""
+        return result
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        require_rows(
+            isinstance(given[0], Rows), "its shape depends on the size, its elements do not"
+        )
+
     def label(self) -> str:
         return "reshape"
 
@@ -233,6 +247,9 @@ class TransposeOp(MovementOperation):
         k.generic("plain", [x.at(*source)], output.at(*d), _same)
         _clear_behind(k, output, extents)
         return "copy"
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        return self.get("permutation").index(axis)
 
     def label(self) -> str:
         return f"transpose {', '.join(map(str, self.get('permutation')))}"
@@ -293,6 +310,14 @@ class ConcatOp(MovementOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.concatenate(operands, axis=self.get("axis")),)
 
+    def carried_axis(self, index: int, axis: int) -> int:
+        require_rows(axis != self.get("axis"), "it joins along the rows")
+        return axis
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        is_same = all(status == result for status in given)
+        require_rows(is_same, "its operands' rows are not the same")
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         axis, offset = self.get("axis"), 0
         covered = list(output.shape)
@@ -326,6 +351,7 @@ class SliceOp(MovementOperation):
     """
 
     name = "top.slice"
+    SIZES_FROM: ClassVar[int | None] = 1
 
     input = operand_def(TensorType)
     starts_value = opt_operand_def(TensorType)
@@ -418,6 +444,27 @@ class SliceOp(MovementOperation):
         else:
             ranges = self._dynamic_ranges(x.shape, rest)
         return (x[np.ix_(*ranges)] if ranges else x,)
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        return axis
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        """All rows, from the first on; a constant cut to the size keeps its first rows."""
+        start, step = self._begin(result.axis, contents)
+        require_rows((start, step) == (0, 1), "it takes some of the rows")
+
+    def _begin(self, axis: int, contents: SizeContents) -> tuple[Dim, Dim]:
+        """The first element that is taken of an axis, and the step."""
+        if self.is_static_slice:
+            return self.get("starts")[axis], self.get("steps")[axis]
+        if axis not in self.get("axes"):
+            return 0, 1
+        place = self.get("axes").index(axis)
+        starts = contents.sizes(self.starts_value)
+        steps = contents.sizes(self.steps_value) if self.steps_value else [1] * (place + 1)
+        require_rows(starts is not None and steps is not None, "its bounds are not known")
+        assert starts is not None and steps is not None
+        return starts[place], steps[place]
 
     def _dynamic_ranges(self, shape: Sequence[int], rest: Sequence[np.ndarray]) -> list[range]:
         ranges = [range(size) for size in shape]
@@ -584,6 +631,11 @@ class PadOp(MovementOperation):
         kept = zip(cuts, shape, strict=True)
         return (result[tuple(slice(a, max(size - b, a)) for (a, b), size in kept)],)
 
+    def carried_axis(self, index: int, axis: int) -> int:
+        require_rows(self.amounts is None, "its amounts are computed")
+        require_rows(not any(numbers[axis] for numbers in self._properties()), "it adds rows")
+        return axis
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         if self.amounts is not None:
             raise NotImplementedError("a pad whose amounts are computed has no compiled form")
@@ -625,6 +677,7 @@ class ExpandOp(MovementOperation):
     """
 
     name = "top.expand"
+    SIZES_FROM: ClassVar[int | None] = 1
 
     input = operand_def(TensorType)
     target = opt_operand_def(TensorType)
@@ -650,6 +703,16 @@ class ExpandOp(MovementOperation):
         x, *rest = operands
         target = tuple(int(size) for size in rest[0]) if rest else self.get("shape", ())
         return (np.broadcast_to(x, np.broadcast_shapes(x.shape, target)),)
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        return aligned_axis(self, index, axis)
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        """Rows that stay where they are, or a constant that is repeated for every row."""
+        shape = shape_of(self.input)
+        axis = result.axis - len(shape_of(self.output)) + len(shape)
+        is_repeated = axis < 0 or shape[axis] == 1
+        require_rows(isinstance(given[0], Rows) or is_repeated, "it repeats rows")
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         (x,) = inputs

@@ -25,7 +25,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript, clamp_index
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import MixesAxes
+from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     clear_padding_channels,
@@ -51,7 +52,7 @@ KINDS = ("max", "max_position", "average")
 
 
 @irdl_op_definition
-class PoolOp(TopOperation):
+class PoolOp(MixesAxes):
     """Maximum or average of windows over 1 to 3 spatial dimensions, as ONNX's MaxPool, AveragePool.
 
     x: (N, C, spatial...). window, strides, dilations: one number per spatial dimension; pads: all
@@ -121,6 +122,10 @@ class PoolOp(TopOperation):
             self._check_windows(x[2:])
         element = i64 if self.get("kind") == "max_position" else element_type_of(self.input)
         return [tensor_type(element, (x[0], x[1], *spatial))]
+
+    def mixed_axes(self) -> Sequence[int]:
+        """Each image by itself, each element of which may depend on all of it."""
+        return range(1, len(shape_of(self.input)))
 
     def _check_windows(self, sizes: Shape) -> None:
         """ValueError where a window has no element of the input, so that nothing is its maximum.

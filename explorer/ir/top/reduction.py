@@ -28,7 +28,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import MixesAxes
+from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     CHANNELS,
@@ -153,7 +154,7 @@ REDUCTIONS: dict[str, ReductionKind] = {
 
 
 @irdl_op_definition
-class ReduceOp(TopOperation):
+class ReduceOp(MixesAxes):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
 
     Without axes every element is reduced by itself.
@@ -183,6 +184,13 @@ class ReduceOp(TopOperation):
             require_numbers(f"{self.name} {self.kind.data}", self.input)
         shape = reduced_shape(shape_of(self.input), self.get("axes"), self.get("keepdims"))
         return [tensor_type(element_type_of(self.input), shape)]
+
+    @property
+    def keeps_mixed_axes(self) -> bool:
+        return self.get("keepdims")
+
+    def mixed_axes(self) -> Sequence[int]:
+        return self.get("axes")
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -289,7 +297,7 @@ def _may_be_nan(x: Access) -> bool:
 
 
 @irdl_op_definition
-class ArgOp(TopOperation):
+class ArgOp(MixesAxes):
     """Position (i64) of the maximum or minimum along an axis; of equal ones the first, or the last.
 
     A NaN comes before all numbers for both, as in NumPy.
@@ -314,6 +322,13 @@ class ArgOp(TopOperation):
         if shape[axis] == 0:
             raise ValueError(f"axis {axis} of {shape} is empty: there is no extremum")
         return [tensor_type(i64, result)]
+
+    @property
+    def keeps_mixed_axes(self) -> bool:
+        return self.get("keepdims")
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -364,7 +379,7 @@ class ArgOp(TopOperation):
 
 
 @irdl_op_definition
-class TopKOp(TopOperation):
+class TopKOp(MixesAxes):
     """The k greatest (or least) elements along an axis, best first, and their positions (i64).
 
     Of equal elements the one that stands first comes first. NaN is greater than any number.
@@ -389,6 +404,9 @@ class TopKOp(TopOperation):
             raise ValueError(f"the best {count} of {size} elements: 0 to {size} expected")
         result = (*shape[:axis], count, *shape[axis + 1 :])
         return [tensor_type(element_type_of(self.input), result), tensor_type(i64, result)]
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -8,7 +8,7 @@ A shape has no compiled form: once it is known, a pass replaces it by a constant
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
@@ -16,11 +16,15 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.interfaces import STATIC, Rows, RowWise, Status, require_rows
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import load_element, store_element
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.top.operands import require_same_type, require_scalar
 from explorer.ir.types import Shape, element_type_of, shape_of, tensor_type
+
+if TYPE_CHECKING:
+    from explorer.ir.top.sizes import SizeContents
 
 
 @irdl_op_definition
@@ -53,11 +57,12 @@ class ShapeOp(TopOperation):
 
 
 @irdl_op_definition
-class RangeOp(TopOperation):
+class RangeOp(RowWise):
     """start, start + delta, start + 2 delta ... before limit; three scalars of one type."""
 
     name = "top.range"
     FAMILY: ClassVar[str] = "movement"
+    SIZES_FROM: ClassVar[int | None] = 0
 
     start = operand_def(TensorType)
     limit = operand_def(TensorType)
@@ -79,6 +84,10 @@ class RangeOp(TopOperation):
             raise ValueError("a range with a step of 0 has no end")
         count = max(int(np.ceil((limit - start) / delta)), 0)
         return ((start + np.arange(count) * delta).astype(operands[0].dtype),)
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        """Numbers from the same start in the same steps, as many as there are rows."""
+        require_rows((given[0], given[2]) == (STATIC, STATIC), "it starts or counts by the size")
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """start + i * delta for each element; how many there are must be known."""

@@ -1,0 +1,105 @@
+"""Interfaces of operations: what passes ask an operation instead of keeping lists of classes.
+
+    class SoftmaxOp(MixesAxes, Permutable, ...):
+        def mixed_axes(self): return (self.get("axis"),)
+
+A pass says `isinstance(op, RowWise)` and calls the interface's methods; whatever implements it,
+an operation of tomorrow too, is treated as those that are there. Each operation declares its
+interfaces in the file of its family (`ir/top/`). The model is MLIR's operation interfaces: a class
+with methods, of which some have a meaning for most operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from explorer.ir.operation import TopOperation
+from explorer.ir.types import shape_of
+
+if TYPE_CHECKING:  # families implement what stands here
+    from explorer.ir.top.sizes import SizeContents
+
+
+# -- rows: one program for all sizes of a dimension ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A value with `factor` rows along `axis` for each unit of a dimension that stays open."""
+
+    axis: int
+    factor: int
+
+
+STATIC = "static"
+"""The same for all sizes of the dimension."""
+SIZED = "sized"
+"""A small tensor of numbers that are computed from the size."""
+
+Status = Rows | str
+
+
+class NotRowWise(Exception):
+    """Why rows of an operation's result need more than the same rows of its operands."""
+
+
+def require_rows(condition: bool, reason: str) -> None:
+    """NotRowWise with the reason unless the condition holds."""
+    if not condition:
+        raise NotRowWise(reason)
+
+
+class RowWise(TopOperation):
+    """The first rows of the result are computed from the first rows of its operands alone.
+
+    That is so along some axes and not along others: `carried_axis` says where they go.
+    """
+
+    SIZES_FROM: ClassVar[int | None] = None
+    """From this operand on, numbers that are computed from the size may say the result's shape."""
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        """The result's axis whose slice i is made of slice i of an operand's axis, for all i.
+
+        NotRowWise says why none is.
+        """
+        raise NotRowWise("nothing is known about its rows")
+
+    def carried_rows(self, index: int, rows: Rows, result: Rows) -> Rows:
+        """What rows of an operand are in a result that has the rows `result`."""
+        return Rows(self.carried_axis(index, rows.axis), rows.factor)
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        """NotRowWise where more has to hold than that rows are carried: of the operands without
+        rows, and of bounds.
+
+        given: the status of each operand; contents: of what is computed from sizes.
+        """
+
+
+class MixesAxes(RowWise):
+    """The elements of the first operand are mixed along some of its axes, and along no other."""
+
+    KEEPS_MIXED_AXES: ClassVar[bool] = True
+
+    def mixed_axes(self) -> Sequence[int]:
+        """Axes of the first operand, counted from the front."""
+        raise NotImplementedError(f"{self.name} does not say which axes it mixes")
+
+    @property
+    def keeps_mixed_axes(self) -> bool:
+        """Whether the result has those axes, of whatever size, or goes without them."""
+        return self.KEEPS_MIXED_AXES
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        require_rows(index == 0, "its parameters depend on the size")
+        mixed = self.mixed_axes()
+        require_rows(axis not in mixed, f"it mixes the elements of dimension {axis}")
+        return axis if self.keeps_mixed_axes else axis - sum(a < axis for a in mixed)
+
+
+def aligned_axis(op: TopOperation, index: int, axis: int) -> int:
+    """Where an axis of an operand is in the result that it is broadcast to."""
+    return axis + len(shape_of(op.results[0])) - len(shape_of(op.operands[index]))

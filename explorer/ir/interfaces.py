@@ -11,14 +11,19 @@ with methods, of which some have a meaning for most operations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+from xdsl.ir import SSAValue
+
 from explorer.ir.operation import TopOperation
+from explorer.ir.symbols import Expression
 from explorer.ir.types import shape_of
 
 if TYPE_CHECKING:  # families implement what stands here
+    from explorer.ir.top.relations import Relation
     from explorer.ir.top.sizes import SizeContents
 
 
@@ -103,3 +108,35 @@ class MixesAxes(RowWise):
 def aligned_axis(op: TopOperation, index: int, axis: int) -> int:
     """Where an axis of an operand is in the result that it is broadcast to."""
     return axis + len(shape_of(op.results[0])) - len(shape_of(op.operands[index]))
+
+
+# -- sizes: what shapes ask for, and what is computed from them ------------------------------------
+
+
+class SizeConstrained(TopOperation):
+    """The shapes of its operands fit together, or to its properties, under conditions."""
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """What holds between sizes wherever the operation can run, however plain or doubled."""
+        raise NotImplementedError(f"{self.name} does not say what its sizes must be")
+
+
+Elements = Callable[[SSAValue], "np.ndarray | None"]
+"""The elements of a value as expressions (an array of `symbols.Expression`), where known."""
+
+
+class ComputesSizes(TopOperation):
+    """Of numbers that are expressions over sizes it makes expressions over sizes."""
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        """The elements of the result, of those of the operands; None where they are not known."""
+        raise NotImplementedError(f"{self.name} does not say how it computes with sizes")
+
+    @property
+    def is_exact_for_sizes(self) -> bool:
+        """Whether sizes that are held as floats (some exporters do) come out as exactly."""
+        return True
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        """One more than the highest element, where the result counts up to a size."""
+        return None

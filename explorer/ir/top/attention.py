@@ -11,7 +11,7 @@ Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import math
@@ -42,6 +42,7 @@ from explorer.ir.top.definitions import (
     scratch,
 )
 from explorer.ir.top.operands import require_same_type
+from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -51,9 +52,6 @@ from explorer.ir.types import (
     static_shape,
     tensor_type,
 )
-
-if TYPE_CHECKING:
-    from explorer.ir.top.sizes import SizeContents
 
 HEADS, ROWS, COLUMNS = -3, -2, -1
 """Axes of queries, keys and values, counted from the end."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from explorer.ir.interfaces import RowWise, aligned_axis
+from explorer.ir.interfaces import RowWise, SizeConstrained, aligned_axis
 from explorer.ir.top.dimensions import UNKNOWN
-from explorer.ir.types import Shape
+from explorer.ir.top.relations import Relation, broadcast_relations
+from explorer.ir.top.sizes import SizeContents
+from explorer.ir.types import Shape, shape_of
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -58,7 +60,7 @@ def collapse_broadcast(
     return [merge(s) for s in padded], merge(output)
 
 
-class ElementwiseOperation(RowWise):
+class ElementwiseOperation(RowWise, SizeConstrained):
     """What all elementwise operations share: plain buffers are seen with as few axes as can be.
 
     Every element of the result is computed from the elements at its place in the operands, which
@@ -72,6 +74,9 @@ class ElementwiseOperation(RowWise):
 
     def carried_axis(self, index: int, axis: int) -> int:
         return aligned_axis(self, index, axis)
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        return broadcast_relations([shape_of(o) for o in self.operands])
 
 
 def iteration(shape: Sequence[int]) -> dict[str, int]:

@@ -9,7 +9,7 @@ an index: of constants the importer does, of what is computed `explorer.accuracy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +19,13 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import RowWise, require_rows
+from explorer.ir.interfaces import (
+    ComputesSizes,
+    Elements,
+    RowWise,
+    SizeConstrained,
+    require_rows,
+)
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import (
     CHANNELS,
@@ -30,7 +36,10 @@ from explorer.ir.top.definitions import (
     load_index,
     store_element,
 )
+from explorer.ir.top.dimensions import dimension_of
 from explorer.ir.top.operands import may_be_same_shape, require_integers, require_same_type
+from explorer.ir.top.relations import Relation
+from explorer.ir.top.sizes import SizeContents, plain_numbers
 from explorer.ir.types import Dim, Shape, element_type_of, shape_of, static_shape, tensor_type
 
 
@@ -165,7 +174,7 @@ def _check_reduction(reduction: str) -> None:
 
 
 @irdl_op_definition
-class GatherOp(RowWise, IndexingOperation):
+class GatherOp(RowWise, SizeConstrained, ComputesSizes, IndexingOperation):
     """Slices of `axis` at the given positions: result (before..., indices..., behind...)."""
 
     name = "top.gather"
@@ -193,6 +202,20 @@ class GatherOp(RowWise, IndexingOperation):
             return own + axis
         require_rows(axis != own, "it takes rows by their number")
         return axis if axis < own else axis + len(shape_of(self.indices)) - 1
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """A table has a row for each index that is constant, or that is counted up to a size."""
+        rows = shape_of(self.input)[self.get("axis")]
+        known = contents.stored(self.indices)
+        if isinstance(rows, str) and known is not None and known.size:
+            yield "at least", rows, max(int(known.max()) + 1, -int(known.min()))
+        end = contents.end(self.indices)
+        if end is not None:
+            yield "at most", dimension_of(end), rows
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        x, indices = elements(self.input), plain_numbers(elements(self.indices))
+        return None if x is None or indices is None else self.evaluate(x, indices)[0]
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, indices = inputs

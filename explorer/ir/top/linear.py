@@ -10,7 +10,7 @@ optional operands, `activation` names a kind of `top.unary`, `rounding` a narrow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import product
 from typing import ClassVar
@@ -38,7 +38,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import MixesAxes, aligned_axis, require_rows
+from explorer.ir.interfaces import MixesAxes, SizeConstrained, aligned_axis, require_rows
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -54,6 +54,8 @@ from explorer.ir.top.operands import (
     require_vector,
 )
 from explorer.ir.top.quantized_scalars import F32, table_reads
+from explorer.ir.top.relations import Relation, broadcast_relations, window_relations
+from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -84,7 +86,7 @@ def window_output(size: Dim, width: int, stride: int, before: int, after: int, s
     return positions
 
 
-class FusedOperation(IntegerProduct):
+class FusedOperation(SizeConstrained, IntegerProduct):
     """What convolution and matmul share: bias, residual and activation."""
 
     @property
@@ -320,6 +322,13 @@ class ConvOp(MixesAxes, FusedOperation):
     def mixed_axes(self) -> Sequence[int]:
         """Each image by itself, each element of which may depend on all of it."""
         return range(1, len(shape_of(self.input)))
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """Every axis has room for one window; channels are what the weights say."""
+        x, weight = shape_of(self.input), shape_of(self.weight)
+        yield from window_relations(x, weight[2:], self.get("pads"), self.get("dilations"))
+        if isinstance(weight[1], int):
+            yield "equal", x[1], weight[1] * self.get("group")
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
@@ -564,6 +573,11 @@ class MatMulOp(FusedOperation):
         else:
             require_rows(axis < rank - 2, "every element is made of all rows")
         return aligned_axis(self, index, axis)
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        left, right = shape_of(self.left), shape_of(self.right)
+        yield "equal", left[-1], right[-2]
+        yield from broadcast_relations([left[:-2], right[:-2]])
 
     def infer_types(self) -> list[Attribute]:
         a, b = shape_of(self.left), shape_of(self.right)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, IntegerAttr, TensorType
@@ -30,10 +30,19 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import Rows, RowWise, Status, aligned_axis, require_rows
+from explorer.ir.interfaces import (
+    ComputesSizes,
+    Elements,
+    Rows,
+    RowWise,
+    SizeConstrained,
+    Status,
+    aligned_axis,
+    require_rows,
+)
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.parts import Part, offset_of_part
-from explorer.ir.symbols import larger, number, smaller
+from explorer.ir.symbols import Expression, larger, number, smaller
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -53,7 +62,9 @@ from explorer.ir.top.dimensions import (
 )
 from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.operands import require_integers, require_same_type, require_vector
+from explorer.ir.top.relations import Relation, broadcast_relations, divisible, same_count
 from explorer.ir.top.reshaping import common_pieces, define_flat_copy, joined_subscripts
+from explorer.ir.top.sizes import SizeContents, plain_numbers
 from explorer.ir.types import (
     Dim,
     QuantizedType,
@@ -67,15 +78,12 @@ from explorer.ir.types import (
     tensor_type,
 )
 
-if TYPE_CHECKING:
-    from explorer.ir.top.sizes import SizeContents
-
 TO_THE_END = 2**63 - 1
 FAR = 2**31 - 1
 """Stops from here on mean the end of an axis whose size is not known."""
 
 
-class MovementOperation(RowWise):
+class MovementOperation(RowWise, ComputesSizes):
     """What they share: finite stays finite, and the result has the first operand's element type."""
 
     FAMILY: ClassVar[str] = "movement"
@@ -102,6 +110,16 @@ class MovementOperation(RowWise):
     def moved_axis(self, axis: int) -> int:
         """Where an axis with a scale for each of its slices is in the result."""
         raise ValueError(f"{self.name} mixes slices of axis {axis}, each with a scale of its own")
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        """What is moved may be expressions; operands that say how must be known numbers."""
+        is_moved = [operand in self.moved_operands() for operand in self.operands]
+        found = [elements(operand) for operand in self.operands]
+        given = [a if m else plain_numbers(a) for a, m in zip(found, is_moved, strict=True)]
+        known = [array for array in given if array is not None]
+        if len(known) < len(given):
+            return None
+        return np.asarray(self.evaluate(*known)[0], object)
 
     def result_shape(self) -> Shape:
         """Shape of the result; ValueError where operands and properties do not fit."""
@@ -131,7 +149,7 @@ class MovementOperation(RowWise):
 
 
 @irdl_op_definition
-class ReshapeOp(MovementOperation):
+class ReshapeOp(SizeConstrained, MovementOperation):
     """The same elements, in row-major order, under another shape.
 
     shape: the result's sizes, at most one -1 (what remains). Or the operand `target`, an i64
@@ -193,6 +211,28 @@ class ReshapeOp(MovementOperation):
 
     def _sizes(self) -> tuple[int, ...]:
         return self.get("shape", ())
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """As many elements before as after; what is left for a size of -1 is a whole number."""
+        source = shape_of(self.input)
+        before = product(source)
+        target = list(self._sizes()) if self.target is None else contents.sizes(self.target)
+        if before is None or target is None:
+            return
+        copies = self.target is not None and not self.get("allow_zero", False)
+        sizes = [
+            source[a] if copies and t == 0 and a < len(source) else t for a, t in enumerate(target)
+        ]
+        after = product([s for s in sizes if s != -1])
+        if after is None or not after.terms:
+            return
+        if -1 not in sizes:
+            yield same_count(before, after)
+        elif after.is_number:
+            yield from divisible(before, after.constant)
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        return contents.end(self.input)
 
     def carried_rows(self, index: int, rows: Rows, result: Rows) -> Rows:
         """Rows come first in both shapes: the first part of one is the first part of the other."""
@@ -256,7 +296,7 @@ class TransposeOp(MovementOperation):
 
 
 @irdl_op_definition
-class ConcatOp(MovementOperation):
+class ConcatOp(SizeConstrained, MovementOperation):
     """All inputs one behind the other along an axis.
 
     in_place: every input is written where the result has it, so that there is nothing to copy.
@@ -310,6 +350,13 @@ class ConcatOp(MovementOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.concatenate(operands, axis=self.get("axis")),)
 
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        shapes = [shape_of(o) for o in self.operands]
+        for axis, sizes in enumerate(zip(*shapes, strict=True)):
+            if axis != self.get("axis"):
+                for size in sizes[1:]:
+                    yield "equal", sizes[0], size
+
     def carried_axis(self, index: int, axis: int) -> int:
         require_rows(axis != self.get("axis"), "it joins along the rows")
         return axis
@@ -337,7 +384,7 @@ class ConcatOp(MovementOperation):
 
 
 @irdl_op_definition
-class SliceOp(MovementOperation):
+class SliceOp(SizeConstrained, MovementOperation):
     """Every step-th element between start and stop of each axis.
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
@@ -452,6 +499,26 @@ class SliceOp(MovementOperation):
         """All rows, from the first on; a constant cut to the size keeps its first rows."""
         start, step = self._begin(result.axis, contents)
         require_rows((start, step) == (0, 1), "it takes some of the rows")
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """A computed start is no negative number, and a computed stop lies inside of the axis."""
+        shape = shape_of(self.input)
+        if self.is_static_slice:
+            axes = tuple(range(len(shape)))
+            starts, stops, steps = (self.get(name) for name in ("starts", "stops", "steps"))
+        else:
+            axes = self.get("axes")
+            starts, stops = contents.sizes(self.starts_value), contents.sizes(self.stops_value)
+            steps = contents.sizes(self.steps_value) if self.steps_value else [1] * len(axes)
+        if starts is None or stops is None or steps is None:
+            return
+        for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
+            if not isinstance(step, int) or step < 0:
+                continue
+            if isinstance(start, str):
+                yield "at least", start, 0
+            if isinstance(stop, str):
+                yield "at most", stop, shape[axis]
 
     def _begin(self, axis: int, contents: SizeContents) -> tuple[Dim, Dim]:
         """The first element that is taken of an axis, and the step."""
@@ -636,6 +703,9 @@ class PadOp(MovementOperation):
         require_rows(not any(numbers[axis] for numbers in self._properties()), "it adds rows")
         return axis
 
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        return None
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         if self.amounts is not None:
             raise NotImplementedError("a pad whose amounts are computed has no compiled form")
@@ -670,7 +740,7 @@ def _spread(size: Dim, between: int) -> Dim:
 
 
 @irdl_op_definition
-class ExpandOp(MovementOperation):
+class ExpandOp(SizeConstrained, MovementOperation):
     """Repeats elements so that input and `shape` broadcast to one another, as ONNX's Expand.
 
     shape: a property, or the operand `target` (an i64 vector).
@@ -703,6 +773,14 @@ class ExpandOp(MovementOperation):
         x, *rest = operands
         target = tuple(int(size) for size in rest[0]) if rest else self.get("shape", ())
         return (np.broadcast_to(x, np.broadcast_shapes(x.shape, target)),)
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        target = self.get("shape") if self.target is None else contents.sizes(self.target)
+        if target is not None:
+            yield from broadcast_relations([shape_of(self.input), tuple(target)])
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        return contents.end(self.input)
 
     def carried_axis(self, index: int, axis: int) -> int:
         return aligned_axis(self, index, axis)

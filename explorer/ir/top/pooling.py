@@ -25,7 +25,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript, clamp_index
-from explorer.ir.interfaces import MixesAxes
+from explorer.ir.interfaces import MixesAxes, SizeConstrained
 from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -38,6 +38,8 @@ from explorer.ir.top.definitions import (
 )
 from explorer.ir.top.linear import SPATIAL, WINDOW, window_output
 from explorer.ir.top.operands import require_counts
+from explorer.ir.top.relations import Relation, window_relations
+from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     QuantizedType,
     Shape,
@@ -52,7 +54,7 @@ KINDS = ("max", "max_position", "average")
 
 
 @irdl_op_definition
-class PoolOp(MixesAxes):
+class PoolOp(MixesAxes, SizeConstrained):
     """Maximum or average of windows over 1 to 3 spatial dimensions, as ONNX's MaxPool, AveragePool.
 
     x: (N, C, spatial...). window, strides, dilations: one number per spatial dimension; pads: all
@@ -126,6 +128,10 @@ class PoolOp(MixesAxes):
     def mixed_axes(self) -> Sequence[int]:
         """Each image by itself, each element of which may depend on all of it."""
         return range(1, len(shape_of(self.input)))
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        x, window = shape_of(self.input), self.get("window")
+        return window_relations(x, window, self.get("pads"), self.get("dilations"))
 
     def _check_windows(self, sizes: Shape) -> None:
         """ValueError where a window has no element of the input, so that nothing is its maximum.

@@ -8,7 +8,7 @@ start value, step, and what is done at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,8 +28,9 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import MixesAxes
+from explorer.ir.interfaces import ComputesSizes, Elements, MixesAxes, SizeConstrained
 from explorer.ir.operation import Access
+from explorer.ir.symbols import number
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     CHANNELS,
@@ -47,6 +48,8 @@ from explorer.ir.top.definitions import (
 from explorer.ir.top.elementwise import apply_unary
 from explorer.ir.top.operands import require_numbers
 from explorer.ir.top.reduction_domain import Axes, ReductionDomain, reduced_shape
+from explorer.ir.top.relations import Relation
+from explorer.ir.top.sizes import SizeContents, expressions
 from explorer.ir.types import (
     element_type_from_numpy,
     element_type_of,
@@ -154,7 +157,7 @@ REDUCTIONS: dict[str, ReductionKind] = {
 
 
 @irdl_op_definition
-class ReduceOp(MixesAxes):
+class ReduceOp(ComputesSizes, MixesAxes):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
 
     Without axes every element is reduced by itself.
@@ -191,6 +194,22 @@ class ReduceOp(MixesAxes):
 
     def mixed_axes(self) -> Sequence[int]:
         return self.get("axes")
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        """Of a vector: how many elements a tensor has, or a sum of sizes."""
+        x, is_product = elements(self.input), self.kind.data == "prod"
+        if x is None or self.kind.data not in ("prod", "sum"):
+            return None
+        if x.ndim != 1 or not self.get("axes"):
+            return None
+        total = number(1 if is_product else 0)
+        for element in x:
+            total = total * element if is_product else total + element
+        return expressions([total]).reshape((1,) if self.get("keepdims") else ())
+
+    @property
+    def is_exact_for_sizes(self) -> bool:
+        return False
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -379,7 +398,7 @@ class ArgOp(MixesAxes):
 
 
 @irdl_op_definition
-class TopKOp(MixesAxes):
+class TopKOp(MixesAxes, SizeConstrained):
     """The k greatest (or least) elements along an axis, best first, and their positions (i64).
 
     Of equal elements the one that stands first comes first. NaN is greater than any number.
@@ -404,6 +423,9 @@ class TopKOp(MixesAxes):
             raise ValueError(f"the best {count} of {size} elements: 0 to {size} expected")
         result = (*shape[:axis], count, *shape[axis + 1 :])
         return [tensor_type(element_type_of(self.input), result), tensor_type(i64, result)]
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        yield "at least", shape_of(self.input)[self.get("axis")], self.get("k")
 
     def mixed_axes(self) -> Sequence[int]:
         return (self.get("axis"),)

@@ -11,14 +11,14 @@ with methods, of which some have a meaning for most operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.ir.operation import TopOperation
+from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.symbols import Expression
 from explorer.ir.types import shape_of
 
@@ -140,3 +140,47 @@ class ComputesSizes(TopOperation):
     def end_of_numbers(self, contents: SizeContents) -> Expression | None:
         """One more than the highest element, where the result counts up to a size."""
         return None
+
+
+# -- movement: transposes pass an operation --------------------------------------------------------
+
+Permutation = tuple[int, ...]
+"""Axis a of a transpose's result is axis permutation[a] of its operand."""
+
+
+def inverse(permutation: Sequence[int]) -> Permutation:
+    """inverse((2, 0, 1)) == (1, 2, 0): the one undoes the other."""
+    return tuple(int(axis) for axis in np.argsort(permutation))
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """An operation on operands that were not transposed, and what its result still needs."""
+
+    properties: Mapping[str, PropertyValue]
+    """Those that name axes, for the new order of axes."""
+    behind: Permutation
+    """The transpose that makes the old result of the new one."""
+
+
+class Permutable(TopOperation):
+    """Can be computed with the axes of all its operands in another order."""
+
+    BROADCASTS: ClassVar[bool] = False
+    """An operand of one element serves whatever the order of the others' axes is."""
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        """The operation on what its operands are transposes of; ValueError says why it cannot be.
+
+        permutation: of the transposes of all operands.
+        """
+        raise NotImplementedError(f"{self.name} does not say how axes are permuted")
+
+
+class AlongAxis(Permutable):
+    """Works along the axis that the property `axis` names, and treats all others alike."""
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        """Axis a was axis permutation[a] before the transpose."""
+        axis = self.get("axis")
+        return Permuted({"axis": permutation[axis]}, permutation)

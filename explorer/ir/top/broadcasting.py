@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from explorer.ir.interfaces import RowWise, SizeConstrained, aligned_axis
+from explorer.ir.interfaces import (
+    Permutable,
+    Permutation,
+    Permuted,
+    RowWise,
+    SizeConstrained,
+    aligned_axis,
+)
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.top.relations import Relation, broadcast_relations
 from explorer.ir.top.sizes import SizeContents
-from explorer.ir.types import Shape, shape_of
+from explorer.ir.types import QuantizedType, Shape, element_type_of, shape_of
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -60,12 +68,14 @@ def collapse_broadcast(
     return [merge(s) for s in padded], merge(output)
 
 
-class ElementwiseOperation(RowWise, SizeConstrained):
+class ElementwiseOperation(RowWise, SizeConstrained, Permutable):
     """What all elementwise operations share: plain buffers are seen with as few axes as can be.
 
     Every element of the result is computed from the elements at its place in the operands, which
     broadcast.
     """
+
+    BROADCASTS: ClassVar[bool] = True
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
@@ -74,6 +84,13 @@ class ElementwiseOperation(RowWise, SizeConstrained):
 
     def carried_axis(self, index: int, axis: int) -> int:
         return aligned_axis(self, index, axis)
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        """Parameters of the result that belong to one axis would have to move with it."""
+        made = element_type_of(self.results[0])
+        if isinstance(made, QuantizedType) and not made.is_per_tensor:
+            raise ValueError("it has a scale for every slice of an axis")
+        return Permuted({}, permutation)
 
     def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
         return broadcast_relations([shape_of(o) for o in self.operands])

@@ -31,13 +31,18 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.interfaces import (
+    AlongAxis,
     ComputesSizes,
     Elements,
+    Permutable,
+    Permutation,
+    Permuted,
     Rows,
     RowWise,
     SizeConstrained,
     Status,
     aligned_axis,
+    inverse,
     require_rows,
 )
 from explorer.ir.operation import Access, TopOperation
@@ -296,7 +301,7 @@ class TransposeOp(MovementOperation):
 
 
 @irdl_op_definition
-class ConcatOp(SizeConstrained, MovementOperation):
+class ConcatOp(SizeConstrained, AlongAxis, MovementOperation):
     """All inputs one behind the other along an axis.
 
     in_place: every input is written where the result has it, so that there is nothing to copy.
@@ -384,7 +389,7 @@ class ConcatOp(SizeConstrained, MovementOperation):
 
 
 @irdl_op_definition
-class SliceOp(SizeConstrained, MovementOperation):
+class SliceOp(SizeConstrained, Permutable, MovementOperation):
     """Every step-th element between start and stop of each axis.
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
@@ -520,6 +525,11 @@ class SliceOp(SizeConstrained, MovementOperation):
             if isinstance(stop, str):
                 yield "at most", stop, shape[axis]
 
+    def permuted(self, permutation: Permutation) -> Permuted:
+        if not self.is_static_slice:
+            raise ValueError("its bounds are computed")
+        return _permuted_numbers(self, ("starts", "stops", "steps"), permutation)
+
     def _begin(self, axis: int, contents: SizeContents) -> tuple[Dim, Dim]:
         """The first element that is taken of an axis, and the step."""
         if self.is_static_slice:
@@ -639,7 +649,7 @@ def _affine(index: AffineExpr, factor: int, offset: int) -> Subscript:
 
 
 @irdl_op_definition
-class PadOp(MovementOperation):
+class PadOp(Permutable, MovementOperation):
     """Elements of `value` before (low), behind (high) and between (interior) those of each axis.
 
     As XLA's pad, without negative numbers. Or the operand `amounts`, an i64 vector of all begins,
@@ -703,6 +713,11 @@ class PadOp(MovementOperation):
         require_rows(not any(numbers[axis] for numbers in self._properties()), "it adds rows")
         return axis
 
+    def permuted(self, permutation: Permutation) -> Permuted:
+        if self.amounts is not None:
+            raise ValueError("its amounts are computed")
+        return _permuted_numbers(self, ("low", "high", "interior"), permutation)
+
     def computed_sizes(self, elements: Elements) -> np.ndarray | None:
         return None
 
@@ -730,6 +745,14 @@ class PadOp(MovementOperation):
             self.get("high", ()),
             self.get("interior", (0,) * rank),
         )
+
+
+def _permuted_numbers(op: TopOperation, names: Sequence[str], permutation: Permutation) -> Permuted:
+    """Properties that are lists with one number per axis."""
+    lists = {name: op.get(name) for name in names if op.get(name) is not None}
+    back = inverse(permutation)
+    moved = {name: [numbers[axis] for axis in back] for name, numbers in lists.items()}
+    return Permuted(moved, permutation)
 
 
 def _spread(size: Dim, between: int) -> Dim:

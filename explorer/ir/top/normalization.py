@@ -26,7 +26,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import MixesAxes
+from explorer.ir.interfaces import AlongAxis, MixesAxes
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -87,7 +87,7 @@ class NormalizationOperation(MixesAxes):
 
 
 @irdl_op_definition
-class SoftmaxOp(NormalizationOperation):
+class SoftmaxOp(AlongAxis, NormalizationOperation):
     """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
 
     name = "top.softmax"

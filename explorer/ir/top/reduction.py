@@ -28,7 +28,15 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import ComputesSizes, Elements, MixesAxes, SizeConstrained
+from explorer.ir.interfaces import (
+    ComputesSizes,
+    Elements,
+    MixesAxes,
+    Permutable,
+    Permutation,
+    Permuted,
+    SizeConstrained,
+)
 from explorer.ir.operation import Access
 from explorer.ir.symbols import number
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -157,7 +165,7 @@ REDUCTIONS: dict[str, ReductionKind] = {
 
 
 @irdl_op_definition
-class ReduceOp(ComputesSizes, MixesAxes):
+class ReduceOp(ComputesSizes, MixesAxes, Permutable):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
 
     Without axes every element is reduced by itself.
@@ -194,6 +202,15 @@ class ReduceOp(ComputesSizes, MixesAxes):
 
     def mixed_axes(self) -> Sequence[int]:
         return self.get("axes")
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        """Without `keepdims` the axes that remain keep their order in relation to one another."""
+        axes = self.get("axes")
+        moved = {"axes": sorted(permutation[a] for a in axes)}
+        if self.get("keepdims"):
+            return Permuted(moved, permutation)
+        left = [permutation[a] for a in range(len(permutation)) if a not in axes]
+        return Permuted(moved, tuple(sorted(left).index(axis) for axis in left))
 
     def computed_sizes(self, elements: Elements) -> np.ndarray | None:
         """Of a vector: how many elements a tensor has, or a sum of sizes."""

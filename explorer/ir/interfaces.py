@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.symbols import Expression
-from explorer.ir.types import shape_of
+from explorer.ir.types import QuantizedType, element_type_of, shape_of
 
 if TYPE_CHECKING:  # families implement what stands here
     from explorer.ir.top.relations import Relation
@@ -184,3 +184,52 @@ class AlongAxis(Permutable):
         """Axis a was axis permutation[a] before the transpose."""
         axis = self.get("axis")
         return Permuted({"axis": permutation[axis]}, permutation)
+
+
+# -- layouts: blocks of channels, and halos --------------------------------------------------------
+
+
+CHANNELS = 1
+"""The axis of a tensor (N, C, spatial...) that is laid out in blocks."""
+
+
+class Blockable(TopOperation):
+    """Has a compiled form for a four-dimensional result whose channels lie in blocks.
+
+    It reads operands in whatever blocks they have, but for those that share its own.
+    """
+
+    HAS_BLOCKED_TABLES: ClassVar[bool] = False
+    """Its kernel constants may hold a number per channel of a blocked result."""
+
+    def why_not_blocked(self, block: int) -> str:
+        """Empty where the result may have so many channels per block, else what forbids it.
+
+        Of the result it is known that it is static and has four dimensions. Whether blocks pay is
+        not asked here.
+        """
+        return ""
+
+    def shares_blocks(self, index: int) -> bool:
+        """Whether an operand that is no constant needs the result's blocks."""
+        return True
+
+
+class Windowed(TopOperation):
+    """Reads its first operand (N, C, spatial...) through windows that reach into padding."""
+
+    @property
+    def reads_padding(self) -> bool:
+        """Whether the kernel wants the padding in a halo around its input."""
+        return True
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """Elements before each spatial axis, then those behind."""
+        return self.get("pads")
+
+    @property
+    def padding_fill(self) -> float:
+        """What windows expect there: what stands for zero, unless an operation says better."""
+        kind = element_type_of(self.operands[0])
+        return float(kind.zero_point_array[0]) if isinstance(kind, QuantizedType) else 0.0

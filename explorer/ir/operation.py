@@ -92,6 +92,8 @@ class TopOperation(IRDLOperation):
     FAMILY: ClassVar[str] = "elementwise"
     """For the views: see `results.GraphNode.family`."""
     KEEPS_FINITE: ClassVar[bool] = False
+    READS_ANY_LAYOUT: ClassVar[bool] = False
+    """Its kernel reads blocked operands and halos, whatever its result's layout is."""
     REPEATS: ClassVar[bool] = False
     """Its regions may run more than once."""
     SIZED_BY_DATA: ClassVar[bool] = False

@@ -185,6 +185,9 @@ class BitcastOp(ElementwiseOperation):
     to = prop_def(Attribute)
     output = result_def(TensorType)
 
+    def why_not_blocked(self, block: int) -> str:
+        return f"{self.name} has no blocked form"
+
     @property
     def is_view(self) -> bool:
         """Where the numbers in memory stay what they are, and no buffer has a layout."""

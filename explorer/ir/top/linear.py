@@ -38,7 +38,15 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import MixesAxes, SizeConstrained, aligned_axis, require_rows
+from explorer.ir.interfaces import (
+    CHANNELS,
+    Blockable,
+    MixesAxes,
+    SizeConstrained,
+    Windowed,
+    aligned_axis,
+    require_rows,
+)
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -278,7 +286,7 @@ class FusedOperation(SizeConstrained, IntegerProduct):
 
 
 @irdl_op_definition
-class ConvOp(MixesAxes, FusedOperation):
+class ConvOp(MixesAxes, Blockable, Windowed, FusedOperation):
     """Convolution (cross-correlation) over 1 to 3 spatial dimensions, as ONNX's Conv.
 
     x: (N, C, spatial...), w: (O, C / group, window...), bias: (O,), residual: the result's shape.
@@ -287,6 +295,7 @@ class ConvOp(MixesAxes, FusedOperation):
 
     name = "top.conv"
     FAMILY: ClassVar[str] = "convolution"
+    HAS_BLOCKED_TABLES: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -343,6 +352,20 @@ class ConvOp(MixesAxes, FusedOperation):
         shapes += [(*residual[:2], 1, x[2] * x[3])] if residual is not None else []
         shapes += self.at_run_time(operands).present
         return shapes, (*output[:2], 1, output[2] * output[3])
+
+    def why_not_blocked(self, block: int) -> str:
+        if self.sums is not None and not self.multiplies_bytes:
+            return "it multiplies integers that no dot product takes"
+        if not isinstance(self.weight.owner, WeightOp):
+            return "its filters are not constant, so that they cannot be packed"
+        if self.bias is not None and not isinstance(self.bias.owner, WeightOp):
+            return "its bias is computed, and has no zeros for the channels that fill up a block"
+        if self.get("group") != 1 and not self.is_depthwise:
+            channels = static_shape(self.output)[CHANNELS]
+            inside = (static_shape(self.weight)[1], channels // self.get("group"))
+            if self.sums is not None or any(size % block for size in inside):
+                return f"its {self.get('group')} groups would cut through blocks"
+        return ""
 
     @property
     def adds_up_input(self) -> bool:

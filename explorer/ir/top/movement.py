@@ -32,6 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.interfaces import (
     AlongAxis,
+    Blockable,
     ComputesSizes,
     Elements,
     Permutable,
@@ -257,6 +258,7 @@ class TransposeOp(MovementOperation):
     """Axes in another order: axis a of the result is axis permutation[a] of the input."""
 
     name = "top.transpose"
+    READS_ANY_LAYOUT: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     permutation = prop_def(DenseArrayBase)
@@ -301,7 +303,7 @@ class TransposeOp(MovementOperation):
 
 
 @irdl_op_definition
-class ConcatOp(SizeConstrained, AlongAxis, MovementOperation):
+class ConcatOp(SizeConstrained, AlongAxis, Blockable, MovementOperation):
     """All inputs one behind the other along an axis.
 
     in_place: every input is written where the result has it, so that there is nothing to copy.
@@ -355,6 +357,12 @@ class ConcatOp(SizeConstrained, AlongAxis, MovementOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.concatenate(operands, axis=self.get("axis")),)
 
+    def why_not_blocked(self, block: int) -> str:
+        is_along = self.get("axis") == CHANNELS
+        if not is_along or any(static_shape(o)[CHANNELS] % block for o in self.operands):
+            return "the channels that it joins do not fill whole blocks"
+        return ""
+
     def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
         shapes = [shape_of(o) for o in self.operands]
         for axis, sizes in enumerate(zip(*shapes, strict=True)):
@@ -389,7 +397,7 @@ class ConcatOp(SizeConstrained, AlongAxis, MovementOperation):
 
 
 @irdl_op_definition
-class SliceOp(SizeConstrained, Permutable, MovementOperation):
+class SliceOp(SizeConstrained, Permutable, Blockable, MovementOperation):
     """Every step-th element between start and stop of each axis.
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
@@ -525,6 +533,16 @@ class SliceOp(SizeConstrained, Permutable, MovementOperation):
             if isinstance(stop, str):
                 yield "at most", stop, shape[axis]
 
+    def why_not_blocked(self, block: int) -> str:
+        if not self.is_static_slice:
+            return "its bounds are computed"
+        channels = static_shape(self.input)[CHANNELS]
+        taken = self.ranges(static_shape(self.input))[CHANNELS]
+        is_whole = taken.step == 1 and not taken.start % block
+        if not is_whole or (taken.stop % block and taken.stop != channels):
+            return "it moves channels to other lanes"
+        return ""
+
     def permuted(self, permutation: Permutation) -> Permuted:
         if not self.is_static_slice:
             raise ValueError("its bounds are computed")
@@ -649,7 +667,7 @@ def _affine(index: AffineExpr, factor: int, offset: int) -> Subscript:
 
 
 @irdl_op_definition
-class PadOp(Permutable, MovementOperation):
+class PadOp(Permutable, Blockable, MovementOperation):
     """Elements of `value` before (low), behind (high) and between (interior) those of each axis.
 
     As XLA's pad, without negative numbers. Or the operand `amounts`, an i64 vector of all begins,
@@ -712,6 +730,16 @@ class PadOp(Permutable, MovementOperation):
         require_rows(self.amounts is None, "its amounts are computed")
         require_rows(not any(numbers[axis] for numbers in self._properties()), "it adds rows")
         return axis
+
+    def why_not_blocked(self, block: int) -> str:
+        if self.amounts is not None:
+            return "its amounts are computed"
+        low, _, interior = self._properties()
+        if self.get("value") != 0:
+            return "it pads with no zeros"
+        if low[CHANNELS] % block or interior[CHANNELS]:
+            return "it moves channels to other lanes"
+        return ""
 
     def permuted(self, permutation: Permutation) -> Permuted:
         if self.amounts is not None:

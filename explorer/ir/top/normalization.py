@@ -26,7 +26,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import AlongAxis, MixesAxes
+from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -421,7 +421,7 @@ class InstanceNormOp(NormalizationOperation):
 
 
 @irdl_op_definition
-class LocalResponseNormOp(NormalizationOperation):
+class LocalResponseNormOp(Blockable, NormalizationOperation):
     """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta.
 
     AlexNet's normalization (Krizhevsky et al., 2012, section 3.3) in ONNX's form: the window

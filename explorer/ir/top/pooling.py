@@ -25,7 +25,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript, clamp_index
-from explorer.ir.interfaces import MixesAxes, SizeConstrained
+from explorer.ir.interfaces import Blockable, MixesAxes, SizeConstrained, Windowed
 from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -54,7 +54,7 @@ KINDS = ("max", "max_position", "average")
 
 
 @irdl_op_definition
-class PoolOp(MixesAxes, SizeConstrained):
+class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed):
     """Maximum or average of windows over 1 to 3 spatial dimensions, as ONNX's MaxPool, AveragePool.
 
     x: (N, C, spatial...). window, strides, dilations: one number per spatial dimension; pads: all
@@ -84,8 +84,15 @@ class PoolOp(MixesAxes, SizeConstrained):
 
     @property
     def reads_padding(self) -> bool:
-        """Whether the kernel wants a halo around its input; positions are of elements only."""
+        """Positions are of elements only."""
         return self.get("kind") != "max_position"
+
+    @property
+    def padding_fill(self) -> float:
+        """The least number for a maximum."""
+        if self.get("kind") == "max":
+            return float(lowest(stored_type(element_type_of(self.input))))
+        return super().padding_fill
 
     def infer_types(self) -> list[Attribute]:
         x, window = shape_of(self.input), self.get("window")

@@ -29,6 +29,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.interfaces import (
+    Blockable,
     ComputesSizes,
     Elements,
     MixesAxes,
@@ -165,7 +166,7 @@ REDUCTIONS: dict[str, ReductionKind] = {
 
 
 @irdl_op_definition
-class ReduceOp(ComputesSizes, MixesAxes, Permutable):
+class ReduceOp(ComputesSizes, MixesAxes, Permutable, Blockable):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
 
     Without axes every element is reduced by itself.
@@ -202,6 +203,10 @@ class ReduceOp(ComputesSizes, MixesAxes, Permutable):
 
     def mixed_axes(self) -> Sequence[int]:
         return self.get("axes")
+
+    def why_not_blocked(self, block: int) -> str:
+        is_whole = self.get("keepdims") and set(self.get("axes")) <= {2, 3}
+        return "" if is_whole else "it does not reduce whole planes"
 
     def permuted(self, permutation: Permutation) -> Permuted:
         """Without `keepdims` the axes that remain keep their order in relation to one another."""

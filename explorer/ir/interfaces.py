@@ -233,3 +233,31 @@ class Windowed(TopOperation):
         """What windows expect there: what stands for zero, unless an operation says better."""
         kind = element_type_of(self.operands[0])
         return float(kind.zero_point_array[0]) if isinstance(kind, QuantizedType) else 0.0
+
+
+# -- numbers that stay what they are ---------------------------------------------------------------
+
+
+class KeepsNumbers(TopOperation):
+    """Makes, at least in some of its forms, no numbers that its operands do not have."""
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """Whether every number of the result, but for the sign, is one of an operand's, or one
+        that all types of floats have: then it is as exact in a narrow type as in a wide one."""
+        return True
+
+
+class Moving(KeepsNumbers):
+    """The elements of its result are those of some of its operands, wherever they go."""
+
+    def moved_operands(self) -> Sequence[SSAValue]:
+        """The operands whose elements the result holds."""
+        return (self.operands[0],)
+
+    def on_stored(self, kind: QuantizedType) -> Mapping[str, PropertyValue] | None:
+        """Properties that change where it moves integers that stand for the numbers.
+
+        None where it does not move them as they are; ValueError says why it cannot.
+        """
+        return {}

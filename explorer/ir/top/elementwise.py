@@ -20,7 +20,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import ComputesSizes, Elements
+from explorer.ir.interfaces import ComputesSizes, Elements, KeepsNumbers
 from explorer.ir.operation import Access
 from explorer.ir.symbols import Expression
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -86,7 +86,7 @@ class RealOperation(ElementwiseOperation):
 
 
 @irdl_op_definition
-class UnaryOp(RealOperation):
+class UnaryOp(KeepsNumbers, RealOperation):
     """y = kind(x), with up to two parameters `alpha` and `beta` (clip: bounds)."""
 
     name = "top.unary"
@@ -113,6 +113,10 @@ class UnaryOp(RealOperation):
     @property
     def keeps_finite(self) -> bool:
         return self.table.keeps_finite
+
+    @property
+    def keeps_numbers(self) -> bool:
+        return self.kind.data in ("relu", "abs", "neg")
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in UNARY:

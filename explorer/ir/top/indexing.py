@@ -9,7 +9,7 @@ an index: of constants the importer does, of what is computed `explorer.accuracy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,11 +22,12 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.interfaces import (
     ComputesSizes,
     Elements,
+    Moving,
     RowWise,
     SizeConstrained,
     require_rows,
 )
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.operation import Access, PropertyValue, TopOperation
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -40,7 +41,15 @@ from explorer.ir.top.dimensions import dimension_of
 from explorer.ir.top.operands import may_be_same_shape, require_integers, require_same_type
 from explorer.ir.top.relations import Relation
 from explorer.ir.top.sizes import SizeContents, plain_numbers
-from explorer.ir.types import Dim, Shape, element_type_of, shape_of, static_shape, tensor_type
+from explorer.ir.types import (
+    Dim,
+    QuantizedType,
+    Shape,
+    element_type_of,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
 
 
 @dataclass(frozen=True)
@@ -174,7 +183,7 @@ def _check_reduction(reduction: str) -> None:
 
 
 @irdl_op_definition
-class GatherOp(RowWise, SizeConstrained, ComputesSizes, IndexingOperation):
+class GatherOp(RowWise, SizeConstrained, ComputesSizes, Moving, IndexingOperation):
     """Slices of `axis` at the given positions: result (before..., indices..., behind...)."""
 
     name = "top.gather"
@@ -194,6 +203,11 @@ class GatherOp(RowWise, SizeConstrained, ComputesSizes, IndexingOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, indices = operands
         return (np.take(x, indices, axis=self.get("axis")),)
+
+    def on_stored(self, kind: QuantizedType) -> Mapping[str, PropertyValue]:
+        if not kind.is_per_tensor:
+            raise ValueError("it moves numbers with a scale per slice")
+        return {}
 
     def carried_axis(self, index: int, axis: int) -> int:
         """The same places of every row, or for every row of indices what they name in a table."""

@@ -9,7 +9,7 @@ which a pass replaces by properties once it is constant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -35,6 +35,7 @@ from explorer.ir.interfaces import (
     Blockable,
     ComputesSizes,
     Elements,
+    Moving,
     Permutable,
     Permutation,
     Permuted,
@@ -46,7 +47,7 @@ from explorer.ir.interfaces import (
     inverse,
     require_rows,
 )
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.operation import Access, PropertyValue, TopOperation
 from explorer.ir.parts import Part, offset_of_part
 from explorer.ir.symbols import Expression, larger, number, smaller
 from explorer.ir.top.definitions import (
@@ -68,6 +69,7 @@ from explorer.ir.top.dimensions import (
 )
 from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.operands import require_integers, require_same_type, require_vector
+from explorer.ir.top.quantized_scalars import real_array, stored_array
 from explorer.ir.top.relations import Relation, broadcast_relations, divisible, same_count
 from explorer.ir.top.reshaping import common_pieces, define_flat_copy, joined_subscripts
 from explorer.ir.top.sizes import SizeContents, plain_numbers
@@ -84,12 +86,14 @@ from explorer.ir.types import (
     tensor_type,
 )
 
+ALL_TYPES_HAVE = (0.0, 1.0, -1.0, float("inf"), float("-inf"))
+"""Numbers that padding is filled with, and that every type of floats has."""
 TO_THE_END = 2**63 - 1
 FAR = 2**31 - 1
 """Stops from here on mean the end of an axis whose size is not known."""
 
 
-class MovementOperation(RowWise, ComputesSizes):
+class MovementOperation(RowWise, ComputesSizes, Moving):
     """What they share: finite stays finite, and the result has the first operand's element type."""
 
     FAMILY: ClassVar[str] = "movement"
@@ -108,10 +112,6 @@ class MovementOperation(RowWise, ComputesSizes):
         if any(element_type_of(o) != kind for o in self.moved_operands()):
             raise ValueError(f"{self.name} joins numbers of different scales or zero points")
         return kind if kind.is_per_tensor else kind.with_axis(self.moved_axis(kind.axis_number))
-
-    def moved_operands(self) -> Sequence[SSAValue]:
-        """The operands whose elements the result holds."""
-        return (self.operands[0],)
 
     def moved_axis(self, axis: int) -> int:
         """Where an axis with a scale for each of its slices is in the result."""
@@ -730,6 +730,20 @@ class PadOp(Permutable, Blockable, MovementOperation):
         require_rows(self.amounts is None, "its amounts are computed")
         require_rows(not any(numbers[axis] for numbers in self._properties()), "it adds rows")
         return axis
+
+    @property
+    def keeps_numbers(self) -> bool:
+        return self.get("value") in ALL_TYPES_HAVE
+
+    def on_stored(self, kind: QuantizedType) -> Mapping[str, PropertyValue]:
+        """The integer that stands for what is padded with; ValueError where none does exactly."""
+        if not kind.is_per_tensor:
+            raise ValueError("it pads numbers with a scale per slice")
+        value = np.array(self.get("value"), np.float32)
+        stored = stored_array(value, kind)
+        if not np.isfinite(value) or real_array(stored, kind) != value:
+            raise ValueError(f"no integer stands for {value:g}, which it pads with")
+        return {"value": float(stored)}
 
     def why_not_blocked(self, block: int) -> str:
         if self.amounts is not None:

@@ -7,7 +7,7 @@ max_position: where in the plane (h * width + w) the maximum stands
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -25,8 +25,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript, clamp_index
-from explorer.ir.interfaces import Blockable, MixesAxes, SizeConstrained, Windowed
-from explorer.ir.operation import Access
+from explorer.ir.interfaces import Blockable, MixesAxes, Moving, SizeConstrained, Windowed
+from explorer.ir.operation import Access, PropertyValue
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     clear_padding_channels,
@@ -54,7 +54,7 @@ KINDS = ("max", "max_position", "average")
 
 
 @irdl_op_definition
-class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed):
+class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed, Moving):
     """Maximum or average of windows over 1 to 3 spatial dimensions, as ONNX's MaxPool, AveragePool.
 
     x: (N, C, spatial...). window, strides, dilations: one number per spatial dimension; pads: all
@@ -86,6 +86,17 @@ class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed):
     def reads_padding(self) -> bool:
         """Positions are of elements only."""
         return self.get("kind") != "max_position"
+
+    @property
+    def keeps_numbers(self) -> bool:
+        return self.get("kind") == "max"
+
+    def on_stored(self, kind: QuantizedType) -> Mapping[str, PropertyValue] | None:
+        if self.get("kind") != "max":
+            return None
+        if not kind.is_per_tensor:
+            raise ValueError("it compares numbers with a scale per slice")
+        return {}
 
     @property
     def padding_fill(self) -> float:

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from explorer.ir.interfaces import Moving
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
@@ -40,7 +42,7 @@ class MoveIntegers(Rule):
                 return
             if len(found) < len(moved) or len({(m.parameters, m.to) for m in found}) > 1:
                 raise Declined(f"{identity_of(op)} joins numbers of several types")
-            stored = {m.output: m.input for m in found}
+            stored: dict[SSAValue, SSAValue] = {m.output: m.input for m in found}
             new = op.with_operands([stored.get(o, o) for o in op.operands], **changes)
         except ValueError as error:
             raise Declined(f"{identity_of(op)}: {error}") from error

@@ -34,8 +34,9 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import RowWise
 from explorer.ir.layout import rounded_channels
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.quantized_scalars import (
     F32,
@@ -98,7 +99,12 @@ class RunTime:
         return RunTime(**{name: None if part is None else change(part) for name, part in parts})
 
 
-class IntegerProduct(TopOperation):
+def unsigned_offset(kind: QuantizedType) -> int:
+    """What stored bytes are unsigned bytes without: 0, or -128 where they have a sign."""
+    return 0 if kind.storage.signedness.data == Signedness.UNSIGNED else -128
+
+
+class IntegerProduct(RowWise):
     """What convolution and matmul do where their operands are quantized."""
 
     TAKES_QUANTIZED: ClassVar[bool] = True
@@ -156,6 +162,20 @@ class IntegerProduct(TopOperation):
         if self.sums is None or not isinstance(right, QuantizedType) or right.storage != I8:
             return False
         return self.run_time.right_zero is not None or bool(np.any(right.zero_point_array))
+
+    @property
+    def multiplies_bytes(self) -> bool:
+        """Whether unsigned bytes, x's zero point folded, are multiplied with signed ones."""
+        left, right = (element_type_of(operand) for operand in list(self.operands)[:2])
+        if not isinstance(left, QuantizedType) or not isinstance(right, QuantizedType):
+            return False
+        zeros = right.zero_point_array
+        return (
+            left.storage.width.data == right.storage.width.data == 8
+            and self.input_offset == unsigned_offset(left)
+            and right.storage.signedness.data != Signedness.UNSIGNED
+            and (self.adds_up_input or bool(np.all(zeros == zeros[0])))
+        )
 
     def product_element(self) -> Attribute:
         """Element type of the result."""

@@ -28,6 +28,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp
+from explorer.ir.top.integer_products import unsigned_offset
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import PadOp, ReshapeOp
 from explorer.ir.top.reduction import ReduceOp
@@ -48,7 +49,7 @@ from explorer.passes.matching import (
     require_single_use,
     weight_name,
 )
-from explorer.passes.quantized.zero_points import I8, I32, unsigned_offset
+from explorer.passes.quantized.zero_points import I8, I32
 
 F32 = Float32Type()
 UI8 = IntegerType(8, Signedness.UNSIGNED)

@@ -25,7 +25,6 @@ from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.types import element_type_of, shape_of
 from explorer.passes.matching import constant, weight_name
-from explorer.passes.quantized.zero_points import multiplies_bytes
 
 LARGEST = 128
 """255 * 128 = 32640 fits 16 bits, 255 * 129 = 32895 does not."""
@@ -45,7 +44,7 @@ class PairWeights(Rule):
 
     def rewrite(self, op: MatMulOp, rewriter: RecordedRewriter) -> None:
         array = constant(op.right, rewriter.weights)
-        if array is None or array.ndim != 2 or op.get("fits_pairs") or not multiplies_bytes(op):
+        if array is None or array.ndim != 2 or op.get("fits_pairs") or not op.multiplies_bytes:
             return
         if len(array) % 2:
             raise Declined(f"{identity_of(op)} adds up an odd number of products")

@@ -20,10 +20,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 
+from explorer.importers.building.identifiers import argument_name, identifier
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.convert import Conversion
 from explorer.importers.onnx.families import family_of
-from explorer.importers.onnx.identifiers import argument_name, identifier
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.settings import GRAPHS, settings_of
 from explorer.importers.onnx.structures import (

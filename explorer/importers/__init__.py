@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from explorer.errors import ModelError
 from explorer.files import reading_file
 from explorer.importers.format import format_of, importer_for, importer_of
@@ -26,6 +24,7 @@ from explorer.importers.model import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from xdsl.dialects.builtin import ModuleOp
 
     from explorer.ir.weights import Weights

@@ -10,7 +10,6 @@ without an importer are known, so that such files are refused by name, with a wa
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -117,8 +116,6 @@ class Format:
     reference: str | object | None = None
     """Who is right about its models, `module:class` of a `references.interface.Reference`; None:
     nobody else runs them here, and they are compared with what was imported."""
-    packages: tuple[str, ...] = ()
-    """Installed packages whose versions may change what such a model is compiled to."""
     hint: str = ""
     """What to do with a file where the format is not read."""
     refusal: str = ""
@@ -131,7 +128,6 @@ FORMATS: tuple[Format, ...] = (
         suffixes=(".onnx",),
         importer="explorer.importers.onnx.importer:OnnxImporter",
         reference="explorer.references.onnx_reference:OnnxReference",
-        packages=("onnx",),
     ),
     Format(
         name="tflite",
@@ -223,6 +219,8 @@ def _has_mark(head: bytes, offset: int, mark: bytes) -> bool:
 
 
 def _of_members(path: Path) -> list[Format]:
+    import zipfile  # seldom needed
+
     with zipfile.ZipFile(path) as file:
         names = {name.rsplit("/", 1)[-1] for name in file.namelist()}
     return [f for f in FORMATS if f.members and any(n.startswith(f.members) for n in names)]

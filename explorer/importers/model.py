@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from explorer.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     from xdsl.dialects.builtin import ModuleOp
 
     from explorer.ir.rewriting import Rewrite

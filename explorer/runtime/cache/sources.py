@@ -22,7 +22,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.files import write_whole
-from explorer.importers.format import FORMATS
 from explorer.runtime.cache.files import read_private
 
 MEMO = "sources.json"
@@ -30,9 +29,8 @@ MOST_MEMOS = 16
 MOST_MEMO_BYTES = 1 << 16
 IGNORED = frozenset({"__pycache__", "app", "cli", "views"})
 """Folders that decide no program: what shows results and what asks for them."""
-PACKAGES = ("ml_dtypes", "numpy", "xdsl", "ziglang")
-"""Whose versions may change what any model is compiled to, a C compiler among them. Formats of
-models have packages of their own."""
+PACKAGES = ("ml_dtypes", "numpy", "onnx", "xdsl", "ziglang")
+"""Whose versions may change what a model is compiled to; a C compiler is one of them."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,8 @@ def packages(path: tuple[str, ...] | None = None) -> str:
     `path`: folders to look in, the interpreter's by default.
     """
     found = _versions(tuple(sys.path) if path is None else path)
-    versions = (f"{name} {found[name]}" for name in _relevant() if name in found)
+    versions = (f"{name} {found[name]}" for name in PACKAGES if name in found)
     return ", ".join([f"python {sys.version_info[0]}.{sys.version_info[1]}", *versions])
-
-
-def _relevant() -> list[str]:
-    return sorted({*PACKAGES, *(name for found in FORMATS for name in found.packages)})
 
 
 def process_start_ns() -> int:
@@ -125,9 +119,7 @@ def _read_memo(path: Path) -> dict[str, str]:
 def _versions(path: tuple[str, ...]) -> dict[str, str]:
     """By package; the first folder of the path that has one counts, as for an import."""
     found: dict[str, str] = {}
-    pattern = re.compile(
-        rf"({'|'.join(_relevant())})-([^-]+)\.(?:dist-info|egg-info)", re.IGNORECASE
-    )
+    pattern = re.compile(rf"({'|'.join(PACKAGES)})-([^-]+)\.(?:dist-info|egg-info)", re.IGNORECASE)
     for folder in path:
         try:
             names = os.listdir(folder or ".")

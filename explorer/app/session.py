@@ -29,7 +29,6 @@ their schedules. Then errors, times, and the machine's instructions."""
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
 TRACE_SUFFIX = ".nnx"
-MODEL_SUFFIX = ".onnx"
 STEPS_SUFFIX = "/steps"
 """Of an address whose value is a whole schedule, a list of steps as JSON."""
 

@@ -104,7 +104,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.cli.inputs import read_inputs
     from explorer.cli.models import load_with_weights, told_sizes
-    from explorer.references.onnx_runtime import shared_process
+    from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
     model = load_with_weights(arguments.model)
@@ -114,7 +114,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     golden = None if arguments.golden is None else read_golden(arguments.golden)
     sizes = {**told_sizes(model, sizes), **sizes}
     if golden is None:
-        shared_process().start()  # beside the compilation
+        reference_of(model).start()  # beside the compilation
     with Progress("compiling") as progress:
         compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
     try:

@@ -11,14 +11,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
-from explorer.ir.rewriting import Rewrite
-from explorer.ir.types import Dim, Shape
-from explorer.ir.weights import Weights
+
+if TYPE_CHECKING:
+    import numpy as np
+    from xdsl.dialects.builtin import ModuleOp
+
+    from explorer.ir.rewriting import Rewrite
+    from explorer.ir.types import Dim, Shape
+    from explorer.ir.weights import Weights
 
 _BATCH_NAME = re.compile(r"batch|^n$", re.IGNORECASE)
 
@@ -60,6 +63,12 @@ class SourceModel:
     """Elements of all weights together."""
     content: object
     """The parsed file; its type is the importer's."""
+    tensors: tuple[str, ...] = ()
+    """Names of what the nodes outside of nested graphs compute, in order: a program's origins
+    name them, and the reference shows them. Where a format has no unique names of tensors, they
+    are what the importer calls them."""
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Weights by name, as the file has them."""
     assumed: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Contents that inputs are taken to have where the program's shapes depend on them: such a
     program is right for these contents only, and its entry function names the inputs

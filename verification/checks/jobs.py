@@ -18,6 +18,7 @@ from typing import Any
 
 from explorer.errors import InputError, ModelError
 from explorer.files import append_line, reading_file
+from explorer.importers.format import model_suffixes
 from explorer.runtime.child import Child
 from verification.checks.cases import Case
 from verification.checks.examine import TOLERANCE
@@ -58,15 +59,20 @@ def find_models(names: Sequence[str]) -> list[Path]:
         path = Path(name)
         if not path.exists():
             raise InputError("no such file or folder", file=name, hint="check the path")
-        files = sorted(path.rglob("*.onnx")) if path.is_dir() else [path]
+        files = _models_in(path) if path.is_dir() else [path]
         found.update(dict.fromkeys(files))
     if not found:
-        raise InputError("no .onnx file there", file=names[0])
+        raise InputError(f"no {' or '.join(model_suffixes())} file there", file=names[0])
     stems = [path.stem for path in found]
     for path in found:
         if stems.count(path.stem) > 1:
             raise InputError(f"two models are called {path.stem}", file=str(path))
     return sorted(found, key=lambda path: (path.stat().st_size, path.stem))
+
+
+def _models_in(folder: Path) -> list[Path]:
+    suffixes = model_suffixes()
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
 
 
 def make_jobs(

@@ -8,7 +8,8 @@ from itertools import accumulate
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp

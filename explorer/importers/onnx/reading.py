@@ -23,10 +23,11 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from explorer.errors import ModelError, UnsupportedError
+from explorer.importers.building.limits import check_rank, check_size
 from explorer.importers.model import SourceModel, SourceNode, SourceValue
 from explorer.importers.onnx.names import check_names
 from explorer.importers.onnx.node_count import check_node_count
-from explorer.importers.onnx.tensors import check_rank, check_size, dtype_of, read_tensor
+from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.text import node_text
 from explorer.ir.types import Dim
 
@@ -117,6 +118,8 @@ def from_proto(
         nodes=tuple(SourceNode(n.name, n.op_type, node_text(n)) for n in walk(graph)),
         parameters=sum(math.prod(w.shape) for w in weights.values()),
         content=OnnxContent(proto, weights, folder, problems),
+        tensors=tuple(name for node in graph.node for name in node.output if name),
+        constants=weights,
     )
 
 

@@ -279,7 +279,7 @@ function measuresLine(error) {
 // A tensor that is out of tolerance and right: the oracle rounds, too, and float64 tells who is off.
 function exactLine({asExact}) {
   if (!asExact) return null;
-  const title = "largest difference from the same model in float64, over its largest value; others: onnxruntime, and a second run that rounds every tensor once";
+  const title = "largest difference from the same model in float64, over its largest value; others: the reference, and a second run that rounds every tensor once";
   return element("p", {class: "measures as-exact", title}, "as exact as can be: ", element("span", {class: "mono"}, errorText(asExact.ours)),
     element("span", {class: "quiet-text"}, " from float64, others "), element("span", {class: "mono"}, errorText(asExact.reachable)));
 }

@@ -8,11 +8,11 @@ const PIECES_AHEAD = 4; // how many pieces may be on their way before the first 
 // {node, update()}: `now()` gives the session
 function documentStrip(host, now) {
   const list = element("div", {class: "documents", role: "tablist", "aria-label": "open models and traces"});
-  const file = element("input", {type: "file", class: "file", accept: ".onnx,.nnx", multiple: true, "aria-label": "model file", onchange: () => {
+  const file = element("input", {type: "file", class: "file", multiple: true, "aria-label": "model file", onchange: () => {
     openFiles([...file.files]);
     file.value = "";
   }});
-  const opener = element("select", {class: "opener", "aria-label": "open a model or a saved trace", title: "open another model (.onnx) or saved trace (.nnx); files can also be dropped on the page", onchange: () => {
+  const opener = element("select", {class: "opener", "aria-label": "open a model or a saved trace", title: "open another model or saved trace (.nnx); files can also be dropped on the page", onchange: () => {
     const {value} = opener;
     opener.value = "+";
     if (value === "file") file.click();
@@ -44,7 +44,8 @@ function documentStrip(host, now) {
   }
 
   function update() {
-    const {models, model: current, branches, status, wanted, upload} = now();
+    const {models, model: current, branches, status, wanted, upload, suffixes} = now();
+    file.accept = (suffixes ?? []).join(",");
     const open = models.filter((model) => model.isOpen);
     for (const [key, made] of tabs) {
       if (open.some((model) => model.key === key)) continue;
@@ -118,7 +119,7 @@ function documentStrip(host, now) {
 
 // Files that are dropped anywhere on the explorer. The browser must not leave the page for them.
 function acceptDrops(root, openFiles) {
-  const veil = element("div", {class: "drop-veil", hidden: true}, element("strong", {}, "Drop a model (.onnx) or a saved trace (.nnx) to open it"));
+  const veil = element("div", {class: "drop-veil", hidden: true}, element("strong", {}, "Drop a model or a saved trace (.nnx) to open it"));
   root.append(veil);
   let depth = 0; // dragenter and dragleave come for every element that is crossed
   const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");

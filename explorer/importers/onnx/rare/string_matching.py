@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.automata import Automaton, automaton
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.rare.automata import Automaton, automaton
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 
 MOST_NUMBERS = 1 << 26

@@ -1,6 +1,6 @@
-"""onnxruntime as a side of a measurement, in a process of its own.
+"""Who is right about a model's format as a side of a measurement, in a process of its own.
 
-    with OnnxRuntime(model, inputs, threads=2) as runtime:
+    with ReferenceSide(model, inputs, threads=2) as runtime:
         runtime.time(least=5, budget_seconds=0.02)      [0.0011, 0.0010, ...]
         runtime.run()                                   {"scores": array}
 
@@ -14,17 +14,17 @@ from typing import Self
 
 import numpy as np
 
-from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT
+from explorer.cli.latency import EXACT
 from explorer.errors import ModelError
 from explorer.importers import SourceModel
 from explorer.importers.model import symbolic_dimensions
 from explorer.importers.onnx.reading import OnnxContent
-from explorer.references.onnx_runtime import open_model, own_process
+from explorer.references.interface import reference_of
 
 
-class OnnxRuntime:
-    """A session as it is by default, its sizes fixed to those of the inputs. Close it, or use it
-    in a `with` statement."""
+class ReferenceSide:
+    """onnxruntime, for ONNX models: as its users run it, its sizes fixed to those of the inputs.
+    Close it, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -33,22 +33,18 @@ class OnnxRuntime:
         threads: int,
         is_exact: bool = False,
     ) -> None:
-        """ModelError where onnxruntime does not load the model, or dies of it.
+        """ModelError where it does not load the model, or dies of it.
 
         is_exact: its products of bytes are right on every processor, which is not its default.
         """
-        self.name = ONNXRUNTIME_EXACT if is_exact else ONNXRUNTIME
+        reference = reference_of(model)
+        self.name = EXACT if is_exact else reference.name
         self._inputs = dict(inputs)
-        self._process = own_process()
+        sizes = sizes_of(model, inputs)
         try:
-            sizes = sizes_of(model, inputs)
-            self._opened = open_model(
-                model, is_exact=is_exact, threads=threads, sizes=sizes, process=self._process
-            )
-        except BaseException as error:
-            self._process.close()
-            if isinstance(error, ModelError):
-                error.hint = "measure against another one, --against openvino"
+            self._opened = reference.open(model, threads=threads, is_exact=is_exact, sizes=sizes)
+        except ModelError as error:
+            error.hint = "measure against another one, --against openvino"
             raise
 
     def time(self, least: int, budget_seconds: float) -> list[float]:
@@ -59,7 +55,7 @@ class OnnxRuntime:
         return self._opened.run(self._inputs)
 
     def close(self) -> None:
-        self._process.close()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -69,9 +65,9 @@ class OnnxRuntime:
 
 
 def onnx_content(model: SourceModel) -> OnnxContent:
-    """What other runtimes read. ModelError for a model of another format."""
+    """What OpenVINO reads. ModelError for a model of another format."""
     if not isinstance(model.content, OnnxContent):
-        raise ModelError(f"other runtimes read no {model.format}")
+        raise ModelError(f"other runtimes read no {model.format} models")
     return model.content
 
 

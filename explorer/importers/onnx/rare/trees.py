@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build
+from explorer.importers.building.build import Axis
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.tensors import read_tensor
 from explorer.ir.top.elementwise import SelectOp

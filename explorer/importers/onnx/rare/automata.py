@@ -20,8 +20,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from explorer.importers.onnx.nodes import Unsupported
-from explorer.importers.onnx.patterns import ANY, Assertion, Choice, Piece, Repeat, Run, Symbols
-from explorer.importers.onnx.patterns import parsed as parsed_pattern
+from explorer.importers.onnx.rare.patterns import (
+    ANY,
+    Assertion,
+    Choice,
+    Piece,
+    Repeat,
+    Run,
+    Symbols,
+)
+from explorer.importers.onnx.rare.patterns import parsed as parsed_pattern
 
 MOST_STATES = 1024
 """Of the table. Patterns that count (`.{0,500}x.{0,500}`) may need exponentially many."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from xdsl.ir import Block
 
-from explorer.importers.onnx.build import Build
+from explorer.importers.building.build import Build
 from explorer.ir.operation import identity_of, set_identity
 from explorer.ir.rewriting import Names
 from explorer.ir.top.data import WeightOp, weight_type

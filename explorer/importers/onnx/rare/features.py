@@ -11,10 +11,10 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.code_points import encoded, is_strings
 from explorer.importers.onnx.nodes import Node, converts
-from explorer.importers.onnx.strings import is_equal, of_one_width
+from explorer.importers.onnx.rare.strings import is_equal, of_one_width
+from explorer.importers.onnx.rare.trees import DOMAIN
 from explorer.importers.onnx.structures import Imported, LabeledRows, StringTensor
 from explorer.importers.onnx.tensors import read_tensor
-from explorer.importers.onnx.trees import DOMAIN
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reduction import ArgOp, ReduceOp
 

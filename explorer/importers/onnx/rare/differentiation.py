@@ -18,11 +18,11 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.conv_gradients import convolution
-from explorer.importers.onnx.derivatives import BINARY_DERIVATIVES, UNARY_DERIVATIVES
 from explorer.importers.onnx.interpolation import Taps, interpolate, transposed
 from explorer.importers.onnx.nodes import Unsupported
-from explorer.importers.onnx.terms import Term
+from explorer.importers.onnx.rare.conv_gradients import convolution
+from explorer.importers.onnx.rare.derivatives import BINARY_DERIVATIVES, UNARY_DERIVATIVES
+from explorer.importers.onnx.rare.terms import Term
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp, ScatterNdOp

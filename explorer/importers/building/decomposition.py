@@ -11,14 +11,12 @@ converters: their docstrings and places in the source explain them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from explorer.importers.onnx.converters import find_converter
-from explorer.ir.operation import IDENTITY, TopOperation, from_attribute, identity_of
+from explorer.ir.operation import IDENTITY, TopOperation, identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import Rewrite
 from explorer.ir.source_dialect import ConstantOp, NodeOp
@@ -27,18 +25,24 @@ from explorer.ir.structure import OperationRecord, operations, record
 CONSTANTS = "constants"
 """The rule of constants that no node took with it: what the model returns as it is."""
 
-BY_DEFINITION = "Written out by ONNX's own definition of the operator in terms of others."
 NOT_EXPLAINED = "Becomes the operations of this compiler that compute the same."
 
 
+IMPORT = "import"
+"""Name of the pass that the import is."""
+
+Explain = Callable[[NodeOp], tuple[str, str]]
+"""`path:line` of what converts a node, and what it says that it does."""
+
+
 def decomposition(
-    source: ModuleOp, program: ModuleOp, microseconds: Mapping[str, float], pass_name: str
+    source: ModuleOp, program: ModuleOp, microseconds: Mapping[str, float], explain: Explain
 ) -> tuple[Rewrite, ...]:
     """The events in the order of the nodes; replayed on `source` they give `program`."""
     gone, nodes = _by_node_of_source(source)
     made = _by_node_of_program(program, nodes)
     events = [
-        _event(node, gone.get(name, {}), made.get(name, {}), microseconds.get(name, 0.0), pass_name)
+        _event(node, gone.get(name, {}), made.get(name, {}), microseconds.get(name, 0.0), explain)
         for name, node in nodes.items()
     ]
     left, others = gone.get("", {}), made.get("", {})
@@ -47,7 +51,7 @@ def decomposition(
         removed, added, changed = _delta(left, others)
         events.append(
             Rewrite(
-                f"{pass_name}/{CONSTANTS}/{site}", CONSTANTS, True, site, "", "",
+                f"{IMPORT}/{CONSTANTS}/{site}", CONSTANTS, True, site, "", "",
                 "Constants that no node takes.", 0.0, removed, added, changed,
             )
         )  # fmt: skip
@@ -100,16 +104,14 @@ def _sources_of_users(op: TopOperation) -> Iterator[str]:
 
 
 def _event(
-    node: NodeOp, gone: Records, made: Records, microseconds: float, pass_name: str
+    node: NodeOp, gone: Records, made: Records, microseconds: float, explain: Explain
 ) -> Rewrite:
     rule = node.qualified_operator
-    place, explanation = _explained(
-        node.operator.data, node.domain_name, int(from_attribute(node.version))
-    )
+    place, explanation = explain(node)
     removed, added, changed = _delta(gone, made)
     identity = identity_of(node)
     return Rewrite(
-        address=f"{pass_name}/{rule}/{identity}",
+        address=f"{IMPORT}/{rule}/{identity}",
         rule=rule,
         applied=True,
         site=identity,
@@ -137,17 +139,13 @@ def _delta(
     )
 
 
-@cache
-def _explained(operator: str, domain: str, version: int) -> tuple[str, str]:
-    """(`path:line`, first paragraph of the docstring) of what converts an operator."""
-    converter = find_converter(operator, domain, version)
-    if converter is None:
-        return "", BY_DEFINITION
-    code = getattr(converter.convert, "__code__", None)
+def explained(convert: Callable[..., object]) -> tuple[str, str]:
+    """(`path:line`, first paragraph of the docstring) of a function that converts nodes."""
+    code = getattr(convert, "__code__", None)
     if code is None:
         return "", NOT_EXPLAINED
     package = Path(__file__).parents[3]
     path = Path(code.co_filename)
     shown = path.relative_to(package) if path.is_relative_to(package) else Path(path.name)
-    words = inspect.cleandoc(converter.convert.__doc__ or "").split("\n\n")[0]
+    words = inspect.cleandoc(convert.__doc__ or "").split("\n\n")[0]
     return f"{shown}:{code.co_firstlineno}", words or NOT_EXPLAINED

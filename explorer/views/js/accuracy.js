@@ -256,19 +256,6 @@ async function accuracyView(app) {
   return {node: host, aside, refresh, resized: paint};
 }
 
-function notCompared(app) {
-  if (app.session?.isPending("accuracy")) return emptyState("Being compared", "The program after every pass is run and compared with the source model, tensor by tensor. What is here already stays usable.");
-  return emptyState("Not compared with the source model", "Every snapshot can be executed and compared, tensor by tensor. In a notebook, c.accuracy(inputs) does it; explorer serve does it by itself.");
-}
-
-// As many digits as a float32 holds.
-function shortNumber(value) {
-  if (!Number.isFinite(value)) return notFinite(value);
-  const magnitude = Math.abs(value);
-  const text = Number(value.toPrecision(9));
-  return magnitude !== 0 && (magnitude < 1e-4 || magnitude >= 1e9) ? text.toExponential() : String(text);
-}
-
 // All metrics of one tensor after one pass.
 function measuresLine(error) {
   const cosine = error.cosine === 1 ? "1" : `1 ${MINUS} ${errorText(1 - error.cosine)}`;
@@ -290,11 +277,6 @@ function worstElement(error) {
     element("dt", {}, "worst element"), element("dd", {class: "mono"}, error.index.length ? `[${error.index.join(", ")}]` : "–"),
     element("dt", {}, "value"), element("dd", {class: "mono was plain-was", title: String(error.value)}, shortNumber(error.value)),
     element("dt", {}, "expected"), element("dd", {class: "mono now", title: String(error.expected)}, shortNumber(error.expected)));
-}
-
-function noDetail(accuracy) {
-  return accuracy.detailsLeftOut ? `No histograms of this tensor: ${countText(accuracy.detailsLeftOut, "one with a smaller error is", "with smaller errors are")} left out.`
-    : "This comparison holds no histograms: it was saved by an older version, or the shapes differ.";
 }
 
 // Bisection runs the pass again and again, which takes a compiler: what to do where there is none.

@@ -217,3 +217,8 @@ function anchorsOf(a, b) {
   for (let index = tops.length ? tops[tops.length - 1] : -1; index >= 0; index = below[index]) chain.push(pairs[index]);
   return chain.reverse();
 }
+
+function codeBar(app, title, text, ...more) {
+  return element("div", {class: "code-bar"}, element("span", {class: "quiet-text"}, title), more,
+    element("span", {class: "grow"}), button("copy", "copy the whole text", () => app.copy(text.lines.join("\n")), {class: "quiet"}));
+}

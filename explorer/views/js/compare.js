@@ -9,7 +9,6 @@ const COMPARE_VIEWS = [
   {id: "passes", label: "passes", title: "every pass of all of them"},
   {id: "kernels", label: "kernels", title: "every kernel of all of them"},
 ];
-const LETTERS = ["A", "B", "C", "D"];
 const VERDICT_WORDS = {equal: "equal to source", "within-tolerance": "within tolerance", wrong: "differs from source", "not-run": "not compared", reference: "the reference"};
 
 // Made once per compilation that is looked at: its controls stay while results arrive.
@@ -122,10 +121,6 @@ function nearest(session) {
   return others.find((branch) => branch.model === session.model()) ?? others[0];
 }
 
-function sideHeads(comparison) {
-  return comparison.labels.map((label, index) => element("th", {scope: "col", title: clip(label, 400)}, element("strong", {}, LETTERS[index]), ` ${clip(label, 36)}`));
-}
-
 function totalsTable(app, {summaries, labels, operations, kernelCounts, targets, models, ...comparison}) {
   const decoded = (value) => (value === null ? null : decode(value));
   const verdict = (name) => `${app.look.verdict(name).glyph} ${VERDICT_WORDS[name]}`;
@@ -170,10 +165,6 @@ function partings({differences, labels}) {
 function inTurn(values, text) {
   const shown = values.map((value) => (value === null || value === undefined ? "–" : text(decode(value))));
   return new Set(shown).size === 1 ? shown[0] : shown.join(" → ");
-}
-
-function passDiffers([, sides]) {
-  return sides.some((side) => side?.after !== sides[0]?.after || side?.rewrites !== sides[0]?.rewrites || side?.peak !== sides[0]?.peak);
 }
 
 function passesOfAll(comparison) {

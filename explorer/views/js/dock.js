@@ -65,9 +65,3 @@ function dockPane(app) {
   if (typeof ResizeObserver === "function") new ResizeObserver(() => current?.resized?.()).observe(body);
   return {node, update, learn, repaint: () => current?.resized?.()};
 }
-
-// Identities in the program that runs which belong to the selection.
-function selectedLaunches(app) {
-  const {selection} = app.store.get();
-  return new Set(selection === null ? [] : [selection, ...app.data.followToLaunches(selection)]);
-}

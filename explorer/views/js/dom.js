@@ -135,3 +135,7 @@ function compareValues(a, b) {
   }
   return String(a).localeCompare(String(b), undefined, {numeric: true});
 }
+
+function section(title, ...children) {
+  return element("section", {class: "facts-section"}, element("h3", {}, title), children);
+}

@@ -6,7 +6,6 @@
 // A knob is {address, value, choices, why}; its choices are the legal values, and a number without
 // choices may be any.
 
-const SCHEDULE = "schedule-loops", LAYOUT = "assign-layouts", PLAN = "plan-memory";
 const PROGRAM_KNOBS = /^(target\/|dimensions\/|fuel$|plan-memory\/planner$)/;
 const KNOB_NAMES = {"fuel": "rewrites at most", "plan-memory/planner": "memory planner", "target/vector_floats": "floats per vector", "target/layout.channel_block": "channels per block"};
 

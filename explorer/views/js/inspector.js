@@ -294,10 +294,6 @@ function inspectorPane(app) {
   return {node, update};
 }
 
-function section(title, ...children) {
-  return element("section", {class: "facts-section"}, element("h3", {}, title), children);
-}
-
 // Kernel, place in memory, time and error: filled in as they arrive.
 function describePlace(app, context, host) {
   const {data, store} = app;

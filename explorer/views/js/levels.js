@@ -1,11 +1,6 @@
 // Levels of a kernel as text: the ladder of its schedule, its source, its assembly. A statement has
 // the same colour at every level, and hovering it in one marks it in the others.
 
-function codeBar(app, title, text, ...more) {
-  return element("div", {class: "code-bar"}, element("span", {class: "quiet-text"}, title), more,
-    element("span", {class: "grow"}), button("copy", "copy the whole text", () => app.copy(text.lines.join("\n")), {class: "quiet"}));
-}
-
 function kernelLine(app, context, kernel) {
   const shared = kernel.operations.filter((name) => name !== context.launches[0]);
   return element("div", {class: "kernel-line"}, "kernel ", element("strong", {class: "mono"}, kernel.name), ` · ${kernel.kind}`,

@@ -3,7 +3,6 @@
 //
 // One step per row, its arguments as JSON: `"loop": "j", "into": "jt jp", "factors": [14]`.
 
-const STEPS_CHOICE = "steps";
 const MOST_EDITED = 400;
 
 function stepRow({step, ...given}) {

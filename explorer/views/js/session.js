@@ -15,7 +15,6 @@
 //                       number, most, error, result: see schedule_search.js}],
 //            upload: {name, received, parts} | null, refusals: number, uploadLimit, mostCompared}
 
-const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: [], order: []};
 const NO_SESSION = {models: [], model: "", isTrace: false, targets: [], optional: [], settings: NO_SETTINGS, wanted: NO_SETTINGS, status: "idle", notice: "", branches: [], branch: "", pending: [], bisection: null, upload: null, refusals: 0, mostCompared: 2};
 const STAGE_WORDS = {passes: "", program: "printing kernels", kernels: "taking schedules apart", accuracy: "comparing", profile: "measuring", assembly: "disassembling"};
 const READ_ONLY = "This is a saved trace: it shows what a compilation was, and runs nothing. To change a decision, open the model's own file (.onnx): drop it on the page, or start the explorer with it.";

@@ -1,6 +1,7 @@
 // Links that one shares: the page's own state stands in state.js; here is what the served app adds
 // to it, and the words for what of a link is not to be found.
 
+const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: [], order: []};
 const SESSION_IN_LINK = ["model", "target", "fork"];
 
 // {model, settings} that a link asks the other side for; null when it says nothing of that.

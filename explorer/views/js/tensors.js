@@ -59,20 +59,6 @@ async function detailOf(app, accuracy, column, mode, pass) {
   return section(`After ${row.name}, ${shapeText(detail)}`, detailParts(app, detail, accuracy.tolerance));
 }
 
-const MODE_TITLES = {
-  accumulated: "errors travel from operation to operation",
-  isolated: "every operation is fed the reference's inputs, so that the guilty one stands out",
-};
-
-const SMALLEST_ERROR = 1e-9;
-
-// 0 at the smallest error that is shown, 1 at `largest`, on a logarithmic scale.
-function errorPosition(error, largest = 1) {
-  if (Number.isNaN(error)) return 1;
-  const low = Math.log10(SMALLEST_ERROR), high = Math.log10(largest);
-  return Math.min(1, Math.max(0, (Math.log10(Math.max(error, SMALLEST_ERROR)) - low) / (high - low)));
-}
-
 function errorCurve(app, rows, tolerance, pass) {
   const width = 420, height = 96, left = 40, bottom = 16;
   const count = Math.max(app.data.head.passes.length - 1, 1);

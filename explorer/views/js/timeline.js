@@ -34,11 +34,6 @@ function launchesText(events) {
   return `${countText(launches, "launch", "launches")}${transfers ? ` and ${countText(transfers, "transfer")}` : ""}`;
 }
 
-function notMeasured(app) {
-  if (app.session?.isPending("profile")) return emptyState("Being measured", "The program is run with timed events as soon as its errors are known. What is here already stays usable.");
-  return emptyState("Not measured", "The program was not run with timed events. In a notebook, c.profile(inputs) does it; explorer serve does it by itself.");
-}
-
 function timeBars(app, profile) {
   const {data} = app;
   const lanes = [...new Set(profile.events.map((event) => event.lane))]
@@ -233,14 +228,6 @@ function timeBars(app, profile) {
   };
   const zooms = element("span", {class: "aside-row"}, button("−", "shorter bars", () => zoom(2), {class: "icon"}), button("+", "longer bars (Ctrl and wheel)", () => zoom(0.5), {class: "icon"}), button("all", "the whole time", () => move(0, end), {class: "quiet"}));
   return {node: host, aside: zooms, refresh() { reveal(); mark(); }, resized: paint, hovered: () => { if (!hovered) mark(); }};
-}
-
-// The launches of the selection, found once: following it through a large model takes its time.
-function launchesOf(app) {
-  const {selection} = app.store.get();
-  const {launched} = app;
-  if (launched?.selection !== selection || launched.revision !== app.data.revision) app.launched = {selection, revision: app.data.revision, launches: selectedLaunches(app)};
-  return app.launched.launches;
 }
 
 // One row per kernel, or per set of source nodes: nodes that were fused into one kernel share its

@@ -3,6 +3,17 @@
 // click shows where the tensor's values and errors lie, its worst elements, and its errors over all
 // passes. What was wrong first stands on top.
 
+import {detailParts, shapeText, tensorDetail, tieParts} from "./details.js";
+import {button, element, emptyState, replace, tabRow} from "./dom.js";
+import {MODE_TITLES, errorPosition, noDetail, notCompared, shortNumber} from "./errors.js";
+import {leaveOut} from "./fork.js";
+import {MINUS, decibelsText, decode, errorText} from "./numbers.js";
+import {canFork} from "./placing.js";
+import {canvasPlot, moveTip, placed, tipElement} from "./plot.js";
+import {clip} from "./scene.js";
+import {READ_ONLY} from "./session.js";
+import {columnsOf, errorCurve} from "./tensors.js";
+
 const METRICS = {
   relative: {label: "relative", title: "largest difference over the largest expected value", low: "≤1e-9", high: "1", at: (value) => errorPosition(value), text: errorText, worse: (value) => value},
   sqnr: {label: "SQNR", title: "signal to quantization noise ratio", low: "≥140 dB", high: "0 dB", at: (value) => (value === Infinity ? 0 : Number.isFinite(value) ? Math.min(1, Math.max(0, 1 - value / 140)) : 1), text: decibelsText, worse: (value) => -value},
@@ -11,7 +22,7 @@ const METRICS = {
 const HEAT_ROW = 16;
 const WORST_SHOWN = 12;
 
-async function accuracyView(app) {
+export async function accuracyView(app) {
   const {data, store} = app;
   if (!data.head.has.accuracy) return {node: notCompared(app)};
   const accuracy = await data.accuracy();

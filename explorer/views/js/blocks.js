@@ -10,7 +10,7 @@ const RANK_GAP = 28; // VERTICAL_GAP of layout.py
 const PORT_SIZE = [8, 4]; // of payload_graph.py
 const PROGRAM = 0;
 
-class BlockTree {
+export class BlockTree {
   constructor(raw, latest) {
     this.labels = raw.labels;
     this.parents = raw.parents;
@@ -64,7 +64,7 @@ class BlockTree {
 }
 
 // {at: Map(unit -> [x, y]), boxes: [{block, x, y, width, height}], route(a, b), width, height, node}
-async function placeBlocks(data, open) {
+export async function placeBlocks(data, open) {
   const tree = data.blocks;
   const seen = [PROGRAM, ...[...open].filter((block) => tree.chain(block).every((outer) => outer === PROGRAM || open.has(outer)))];
   const layouts = new Map();

@@ -3,6 +3,9 @@
 // on when a line is first seen. Texts that are not very long are made as a whole, so that the
 // browser's own search finds everything in them.
 
+import {button, element, replace} from "./dom.js";
+import {MINUS} from "./numbers.js";
+
 const LINE_PIXELS = 18;
 const LINES_PER_BLOCK = 50;
 const MOST_WHOLE_LINES = 1500;
@@ -23,12 +26,12 @@ GRAMMARS.ptx = GRAMMARS.assembly;
 
 // entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line);
 // hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
-function entriesOf(text) {
+export function entriesOf(text) {
   return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
 }
 
 // {node, mark(isMarked), hover(isHovered), follow(), reveal()}
-function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
+export function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
   const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
   const digits = String(entries.length).length;
   const inner = element("div", {class: "code-lines"});
@@ -165,7 +168,7 @@ function coloured(line, language) {
 // What is different between two texts whose lines have keys, as entries with kind "", added or
 // removed: patience diff (B. Cohen). Lines that stand once in each text, as most of an IR do,
 // anchor the rest; between two anchors equal lines at both ends are kept. Linear but for sorting.
-function differenceEntries(before, after) {
+export function differenceEntries(before, after) {
   const entries = [];
   const same = (index) => entries.push({line: after.lines[index], owners: after.owners[index], kind: "", number: index + 1});
   const added = (index) => entries.push({line: after.lines[index], owners: after.owners[index], kind: "added", number: index + 1});
@@ -218,7 +221,7 @@ function anchorsOf(a, b) {
   return chain.reverse();
 }
 
-function codeBar(app, title, text, ...more) {
+export function codeBar(app, title, text, ...more) {
   return element("div", {class: "code-bar"}, element("span", {class: "quiet-text"}, title), more,
     element("span", {class: "grow"}), button("copy", "copy the whole text", () => app.copy(text.lines.join("\n")), {class: "quiet"}));
 }

@@ -2,6 +2,15 @@
 // IR, passes, kernels. In the app the others are branches of this model or of any other one that is
 // open; a page of two traces holds its one comparison.
 
+import {graphDifference, lineDifference} from "./difference.js";
+import {setText} from "./documents.js";
+import {button, element, emptyState, markTab, sortableTable, tabRow} from "./dom.js";
+import {choiceText} from "./fork.js";
+import {bytesText, countText, decode, errorText, exactText, ratioText, secondsText} from "./numbers.js";
+import {clip} from "./scene.js";
+import {LETTERS, passDiffers, sideHeads} from "./sides.js";
+import {steady} from "./steady.js";
+
 const COMPARE_VIEWS = [
   {id: "totals", label: "totals", title: "what each of them reaches, and where they part"},
   {id: "graph", label: "graph", title: "operations that differ after the pass that is looked at"},
@@ -9,10 +18,10 @@ const COMPARE_VIEWS = [
   {id: "passes", label: "passes", title: "every pass of all of them"},
   {id: "kernels", label: "kernels", title: "every kernel of all of them"},
 ];
-const VERDICT_WORDS = {equal: "equal to source", "within-tolerance": "within tolerance", wrong: "differs from source", "not-run": "not compared", reference: "the reference"};
+export const VERDICT_WORDS = {equal: "equal to source", "within-tolerance": "within tolerance", wrong: "differs from source", "not-run": "not compared", reference: "the reference"};
 
 // Made once per compilation that is looked at: its controls stay while results arrive.
-async function compareView(app) {
+export async function compareView(app) {
   if (app.session && app.session.branches().length < 2) {
     return {node: emptyState("Nothing to compare with", "Change a decision and compile again: the result becomes a branch beside this one. Another model or a saved trace can be compared as well: open it above.", button("fork +", "change a decision", () => app.openFork(), {class: "primary"}))};
   }

@@ -1,7 +1,10 @@
 // The trace on this side: chunks are asked for once, decoded and kept; and the links between an
 // operation, the nodes that it comes from, its kernel, buffers, lines and errors.
 
-class TraceData {
+import {BlockTree} from "./blocks.js";
+import {decode} from "./numbers.js";
+
+export class TraceData {
   constructor(host, head, revision) {
     this.host = host;
     this.head = head;

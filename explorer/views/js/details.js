@@ -1,12 +1,16 @@
 // Where the values and the errors of one tensor lie: two histograms laid over another, the
 // histogram of the errors on a logarithmic scale, the worst elements, and what is special.
 
+import {element, shape} from "./dom.js";
+import {errorPosition, shortNumber} from "./errors.js";
+import {MINUS, countText, decode, errorText, exactText, notFinite, percentText} from "./numbers.js";
+
 const DETAILS_PER_PAGE = 10; // TENSORS_PER_PAGE of payload_details.py
 const ERROR_DECADES = [-10, 1];
 const ERROR_BINS_PER_DECADE = 4;
 
 // The detail of a tensor (a column of the heat map) in one of its rows; null where none was kept.
-async function tensorDetail(app, accuracy, column, mode, row) {
+export async function tensorDetail(app, accuracy, column, mode, row) {
   const index = Math.floor(column / DETAILS_PER_PAGE);
   if (index >= (accuracy.detailPages ?? 0)) return null;
   const page = await app.data.chunk(`details/${index}`);
@@ -29,7 +33,7 @@ function decodeDetail([shape, type, low, high, expected, changed, first, errors,
 }
 
 // [facts, histograms, worst elements], as one part of a pane.
-function detailParts(app, detail, tolerance) {
+export function detailParts(app, detail, tolerance) {
   if (!detail.size) return [element("p", {class: "quiet-text"}, `An empty tensor, ${detail.shape.join("×")} ${detail.type}.`)];
   return [
     element("div", {class: "histograms"}, valueHistogram(detail), errorHistogram(app, detail, tolerance), worstTable(detail)),
@@ -37,7 +41,7 @@ function detailParts(app, detail, tolerance) {
   ];
 }
 
-function shapeText(detail) {
+export function shapeText(detail) {
   return `${detail.shape.length ? detail.shape.join("×") : "scalar"} ${detail.type}`;
 }
 
@@ -128,7 +132,7 @@ function axisNumber(value) {
 }
 
 // An index that differs although both candidates are equally good.
-function tieParts([, , elements, index, found, expected, gap, kind]) {
+export function tieParts([, , elements, index, found, expected, gap, kind]) {
   const isRounding = kind === "rounding";
   return [element("p", {}, element("strong", {}, isRounding ? "≈ tie of rounding. " : "≈ near-tie of an index. "), `${countText(elements, "element")} ${elements === 1 ? "differs" : "differ"} from the reference, ${isRounding ? "by one step of a quantized number that may go either way" : "but what both pick is equally good"}.`),
     element("dl", {class: "facts"},

@@ -1,7 +1,13 @@
 // How programs differ after one pass: a drawing for every other side, in which what both have stands
 // at one place; and their IR beside each other, line by line.
 
-function graphDifference(app, comparison, difference) {
+import {append, button, element, shape} from "./dom.js";
+import {makeEdge, makeNode} from "./graph_nodes.js";
+import {countText, exactText} from "./numbers.js";
+import {clip, edgeShape, safeName} from "./scene.js";
+import {LETTERS, passDiffers, sideHeads} from "./sides.js";
+
+export function graphDifference(app, comparison, difference) {
   return element("div", {class: "graph-differences"}, difference.graphs.map((drawing, index) => {
     const letter = LETTERS[index + 1], {counts} = drawing;
     const words = ["added", "removed", "changed"].filter((name) => counts[name]).map((name) => element("span", {class: `ink-${name}`}, `${app.look.difference(name).glyph} ${exactText(counts[name])} ${differenceWord(name, letter)}`));
@@ -59,7 +65,7 @@ function differencePicture(app, drawing, label) {
   return host;
 }
 
-function lineDifference(app, comparison, difference) {
+export function lineDifference(app, comparison, difference) {
   const sides = comparison.labels.length;
   const {rows} = difference;
   const isSame = rows.every((row) => row[0] !== "≠");

@@ -1,7 +1,18 @@
 // What is about the whole program: memory over time, errors, time line, roofline, kernels,
 // comparison. A click here selects; what is selected elsewhere is marked here.
 
-function dockPane(app) {
+import {accuracyView} from "./accuracy.js";
+import {compareView} from "./compare.js";
+import {button, element, emptyState, markTab, replace, tabRow} from "./dom.js";
+import {kernelsView} from "./kernels.js";
+import {lookupsView} from "./lookups.js";
+import {memoryView} from "./memory.js";
+import {operatorsView} from "./operators.js";
+import {rooflineView} from "./roofline.js";
+import {steady} from "./steady.js";
+import {timelineView} from "./timeline.js";
+
+export function dockPane(app) {
   const {data, store} = app;
   const tabs = [
     ...(data.head.has.operators ? [{id: "model", label: "model", title: "the model's operators by family, and what became of them (o)"}] : []),

@@ -2,11 +2,15 @@
 // the ways to open another one: from the list, from a file, or by dropping a file on the page.
 // Nothing in here is drawn anew while results arrive: tabs are kept and their words changed.
 
+import {DIRECTION_MARKS, button, element, replace} from "./dom.js";
+import {countText} from "./numbers.js";
+import {clip} from "./scene.js";
+
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
 const PIECES_AHEAD = 4; // how many pieces may be on their way before the first is acknowledged
 
 // {node, update()}: `now()` gives the session
-function documentStrip(host, now) {
+export function documentStrip(host, now) {
   const list = element("div", {class: "documents", role: "tablist", "aria-label": "open models and traces"});
   const file = element("input", {type: "file", class: "file", accept: ".onnx,.nnx", multiple: true, "aria-label": "model file", onchange: () => {
     openFiles([...file.files]);
@@ -117,7 +121,7 @@ function documentStrip(host, now) {
 }
 
 // Files that are dropped anywhere on the explorer. The browser must not leave the page for them.
-function acceptDrops(root, openFiles) {
+export function acceptDrops(root, openFiles) {
   const veil = element("div", {class: "drop-veil", hidden: true}, element("strong", {}, "Drop a model (.onnx) or a saved trace (.nnx) to open it"));
   root.append(veil);
   let depth = 0; // dragenter and dragleave come for every element that is crossed
@@ -144,7 +148,7 @@ function acceptDrops(root, openFiles) {
   });
 }
 
-function setText(node, text) {
+export function setText(node, text) {
   const clean = text.replace(DIRECTION_MARKS, "\ufffd");
   if (node.textContent !== clean) node.textContent = clean;
 }

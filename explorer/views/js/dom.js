@@ -4,11 +4,11 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 // element("button", {class: "chip", onclick: f, "aria-pressed": "true"}, "text", otherElement)
-function element(tag, attributes = {}, ...children) {
+export function element(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-function shape(tag, attributes = {}, ...children) {
+export function shape(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
@@ -33,9 +33,9 @@ function spoken(text) {
 }
 
 // Marks that turn the direction of the text around them: a name must not reverse our own words.
-const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+export const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-function append(node, children) {
+export function append(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
     node.append(child instanceof Node ? child : document.createTextNode(String(child).replace(DIRECTION_MARKS, "\ufffd")));
@@ -43,24 +43,24 @@ function append(node, children) {
   return node;
 }
 
-function replace(node, ...children) {
+export function replace(node, ...children) {
   node.replaceChildren();
   return append(node, children);
 }
 
 // What a pane shows where there is nothing: what is missing, and what to do about it.
-function emptyState(title, advice, ...actions) {
+export function emptyState(title, advice, ...actions) {
   return element("div", {class: "empty"}, element("strong", {}, title),
     element("p", {}, advice), actions.length ? element("div", {class: "actions"}, actions) : null);
 }
 
-function button(label, title, onclick, attributes = {}) {
+export function button(label, title, onclick, attributes = {}) {
   return element("button", {type: "button", title, onclick, ...attributes}, label);
 }
 
 // A row of tabs with one stop for the Tab key; arrows move between them (WAI-ARIA, tabs pattern).
 // tabs: [{id, label, note, title}]
-function tabRow(tabs, selected, choose, label) {
+export function tabRow(tabs, selected, choose, label) {
   const row = element("div", {role: "tablist", "aria-label": label, class: "tabs"});
   const move = (event) => {
     const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
@@ -84,7 +84,7 @@ function tabRow(tabs, selected, choose, label) {
   return row;
 }
 
-function markTab(row, selected) {
+export function markTab(row, selected) {
   for (const tab of row.children) {
     tab.setAttribute("aria-selected", tab.dataset.tab === selected ? "true" : "false");
     tab.tabIndex = tab.dataset.tab === selected ? 0 : -1;
@@ -92,7 +92,7 @@ function markTab(row, selected) {
 }
 
 // A table whose columns sort. columns: [{title, value(row), text(row), number, hint}]
-function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = null, cap = 400} = {}) {
+export function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = null, cap = 400} = {}) {
   let order = sortBy === null ? null : {column: sortBy, down: true};
   const host = element("div", {class: "table-host"});
   const draw = () => {
@@ -136,6 +136,6 @@ function compareValues(a, b) {
   return String(a).localeCompare(String(b), undefined, {numeric: true});
 }
 
-function section(title, ...children) {
+export function section(title, ...children) {
   return element("section", {class: "facts-section"}, element("h3", {}, title), children);
 }

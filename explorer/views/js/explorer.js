@@ -1,9 +1,28 @@
 // The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
+import {TraceData} from "./data.js";
+import {dockPane} from "./dock.js";
+import {button, element, emptyState, replace} from "./dom.js";
+import {createDraft} from "./fork.js";
+import {graphPane} from "./graph.js";
+import {adaptHost} from "./host.js";
+import {createHover} from "./hover.js";
+import {inspectorPane} from "./inspector.js";
+import {handleKey, helpContent} from "./keys.js";
+import {countText} from "./numbers.js";
+import {problemsBanner} from "./operators.js";
+import {passesPane} from "./passes.js";
+import {clip} from "./scene.js";
+import {createSession} from "./session.js";
+import {isKnown, linkNotice, linkProblems} from "./shared_link.js";
+import {createStore, stateFromLink, stateToLink} from "./state.js";
+import {LOOK, STYLE} from "./theme.js";
+import {topBar} from "./topbar.js";
+
 let instances = 0;
 
-function render({model, el}) {
+export function render({model, el}) {
   const host = adaptHost(model);
   const root = element("div", {class: `explorer mode-${host.mode}`, tabindex: -1});
   const style = document.createElement("style");
@@ -388,3 +407,5 @@ function createLook() {
     scale: (position) => scale[Math.min(scale.length - 1, Math.floor(position * scale.length))],
   };
 }
+
+export default {render};

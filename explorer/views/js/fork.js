@@ -6,11 +6,18 @@
 // A knob is {address, value, choices, why}; its choices are the legal values, and a number without
 // choices may be any.
 
+import {LAYOUT, PLAN, SCHEDULE, STEPS_CHOICE} from "./addresses.js";
+import {button, element, emptyState, section} from "./dom.js";
+import {bytesText, countText, exactText} from "./numbers.js";
+import {clip} from "./scene.js";
+import {READ_ONLY} from "./session.js";
+import {steady} from "./steady.js";
+
 const PROGRAM_KNOBS = /^(target\/|dimensions\/|fuel$|plan-memory\/planner$)/;
 const KNOB_NAMES = {"fuel": "rewrites at most", "plan-memory/planner": "memory planner", "target/vector_floats": "floats per vector", "target/layout.channel_block": "channels per block"};
 
 // {get(), reset(), isAtOnce}: what the next fork will be, on top of the branch that is looked at.
-function createDraft(session) {
+export function createDraft(session) {
   const fresh = () => structuredClone(session.settings());
   let branch = session.branch();
   let settings = fresh();
@@ -29,7 +36,7 @@ function createDraft(session) {
 }
 
 // A fork in which one rewrite is declined.
-function leaveOut(app, address) {
+export function leaveOut(app, address) {
   const settings = app.session.settings();
   app.session.fork({...settings, decisions: {...settings.decisions, [address]: false}});
 }
@@ -55,7 +62,7 @@ function changesOf(settings, base) {
   return changes;
 }
 
-async function forkView(app, context) {
+export async function forkView(app, context) {
   const {data, session, draft} = app;
   if (session.isTrace()) return {node: emptyState("A saved trace is read-only", READ_ONLY)};
   const knobs = new Map((await data.chunk("knobs")).map((knob) => [knob.address, knob]));
@@ -188,7 +195,7 @@ async function forkView(app, context) {
   return {node: host};
 }
 
-function choiceText(choice) {
+export function choiceText(choice) {
   return choice === true ? "on" : choice === false ? "off" : choice === null ? "any" : String(choice);
 }
 

@@ -2,6 +2,13 @@
 // has one place in all passes (the layout is made from all snapshots at once), so that nothing
 // moves that did not change. Blocks open and close. Only what is in sight is in the document.
 
+import {placeBlocks} from "./blocks.js";
+import {button, element, emptyState, markTab, replace, shape, tabRow} from "./dom.js";
+import {legendContent, makeBracket, makeEdge, makeFrame, makeLabel, makeNode, makeTitle, tipOfEdge, tipOfNode} from "./graph_nodes.js";
+import {createMinimap} from "./minimap.js";
+import {countText, exactText} from "./numbers.js";
+import {composeScene, edgeLabels, safeName} from "./scene.js";
+
 const VIEWS = [
   {id: "before", label: "before", title: "the program before this pass"},
   {id: "diff", label: "diff", title: "both at once, with what the pass did (d)"},
@@ -14,7 +21,7 @@ const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
 const LABEL_ZOOM = 0.7; // from here on edges say what they carry
 
-function graphPane(app) {
+export function graphPane(app) {
   const {data, store} = app;
   const tabs = tabRow(VIEWS, store.get().view, (view) => store.set({view}), "graph of the pass");
   tabs.classList.add("segmented");

@@ -1,10 +1,15 @@
 // The SVG of one operation, block, edge or bracket, and what hovering says about it.
 
+import {element, shape} from "./dom.js";
+import {MINUS, countText, exactText} from "./numbers.js";
+import {clip, safeName} from "./scene.js";
+import {LOOK} from "./theme.js";
+
 const LABEL_FONT = "600 11.5px", SHAPE_FONT = "10.5px"; // as in explorer.css
 const MOST_MEASURED = 60;
 const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
 
-function makeNode(app, scene, item) {
+export function makeNode(app, scene, item) {
   if (item.isGhost) return makeGhost(app, scene, item);
   const [width, height] = scene.node;
   const {record, inside} = item;
@@ -62,11 +67,11 @@ function makeGhost(app, scene, item) {
 }
 
 // The frame of an open block lies below edges and nodes; its title, which closes it, above them.
-function makeFrame(box) {
+export function makeFrame(box) {
   return shape("rect", {class: `block-box${box.isRegion ? " region" : ""}`, "data-box": box.block, x: box.x, y: box.y, width: box.width, height: box.height, rx: 8});
 }
 
-function makeTitle(box) {
+export function makeTitle(box) {
   return shape("g", {class: "block-title", "data-close": `#${box.block}`, role: "button", "aria-label": `close block ${box.label}`, transform: `translate(${box.x} ${box.y})`},
     shape("rect", {class: "title-ground", x: 1, y: 1, width: box.width - 2, height: 22, rx: 7}),
     shape("text", {class: "sign", x: 12, y: 16}, MINUS),
@@ -74,18 +79,18 @@ function makeTitle(box) {
     shape("text", {class: "shape", x: box.width - 10, y: 16, "text-anchor": "end"}, countText(box.inside, "op")));
 }
 
-function makeEdge(edge) {
+export function makeEdge(edge) {
   return shape("g", {"data-edge": edge.key},
     shape("path", {class: "reach", d: edge.path}), shape("path", {class: "wire", d: edge.path}),
     shape("path", {class: "tipped", d: edge.arrow}));
 }
 
-function makeLabel({x, y, text}) {
+export function makeLabel({x, y, text}) {
   return shape("text", {x, y}, clip(text, 48));
 }
 
 // A bracket from the operations that were taken over to the one that took them over.
-function makeBracket(scene, {from, to}) {
+export function makeBracket(scene, {from, to}) {
   const [width] = scene.node;
   const right = Math.max(from.x, to.x) + width / 2 + 14;
   const start = from.x + width / 2, end = to.x + width / 2;
@@ -94,7 +99,7 @@ function makeBracket(scene, {from, to}) {
   return shape("path", {class: "bracket", d: path});
 }
 
-function tipOfNode(app, item) {
+export function tipOfNode(app, item) {
   const {record, inside} = item;
   const refused = item.problem ? element("div", {class: "ink-unsupported"}, `${LOOK.unsupported.glyph} ${clip(item.problem, TIP_CHARACTERS)}`) : null;
   if (inside) {
@@ -113,12 +118,12 @@ function tipOfNode(app, item) {
   ];
 }
 
-function tipOfEdge(edge) {
+export function tipOfEdge(edge) {
   return [element("strong", {}, clip(edge.value, TIP_CHARACTERS)), element("div", {class: "mono"}, clip(edge.type, TIP_CHARACTERS)),
     element("div", {}, `${clip(edge.source, 80)} → ${clip(edge.target, 80)}`), edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null];
 }
 
-function legendContent(app, scene) {
+export function legendContent(app, scene) {
   const marks = new Set(scene.items.map((item) => item.status).filter(Boolean));
   const devices = [...app.data.devices];
   return [

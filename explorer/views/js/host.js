@@ -1,7 +1,9 @@
 // One face for the three places that run this module: a notebook (anywidget), the served app
 // (Panel's JSComponent), and one offline page, whose model is a plain object with all chunks.
 
-function adaptHost(model) {
+import {sessionLink} from "./shared_link.js";
+
+export function adaptHost(model) {
   if (typeof model.chunk === "function") {
     return {
       mode: "page", get: (name) => model.get(name), on: () => {}, send: () => {}, receive: () => {},

@@ -1,7 +1,7 @@
 // What the pointer is over, in any pane: operations, statements ("conv_1/main") and nodes of the
 // source model. Apart from the state, for it changes with every move and belongs into no link.
 
-function createHover() {
+export function createHover() {
   let current = {operations: new Set(), tags: new Set(), nodes: new Set(), from: null};
   const listeners = [];
   const key = (...names) => names.map((list) => [...list].join("\n")).join("\t");

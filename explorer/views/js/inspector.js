@@ -1,7 +1,18 @@
 // One operation: where it comes from, which rules made it, what it is in this pass, and what it
 // becomes: IR, loops, source, assembly, with its lines marked; and the errors of its tensor.
 
-const TABS = [
+import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
+import {button, element, emptyState, markTab, replace, section, tabRow} from "./dom.js";
+import {forkView, leaveOut} from "./fork.js";
+import {loopsView, sourceView} from "./levels.js";
+import {familyClass, linkShare, modelView} from "./links.js";
+import {MINUS, amountText, bytesText, countText, errorText, exactText, percentText, secondsText} from "./numbers.js";
+import {ruleLink} from "./rule.js";
+import {clip, safeName} from "./scene.js";
+import {columnsOf, tensorsView} from "./tensors.js";
+import {LOOK} from "./theme.js";
+
+export const TABS = [
   {id: "operation", key: "1", label: "operation", title: "what it is and what it is connected with (1)"},
   {id: "model", key: "0", label: "model", title: "the nodes of the model file (0)"},
   {id: "ir", key: "2", label: "IR", title: "the intermediate representation after this pass (2)"},
@@ -18,7 +29,7 @@ const MOST_DELTA = 2000; // characters of an operation's text in a rewrite
 // What stands below a tab when the next level is shown beside it.
 const NEXT_LEVEL = {operation: "ir", model: "ir", ir: "loops", loops: "c", c: "assembly", assembly: "c", tensors: "ir", fork: "loops"};
 
-function inspectorPane(app) {
+export function inspectorPane(app) {
   const {data, store} = app;
   const head = element("div", {class: "subject"});
   const levels = [...TABS.map((tab) => (tab.id === "c" ? {...tab, label: data.sourceLanguage()} : tab)), ...(app.session ? [FORK_TAB] : [])];

@@ -1,6 +1,11 @@
 // All kernels with their costs; a click leads to the source.
 
-async function kernelsView(app) {
+import {element, emptyState, sortableTable} from "./dom.js";
+import {selectedLaunches} from "./launches.js";
+import {amountText, bytesText, exactText, percentText, secondsText} from "./numbers.js";
+import {clip} from "./scene.js";
+
+export async function kernelsView(app) {
   const {data, store} = app;
   if (!data.kernels.length) {
     if (app.session?.isPending("program")) return {node: emptyState("Kernels are being made", "The passes are done; their kernels are printed now.")};

@@ -1,5 +1,8 @@
 // Keys and the page of help.
 
+import {button, element} from "./dom.js";
+import {TABS} from "./inspector.js";
+
 const HELP = [
   ["j  k", "next pass, pass before"], ["u", "leave out passes that changed nothing"], ["J  K", "next rewrite, rewrite before"], ["/", "search"],
   ["d", "graph: diff, after, before in turn"], ["g", "fit the graph"], ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
@@ -20,7 +23,7 @@ const WORDS = [
   ["arena", "the one block of memory in which all activations live, at offsets decided beforehand"],
 ];
 
-function handleKey(app, event) {
+export function handleKey(app, event) {
   const origin = event.composedPath()[0];
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const tag = origin?.tagName;
@@ -68,7 +71,7 @@ function toggleBlock(app) {
   app.graph.toggleBlock(unit);
 }
 
-function helpContent(close) {
+export function helpContent(close) {
   const rows = (list) => element("dl", {class: "help-list"}, list.map(([key, meaning]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, meaning)]));
   return [
     element("div", {class: "subject-name"}, element("h2", {}, "Keys and words"), element("span", {class: "grow"}), button("×", "close (Esc)", close, {class: "icon"})),

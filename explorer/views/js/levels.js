@@ -1,6 +1,14 @@
 // Levels of a kernel as text: the ladder of its schedule, its source, its assembly. A statement has
 // the same colour at every level, and hovering it in one marks it in the others.
 
+import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
+import {button, element, emptyState} from "./dom.js";
+import {linkShare} from "./links.js";
+import {countText} from "./numbers.js";
+import {clip} from "./scene.js";
+import {scheduleEditor} from "./schedule_editor.js";
+import {scheduleSearch} from "./schedule_search.js";
+
 function kernelLine(app, context, kernel) {
   const shared = kernel.operations.filter((name) => name !== context.launches[0]);
   return element("div", {class: "kernel-line"}, "kernel ", element("strong", {class: "mono"}, kernel.name), ` · ${kernel.kind}`,
@@ -70,7 +78,7 @@ function linkedEntries(kernel, text) {
   return entries.map((entry, index) => ({...entry, owners: [...entry.owners, ...(lines[index] || []).map((line) => `@${line}`)]}));
 }
 
-async function sourceView(app, context, kernel, text, label, note = "") {
+export async function sourceView(app, context, kernel, text, label, note = "") {
   const share = await linkShare(app, text === kernel.assembly ? "assembly" : "source", kernel.name);
   const hues = statementHues(kernel);
   const pane = statementPane(app, context, kernel, hues, linkedEntries(kernel, text), text.language, label);
@@ -86,7 +94,7 @@ function argumentsText(step, between) {
   return clip(step.arguments.map(([name, value]) => `${name} = ${value}`).join(between), 600);
 }
 
-async function loopsView(app, context, kernel) {
+export async function loopsView(app, context, kernel) {
   if (!kernel.steps.length && app.session?.isPending("kernels")) return {node: emptyState("Being taken apart", "The schedule's steps are replayed one by one. The kernel's source stands under the next tab already.")};
   if (!kernel.steps.length) return {node: emptyState("No schedule was recorded", "The kernel's source stands under the next tab.")};
   const hues = statementHues(kernel);

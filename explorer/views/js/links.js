@@ -1,12 +1,17 @@
 // From the node of the model file down to the instruction: the pane of the model's own nodes, and
 // how much of every level is linked to the others.
 
+import {codeBar, codePane} from "./code.js";
+import {element, emptyState} from "./dom.js";
+import {countText, exactText} from "./numbers.js";
+import {clip, safeName} from "./scene.js";
+
 const MOST_MISSING = 10;
 const LEVEL_TITLES = {model: "model", top: "IR (top)", loops: "loops", source: "source", assembly: "assembly"};
 
 // What a pane of code says about its links: the share in sight, and on demand all levels, for this
 // kernel and for the whole program, with what is missing. null where nothing is known.
-async function linkShare(app, level, kernel = null) {
+export async function linkShare(app, level, kernel = null) {
   const links = await app.data.links();
   const program = links.program.get(level), own = kernel === null ? undefined : links.kernels.get(kernel)?.get(level);
   const shown = own ?? program;
@@ -53,7 +58,7 @@ function mainOf(operations, graph) {
   return operations.find((id) => !["weight", "movement", "transfer"].includes(graph.nodes.get(id).family)) ?? operations[0];
 }
 
-function familyClass(record) {
+export function familyClass(record) {
   return record ? `family-${safeName(record.family)}` : "";
 }
 
@@ -68,7 +73,7 @@ function exactPercent(share) {
 
 // The nodes of the model file, with those marked that the selection comes from. Hovering one shows
 // in every other pane what became of it.
-async function modelView(app, context) {
+export async function modelView(app, context) {
   const {data} = app;
   const nodes = [...await data.sourceNodes()];
   if (!nodes.length) return {node: emptyState("No nodes in this trace", "The model came without a list of its nodes. What it was read as stands under the tab IR, in the first pass.")};

@@ -1,10 +1,15 @@
 // Where the binary came from: the tiers of the program cache in the order in which they are asked,
 // which of them answered, and why it had to be built.
 
+import {element, emptyState, sortableTable} from "./dom.js";
+import {countText, secondsText} from "./numbers.js";
+import {clip} from "./scene.js";
+import {LOOK} from "./theme.js";
+
 const TIER_WORDS = {memory: "memory of this process", folder: "folder on disk", shipped: "exported file", source: "compiler"};
 const KEY_WORDS = {source: "source", options: "options", compiler: "compiler", device: "device", language: "language"};
 
-async function lookupsView(app) {
+export async function lookupsView(app) {
   const lookups = app.data.head.lookups ?? [];
   if (!lookups.length) {
     if (app.session?.isPending("profile")) return {node: emptyState("Not built yet", "The program is built, or taken from the cache, when its times are measured.")};

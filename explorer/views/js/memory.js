@@ -2,13 +2,20 @@
 // line of bytes that are live; the fullest step and what lives there; and how the peak compares
 // with the least that is possible. A buffer can be dragged to another address (placing.js).
 
+import {element, emptyState, replace} from "./dom.js";
+import {launchesOf} from "./launches.js";
+import {bytesText, countText, decode, exactText, percentText, secondsText} from "./numbers.js";
+import {canFork, createPlacing, pinForm, refusalList} from "./placing.js";
+import {canvasPlot, canvasText, familyOf, moveTip, placed, tipElement} from "./plot.js";
+import {clip} from "./scene.js";
+
 const MOST_AT_PEAK = 40;
 const CHARACTER_PIXELS = 6;
 const FEWEST_CHARACTERS = 6;
 const DRAG_PIXELS = 4;
 const MOST_PARTS = 6;
 
-async function memoryView(app) {
+export async function memoryView(app) {
   const {data} = app;
   if (!data.head.has.memory) {
     return {node: emptyState("No memory plan", "The compilation stopped before memory was planned, or this target allocates by itself. Choose the target cpu to see a plan.")};

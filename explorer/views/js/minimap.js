@@ -1,9 +1,12 @@
 // The whole graph in a corner, with a frame around what is in sight; a press moves there.
 
+import {element} from "./dom.js";
+import {safeName} from "./scene.js";
+
 const MINIMAP_WIDTH = 96, MINIMAP_HEIGHT = 144, MINIMAP_LEAST = 32;
 
 // {node, draw(scene, view, size)}; `goTo(x, y)` gets a place of the graph.
-function createMinimap(goTo) {
+export function createMinimap(goTo) {
   const node = element("canvas", {class: "minimap", width: MINIMAP_WIDTH, height: MINIMAP_HEIGHT, "aria-hidden": "true"});
   let scales = [1, 1];
 

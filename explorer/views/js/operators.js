@@ -1,10 +1,15 @@
 // The model's operators by family: how many nodes, in which operator set, what the import made of
 // them; what cannot be imported, and why; and what must hold between symbolic sizes.
 
+import {button, element, emptyState, replace, sortableTable} from "./dom.js";
+import {amountText, countText, exactText} from "./numbers.js";
+import {clip, safeName} from "./scene.js";
+import {LOOK} from "./theme.js";
+
 const MOST_MADE = 4; // kinds of operations that an operator became, in a cell
 const MOST_REASONS = 200;
 
-async function operatorsView(app) {
+export async function operatorsView(app) {
   const {data} = app;
   const operators = data.head.has.operators ? await data.operators() : [];
   if (!operators.length) return {node: emptyState("No table of operators", "This trace was saved without the model's own nodes. Compile the model again to see them.")};
@@ -122,7 +127,7 @@ function constraintsPart(app) {
 }
 
 // What stands above everything while the opened model cannot be compiled; null otherwise.
-function problemsBanner(app) {
+export function problemsBanner(app) {
   const {reasons} = app.data.head.problems ?? {reasons: []};
   if (!reasons.length) return null;
   return element("div", {class: "banner failed refused", role: "alert"}, element("span", {class: "ink-unsupported glyph", "aria-hidden": "true"}, LOOK.unsupported.glyph),

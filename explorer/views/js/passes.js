@@ -2,9 +2,14 @@
 // operations, its time; passes that changed nothing fold away; the current one lists its rewrites
 // by rule, and on demand the candidates that were declined, with the reason.
 
+import {button, element, replace} from "./dom.js";
+import {amountText, changeText, countText, decode, errorText, exactText, secondsText} from "./numbers.js";
+import {ruleLink} from "./rule.js";
+import {clip} from "./scene.js";
+
 const SITES_SHOWN = 60;
 
-function passesPane(app) {
+export function passesPane(app) {
   const {data, store} = app;
   const list = element("ol", {class: "passes", "aria-label": "passes"});
   const slider = element("input", {

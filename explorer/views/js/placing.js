@@ -1,6 +1,12 @@
 // Moving a buffer on the memory map: where it would lie, what is there already, and the fork in
 // which it lies there. Also why it lies where it does: the places that the planner refused.
 
+import {element} from "./dom.js";
+import {bytesText, exactText} from "./numbers.js";
+import {placed} from "./plot.js";
+import {clip} from "./scene.js";
+import {READ_ONLY} from "./session.js";
+
 const SNAP_PIXELS = 6;
 const MOST_OVERLAPS_DRAWN = 100;
 const MOST_OVERLAPS_NAMED = 3;
@@ -30,7 +36,7 @@ function snappedOffset(memory, buffer, wanted, reach) {
 }
 
 // The ghost of a buffer at another place. `geometry`: {rectangle(buffer, offset), bytesPerPixel()}
-function createPlacing(app, memory, plot, geometry, onchange) {
+export function createPlacing(app, memory, plot, geometry, onchange) {
   let ghost = null; // {buffer, offset, refusal}
   const pins = () => new Map(app.session ? app.session.settings().pins : []);
 
@@ -108,7 +114,7 @@ function pinBuffer(app, id, offset) {
 }
 
 // A page, a notebook's output and a saved trace hold results: a fork takes a compiler.
-function canFork(app) {
+export function canFork(app) {
   return Boolean(app.session) && !app.session.isTrace();
 }
 
@@ -120,7 +126,7 @@ function noCompiler(app, {buffer, offset}) {
 }
 
 // Where the selected buffer lies, and a fork in which it lies elsewhere.
-function pinForm(app, memory, buffer) {
+export function pinForm(app, memory, buffer) {
   const field = element("input", {type: "number", class: "knob", min: 0, step: buffer.alignment, value: buffer.offset, "aria-label": `address of ${buffer.id} in bytes`});
   const isPinned = app.session.settings().pins.some(([id]) => id === buffer.id);
   return element("form", {class: "pin", onsubmit: (event) => { event.preventDefault(); pinBuffer(app, buffer.id, Number(field.value)); }},
@@ -130,7 +136,7 @@ function pinForm(app, memory, buffer) {
 }
 
 // The places that the planner tried for a buffer before the one that it took.
-function refusalList(memory, buffer, placing) {
+export function refusalList(memory, buffer, placing) {
   const index = memory.buffers.indexOf(buffer);
   const refused = (memory.refusals ?? []).filter(([place]) => place === index);
   if (!refused.length) {

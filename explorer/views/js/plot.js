@@ -1,8 +1,11 @@
 // A picture of many boxes: painted on a canvas, so that ten thousand stay smooth; the few that are
 // marked or hovered stand above it as elements.
 
+import {DIRECTION_MARKS, element} from "./dom.js";
+import {safeName} from "./scene.js";
+
 // {node, canvas, overlay, size(), begin() -> context, colour(name)}
-function canvasPlot(label, className) {
+export function canvasPlot(label, className) {
   const canvas = element("canvas", {role: "img", "aria-label": label});
   const overlay = element("div", {class: "plot-overlay"});
   const node = element("div", {class: `plot ${className}`}, canvas, overlay);
@@ -39,17 +42,17 @@ function canvasPlot(label, className) {
 }
 
 // Canvas text as `append` would show it.
-function canvasText(text) {
+export function canvasText(text) {
   return text.replace(DIRECTION_MARKS, "\ufffd");
 }
 
-function placed(node, left, top, width, height) {
+export function placed(node, left, top, width, height) {
   Object.assign(node.style, {left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`});
   return node;
 }
 
 // Beside the pointer and inside of `host`.
-function moveTip(tip, host, event, isAbove = false) {
+export function moveTip(tip, host, event, isAbove = false) {
   tip.hidden = false;
   const box = host.getBoundingClientRect();
   const y = isAbove ? event.clientY - box.top - tip.offsetHeight - 8 : event.clientY - box.top + 16;
@@ -57,15 +60,15 @@ function moveTip(tip, host, event, isAbove = false) {
   tip.style.top = `${Math.max(4, Math.min(y, box.height - tip.offsetHeight - 4))}px`;
 }
 
-function tipElement() {
+export function tipElement() {
   return element("div", {class: "tip", role: "tooltip", hidden: true});
 }
 
-function familyOf(data, operation) {
+export function familyOf(data, operation) {
   return safeName(data.latest.get(operation)?.family || "transfer");
 }
 
-function niceTicks(end, count, start = 0) {
+export function niceTicks(end, count, start = 0) {
   const raw = (end - start) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw);

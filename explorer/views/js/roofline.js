@@ -2,9 +2,14 @@
 // multiply-adds, its memory (Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009), and each
 // level of its caches (Ilic, Pratas, Sousa, "Cache-aware Roofline Model", IEEE CAL 13(1), 2014).
 
+import {element, emptyState, replace, shape} from "./dom.js";
+import {launchesOf, notMeasured} from "./launches.js";
+import {amountText, countText, percentText, secondsText} from "./numbers.js";
+import {familyOf, moveTip, tipElement} from "./plot.js";
+
 const MOST_POINTS = 400;
 
-async function rooflineView(app) {
+export async function rooflineView(app) {
   const {data} = app;
   if (!data.head.has.profile) return {node: notMeasured(app)};
   const profile = await data.profile();

@@ -1,5 +1,8 @@
 // The rule of a rewrite as it is written: the Python text that decided, with what it is about.
 
+import {codePane, entriesOf} from "./code.js";
+import {button, element} from "./dom.js";
+
 const NO_TEXT = "This trace does not hold the text of the rule.";
 
 async function showRule(app, name) {
@@ -17,7 +20,7 @@ async function showRule(app, name) {
 }
 
 // Where a rule is written, as a button that shows it.
-function ruleLink(app, name) {
+export function ruleLink(app, name) {
   const source = app.data.rules.get(name)?.source;
   return button(source || "text of the rule", `show the text of ${name}`, () => showRule(app, name), {class: "link mono rule-link"});
 }

@@ -1,8 +1,10 @@
 // What the graph of a pass shows, and where: the pure part of drawing it. A unit is an operation,
 // or a closed block that stands for all operations inside.
 
+import {changeText, countText} from "./numbers.js";
+
 // placed: {at, route(a, b), boxes, width, height, node}; unitOf(record) -> unit
-function composeScene({data, state, before, after, details, placed, unitOf}) {
+export function composeScene({data, state, before, after, details, placed, unitOf}) {
   const isFirst = state.pass === 0;
   const marks = marksOf(details.diff, isFirst);
   const showsBefore = state.view !== "after" && !isFirst, showsAfter = state.view !== "before" || isFirst;
@@ -152,7 +154,7 @@ function familiesOf(items) {
 }
 
 // A way through points, in curves with vertical ends; its box; and the arrow at its end.
-function edgeShape(points) {
+export function edgeShape(points) {
   let path = `M${points[0]} ${points[1]}`;
   let left = Infinity, right = -Infinity, top = Infinity, bottom = -Infinity;
   for (let index = 0; index < points.length; index += 2) {
@@ -173,7 +175,7 @@ function edgeShape(points) {
 
 // What the edges carry, written once where a value leaves its operation, in the gap below it. Several
 // results of one operation stand below one another.
-function edgeLabels(edges) {
+export function edgeLabels(edges) {
   const seen = new Map(); // operation -> what is written below it already
   const labels = [];
   for (const edge of edges) {
@@ -198,11 +200,11 @@ function typeText(type) {
   return sizes.every((size) => /^(\d+|\?|[A-Z][A-Za-z]?\d*)$/.test(size)) ? [sizes.join("×"), ...rest].join(" ") : type;
 }
 
-function clip(text, most) {
+export function clip(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
 // Families come from the trace: only letters may become a part of a class name.
-function safeName(name) {
+export function safeName(name) {
   return name.replace(/[^a-z]/g, "") || "other";
 }

@@ -3,6 +3,11 @@
 //
 // One step per row, its arguments as JSON: `"loop": "j", "into": "jt jp", "factors": [14]`.
 
+import {SCHEDULE, STEPS_CHOICE} from "./addresses.js";
+import {button, element, replace} from "./dom.js";
+import {countText, exactText} from "./numbers.js";
+import {clip} from "./scene.js";
+
 const MOST_EDITED = 400;
 
 function stepRow({step, ...given}) {
@@ -32,7 +37,7 @@ function draftOf(app, kernel) {
   };
 }
 
-function scheduleEditor(app, kernel) {
+export function scheduleEditor(app, kernel) {
   if (!app.session || app.session.isTrace() || !kernel.schedule.length) return null;
   if (kernel.schedule.length > MOST_EDITED) return element("p", {class: "cap"}, `This schedule has ${exactText(kernel.schedule.length)} steps: c.fork(schedule=...) in a notebook takes them.`);
   const host = element("details", {class: "schedule-editor"});

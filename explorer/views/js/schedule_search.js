@@ -4,6 +4,13 @@
 // search = {kernel, default, chosen, why, correlation, total, candidates: [{choices, predicted,
 //           measured, ratio, confirmed, status, reason, origin}]}, times in microseconds
 
+import {SCHEDULE} from "./addresses.js";
+import {setText} from "./documents.js";
+import {button, element, replace, shape} from "./dom.js";
+import {countText, decode, exactText, secondsText} from "./numbers.js";
+import {moveTip, niceTicks, tipElement} from "./plot.js";
+import {clip} from "./scene.js";
+
 const SEARCH_DEFAULTS = {candidates: 16, seconds: 60, keep: false};
 const MOST_SEARCHED_ROWS = 8;
 const SCATTER = {width: 340, height: 250, left: 58, right: 12, top: 10, bottom: 36};
@@ -17,7 +24,7 @@ function candidateTime(microseconds) {
   return value > 0 && Number.isFinite(value) ? secondsText(value / 1e6) : "–";
 }
 
-function scheduleSearch(app, kernel) {
+export function scheduleSearch(app, kernel) {
   const {session} = app;
   const mayRun = Boolean(session && !session.isTrace());
   const found = () => session?.searchOf(kernel.name) ?? (kernel.search ? {status: "done", result: kernel.search, number: 0, most: 0, error: ""} : null);

@@ -1,9 +1,13 @@
 // Search over everything that has a name: operations by name, kind, shape, attribute and source
 // node, blocks, kernels, passes. Several words must all be found: `conv 64x56`.
 
+import {element, replace} from "./dom.js";
+import {countText, exactText} from "./numbers.js";
+import {clip} from "./scene.js";
+
 const MOST_HITS = 14;
 
-function searchBox(app) {
+export function searchBox(app) {
   const results = element("div", {class: "hits", hidden: true});
   const list = element("ul", {role: "listbox", id: `hits-${app.id}`, "aria-label": "search results"});
   const note = element("p", {class: "cap"});

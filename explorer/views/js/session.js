@@ -15,11 +15,16 @@
 //                       number, most, error, result: see schedule_search.js}],
 //            upload: {name, received, parts} | null, refusals: number, uploadLimit, mostCompared}
 
+import {acceptDrops, documentStrip, setText} from "./documents.js";
+import {button, element, replace} from "./dom.js";
+import {clip} from "./scene.js";
+import {NO_SETTINGS, linkNotice, sameLink, sessionLink} from "./shared_link.js";
+
 const NO_SESSION = {models: [], model: "", isTrace: false, targets: [], optional: [], settings: NO_SETTINGS, wanted: NO_SETTINGS, status: "idle", notice: "", branches: [], branch: "", pending: [], bisection: null, upload: null, refusals: 0, mostCompared: 2};
 const STAGE_WORDS = {passes: "", program: "printing kernels", kernels: "taking schedules apart", accuracy: "comparing", profile: "measuring", assembly: "disassembling"};
-const READ_ONLY = "This is a saved trace: it shows what a compilation was, and runs nothing. To change a decision, open the model's own file (.onnx): drop it on the page, or start the explorer with it.";
+export const READ_ONLY = "This is a saved trace: it shows what a compilation was, and runs nothing. To change a decision, open the model's own file (.onnx): drop it on the page, or start the explorer with it.";
 
-function createSession(host, onchange, root) {
+export function createSession(host, onchange, root) {
   if (host.mode !== "app") return null;
   const now = () => host.get("session") || NO_SESSION;
   let live = []; // controls on the screen, as functions that set them to what is shown

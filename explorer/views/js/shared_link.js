@@ -1,11 +1,15 @@
 // Links that one shares: the page's own state stands in state.js; here is what the served app adds
 // to it, and the words for what of a link is not to be found.
 
-const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: [], order: []};
+import {button, element} from "./dom.js";
+import {clip} from "./scene.js";
+import {CHOICES_IN_LINK, IN_LINK} from "./state.js";
+
+export const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: [], order: []};
 const SESSION_IN_LINK = ["model", "target", "fork"];
 
 // {model, settings} that a link asks the other side for; null when it says nothing of that.
-function sessionLink(hash) {
+export function sessionLink(hash) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   if (!parts.has("model")) return null;
   let settings = parts.has("target") ? {...NO_SETTINGS, target: parts.get("target")} : null;
@@ -19,12 +23,12 @@ function sessionLink(hash) {
   return {model: parts.get("model"), settings};
 }
 
-function sameLink(a, b) {
+export function sameLink(a, b) {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
 // What a link asks for that this compilation has not, in words; empty when all is there.
-async function linkProblems(hash, data) {
+export async function linkProblems(hash, data) {
   const {passes} = data.head;
   const problems = [];
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
@@ -44,11 +48,11 @@ async function linkProblems(hash, data) {
   return problems;
 }
 
-function isKnown(data, selection) {
+export function isKnown(data, selection) {
   return data.latest.has(selection) || data.kernelOf.has(selection) || data.blocks?.indexOf(selection) !== undefined;
 }
 
-function linkNotice(text, dismiss) {
+export function linkNotice(text, dismiss) {
   return element("div", {class: "banner notice", role: "alert"}, element("span", {class: "dot within-tolerance", "aria-hidden": "true"}, "!"),
     element("div", {class: "banner-words"}, element("strong", {}, "Not all of the link could be restored"), element("span", {}, text)),
     element("span", {class: "grow"}), button("dismiss", "go on with what is shown", dismiss, {}));

@@ -19,10 +19,10 @@ const FRESH_STATE = {
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
-const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "onlyChanges", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
+export const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "onlyChanges", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
-const CHOICES_IN_LINK = {
+export const CHOICES_IN_LINK = {
   tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
   dock: ["model", "memory", "accuracy", "timeline", "roofline", "program", "kernels", "compare"],
   view: ["before", "diff", "after"],
@@ -31,7 +31,7 @@ const CHOICES_IN_LINK = {
   bars: ["time", "kernel", "source"],
 };
 
-function createStore(initial) {
+export function createStore(initial) {
   let state = {...FRESH_STATE, ...initial};
   const listeners = [];
   return {
@@ -47,7 +47,7 @@ function createStore(initial) {
 }
 
 // others: what the host adds (links.js)
-function stateToLink(state, others = {}) {
+export function stateToLink(state, others = {}) {
   const parts = new URLSearchParams(others);
   for (const name of IN_LINK) {
     if (name === "open") {
@@ -60,7 +60,7 @@ function stateToLink(state, others = {}) {
 }
 
 // Unknown names and impossible values are dropped: a link may be old, or not ours.
-function stateFromLink(link, passCount) {
+export function stateFromLink(link, passCount) {
   const patch = {};
   for (const [name, value] of new URLSearchParams(link.replace(/^#/, ""))) {
     if (!IN_LINK.includes(name)) continue;

@@ -1,9 +1,11 @@
 // Another content in the same place, while results arrive, without losing the person's place: a
 // press that has begun is waited for, and what was scrolled, opened, typed or focused is so again.
 
+import {replace} from "./dom.js";
+
 // steady(host)(node, {isFresh, after}): shows the node in the host, then calls `after`; a fresh one
 // has nothing to do with what was there before
-function steady(host) {
+export function steady(host) {
   let isPressed = false;
   let waiting = null;
   const release = () => {

@@ -1,9 +1,14 @@
 // Errors of one tensor over the passes: a line on a logarithmic scale, and all metrics.
 
+import {detailParts, shapeText, tensorDetail} from "./details.js";
+import {element, emptyState, section, shape, sortableTable, tabRow} from "./dom.js";
+import {MODE_TITLES, errorPosition, noDetail, notCompared} from "./errors.js";
+import {decibelsText, errorText} from "./numbers.js";
+
 // Columns of the heat map that a selection makes in this pass, the best match first; where it makes
 // none (it was fused away, or is of another level), those of the same source nodes.
 // `here` lists what the selection is in this pass (TraceData.followInGraph).
-function columnsOf(app, accuracy, rows, {selection, pass}, here) {
+export function columnsOf(app, accuracy, rows, {selection, pass}, here) {
   if (selection === null) return [];
   const row = rows.findIndex((item) => item.pass === pass);
   const wanted = here.length ? here : [selection];
@@ -19,7 +24,7 @@ function columnsOf(app, accuracy, rows, {selection, pass}, here) {
     (app.data.sourcesOf(accuracy.maker(column, Infinity)).some((source) => sources.has(source)) ? [column] : []));
 }
 
-async function tensorsView(app, context) {
+export async function tensorsView(app, context) {
   const {data, store} = app;
   if (!data.head.has.accuracy) {
     return {node: notCompared(app)};
@@ -59,7 +64,7 @@ async function detailOf(app, accuracy, column, mode, pass) {
   return section(`After ${row.name}, ${shapeText(detail)}`, detailParts(app, detail, accuracy.tolerance));
 }
 
-function errorCurve(app, rows, tolerance, pass) {
+export function errorCurve(app, rows, tolerance, pass) {
   const width = 420, height = 96, left = 40, bottom = 16;
   const count = Math.max(app.data.head.passes.length - 1, 1);
   const x = (row) => left + ((width - left - 8) * Math.max(row.pass, 0)) / count;

@@ -1,6 +1,12 @@
 // When every kernel runs (a lane per queue or thread; Ctrl and wheel zoom, dragging moves), and
 // what all of it adds up to, by kernel and by the nodes of the model that it comes from.
 
+import {button, element, replace, tabRow} from "./dom.js";
+import {launchesOf, notMeasured} from "./launches.js";
+import {countText, percentText, secondsText} from "./numbers.js";
+import {canvasPlot, canvasText, familyOf, moveTip, niceTicks, placed, tipElement} from "./plot.js";
+import {clip} from "./scene.js";
+
 const BAR_VIEWS = [
   {id: "time", label: "in time", title: "every launch in its place in time"},
   {id: "kernel", label: "by kernel", title: "the launches of a kernel taken together"},
@@ -13,7 +19,7 @@ const SHORTEST_LABEL = 40;
 const MOST_SHARES = 300;
 const MOST_MARKED = 200;
 
-async function timelineView(app) {
+export async function timelineView(app) {
   const {data, store} = app;
   if (!data.head.has.profile) return {node: notMeasured(app)};
   const profile = await data.profile();

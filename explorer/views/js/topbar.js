@@ -1,7 +1,13 @@
 // The bar on top: which model and target, the verdict, the totals, search, sharing, theme.
 
+import {VERDICT_WORDS} from "./compare.js";
+import {button, element, replace} from "./dom.js";
+import {bytesText, countText, decode, errorText, exactText, secondsText} from "./numbers.js";
+import {clip} from "./scene.js";
+import {searchBox} from "./search.js";
+
 // {node, learn()}: the verdict and the totals are drawn anew when more is known.
-function topBar(app) {
+export function topBar(app) {
   const {head} = app.data;
   const isApp = Boolean(app.session);
   const totals = element("span", {class: "totals"});

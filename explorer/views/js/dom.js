@@ -16,7 +16,11 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : SPOKEN.has(name) ? spoken(String(value)) : String(value));
+    else
+      node.setAttribute(
+        name,
+        value === true ? "" : SPOKEN.has(name) ? spoken(String(value)) : String(value),
+      );
   }
   append(node, children);
   return node;
@@ -38,7 +42,11 @@ export const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 export function append(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child).replace(DIRECTION_MARKS, "\ufffd")));
+    node.append(
+      child instanceof Node
+        ? child
+        : document.createTextNode(String(child).replace(DIRECTION_MARKS, "\ufffd")),
+    );
   }
   return node;
 }
@@ -50,8 +58,13 @@ export function replace(node, ...children) {
 
 // What a pane shows where there is nothing: what is missing, and what to do about it.
 export function emptyState(title, advice, ...actions) {
-  return element("div", {class: "empty"}, element("strong", {}, title),
-    element("p", {}, advice), actions.length ? element("div", {class: "actions"}, actions) : null);
+  return element(
+    "div",
+    {class: "empty"},
+    element("strong", {}, title),
+    element("p", {}, advice),
+    actions.length ? element("div", {class: "actions"}, actions) : null,
+  );
 }
 
 export function button(label, title, onclick, attributes = {}) {
@@ -74,12 +87,24 @@ export function tabRow(tabs, selected, choose, label) {
     root?.querySelector(`[data-tab="${next.id}"]`)?.focus();
   };
   for (const tab of tabs) {
-    row.append(element("button", {
-      type: "button", role: "tab", class: "tab", "data-tab": tab.id, title: tab.title,
-      "aria-selected": tab.id === selected ? "true" : "false",
-      tabindex: tab.id === selected ? 0 : -1,
-      onclick: () => choose(tab.id), onkeydown: move,
-    }, tab.label, tab.note ? element("span", {class: "note"}, tab.note) : null));
+    row.append(
+      element(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          class: "tab",
+          "data-tab": tab.id,
+          title: tab.title,
+          "aria-selected": tab.id === selected ? "true" : "false",
+          tabindex: tab.id === selected ? 0 : -1,
+          onclick: () => choose(tab.id),
+          onkeydown: move,
+        },
+        tab.label,
+        tab.note ? element("span", {class: "note"}, tab.note) : null,
+      ),
+    );
   }
   return row;
 }
@@ -92,7 +117,11 @@ export function markTab(row, selected) {
 }
 
 // A table whose columns sort. columns: [{title, value(row), text(row), number, hint}]
-export function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = null, cap = 400} = {}) {
+export function sortableTable(
+  columns,
+  rows,
+  {label, onrow, isMarked, sortBy = null, cap = 400} = {},
+) {
   let order = sortBy === null ? null : {column: sortBy, down: true};
   const host = element("div", {class: "table-host"});
   const draw = () => {
@@ -101,28 +130,79 @@ export function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = n
       const value = columns[order.column].value;
       sorted.sort((a, b) => compareValues(value(a), value(b)) * (order.down ? -1 : 1));
     }
-    const head = element("tr", {}, columns.map((column, index) => element("th", {
-      scope: "col", class: column.number ? "number" : "",
-      "aria-sort": order?.column === index ? (order.down ? "descending" : "ascending") : "none",
-    }, element("button", {
-      type: "button", title: column.hint || `sort by ${column.title}`,
-      onclick: () => {
-        order = {column: index, down: order?.column === index ? !order.down : column.number};
-        draw();
-        host.querySelectorAll("th button")[index].focus();
-      },
-    }, column.title, order?.column === index ? (order.down ? " ▾" : " ▴") : ""))));
-    const body = sorted.slice(0, cap).map((row) => element("tr", {
-      class: isMarked?.(row) ? "marked" : "", tabindex: onrow ? 0 : null,
-      onclick: onrow ? () => onrow(row) : null,
-      onkeydown: onrow ? (event) => { if (event.key === "Enter") onrow(row); } : null,
-    }, columns.map((column) => element("td", {
-      class: column.number ? "number" : "", title: column.exact?.(row),
-    }, column.text(row)))));
-    replace(host, element("table", {"aria-label": label},
-      element("thead", {}, head), element("tbody", {}, body)),
-      sorted.length > cap ? element("p", {class: "cap"},
-        `${sorted.length - cap} more rows are not shown; sort by another column to see them`) : null);
+    const head = element(
+      "tr",
+      {},
+      columns.map((column, index) =>
+        element(
+          "th",
+          {
+            scope: "col",
+            class: column.number ? "number" : "",
+            "aria-sort":
+              order?.column === index ? (order.down ? "descending" : "ascending") : "none",
+          },
+          element(
+            "button",
+            {
+              type: "button",
+              title: column.hint || `sort by ${column.title}`,
+              onclick: () => {
+                order = {
+                  column: index,
+                  down: order?.column === index ? !order.down : column.number,
+                };
+                draw();
+                host.querySelectorAll("th button")[index].focus();
+              },
+            },
+            column.title,
+            order?.column === index ? (order.down ? " ▾" : " ▴") : "",
+          ),
+        ),
+      ),
+    );
+    const body = sorted.slice(0, cap).map((row) =>
+      element(
+        "tr",
+        {
+          class: isMarked?.(row) ? "marked" : "",
+          tabindex: onrow ? 0 : null,
+          onclick: onrow ? () => onrow(row) : null,
+          onkeydown: onrow
+            ? (event) => {
+                if (event.key === "Enter") onrow(row);
+              }
+            : null,
+        },
+        columns.map((column) =>
+          element(
+            "td",
+            {
+              class: column.number ? "number" : "",
+              title: column.exact?.(row),
+            },
+            column.text(row),
+          ),
+        ),
+      ),
+    );
+    replace(
+      host,
+      element(
+        "table",
+        {"aria-label": label},
+        element("thead", {}, head),
+        element("tbody", {}, body),
+      ),
+      sorted.length > cap
+        ? element(
+            "p",
+            {class: "cap"},
+            `${sorted.length - cap} more rows are not shown; sort by another column to see them`,
+          )
+        : null,
+    );
   };
   draw();
   return host;

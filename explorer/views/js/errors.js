@@ -12,13 +12,24 @@ const SMALLEST_ERROR = 1e-9;
 // 0 at the smallest error that is shown, 1 at `largest`, on a logarithmic scale.
 export function errorPosition(error, largest = 1) {
   if (Number.isNaN(error)) return 1;
-  const low = Math.log10(SMALLEST_ERROR), high = Math.log10(largest);
-  return Math.min(1, Math.max(0, (Math.log10(Math.max(error, SMALLEST_ERROR)) - low) / (high - low)));
+  const low = Math.log10(SMALLEST_ERROR),
+    high = Math.log10(largest);
+  return Math.min(
+    1,
+    Math.max(0, (Math.log10(Math.max(error, SMALLEST_ERROR)) - low) / (high - low)),
+  );
 }
 
 export function notCompared(app) {
-  if (app.session?.isPending("accuracy")) return emptyState("Being compared", "The program after every pass is run and compared with the source model, tensor by tensor. What is here already stays usable.");
-  return emptyState("Not compared with the source model", "Every snapshot can be executed and compared, tensor by tensor. In a notebook, c.accuracy(inputs) does it; explorer serve does it by itself.");
+  if (app.session?.isPending("accuracy"))
+    return emptyState(
+      "Being compared",
+      "The program after every pass is run and compared with the source model, tensor by tensor. What is here already stays usable.",
+    );
+  return emptyState(
+    "Not compared with the source model",
+    "Every snapshot can be executed and compared, tensor by tensor. In a notebook, c.accuracy(inputs) does it; explorer serve does it by itself.",
+  );
 }
 
 // As many digits as a float32 holds.
@@ -26,10 +37,13 @@ export function shortNumber(value) {
   if (!Number.isFinite(value)) return notFinite(value);
   const magnitude = Math.abs(value);
   const text = Number(value.toPrecision(9));
-  return magnitude !== 0 && (magnitude < 1e-4 || magnitude >= 1e9) ? text.toExponential() : String(text);
+  return magnitude !== 0 && (magnitude < 1e-4 || magnitude >= 1e9)
+    ? text.toExponential()
+    : String(text);
 }
 
 export function noDetail(accuracy) {
-  return accuracy.detailsLeftOut ? `No histograms of this tensor: ${countText(accuracy.detailsLeftOut, "one with a smaller error is", "with smaller errors are")} left out.`
+  return accuracy.detailsLeftOut
+    ? `No histograms of this tensor: ${countText(accuracy.detailsLeftOut, "one with a smaller error is", "with smaller errors are")} left out.`
     : "This comparison holds no histograms: it was saved by an older version, or the shapes differ.";
 }

@@ -6,8 +6,13 @@ import {sessionLink} from "./shared_link.js";
 export function adaptHost(model) {
   if (typeof model.chunk === "function") {
     return {
-      mode: "page", get: (name) => model.get(name), on: () => {}, send: () => {}, receive: () => {},
-      chunk: model.chunk, ready: () => {},
+      mode: "page",
+      get: (name) => model.get(name),
+      on: () => {},
+      send: () => {},
+      receive: () => {},
+      chunk: model.chunk,
+      ready: () => {},
     };
   }
   if (typeof model.save_changes === "function") {
@@ -46,7 +51,9 @@ function adaptPanel(model) {
     get: (name) => values.get(name),
     on: (name, listener) => listeners.push([name, listener]),
     send: (message) => model.send_msg(message),
-    receive: (listener) => { forward = listener; },
+    receive: (listener) => {
+      forward = listener;
+    },
     chunk: null,
     ready: () => model.send_msg({kind: "hello", link: sessionLink(window.location.hash)}),
   };

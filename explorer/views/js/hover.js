@@ -9,7 +9,8 @@ export function createHover() {
     get: () => current,
     // `from`: the pane of code that is hovered; the others scroll to what belongs to it.
     set(operations, tags, {nodes = [], from = null} = {}) {
-      if (key(operations, tags, nodes) === key(current.operations, current.tags, current.nodes)) return;
+      if (key(operations, tags, nodes) === key(current.operations, current.tags, current.nodes))
+        return;
       current = {operations: new Set(operations), tags: new Set(tags), nodes: new Set(nodes), from};
       for (const listener of listeners) listener(current);
     },

@@ -32,7 +32,11 @@ export function bytesText(size) {
 export function secondsText(seconds) {
   if (!Number.isFinite(seconds)) return notFinite(seconds);
   if (seconds === 0) return "0 s";
-  for (const [scale, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]) {
+  for (const [scale, unit] of [
+    [1, "s"],
+    [1e-3, "ms"],
+    [1e-6, "µs"],
+  ]) {
     if (seconds >= 0.9995 * scale) return `${short(seconds / scale)} ${unit}`;
   }
   return `${short(seconds / 1e-9)} ns`;
@@ -40,7 +44,12 @@ export function secondsText(seconds) {
 
 export function amountText(amount) {
   if (!Number.isFinite(amount)) return notFinite(amount);
-  for (const [scale, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [scale, unit] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
     if (amount >= 0.9995 * scale) return `${short(amount / scale)} ${unit}`;
   }
   return short(amount);
@@ -54,7 +63,8 @@ export function errorText(error) {
   if (error === null || error === undefined) return "–";
   if (!Number.isFinite(error)) return notFinite(error);
   if (error === 0) return "0";
-  if (Math.abs(error) >= 0.001 && Math.abs(error) < 1000) return String(Number(error.toPrecision(2)));
+  if (Math.abs(error) >= 0.001 && Math.abs(error) < 1000)
+    return String(Number(error.toPrecision(2)));
   const [mantissa, exponent] = error.toExponential(1).split("e");
   return `${mantissa}e${Number(exponent)}`;
 }
@@ -75,7 +85,9 @@ export function decibelsText(decibels) {
 }
 
 export function percentText(fraction) {
-  return Number.isFinite(fraction) ? `${short(Number((100 * fraction).toPrecision(2)))} %` : notFinite(fraction);
+  return Number.isFinite(fraction)
+    ? `${short(Number((100 * fraction).toPrecision(2)))} %`
+    : notFinite(fraction);
 }
 
 // How much smaller or larger: 3% less, 40% more, from twice on 2.1× less; ≈, =.

@@ -13,7 +13,10 @@ export function canvasPlot(label, className) {
   let style = null;
   const size = () => [node.clientWidth, node.clientHeight];
   return {
-    node, canvas, overlay, size,
+    node,
+    canvas,
+    overlay,
+    size,
     // A cleared canvas of the size of the node, in CSS pixels; null while it is not on the screen.
     begin() {
       const [width, height] = size();
@@ -35,7 +38,8 @@ export function canvasPlot(label, className) {
     },
     // A colour of the theme as the canvas takes it: "accent", "convolution-fill".
     colour(name) {
-      if (!colours.has(name)) colours.set(name, style.getPropertyValue(`--explorer-${name}`).trim());
+      if (!colours.has(name))
+        colours.set(name, style.getPropertyValue(`--explorer-${name}`).trim());
       return colours.get(name);
     },
   };
@@ -47,7 +51,12 @@ export function canvasText(text) {
 }
 
 export function placed(node, left, top, width, height) {
-  Object.assign(node.style, {left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`});
+  Object.assign(node.style, {
+    left: `${left}px`,
+    top: `${top}px`,
+    width: `${width}px`,
+    height: `${height}px`,
+  });
   return node;
 }
 
@@ -73,5 +82,8 @@ export function niceTicks(end, count, start = 0) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw);
   const first = Math.ceil(start / step);
-  return Array.from({length: Math.floor(end / step) - first + 1}, (_, index) => (first + index) * step);
+  return Array.from(
+    {length: Math.floor(end / step) - first + 1},
+    (_, index) => (first + index) * step,
+  );
 }

@@ -5,7 +5,14 @@ import {button, element} from "./dom.js";
 import {clip} from "./scene.js";
 import {CHOICES_IN_LINK, IN_LINK} from "./state.js";
 
-export const NO_SETTINGS = {target: "", disable: [], decisions: {}, budget: null, pins: [], order: []};
+export const NO_SETTINGS = {
+  target: "",
+  disable: [],
+  decisions: {},
+  budget: null,
+  pins: [],
+  order: [],
+};
 const SESSION_IN_LINK = ["model", "target", "fork"];
 
 // {model, settings} that a link asks the other side for; null when it says nothing of that.
@@ -36,24 +43,45 @@ export async function linkProblems(hash, data) {
   for (const [name, value] of parts) {
     if (SESSION_IN_LINK.includes(name)) continue;
     if (!IN_LINK.includes(name)) problems.push(`“${clip(name, 40)}”, which means nothing here`);
-    else if (name === "pass" && !isIndex(value, passes.length)) problems.push(`pass ${clip(value, 20)} (there are ${passes.length}, from 0)`);
-    else if (CHOICES_IN_LINK[name] && !CHOICES_IN_LINK[name].includes(value)) problems.push(`${name} “${clip(value, 40)}”`);
-    else if (name === "selection" && !isKnown(data, value)) problems.push(`operation ${clip(value, 80)}`);
+    else if (name === "pass" && !isIndex(value, passes.length))
+      problems.push(`pass ${clip(value, 20)} (there are ${passes.length}, from 0)`);
+    else if (CHOICES_IN_LINK[name] && !CHOICES_IN_LINK[name].includes(value))
+      problems.push(`${name} “${clip(value, 40)}”`);
+    else if (name === "selection" && !isKnown(data, value))
+      problems.push(`operation ${clip(value, 80)}`);
   }
-  const pass = parts.get("pass"), rewrite = parts.get("rewrite");
+  const pass = parts.get("pass"),
+    rewrite = parts.get("rewrite");
   if (rewrite !== null && isIndex(pass ?? "", passes.length)) {
     const {events} = await data.passDetails(Number(pass));
-    if (!isIndex(rewrite, events.length)) problems.push(`rewrite ${clip(rewrite, 20)} of ${passes[Number(pass)].name} (there are ${events.length})`);
+    if (!isIndex(rewrite, events.length))
+      problems.push(
+        `rewrite ${clip(rewrite, 20)} of ${passes[Number(pass)].name} (there are ${events.length})`,
+      );
   }
   return problems;
 }
 
 export function isKnown(data, selection) {
-  return data.latest.has(selection) || data.kernelOf.has(selection) || data.blocks?.indexOf(selection) !== undefined;
+  return (
+    data.latest.has(selection) ||
+    data.kernelOf.has(selection) ||
+    data.blocks?.indexOf(selection) !== undefined
+  );
 }
 
 export function linkNotice(text, dismiss) {
-  return element("div", {class: "banner notice", role: "alert"}, element("span", {class: "dot within-tolerance", "aria-hidden": "true"}, "!"),
-    element("div", {class: "banner-words"}, element("strong", {}, "Not all of the link could be restored"), element("span", {}, text)),
-    element("span", {class: "grow"}), button("dismiss", "go on with what is shown", dismiss, {}));
+  return element(
+    "div",
+    {class: "banner notice", role: "alert"},
+    element("span", {class: "dot within-tolerance", "aria-hidden": "true"}, "!"),
+    element(
+      "div",
+      {class: "banner-words"},
+      element("strong", {}, "Not all of the link could be restored"),
+      element("span", {}, text),
+    ),
+    element("span", {class: "grow"}),
+    button("dismiss", "go on with what is shown", dismiss, {}),
+  );
 }

@@ -19,7 +19,22 @@ const FRESH_STATE = {
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
-export const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "onlyChanges", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
+export const IN_LINK = [
+  "pass",
+  "rewrite",
+  "selection",
+  "tab",
+  "dock",
+  "view",
+  "onlyChanges",
+  "step",
+  "beside",
+  "mode",
+  "metric",
+  "bars",
+  "blocks",
+  "open",
+];
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 export const CHOICES_IN_LINK = {
@@ -51,7 +66,8 @@ export function stateToLink(state, others = {}) {
   const parts = new URLSearchParams(others);
   for (const name of IN_LINK) {
     if (name === "open") {
-      if (String(state.open) !== String(state.initially)) parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+      if (String(state.open) !== String(state.initially))
+        parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
     } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
   }
   // `pass` always stands there, so that a link with it is told from a first visit.
@@ -70,7 +86,12 @@ export function stateFromLink(link, passCount) {
     } else if (CHOICES_IN_LINK[name]) {
       if (CHOICES_IN_LINK[name].includes(value)) patch[name] = value;
     } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
-    else if (name === "open") patch.open = value.split(".").map(Number).filter((block) => Number.isInteger(block) && block > 0).slice(0, MOST_OPEN_IN_LINK);
+    else if (name === "open")
+      patch.open = value
+        .split(".")
+        .map(Number)
+        .filter((block) => Number.isInteger(block) && block > 0)
+        .slice(0, MOST_OPEN_IN_LINK);
     else patch[name] = value;
   }
   if (patch.pass >= passCount) delete patch.pass;

@@ -162,7 +162,8 @@ export async function accuracyView(app) {
     ),
   );
   const plot = canvasPlot(
-    `${measure.label} errors of ${count} tensors after ${rows.length} passes; the worst are listed beside it`,
+    `${measure.label} errors of ${count} tensors after ${rows.length} passes; the worst are ` +
+      "listed beside it",
     "heat-plot",
   );
   const spacer = element("div", {class: "heat-spacer"});
@@ -425,7 +426,8 @@ export async function accuracyView(app) {
       element(
         "p",
         {class: "quiet-text"},
-        "Choose a cell, or move through them with the arrow keys, to see its histograms and worst elements.",
+        "Choose a cell, or move through them with the arrow keys, to see its histograms and " +
+          "worst elements.",
       ),
     );
   }
@@ -472,7 +474,8 @@ export async function accuracyView(app) {
           ? element(
               "p",
               {class: "quiet-text"},
-              "The program has no such tensor after this pass: it was fused away, or not computed yet.",
+              "The program has no such tensor after this pass: it was fused away, or not " +
+                "computed yet.",
             )
           : [
               where
@@ -519,7 +522,8 @@ export async function accuracyView(app) {
           {},
           "first wrong after ",
           button(found.name, "go there", go, {class: "link"}),
-          `: ${clip(found.tensor, 60)} is off by ${errorText(decode(found.relative))} (${found.mode})`,
+          `: ${clip(found.tensor, 60)} is off by ${errorText(decode(found.relative))} ` +
+            `(${found.mode})`,
         ),
         element("span", {class: "grow"}),
         guilty ? faultWords(app, guilty) : bisectButton(app),
@@ -611,11 +615,13 @@ function measuresLine(error) {
   );
 }
 
-// A tensor that is out of tolerance and right: the oracle rounds, too, and float64 tells who is off.
+// A tensor that is out of tolerance and right: the oracle rounds, too, and float64 tells who is
+// off.
 function exactLine({asExact}) {
   if (!asExact) return null;
   const title =
-    "largest difference from the same model in float64, over its largest value; others: onnxruntime, and a second run that rounds every tensor once";
+    "largest difference from the same model in float64, over its largest value; others: " +
+    "onnxruntime, and a second run that rounds every tensor once";
   return element(
     "p",
     {class: "measures as-exact", title},
@@ -649,7 +655,8 @@ function bisectButton(app) {
   const where = app.session
     ? READ_ONLY
     : app.host.mode === "page"
-      ? "A page has no compiler: run c.accuracy().bisect() in a notebook, or open the model with explorer serve."
+      ? "A page has no compiler: run c.accuracy().bisect() in a notebook, or open the model " +
+        "with explorer serve."
       : "Run c.accuracy().bisect() in a cell, then c.explore() again.";
   const isLive = canFork(app);
   return element(

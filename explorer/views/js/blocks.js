@@ -68,7 +68,8 @@ export class BlockTree {
   }
 }
 
-// {at: Map(unit -> [x, y]), boxes: [{block, x, y, width, height}], route(a, b), width, height, node}
+// {at: Map(unit -> [x, y]), boxes: [{block, x, y, width, height}], route(a, b), width, height,
+// node}
 export async function placeBlocks(data, open) {
   const tree = data.blocks;
   const seen = [

@@ -4,6 +4,7 @@
 // browser's own search finds everything in them.
 
 import {button, element, replace} from "./dom.js";
+import {GRAMMARS} from "./grammars.js";
 import {MINUS} from "./numbers.js";
 
 const LINE_PIXELS = 18;
@@ -11,26 +12,6 @@ const LINES_PER_BLOCK = 50;
 const MOST_WHOLE_LINES = 1500;
 const FOLLOW_MILLISECONDS = 80;
 const BLOCKS_AROUND = 2; // made above and below what is in sight
-
-const C_WORDS =
-  "auto|break|case|const|continue|default|do|else|enum|extern|for|goto|if|inline|register|restrict|return|sizeof|static|struct|switch|typedef|union|unsigned|volatile|while|__attribute__|__kernel|__global|__local|__private|__constant|kernel|global";
-const C_TYPES =
-  "void|char|short|int|long|float|double|half|signed|size_t|ulong|uint|uchar|bool|(?:float|half|int|double|v|u?int)\\d+(?:_t)?";
-const GRAMMARS = {
-  mlir: /(?<comment>\/\/.*)|(?<string>"(?:[^"\\]|\\.)*")|(?<name>[%@^][\w.$#-]+)|(?<type>\b(?:tensor|memref|vector|index|none|b?f\d+|u?i\d+|si\d+)\b)|(?<word>\b[a-z_]\w*\.[\w.]+)|(?<number>\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)/g,
-  c: new RegExp(
-    `(?<comment>//.*|/\\*.*?\\*/)|(?<string>"(?:[^"\\\\]|\\\\.)*")|(?<word>^\\s*#\\s*\\w+|\\b(?:${C_WORDS})\\b)|(?<type>\\b(?:${C_TYPES})\\b)|(?<name>\\b[A-Za-z_]\\w*(?=\\())|(?<number>\\b(?:0x[\\da-fA-F]+|\\d+(?:\\.\\d*)?(?:e[+-]?\\d+)?)[fuUlL]*\\b)`,
-    "g",
-  ),
-  assembly:
-    /(?<comment>[#;].*$|\/\/.*)|(?<string>"[^"]*")|(?<name>^[\w.$]+:|\.L\w+)|(?<type>%[a-z]\w*|\b[xyzw]\d+\b|\b[xyz]mm\d+\b)|(?<word>^\s+\.?\w+)|(?<number>\$?-?\b(?:0x[\da-f]+|\d+)\b)/g,
-};
-GRAMMARS.opencl = GRAMMARS.c;
-GRAMMARS.python =
-  /(?<comment>#.*)|(?<string>(?:[rfb]{0,2})(?:""".*?(?:"""|$)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))|(?<word>\b(?:and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|if|import|in|is|lambda|not|or|pass|raise|return|try|while|with|yield|match|case)\b)|(?<type>\b(?:None|True|False|self|int|str|float|bool|tuple|list|dict|set)\b)|(?<name>\b[A-Za-z_]\w*(?=\())|(?<number>\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)/g;
-GRAMMARS.node =
-  /(?<string>"(?:[^"\\]|\\.)*")|(?<word>(?<= = )[A-Za-z]\w*(?=\())|(?<number>(?<=[ [(,])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?=[,\])}]))/g;
-GRAMMARS.ptx = GRAMMARS.assembly;
 
 // entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line);
 // hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
@@ -65,11 +46,12 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
   const makeRow = (index) => {
     const entry = entries[index];
     const hue = hueOf && entry.owners.length ? hueOf(entry.owners) : null;
-    const states = `${lookOf ? ` ${lookOf(entry.owners)}` : ""}${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
+    const look = lookOf ? ` ${lookOf(entry.owners)}` : "";
+    const states = `${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
     return element(
       "div",
       {
-        class: `line ${entry.kind}${states}`,
+        class: `line ${entry.kind}${look}${states}`,
         "data-index": index,
         "data-number": entry.number ?? index + 1,
         "data-hue": hue,

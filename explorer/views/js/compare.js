@@ -40,7 +40,8 @@ export async function compareView(app) {
     return {
       node: emptyState(
         "Nothing to compare with",
-        "Change a decision and compile again: the result becomes a branch beside this one. Another model or a saved trace can be compared as well: open it above.",
+        "Change a decision and compile again: the result becomes a branch beside this one. " +
+          "Another model or a saved trace can be compared as well: open it above.",
         button("fork +", "change a decision", () => app.openFork(), {class: "primary"}),
       ),
     };

@@ -124,7 +124,8 @@ function valueHistogram(detail) {
       : null;
   const said = detail.isSame ? "both have the same histogram" : "the histograms differ";
   return histogramFrame(
-    `values of the reference and of this program between ${axisNumber(detail.low)} and ${axisNumber(detail.high)}: ${said}`,
+    `values of the reference and of this program between ${axisNumber(detail.low)} and ` +
+      `${axisNumber(detail.high)}: ${said}`,
     [
       "values ",
       element("span", {class: "key-reference"}, "reference"),
@@ -168,7 +169,8 @@ function valueHistogram(detail) {
         shape(
           "title",
           {},
-          `${axisNumber(edge(bin))} to ${axisNumber(edge(bin + 1))}: ${exactText(count)} of the reference, ${exactText(detail.values[bin])} here`,
+          `${axisNumber(edge(bin))} to ${axisNumber(edge(bin + 1))}: ${exactText(count)} of ` +
+            `the reference, ${exactText(detail.values[bin])} here`,
         ),
       ),
     ),
@@ -241,7 +243,8 @@ function errorHistogram(app, detail, tolerance) {
         shape(
           "title",
           {},
-          `${errorText(10 ** exponentOf(bin))} to ${errorText(10 ** exponentOf(bin + 1))}: ${countText(count, "element")}`,
+          `${errorText(10 ** exponentOf(bin))} to ${errorText(10 ** exponentOf(bin + 1))}: ` +
+            `${countText(count, "element")}`,
         ),
       ),
     ),
@@ -328,12 +331,16 @@ function axisNumber(value) {
 // An index that differs although both candidates are equally good.
 export function tieParts([, , elements, index, found, expected, gap, kind]) {
   const isRounding = kind === "rounding";
+  const why = isRounding
+    ? "by one step of a quantized number that may go either way"
+    : "but what both pick is equally good";
   return [
     element(
       "p",
       {},
       element("strong", {}, isRounding ? "≈ tie of rounding. " : "≈ near-tie of an index. "),
-      `${countText(elements, "element")} ${elements === 1 ? "differs" : "differ"} from the reference, ${isRounding ? "by one step of a quantized number that may go either way" : "but what both pick is equally good"}.`,
+      `${countText(elements, "element")} ${elements === 1 ? "differs" : "differ"} from the ` +
+        `reference, ${why}.`,
     ),
     element(
       "dl",
@@ -357,7 +364,8 @@ export function tieParts([, , elements, index, found, expected, gap, kind]) {
     element(
       "p",
       {class: "quiet-text"},
-      `This ${isRounding ? "number" : "index"} is not counted as wrong; what is computed with it is compared in isolation.`,
+      `This ${isRounding ? "number" : "index"} is not counted as wrong; what is computed with ` +
+        "it is compared in isolation.",
     ),
   ];
 }

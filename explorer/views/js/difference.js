@@ -1,5 +1,5 @@
-// How programs differ after one pass: a drawing for every other side, in which what both have stands
-// at one place; and their IR beside each other, line by line.
+// How programs differ after one pass: a drawing for every other side, in which what both have
+// stands at one place; and their IR beside each other, line by line.
 
 import {append, button, element, shape} from "./dom.js";
 import {makeEdge, makeNode} from "./graph_nodes.js";
@@ -20,14 +20,17 @@ export function graphDifference(app, comparison, difference) {
           element(
             "span",
             {class: `ink-${name}`},
-            `${app.look.difference(name).glyph} ${exactText(counts[name])} ${differenceWord(name, letter)}`,
+            `${app.look.difference(name).glyph} ${exactText(counts[name])} ` +
+              `${differenceWord(name, letter)}`,
           ),
         );
+      const [first, other] = [0, index + 1].map((side) => clip(difference.passes[side], 40));
+      const isSamePass = difference.passes[0] === difference.passes[index + 1];
       const title = element(
         "p",
         {class: "difference-title"},
         element("strong", {}, `A and ${letter}`),
-        ` after ${clip(difference.passes[0], 40)}${difference.passes[0] === difference.passes[index + 1] ? "" : ` and ${clip(difference.passes[index + 1], 40)}`}`,
+        ` after ${first}${isSamePass ? "" : ` and ${other}`}`,
         words.length
           ? words
           : [
@@ -113,7 +116,8 @@ function differencePicture(app, drawing, label) {
       const node = makeNode(app, scene, item);
       node.setAttribute(
         "class",
-        `node family-${safeName(item.record.family)} ${item.status ? `${item.status} mark-${item.status}` : ""}`,
+        `node family-${safeName(item.record.family)} ` +
+          `${item.status ? `${item.status} mark-${item.status}` : ""}`,
       );
       node.append(
         shape(
@@ -228,7 +232,8 @@ export function lineDifference(app, comparison, difference) {
       ? element(
           "p",
           {class: "cap"},
-          `${countText(difference.hiddenRows, "row")} more are not shown; look at an earlier pass, whose program is shorter`,
+          `${countText(difference.hiddenRows, "row")} more are not shown; look at an earlier ` +
+            "pass, whose program is shorter",
         )
       : null,
   );

@@ -99,10 +99,9 @@ export function documentStrip(host, now) {
           .filter(Boolean)
           .join(", "),
       );
-      made.tab.title = clip(
-        `${label}${kind === "trace" ? ": a saved compilation, read-only" : ""}${isUpload ? " (only this page has it)" : ""}`,
-        300,
-      );
+      const nature = kind === "trace" ? ": a saved compilation, read-only" : "";
+      const owner = isUpload ? " (only this page has it)" : "";
+      made.tab.title = clip(`${label}${nature}${owner}`, 300);
       made.tab.setAttribute("aria-selected", String(key === current));
       made.tab.tabIndex = key === current ? 0 : -1;
       made.item.classList.toggle("current", key === current);

@@ -24,11 +24,13 @@ export function notCompared(app) {
   if (app.session?.isPending("accuracy"))
     return emptyState(
       "Being compared",
-      "The program after every pass is run and compared with the source model, tensor by tensor. What is here already stays usable.",
+      "The program after every pass is run and compared with the source model, tensor by " +
+        "tensor. What is here already stays usable.",
     );
   return emptyState(
     "Not compared with the source model",
-    "Every snapshot can be executed and compared, tensor by tensor. In a notebook, c.accuracy(inputs) does it; explorer serve does it by itself.",
+    "Every snapshot can be executed and compared, tensor by tensor. In a notebook, " +
+      "c.accuracy(inputs) does it; explorer serve does it by itself.",
   );
 }
 
@@ -43,7 +45,10 @@ export function shortNumber(value) {
 }
 
 export function noDetail(accuracy) {
-  return accuracy.detailsLeftOut
-    ? `No histograms of this tensor: ${countText(accuracy.detailsLeftOut, "one with a smaller error is", "with smaller errors are")} left out.`
-    : "This comparison holds no histograms: it was saved by an older version, or the shapes differ.";
+  const left = accuracy.detailsLeftOut;
+  const words = countText(left, "one with a smaller error is", "with smaller errors are");
+  return left
+    ? `No histograms of this tensor: ${words} left out.`
+    : "This comparison holds no histograms: it was saved by an older version, or the shapes " +
+        "differ.";
 }

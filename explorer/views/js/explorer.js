@@ -173,7 +173,8 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
   const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
-  // The first visit opens where there is most to see: the pass that fused most, the first of equals.
+  // The first visit opens where there is most to see: the pass that fused most, the first of
+  // equals.
   const weight = (pass) => 1000 * pass.fused + pass.removed;
   const start = passes.findIndex((pass) => pass.level !== "source");
   const eventful = passes.reduce(

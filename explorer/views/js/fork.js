@@ -1,7 +1,7 @@
-// The tab "fork" (in the app): decisions that a person changes. Each change is compiled at once into
-// a branch beside this one, or several are collected first. What is offered follows the selection:
-// choices of its kernel's schedule, its layout, rewrites that made it; and what is about the whole
-// program: passes, their order, their rules, target, memory.
+// The tab "fork" (in the app): decisions that a person changes. Each change is compiled at once
+// into a branch beside this one, or several are collected first. What is offered follows the
+// selection: choices of its kernel's schedule, its layout, rewrites that made it; and what is about
+// the whole program: passes, their order, their rules, target, memory.
 //
 // A knob is {address, value, choices, why}; its choices are the legal values, and a number without
 // choices may be any.
@@ -178,7 +178,8 @@ export async function forkView(app, context) {
         element(
           "p",
           {class: "quiet-text"},
-          "Every change becomes a branch beside this one; the passes before the change are shared, not run again.",
+          "Every change becomes a branch beside this one; the passes before the change are " +
+            "shared, not run again.",
         ),
         element(
           "label",

@@ -237,7 +237,8 @@ export function graphPane(app) {
       0,
     );
     scene.hiddenNote = hidden
-      ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: open one with +, or search with /`
+      ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: ` +
+        "open one with +, or search with /"
       : "";
     for (const elements of [nodeElements, edgeElements, labelElements]) {
       for (const item of elements.values()) item.remove();
@@ -465,7 +466,8 @@ export function graphPane(app) {
       );
     if (inSight.length > shown.length)
       notes.push(
-        `${inSight.length - shown.length} of ${inSight.length} operations in sight are not drawn: zoom in`,
+        `${inSight.length - shown.length} of ${inSight.length} operations in sight are not ` +
+          "drawn: zoom in",
       );
     if (scene.hiddenNote) notes.push(scene.hiddenNote);
     capNote.hidden = !notes.length;
@@ -582,7 +584,8 @@ export function graphPane(app) {
     const x = event.clientX - box.left,
       y = event.clientY - box.top;
     tip.style.left = `${Math.max(8, Math.min(x + 14, box.width - tip.offsetWidth - 8))}px`;
-    tip.style.top = `${y + 18 + tip.offsetHeight > box.height ? y - tip.offsetHeight - 10 : y + 18}px`;
+    const isLow = y + 18 + tip.offsetHeight > box.height;
+    tip.style.top = `${isLow ? y - tip.offsetHeight - 10 : y + 18}px`;
   }
 
   svg.addEventListener("keydown", (event) => {

@@ -14,12 +14,15 @@ export function makeNode(app, scene, item) {
   if (item.isGhost) return makeGhost(app, scene, item);
   const [width, height] = scene.node;
   const {record, inside} = item;
+  const name = inside
+    ? `block ${clip(record.label, TIP_CHARACTERS)}`
+    : `${clip(record.id, TIP_CHARACTERS)}, ${record.label}`;
   const group = shape(
     "g",
     {
       "data-id": item.id,
       role: "button",
-      "aria-label": `${inside ? `block ${clip(record.label, TIP_CHARACTERS)}` : `${clip(record.id, TIP_CHARACTERS)}, ${record.label}`}, ${record.shape}${item.status ? `, ${item.status}` : ""}`,
+      "aria-label": `${name}, ${record.shape}${item.status ? `, ${item.status}` : ""}`,
       transform: `translate(${item.x - width / 2} ${item.y - height / 2})`,
     },
     inside
@@ -80,7 +83,8 @@ export function makeNode(app, scene, item) {
     );
     group.setAttribute(
       "aria-label",
-      `${group.getAttribute("aria-label")}, ${LOOK.unsupported.title}: ${clip(item.problem, TIP_CHARACTERS)}`,
+      `${group.getAttribute("aria-label")}, ${LOOK.unsupported.title}: ` +
+        `${clip(item.problem, TIP_CHARACTERS)}`,
     );
   }
   if (item.status) {
@@ -120,12 +124,16 @@ function makeGhost(app, scene, item) {
     {
       "data-id": item.id,
       role: "button",
-      "aria-label": `${clip(item.record.id, TIP_CHARACTERS)}, ${item.record.label}, removed: its place was taken`,
+      "aria-label":
+        `${clip(item.record.id, TIP_CHARACTERS)}, ${item.record.label}, removed: ` +
+        "its place was taken",
       transform: `translate(${item.x - 8 - tabWidth} ${item.y - height / 2 - tabHeight})`,
     },
     shape("path", {
       class: "card",
-      d: `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${tabWidth - 5} A5 5 0 0 1 ${tabWidth} 5 V${tabHeight} Z`,
+      d:
+        `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${tabWidth - 5} A5 5 0 0 1 ${tabWidth} 5 ` +
+        `V${tabHeight} Z`,
     }),
     shape("text", {class: "sign", x: 6, y: 12}, app.look.difference("removed").glyph),
     shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 9)),
@@ -191,7 +199,9 @@ export function makeBracket(scene, {from, to}) {
   const start = from.x + width / 2,
     end = to.x + width / 2;
   const sign = Math.sign(to.y - from.y);
-  const path = `M${start} ${from.y} H${right - 6} Q${right} ${from.y} ${right} ${from.y + sign * 6} V${to.y - sign * 6} Q${right} ${to.y} ${right - 6} ${to.y} H${end + 2}`;
+  const path =
+    `M${start} ${from.y} H${right - 6} Q${right} ${from.y} ${right} ` +
+    `${from.y + sign * 6} V${to.y - sign * 6} Q${right} ${to.y} ${right - 6} ${to.y} H${end + 2}`;
   return shape("path", {class: "bracket", d: path});
 }
 
@@ -219,7 +229,8 @@ export function tipOfNode(app, item) {
         element(
           "div",
           {class: `ink-${name}`},
-          `${app.look.difference(name).glyph} ${countText(inside[name], "operation")}: ${app.look.difference(name).title}`,
+          `${app.look.difference(name).glyph} ${countText(inside[name], "operation")}: ` +
+            `${app.look.difference(name).title}`,
         ),
       ),
       element("div", {class: "quiet-text"}, "click + or press e to open it"),

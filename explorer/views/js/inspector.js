@@ -118,7 +118,8 @@ export function inspectorPane(app) {
         views.push(next);
       if (!isCurrent()) return;
       replace(head, subject);
-      const scrolled = panes.map(({pane}) => [pane.node, pane.node.scrollTop]); // moving a node resets it
+      // Moving a node resets it.
+      const scrolled = panes.map(({pane}) => [pane.node, pane.node.scrollTop]);
       panes = views.flatMap((view) => view.panes || []);
       replace(main, views[0].node);
       beside.hidden = views.length < 2;
@@ -215,7 +216,8 @@ export function inspectorPane(app) {
         ? element(
             "p",
             {class: "hint"},
-            `${state.selection} stands here as ${here.slice(0, 3).join(", ")}${here.length > 3 ? ` and ${here.length - 3} more` : ""}`,
+            `${state.selection} stands here as ${here.slice(0, 3).join(", ")}`,
+            here.length > 3 ? ` and ${here.length - 3} more` : "",
           )
         : context.isGone
           ? element(
@@ -296,18 +298,24 @@ export function inspectorPane(app) {
     const rules = await Promise.all(
       made.map(async ([index, event]) => (await data.passDetails(index)).events[event].rule),
     );
-    return made.map(([index, event], position) =>
-      element(
+    return made.map(([index, event], position) => {
+      const {name} = data.head.passes[index];
+      const rule = data.rules.get(rules[position]);
+      return element(
         "button",
         {
           type: "button",
           class: "chip maker",
-          title: `${rules[position]} in ${data.head.passes[index].name}\n\n${data.rules.get(rules[position])?.explanation || ""}\n\n${data.rules.get(rules[position])?.source || ""}`,
+          title: [
+            `${rules[position]} in ${name}`,
+            rule?.explanation || "",
+            rule?.source || "",
+          ].join("\n\n"),
           onclick: () => store.set({pass: index, rewrite: event}),
         },
-        data.head.passes[index].name,
-      ),
-    );
+        name,
+      );
+    });
   }
 
   function blockLines({block, here}) {
@@ -341,12 +349,15 @@ export function inspectorPane(app) {
       element(
         "p",
         {},
-        `${[all.model.format, clip(all.model.producer, 60)].filter(Boolean).join(" from ")}: ${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} parameters, ${madeOf(all)}`,
+        `${[all.model.format, clip(all.model.producer, 60)].filter(Boolean).join(" from ")}: ` +
+          `${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} ` +
+          `parameters, ${madeOf(all)}`,
       ),
       element(
         "p",
         {},
-        "Select an operation in the graph, or press / to search. Its origin, the rules that made it, its loops, its source and its errors appear here.",
+        "Select an operation in the graph, or press / to search. Its origin, the rules that " +
+          "made it, its loops, its source and its errors appear here.",
       ),
       follow ? element("div", {class: "actions"}, follow) : null,
     );
@@ -355,7 +366,8 @@ export function inspectorPane(app) {
   const madeOf = (all) => {
     const compiled = all.passes.filter((pass) => pass.level !== "source");
     return compiled.length
-      ? `compiled by ${countText(compiled.length, "pass", "passes")} into ${countText(data.kernels.length, "kernel")} for ${all.target}${withSizes(all)}.`
+      ? `compiled by ${countText(compiled.length, "pass", "passes")} into ` +
+          `${countText(data.kernels.length, "kernel")} for ${all.target}${withSizes(all)}.`
       : all.problems?.reasons.length
         ? "not compiled, for not all of it is supported."
         : "opened, and not compiled.";
@@ -379,22 +391,20 @@ export function inspectorPane(app) {
     const line = (kind, sign) => (text) =>
       element("div", {class: `delta ${kind}`}, `${sign} ${clip(text, MOST_DELTA)}`);
     const names = (list) => [
-      list
-        .slice(0, MOST_CHIPS)
-        .map((id) =>
-          element(
-            "button",
-            {
-              type: "button",
-              class: "chip mono",
-              title: "select it; hovering shows it in the graph",
-              onclick: () => app.select(id, "inspector"),
-              onmouseenter: () => app.hover.set([id], []),
-              onmouseleave: () => app.hover.set([], []),
-            },
-            clip(id, 36),
-          ),
+      list.slice(0, MOST_CHIPS).map((id) =>
+        element(
+          "button",
+          {
+            type: "button",
+            class: "chip mono",
+            title: "select it; hovering shows it in the graph",
+            onclick: () => app.select(id, "inspector"),
+            onmouseenter: () => app.hover.set([id], []),
+            onmouseleave: () => app.hover.set([], []),
+          },
+          clip(id, 36),
         ),
+      ),
       list.length > MOST_CHIPS
         ? element("span", {class: "quiet-text"}, `and ${list.length - MOST_CHIPS} more`)
         : null,
@@ -491,7 +501,8 @@ export function inspectorPane(app) {
       node: emptyState(
         "No assembly in this trace",
         kernel.assemblyNote ||
-          `The program was not disassembled: in a notebook, c.assembly() does it. The source under "${data.sourceLanguage()}" is what the device's compiler gets.`,
+          "The program was not disassembled: in a notebook, c.assembly() does it. The source " +
+            `under "${data.sourceLanguage()}" is what the device's compiler gets.`,
       ),
     };
   }
@@ -579,7 +590,8 @@ export function inspectorPane(app) {
       );
     return emptyState(
       "No code of its own",
-      "Nothing of this operation is left to run: it became part of another one, or only another view of the same memory.",
+      "Nothing of this operation is left to run: it became part of another one, or only " +
+        "another view of the same memory.",
     );
   }
 

@@ -134,7 +134,9 @@ export function helpContent(close) {
         element(
           "p",
           {},
-          "Dots of passes: ✓ equal to the source model up to rounding, ≈ within the tolerance, ✗ differs, ○ not compared. In the graph: + added, − removed, • changed, ⊃ took over others.",
+          "Dots of passes: ✓ equal to the source model up to rounding, ≈ within the " +
+            "tolerance, ✗ differs, ○ not compared. In the graph: + added, − removed, • " +
+            "changed, ⊃ took over others.",
         ),
       ),
     ),

@@ -12,11 +12,13 @@ export function notMeasured(app) {
   if (app.session?.isPending("profile"))
     return emptyState(
       "Being measured",
-      "The program is run with timed events as soon as its errors are known. What is here already stays usable.",
+      "The program is run with timed events as soon as its errors are known. What is here " +
+        "already stays usable.",
     );
   return emptyState(
     "Not measured",
-    "The program was not run with timed events. In a notebook, c.profile(inputs) does it; explorer serve does it by itself.",
+    "The program was not run with timed events. In a notebook, c.profile(inputs) does it; " +
+      "explorer serve does it by itself.",
   );
 }
 

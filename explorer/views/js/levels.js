@@ -21,7 +21,8 @@ function kernelLine(app, context, kernel) {
       ? element(
           "span",
           {class: "quiet-text", title: clip(shared.join(", "), 600)},
-          ` · shared with ${shared.length === 1 ? shared[0] : countText(shared.length, "operation")}`,
+          " · shared with ",
+          shared.length === 1 ? shared[0] : countText(shared.length, "operation"),
         )
       : null,
     kernel.phases.length
@@ -168,7 +169,8 @@ export async function loopsView(app, context, kernel) {
     return {
       node: emptyState(
         "Being taken apart",
-        "The schedule's steps are replayed one by one. The kernel's source stands under the next tab already.",
+        "The schedule's steps are replayed one by one. The kernel's source stands under the " +
+          "next tab already.",
       ),
     };
   if (!kernel.steps.length)
@@ -256,7 +258,8 @@ export async function loopsView(app, context, kernel) {
       statementKey(app, hues, kernel),
       codeBar(
         app,
-        `step ${current + 1} of ${kernel.steps.length} · ${countText(step.operations, "operation")}${same}`,
+        `step ${current + 1} of ${kernel.steps.length} · ` +
+          `${countText(step.operations, "operation")}${same}`,
         step.text,
         await linkShare(app, "loops", kernel.name),
       ),

@@ -36,7 +36,10 @@ export async function linkShare(app, level, kernel = null) {
     element(
       "summary",
       {
-        title: `${exactText(shown.linked)} of ${countText(shown.linkable, shown.unit.slice(0, -1))} lead to an operation; press for all levels`,
+        title:
+          `${exactText(shown.linked)} of ` +
+          `${countText(shown.linkable, shown.unit.slice(0, -1))} lead to an operation; press ` +
+          "for all levels",
       },
       isLow ? `${words}: below the aim` : words,
     ),
@@ -48,7 +51,8 @@ export async function linkShare(app, level, kernel = null) {
     const table = host.lastElementChild,
       frame = table.offsetParent;
     const below = host.getBoundingClientRect().bottom - frame.getBoundingClientRect().top + 6;
-    table.style.top = `${Math.max(8, Math.min(below, frame.clientHeight - table.offsetHeight - 8))}px`;
+    const lowest = frame.clientHeight - table.offsetHeight - 8;
+    table.style.top = `${Math.max(8, Math.min(below, lowest))}px`;
   });
   host.addEventListener("focusout", (event) => {
     if (!host.contains(event.relatedTarget)) host.open = false;
@@ -70,7 +74,8 @@ function linkTable(links, kernel) {
       {
         class: "number",
         title: coverage
-          ? `${exactText(coverage.linked)} of ${countText(coverage.linkable, coverage.unit.slice(0, -1))}`
+          ? `${exactText(coverage.linked)} of ` +
+            `${countText(coverage.linkable, coverage.unit.slice(0, -1))}`
           : "not a level of one kernel",
       },
       coverage
@@ -125,7 +130,8 @@ function linkTable(links, kernel) {
     element(
       "p",
       {class: "quiet-text"},
-      "A line is linked when it leads to an operation, an instruction when it also leads to a line of source.",
+      "A line is linked when it leads to an operation, an instruction when it also leads to a " +
+        "line of source.",
     ),
     missing.length
       ? element(
@@ -173,7 +179,8 @@ export async function modelView(app, context) {
     return {
       node: emptyState(
         "No nodes in this trace",
-        "The model came without a list of its nodes. What it was read as stands under the tab IR, in the first pass.",
+        "The model came without a list of its nodes. What it was read as stands under the tab " +
+          "IR, in the first pass.",
       ),
     };
   const {graph, record} = context;

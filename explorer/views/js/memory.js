@@ -21,7 +21,8 @@ export async function memoryView(app) {
     return {
       node: emptyState(
         "No memory plan",
-        "The compilation stopped before memory was planned, or this target allocates by itself. Choose the target cpu to see a plan.",
+        "The compilation stopped before memory was planned, or this target allocates by " +
+          "itself. Choose the target cpu to see a plan.",
       ),
     };
   }
@@ -31,7 +32,9 @@ export async function memoryView(app) {
     memory.live.reduce((most, bytes) => Math.max(most, bytes), 0),
   );
   const plot = canvasPlot(
-    `${memory.buffers.length} buffers over ${steps} steps; the largest at the fullest step are listed beside it. Arrow keys: left and right choose a buffer, up and down move it, Enter plans again`,
+    `${memory.buffers.length} buffers over ${steps} steps; the largest at the fullest step ` +
+      "are listed beside it. Arrow keys: left and right choose a buffer, up and down move it, " +
+      "Enter plans again",
     "memory-plot",
   );
   plot.node.tabIndex = 0;
@@ -360,7 +363,8 @@ export async function memoryView(app) {
     return memory.buffers.find((item) => item.values.some((value) => marked.has(value)));
   }
   const lifeText = (buffer) =>
-    `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} to ${memory.steps[buffer.last - 1] ?? ""}`;
+    `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} ` +
+    `to ${memory.steps[buffer.last - 1] ?? ""}`;
 
   // The values that lie in some of a buffer's bytes, by where they begin.
   function partLines({parts}) {
@@ -371,7 +375,8 @@ export async function memoryView(app) {
       element(
         "div",
         {},
-        `${part.isView ? "shows" : "holds"} ${clip(part.value, 40)}: ${bytesText(part.size)} from its byte ${exactText(part.offset)} on`,
+        `${part.isView ? "shows" : "holds"} ${clip(part.value, 40)}: ${bytesText(part.size)} ` +
+          `from its byte ${exactText(part.offset)} on`,
       ),
     );
     return parts.length > MOST_PARTS
@@ -433,25 +438,23 @@ export async function memoryView(app) {
             element(
               "ul",
               {class: "plain at-peak"},
-              living
-                .slice(0, MOST_AT_PEAK)
-                .map((item) =>
+              living.slice(0, MOST_AT_PEAK).map((item) =>
+                element(
+                  "li",
+                  {},
                   element(
-                    "li",
-                    {},
-                    element(
-                      "button",
-                      {
-                        type: "button",
-                        class: `worst${item === buffer ? " marked" : ""}`,
-                        title: lifeText(item),
-                        onclick: () => choose(item),
-                      },
-                      element("span", {class: "worst-name"}, item.values[0]),
-                      element("span", {class: "mono"}, bytesText(item.size)),
-                    ),
+                    "button",
+                    {
+                      type: "button",
+                      class: `worst${item === buffer ? " marked" : ""}`,
+                      title: lifeText(item),
+                      onclick: () => choose(item),
+                    },
+                    element("span", {class: "worst-name"}, item.values[0]),
+                    element("span", {class: "mono"}, bytesText(item.size)),
                   ),
                 ),
+              ),
             ),
             living.length > MOST_AT_PEAK
               ? element(
@@ -468,7 +471,8 @@ export async function memoryView(app) {
         : element(
             "p",
             {class: "quiet-text"},
-            "Choose a buffer to see the places that were refused for it; drag it to try another one.",
+            "Choose a buffer to see the places that were refused for it; drag it to try " +
+              "another one.",
           ),
     );
   }

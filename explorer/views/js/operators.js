@@ -297,6 +297,7 @@ function constraintsPart(app) {
 export function problemsBanner(app) {
   const {reasons} = app.data.head.problems ?? {reasons: []};
   if (!reasons.length) return null;
+  const more = reasons.length > 1 ? ` (and ${reasons.length - 1} more)` : "";
   return element(
     "div",
     {class: "banner failed refused", role: "alert"},
@@ -312,7 +313,8 @@ export function problemsBanner(app) {
       element(
         "span",
         {},
-        `${clip(reasons[0][0], 60)}: ${clip(reasons[0][1], 160)}${reasons.length > 1 ? ` (and ${reasons.length - 1} more)` : ""}. The model is shown as it is; nothing was compiled.`,
+        `${clip(reasons[0][0], 60)}: ${clip(reasons[0][1], 160)}${more}. ` +
+          "The model is shown as it is; nothing was compiled.",
       ),
     ),
     element("span", {class: "grow"}),

@@ -344,27 +344,25 @@ export function passesPane(app) {
         ? element(
             "ul",
             {class: "sites"},
-            refused
-              .slice(0, SITES_SHOWN)
-              .map((event) =>
+            refused.slice(0, SITES_SHOWN).map((event) =>
+              element(
+                "li",
+                {},
                 element(
-                  "li",
-                  {},
-                  element(
-                    "button",
-                    {
-                      type: "button",
-                      class: "site",
-                      title: event.address,
-                      "data-rewrite": event.index,
-                      "aria-current": event.index === store.get().rewrite ? "true" : null,
-                      onclick: () => app.goToRewrite(event),
-                    },
-                    element("span", {}, event.site),
-                    element("span", {class: "reason"}, `${event.rule}: ${event.reason}`),
-                  ),
+                  "button",
+                  {
+                    type: "button",
+                    class: "site",
+                    title: event.address,
+                    "data-rewrite": event.index,
+                    "aria-current": event.index === store.get().rewrite ? "true" : null,
+                    onclick: () => app.goToRewrite(event),
+                  },
+                  element("span", {}, event.site),
+                  element("span", {class: "reason"}, `${event.rule}: ${event.reason}`),
                 ),
               ),
+            ),
             refused.length > SITES_SHOWN
               ? element("li", {class: "cap"}, `${refused.length - SITES_SHOWN} more are not shown`)
               : null,

@@ -92,7 +92,10 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
   function words() {
     const at = `${clip(ghost.buffer.values[0], 32)} at byte ${exactText(ghost.offset)}`;
     if (ghost.refusal)
-      return `${at}: refused, ${bytesText(ghost.refusal.overlap)} of it are ${clip(ghost.refusal.obstacle.values[0], 32)}`;
+      return (
+        `${at}: refused, ${bytesText(ghost.refusal.overlap)} of it are ` +
+        `${clip(ghost.refusal.obstacle.values[0], 32)}`
+      );
     const others = overlaps();
     const top = ghost.offset + ghost.buffer.size;
     if (!others.length)
@@ -103,7 +106,9 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
       .join(", ");
     const pinned = others.find((other) => pins().has(other.id));
     if (pinned) return `${at}: ${clip(pinned.values[0], 24)} is pinned there`;
-    return `${at}: overlaps ${names}${others.length > MOST_OVERLAPS_NAMED ? ` and ${others.length - MOST_OVERLAPS_NAMED} more` : ""}, to be placed anew`;
+    const unnamed = others.length - MOST_OVERLAPS_NAMED;
+    const more = unnamed > 0 ? ` and ${unnamed} more` : "";
+    return `${at}: overlaps ${names}${more}, to be placed anew`;
   }
 
   return {

@@ -65,7 +65,8 @@ export function moveTip(tip, host, event, isAbove = false) {
   tip.hidden = false;
   const box = host.getBoundingClientRect();
   const y = isAbove ? event.clientY - box.top - tip.offsetHeight - 8 : event.clientY - box.top + 16;
-  tip.style.left = `${Math.max(4, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 8))}px`;
+  const x = event.clientX - box.left + 14;
+  tip.style.left = `${Math.max(4, Math.min(x, box.width - tip.offsetWidth - 8))}px`;
   tip.style.top = `${Math.max(4, Math.min(y, box.height - tip.offsetHeight - 4))}px`;
 }
 

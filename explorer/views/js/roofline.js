@@ -53,7 +53,8 @@ export async function rooflineView(app) {
   const isAbove = (entry) => peak && speed(entry) > 1.02 * roof(entry);
   if (points.some(isAbove))
     notes.push(
-      `above its line: the data was in a nearer ${profile.caches.length ? "level" : "cache"}, or the machine was busy when its peaks were measured`,
+      `above its line: the data was in a nearer ${profile.caches.length ? "level" : "cache"}, ` +
+        "or the machine was busy when its peaks were measured",
     );
   if (levels.length > 1)
     notes.push("the line of a kernel is that of the nearest level that holds all its data");
@@ -63,29 +64,27 @@ export async function rooflineView(app) {
   const list = element(
     "ol",
     {class: "plain"},
-    points
-      .slice(0, 12)
-      .map((entry) =>
+    points.slice(0, 12).map((entry) =>
+      element(
+        "li",
+        {},
         element(
-          "li",
-          {},
+          "button",
+          {
+            type: "button",
+            class: "worst",
+            "data-kernel": entry.kernel,
+            onclick: () => app.select(entry.operations[0], "dock"),
+          },
+          element("span", {class: "worst-name"}, entry.kernel),
           element(
-            "button",
-            {
-              type: "button",
-              class: "worst",
-              "data-kernel": entry.kernel,
-              onclick: () => app.select(entry.operations[0], "dock"),
-            },
-            element("span", {class: "worst-name"}, entry.kernel),
-            element(
-              "span",
-              {class: "mono"},
-              peak ? percentText(speed(entry) / roof(entry)) : `${speed(entry).toFixed(1)}`,
-            ),
+            "span",
+            {class: "mono"},
+            peak ? percentText(speed(entry) / roof(entry)) : `${speed(entry).toFixed(1)}`,
           ),
         ),
       ),
+    ),
   );
   host.append(
     picture,
@@ -100,7 +99,8 @@ export async function rooflineView(app) {
         : element(
             "p",
             {class: "cap"},
-            "The peaks of this device were not measured: c.profile(with_peaks=True) does it, explorer serve by itself.",
+            "The peaks of this device were not measured: c.profile(with_peaks=True) does it, " +
+              "explorer serve by itself.",
           ),
     ),
     tip,
@@ -154,7 +154,9 @@ export async function rooflineView(app) {
         role: "button",
         tabindex: -1,
         "data-kernel": entry.kernel,
-        "aria-label": `${entry.kernel}, ${speed(entry).toFixed(1)} GFLOP/s at ${intensity(entry).toFixed(1)} FLOP per byte`,
+        "aria-label":
+          `${entry.kernel}, ${speed(entry).toFixed(1)} GFLOP/s at ` +
+          `${intensity(entry).toFixed(1)} FLOP per byte`,
         onclick: () => app.select(entry.operations[0], "dock"),
         onmouseenter: (event) => showTip(event, entry),
         onmouseleave: () => {
@@ -265,7 +267,8 @@ export async function rooflineView(app) {
       element(
         "div",
         {},
-        `${secondsText(entry.time / 1e9)}, ${percentText(entry.time / total)} of all, ${countText(entry.operations.length, "launch", "launches")}`,
+        `${secondsText(entry.time / 1e9)}, ${percentText(entry.time / total)} of all, ` +
+          `${countText(entry.operations.length, "launch", "launches")}`,
       ),
     );
     moveTip(tip, host, event);

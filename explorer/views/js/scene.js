@@ -285,8 +285,8 @@ export function edgeShape(points) {
   };
 }
 
-// What the edges carry, written once where a value leaves its operation, in the gap below it. Several
-// results of one operation stand below one another.
+// What the edges carry, written once where a value leaves its operation, in the gap below it.
+// Several results of one operation stand below one another.
 export function edgeLabels(edges) {
   const seen = new Map(); // operation -> what is written below it already
   const labels = [];
@@ -308,7 +308,8 @@ export function edgeLabels(edges) {
   return labels;
 }
 const MOST_LABELS_AT = 3;
-const NO_TYPES = new Set(["unknown", "left out"]); // words of source.py for what the file does not say
+// Words of source.py for what the file does not say.
+const NO_TYPES = new Set(["unknown", "left out"]);
 
 // 1x16x8x8 f32 → 1×16×8×8 f32, Nx3xH → N×3×H; where a name of a size has an x in it, as it is.
 function typeText(type) {

@@ -49,7 +49,8 @@ export function scheduleEditor(app, kernel) {
     return element(
       "p",
       {class: "cap"},
-      `This schedule has ${exactText(kernel.schedule.length)} steps: c.fork(schedule=...) in a notebook takes them.`,
+      `This schedule has ${exactText(kernel.schedule.length)} steps: c.fork(schedule=...) in ` +
+        "a notebook takes them.",
     );
   const host = element("details", {class: "schedule-editor"});
   const known = element(
@@ -166,7 +167,8 @@ export function scheduleEditor(app, kernel) {
       element(
         "p",
         {class: "quiet-text"},
-        "Each step is checked where it stands; one that is not legal is refused with its reason. What comes out is another branch.",
+        "Each step is checked where it stands; one that is not legal is refused with its " +
+          "reason. What comes out is another branch.",
       ),
       list,
       element(

@@ -47,7 +47,8 @@ export function scheduleSearch(app, kernel) {
     element(
       "p",
       {class: "quiet-text"},
-      "Every dot is a candidate, timed in turns with the default. On the dashed line the cost model is right.",
+      "Every dot is a candidate, timed in turns with the default. On the dashed line the cost " +
+        "model is right.",
     ),
     controls,
     picture,
@@ -175,7 +176,8 @@ function searchPicture(app, search, apply) {
       lookOf(row)
     ];
   const about = (row) =>
-    `${nameOf(row) ? `${nameOf(row)}: ` : ""}${candidateText(row)}; predicted ${candidateTime(row.predicted)}, measured ${candidateTime(row.measured)}`;
+    `${nameOf(row) ? `${nameOf(row)}: ` : ""}${candidateText(row)}; predicted ` +
+    `${candidateTime(row.predicted)}, measured ${candidateTime(row.measured)}`;
   if (dots.length > 1)
     host.append(
       scatterOf(
@@ -277,12 +279,15 @@ function searchPicture(app, search, apply) {
     ),
   );
   const correlation = decode(search.correlation);
+  const reasons = [
+    ...new Set(left.map(({status, reason}) => (reason ? `${status}, ${reason}` : status))),
+  ];
   const notes = [
     Number.isFinite(correlation)
       ? `rank correlation of predicted and measured: ${correlation.toFixed(2)}`
       : "",
     left.length
-      ? `${countText(left.length, "candidate")} without a time: ${clip([...new Set(left.map(({status, reason}) => (reason ? `${status}, ${reason}` : status)))].join("; "), 300)}`
+      ? `${countText(left.length, "candidate")} without a time: ${clip(reasons.join("; "), 300)}`
       : "",
     search.total > rows.length ? `${exactText(search.total - rows.length)} more are not drawn` : "",
   ].filter(Boolean);

@@ -11,8 +11,9 @@
 //            branches: [{key, model, label, fullLabel, stages, verdict, settings}], branch,
 //            pending: stages to come,
 //            bisection: {pass, rule, operation, address} | null, isBisecting,
-//            searches apart: [{kernel, branches, status: "running" | "done" | "cancelled" | "failed",
-//                       number, most, error, result: see schedule_search.js}],
+//            searches apart: [{kernel, branches, number, most, error,
+//                       status: "running" | "done" | "cancelled" | "failed",
+//                       result: see schedule_search.js}],
 //            upload: {name, received, parts} | null, refusals: number, uploadLimit, mostCompared}
 
 import {acceptDrops, documentStrip, setText} from "./documents.js";
@@ -47,7 +48,9 @@ const STAGE_WORDS = {
   assembly: "disassembling",
 };
 export const READ_ONLY =
-  "This is a saved trace: it shows what a compilation was, and runs nothing. To change a decision, open the model's own file (.onnx): drop it on the page, or start the explorer with it.";
+  "This is a saved trace: it shows what a compilation was, and runs nothing. To change a " +
+  "decision, open the model's own file (.onnx): drop it on the page, or start the explorer " +
+  "with it.";
 
 export function createSession(host, onchange, root) {
   if (host.mode !== "app") return null;
@@ -164,7 +167,8 @@ export function createSession(host, onchange, root) {
     if (isBisecting) return "bisecting";
     if (!pending.length) return "";
     const isHere = progress && progress.stage === pending[0] && progress.total;
-    return `${STAGE_WORDS[pending[0]] || pending[0]}${isHere ? ` ${progress.index} of ${progress.total}` : ""}`;
+    const stage = STAGE_WORDS[pending[0]] || pending[0];
+    return isHere ? `${stage} ${progress.index} of ${progress.total}` : stage;
   }
 
   function passSwitch(name, isOn) {

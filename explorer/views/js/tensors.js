@@ -38,7 +38,8 @@ export async function tensorsView(app, context) {
     return {
       node: emptyState(
         "No tensor to compare",
-        "This operation makes no tensor that the source model has, so there is nothing to compare it with.",
+        "This operation makes no tensor that the source model has, so there is nothing to " +
+          "compare it with.",
       ),
     };
   }

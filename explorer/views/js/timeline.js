@@ -37,7 +37,8 @@ export async function timelineView(app) {
     launchesText(profile.events),
     `median of ${profile.repeats}`,
     flops
-      ? `${(flops / (profile.milliseconds * 1e6)).toFixed(1)} GFLOP/s${profile.peakGflops ? ` of ${profile.peakGflops.toFixed(0)}` : ""}`
+      ? `${(flops / (profile.milliseconds * 1e6)).toFixed(1)} ` +
+        `GFLOP/s${profile.peakGflops ? ` of ${profile.peakGflops.toFixed(0)}` : ""}`
       : "",
   ].filter(Boolean);
   const view = bars === "time" ? timeBars(app, profile) : shareBars(app, profile, bars);
@@ -61,7 +62,8 @@ export async function timelineView(app) {
 function launchesText(events) {
   const launches = events.filter((event) => event.kernel).length;
   const transfers = events.length - launches;
-  return `${countText(launches, "launch", "launches")}${transfers ? ` and ${countText(transfers, "transfer")}` : ""}`;
+  const words = countText(launches, "launch", "launches");
+  return transfers ? `${words} and ${countText(transfers, "transfer")}` : words;
 }
 
 function timeBars(app, profile) {
@@ -74,7 +76,9 @@ function timeBars(app, profile) {
   let from = 0,
     to = end;
   const plot = canvasPlot(
-    `${launchesText(profile.events)} in ${countText(lanes.length, "lane")}; the same times stand in the tab of kernels. Arrow keys: left and right choose a bar; plus and minus zoom, 0 shows all`,
+    `${launchesText(profile.events)} in ${countText(lanes.length, "lane")}; the same times ` +
+      "stand in the tab of kernels. Arrow keys: left and right choose a bar; plus and minus " +
+      "zoom, 0 shows all",
     "timeline-plot",
   );
   plot.node.tabIndex = 0;
@@ -276,7 +280,8 @@ function timeBars(app, profile) {
       element(
         "div",
         {},
-        `${secondsText(time / 1e9)} from ${secondsText(over.start / 1e9)}, ${percentText(time / end)} of all`,
+        `${secondsText(time / 1e9)} from ${secondsText(over.start / 1e9)}, ` +
+          `${percentText(time / end)} of all`,
       ),
       over.flops
         ? element(

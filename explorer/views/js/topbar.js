@@ -70,7 +70,8 @@ function verdictButton(app) {
       title:
         summary.worst === null
           ? verdict.title
-          : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the oracle, tolerance ${errorText(decode(summary.tolerance))}`,
+          : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the ` +
+            `oracle, tolerance ${errorText(decode(summary.tolerance))}`,
       onclick: () => {
         store.set({dock: head.has.accuracy ? "accuracy" : store.get().dock});
         if (summary.worstOperation) app.select(summary.worstOperation, "topbar");

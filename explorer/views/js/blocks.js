@@ -218,14 +218,17 @@ function growLevel(layout, sizes) {
         )
       );
     }, x);
+  /** @type {(place: [number, number]) => [number, number]} */
   const move = ([x, y]) => [moveX(x, y), moveY(y)];
 
   const at = new Map([...layout.at].map(([unit, place]) => [unit, move(place)]));
   const sizeOf = (unit) =>
     sizes.get(unit) ?? (unit === "#in" || unit === "#out" ? PORT_SIZE : [nodeWidth, nodeHeight]);
+  const placeOf = (unit) => /** @type {[number, number]} */ (at.get(unit));
   // Where an edge touches a node: below or above it, on the side where the drawing has it.
+  /** @type {(unit: string, point: number[]) => [number, number]} */
   const touch = (unit, point) => {
-    const [x, y] = at.get(unit);
+    const [x, y] = placeOf(unit);
     return [x, y + ((point[1] > layout.at.get(unit)[1] ? 1 : -1) * sizeOf(unit)[1]) / 2];
   };
   let left = 0,
@@ -239,6 +242,7 @@ function growLevel(layout, sizes) {
   const routes = new Map();
   for (const [key, flat] of layout.routes) {
     const [source, target] = key.split("\n");
+    /** @type {[number, number][]} */
     let points = [];
     for (let index = 0; index < flat.length; index += 2)
       points.push([flat[index], flat[index + 1]]);

@@ -19,7 +19,19 @@ export function entriesOf(text) {
   return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
 }
 
-// {node, mark(isMarked), hover(isHovered), follow(), reveal()}
+/**
+ * {node, mark(isMarked), hover(isHovered), follow(), reveal()}
+ *
+ * @param {{
+ *   entries: any[],
+ *   language: string,
+ *   label: string,
+ *   hueOf?: (owners: string[]) => number | null,
+ *   lookOf?: (owners: string[]) => string,
+ *   onhover?: (owners: string[]) => void,
+ *   onpick?: (owners: string[]) => void,
+ * }} options
+ */
 export function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
   const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
   const digits = String(entries.length).length;
@@ -231,7 +243,7 @@ export function differenceEntries(before, after) {
 function anchorsOf(a, b) {
   const once = (keys) => {
     const places = new Map();
-    keys.forEach((key, index) => places.set(key, places.has(key) ? -1 : index));
+    for (const [index, key] of keys.entries()) places.set(key, places.has(key) ? -1 : index);
     return places;
   };
   const inA = once(a),

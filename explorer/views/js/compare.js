@@ -135,7 +135,8 @@ function createComparison(app) {
   }
 
   async function load() {
-    const mine = (turn += 1);
+    turn += 1;
+    const mine = turn;
     if (session) drawList();
     const keys = session ? chosen() : null;
     const stamp = session
@@ -231,8 +232,8 @@ function totalsTable(
     ),
     ["compared with the source", summaries.map((summary) => [verdict(summary.verdict), ""])],
     ["target", targets.map((target) => [target, ""])],
-    new Set(models).size > 1 ? ["model", models.map((model) => [clip(model, 40), ""])] : null,
-  ].filter(Boolean);
+    ...(new Set(models).size > 1 ? [["model", models.map((model) => [clip(model, 40), ""])]] : []),
+  ];
   return element(
     "table",
     {"aria-label": "totals", class: "side-table"},

@@ -15,6 +15,12 @@ export class TraceData {
     this.records = [];
     this.latest = new Map(); // identity -> the last record with it
     this.blocks = null; // BlockTree, where there are blocks
+    this.kernels = [];
+    this.kernelOf = new Map(); // identity of a launched operation -> index of its kernel
+    this.kernelIndex = new Map(); // name of a kernel -> its index
+    this.launchSources = new Map(); // identity -> names of source nodes
+    /** @type {Set<string> | null} */
+    this.known = null; // source nodes of which something came
   }
 
   // What the first picture needs: operations, blocks, and the tables that link the panes.
@@ -32,9 +38,9 @@ export class TraceData {
     this.rules = new Map(
       index.rules.map(([name, explanation, source]) => [name, {explanation, source}]),
     );
-    this.kernelOf = new Map(); // identity of a launched operation -> index of its kernel
+    this.kernelOf = new Map();
     this.kernelIndex = new Map(this.kernels.map((kernel, position) => [kernel.name, position]));
-    this.launchSources = new Map(); // identity -> names of source nodes
+    this.launchSources = new Map();
     this.kernels.forEach((kernel, position) => {
       for (const operation of kernel.operations) this.kernelOf.set(operation, position);
     });

@@ -73,7 +73,8 @@ export function dockPane(app) {
   let shownDock = "";
 
   async function update() {
-    const mine = (turn += 1);
+    turn += 1;
+    const mine = turn;
     const {dock} = store.get();
     const known = tabs.some((tab) => tab.id === dock) ? dock : "memory";
     markTab(row, known);

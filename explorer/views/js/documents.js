@@ -176,7 +176,7 @@ export function documentStrip(host, now) {
         part - (now().upload?.received ?? 0) >= PIECES_AHEAD
       )
         await new Promise((resolve) => {
-          wake = resolve;
+          wake = () => resolve(undefined);
         });
       if (now().refusals !== refusals) return false;
     }

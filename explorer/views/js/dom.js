@@ -116,19 +116,30 @@ export function markTab(row, selected) {
   }
 }
 
-// A table whose columns sort. columns: [{title, value(row), text(row), number, hint}]
-export function sortableTable(
-  columns,
-  rows,
-  {label, onrow, isMarked, sortBy = null, cap = 400} = {},
-) {
+/**
+ * A table whose columns sort. columns: [{title, value(row), text(row), exact(row), number, hint}];
+ * sortBy: the index of the column that it is sorted by at first; cap: the most rows.
+ *
+ * @param {any[]} columns
+ * @param {any[]} rows
+ * @param {{
+ *   label: string,
+ *   onrow?: (row: any) => void,
+ *   isMarked?: (row: any) => boolean,
+ *   sortBy?: number | null,
+ *   cap?: number,
+ * }} options
+ */
+export function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = null, cap = 400}) {
+  /** @type {{column: number, down: boolean} | null} */
   let order = sortBy === null ? null : {column: sortBy, down: true};
   const host = element("div", {class: "table-host"});
   const draw = () => {
     const sorted = [...rows];
     if (order) {
-      const value = columns[order.column].value;
-      sorted.sort((a, b) => compareValues(value(a), value(b)) * (order.down ? -1 : 1));
+      const {value} = columns[order.column];
+      const sign = order.down ? -1 : 1;
+      sorted.sort((a, b) => compareValues(value(a), value(b)) * sign);
     }
     const head = element(
       "tr",

@@ -22,7 +22,7 @@ import {topBar} from "./topbar.js";
 
 let instances = 0;
 
-export function render({model, el}) {
+function render({model, el}) {
   const host = adaptHost(model);
   const root = element("div", {class: `explorer mode-${host.mode}`, tabindex: -1});
   const style = document.createElement("style");
@@ -46,7 +46,7 @@ export function render({model, el}) {
   function start() {
     const head = host.get("head");
     drawBanner();
-    if (!head || !head.passes) {
+    if (!head?.passes) {
       app?.stop();
       [app, loading, branch] = [null, null, null];
       revision = host.get("revision") ?? -1;
@@ -194,6 +194,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
       }
     : {pass: eventful, ...fresh, ...fromLink};
   const store = createStore(initial);
+  instances += 1;
   const app = {
     host,
     data,
@@ -202,7 +203,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     store,
     hover: createHover(),
     look: createLook(),
-    id: (instances += 1),
+    id: instances,
     ready: false,
   };
   app.draft = session ? createDraft(session) : null;

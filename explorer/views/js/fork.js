@@ -54,6 +54,7 @@ export function leaveOut(app, address) {
 
 // What differs between two settings, in words, with what takes it back.
 function changesOf(settings, base) {
+  /** @type {[string, () => void][]} */
   const changes = [];
   if (settings.target !== base.target)
     changes.push([

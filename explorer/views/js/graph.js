@@ -335,6 +335,7 @@ export function graphPane(app) {
 
   // ---- camera
 
+  /** @returns {[number, number]} */
   function size() {
     return [body.clientWidth || 600, body.clientHeight || 400];
   }
@@ -630,7 +631,7 @@ export function graphPane(app) {
     scene.hovered = new Set([...operations].map(unit));
     refreshClasses();
   });
-  store.subscribe((state, changed) => {
+  store.subscribe((_, changed) => {
     if (["pass", "view", "open", "blocks"].some((name) => changed.has(name))) drawn = update();
     else if (changed.has("selection") || changed.has("rewrite")) updateSelection();
   });

@@ -341,7 +341,8 @@ export function legendContent(app, scene) {
 function fitText(app, text, room, font, cut) {
   app.rulers ??= new Map();
   if (!app.rulers.has(font)) {
-    const context = document.createElement("canvas").getContext("2d");
+    const canvas = document.createElement("canvas");
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
     app.rulers.set(font, context);
   }

@@ -34,6 +34,7 @@ export function adaptHost(model) {
 function adaptPanel(model) {
   const values = new Map();
   const listeners = [];
+  /** @type {(message: any) => void} */
   let forward = () => {};
   model.on("msg:custom", (event) => {
     // Panel hands the message itself; its documentation, an event that holds it.

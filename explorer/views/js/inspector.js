@@ -92,7 +92,8 @@ export function inspectorPane(app) {
 
   // `isQuiet`: the same subject, of which more is known; what is read stays where it is.
   async function update(isQuiet = false) {
-    const mine = (turn += 1);
+    turn += 1;
+    const mine = turn;
     const scroll = isQuiet
       ? ((main.querySelector(".code") ?? main.querySelector(".scroll"))?.scrollTop ?? 0)
       : 0;
@@ -130,7 +131,7 @@ export function inspectorPane(app) {
           element(
             "h4",
             {class: "beside-title"},
-            levels.find((tab) => tab.id === NEXT_LEVEL[state.tab]).label,
+            levels.find((tab) => tab.id === NEXT_LEVEL[state.tab])?.label,
           ),
           views[1].node,
         );

@@ -9,7 +9,7 @@ import {clip} from "./scene.js";
 import {scheduleEditor} from "./schedule_editor.js";
 import {scheduleSearch} from "./schedule_search.js";
 
-function kernelLine(app, context, kernel) {
+function kernelLine(context, kernel) {
   const shared = kernel.operations.filter((name) => name !== context.launches[0]);
   return element(
     "div",
@@ -87,7 +87,7 @@ function statementKey(app, hues, kernel) {
   );
 }
 
-function statementPane(app, context, kernel, hues, entries, language, label) {
+function statementPane(app, context, hues, entries, language, label) {
   const pane = codePane({
     entries,
     language,
@@ -131,15 +131,7 @@ function linkedEntries(kernel, text) {
 export async function sourceView(app, context, kernel, text, label, note = "") {
   const share = await linkShare(app, text === kernel.assembly ? "assembly" : "source", kernel.name);
   const hues = statementHues(kernel);
-  const pane = statementPane(
-    app,
-    context,
-    kernel,
-    hues,
-    linkedEntries(kernel, text),
-    text.language,
-    label,
-  );
+  const pane = statementPane(app, context, hues, linkedEntries(kernel, text), text.language, label);
   return {
     panes: [
       {
@@ -151,7 +143,7 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
     node: element(
       "div",
       {class: "code-host"},
-      kernelLine(app, context, kernel),
+      kernelLine(context, kernel),
       statementKey(app, hues, kernel),
       note ? element("p", {class: "cap"}, note) : null,
       codeBar(app, `${countText(text.lines.length, "line")} of ${label}`, text, share),
@@ -222,7 +214,6 @@ export async function loopsView(app, context, kernel) {
   const pane = statementPane(
     app,
     context,
-    kernel,
     hues,
     entries,
     step.text.language,
@@ -239,7 +230,7 @@ export async function loopsView(app, context, kernel) {
     node: element(
       "div",
       {class: "code-host"},
-      kernelLine(app, context, kernel),
+      kernelLine(context, kernel),
       ladder,
       element(
         "div",

@@ -22,7 +22,7 @@ export async function linkShare(app, level, kernel = null) {
   const program = links.program.get(level),
     own = kernel === null ? undefined : links.kernels.get(kernel)?.get(level);
   const shown = own ?? program;
-  if (!shown || !shown.linkable) return null;
+  if (!shown?.linkable) return null;
   const isLow = [own, program].some(
     (coverage) => coverage && shareOf(coverage) < (links.aims[level] ?? 0),
   );

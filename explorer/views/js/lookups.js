@@ -115,7 +115,7 @@ export async function lookupsView(app) {
 }
 
 function tierMark(name) {
-  const tier = LOOK.tiers.find((item) => item.name === name) ?? LOOK.tiers.at(-1);
+  const tier = LOOK.tiers.find((item) => item.name === name) ?? LOOK.tiers[LOOK.tiers.length - 1];
   return element(
     "span",
     {title: tier.title},

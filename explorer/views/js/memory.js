@@ -395,7 +395,7 @@ export async function memoryView(app) {
       note ? element("p", {class: "drop-note", role: "status"}, note) : null,
       buffer
         ? [
-            canFork(app) ? pinForm(app, memory, buffer) : bufferFacts(buffer),
+            canFork(app) ? pinForm(app, buffer) : bufferFacts(buffer),
             refusalList(memory, buffer, placing),
           ]
         : null,
@@ -566,7 +566,10 @@ function line(context, points, colour, width, dashes = []) {
   context.lineWidth = width;
   context.setLineDash(dashes);
   context.beginPath();
-  points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
+  for (const [index, [x, y]] of points.entries()) {
+    if (index) context.lineTo(x, y);
+    else context.moveTo(x, y);
+  }
   context.stroke();
   context.restore();
 }

@@ -14,8 +14,22 @@ function short(value) {
   return value.toFixed(magnitude < 100 ? 1 : 0).replace(/\.0$/, "");
 }
 
+/** @type {[number, string][]} */
+const SECONDS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+];
+/** @type {[number, string][]} */
+const AMOUNTS = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
 export function notFinite(value) {
-  return Number.isNaN(value) ? "not a number" : value > 0 ? "∞" : MINUS + "∞";
+  return Number.isNaN(value) ? "not a number" : value > 0 ? "∞" : `${MINUS}∞`;
 }
 
 export function bytesText(size) {
@@ -32,11 +46,7 @@ export function bytesText(size) {
 export function secondsText(seconds) {
   if (!Number.isFinite(seconds)) return notFinite(seconds);
   if (seconds === 0) return "0 s";
-  for (const [scale, unit] of [
-    [1, "s"],
-    [1e-3, "ms"],
-    [1e-6, "µs"],
-  ]) {
+  for (const [scale, unit] of SECONDS) {
     if (seconds >= 0.9995 * scale) return `${short(seconds / scale)} ${unit}`;
   }
   return `${short(seconds / 1e-9)} ns`;
@@ -44,12 +54,7 @@ export function secondsText(seconds) {
 
 export function amountText(amount) {
   if (!Number.isFinite(amount)) return notFinite(amount);
-  for (const [scale, unit] of [
-    [1e12, "T"],
-    [1e9, "G"],
-    [1e6, "M"],
-    [1e3, "k"],
-  ]) {
+  for (const [scale, unit] of AMOUNTS) {
     if (amount >= 0.9995 * scale) return `${short(amount / scale)} ${unit}`;
   }
   return short(amount);
@@ -70,7 +75,7 @@ export function errorText(error) {
 }
 
 export function countText(count, noun, plural) {
-  return `${exactText(count)} ${count === 1 ? noun : plural || noun + "s"}`;
+  return `${exactText(count)} ${count === 1 ? noun : plural || `${noun}s`}`;
 }
 
 export function changeText(before, after) {

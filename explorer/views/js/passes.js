@@ -371,7 +371,7 @@ export function passesPane(app) {
     );
   }
 
-  store.subscribe((state, changed) => {
+  store.subscribe((_, changed) => {
     if (changed.has("pass")) openRules = new Set();
     if (!["pass", "rewrite", "onlyChanges"].some((name) => changed.has(name))) return;
     draw();

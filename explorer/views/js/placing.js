@@ -173,7 +173,7 @@ function noCompiler(app, {buffer, offset}) {
 }
 
 // Where the selected buffer lies, and a fork in which it lies elsewhere.
-export function pinForm(app, memory, buffer) {
+export function pinForm(app, buffer) {
   const field = element("input", {
     type: "number",
     class: "knob",

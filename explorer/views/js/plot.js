@@ -81,7 +81,7 @@ export function familyOf(data, operation) {
 export function niceTicks(end, count, start = 0) {
   const raw = (end - start) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw);
+  const step = [1, 2, 5].map((factor) => factor * power).find((size) => size >= raw) ?? 10 * power;
   const first = Math.ceil(start / step);
   return Array.from(
     {length: Math.floor(end / step) - first + 1},

@@ -24,8 +24,10 @@ export function composeScene({data, state, before, after, details, placed, unitO
       if (after.nodes.has(id) || isFirst) block.inside.after += 1;
       if (before.nodes.has(id)) block.inside.before += 1;
       if (status) block.inside[status] += 1;
-      if (record.problem)
-        block.problem = `${countText((block.problems += 1), "node")} inside cannot be imported`;
+      if (record.problem) {
+        block.problems += 1;
+        block.problem = `${countText(block.problems, "node")} inside cannot be imported`;
+      }
       block.families.set(record.family, (block.families.get(record.family) || 0) + 1);
       continue;
     }
@@ -67,6 +69,7 @@ export function composeScene({data, state, before, after, details, placed, unitO
     edges: [...edges.values()],
     edgeByKey: edges,
     brackets,
+    hiddenNote: "", // how many operations closed blocks hold, in words
     node,
     width,
     height,

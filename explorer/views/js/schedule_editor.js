@@ -108,13 +108,14 @@ export function scheduleEditor(app, kernel) {
       app.session.fork(settings);
     }
 
+    /** @type {(edit: (rows: any[]) => void, focus?: number | null) => void} */
     function change(edit, focus = null) {
       edit(draft.rows);
       draw();
       if (focus !== null) host.querySelectorAll(".edited-steps input")[focus]?.focus();
     }
 
-    draft.rows.forEach((row, index) =>
+    for (const [index, row] of draft.rows.entries())
       list.append(
         element(
           "li",
@@ -151,8 +152,7 @@ export function scheduleEditor(app, kernel) {
             "aria-label": `leave out step ${index + 1}`,
           }),
         ),
-      ),
-    );
+      );
     const choice = element("input", {
       type: "text",
       class: "mono",

@@ -139,10 +139,7 @@ export function scheduleSearch(app, kernel) {
               ? "cancelled; what was measured stays"
               : clip(search.result?.why ?? "", 200),
     );
-    replace(
-      picture,
-      search?.result ? searchPicture(app, search.result, mayRun ? apply : null) : null,
-    );
+    replace(picture, search?.result ? searchPicture(search.result, mayRun ? apply : null) : null);
   }
 
   session?.onSearches(draw);
@@ -151,7 +148,7 @@ export function scheduleSearch(app, kernel) {
 }
 
 // The dots, what they mean, and the fastest as a table.
-function searchPicture(app, search, apply) {
+function searchPicture(search, apply) {
   const rows = search.candidates.map((candidate, number) => ({
     ...candidate,
     number,

@@ -168,12 +168,11 @@ function findHits(app, query) {
       [kernel.name.toLowerCase(), kernel.kind.toLowerCase()],
     );
   }
-  data.head.passes.forEach((pass, index) =>
+  for (const [index, pass] of data.head.passes.entries())
     add({kind: "pass", name: pass.name, note: pass.description, go: () => app.goToPass(index)}, [
       pass.name.toLowerCase(),
       pass.level,
-    ]),
-  );
+    ]);
   return found
     .sort((a, b) => b[0] - a[0] || a[1].name.length - b[1].name.length)
     .map(([, hit]) => hit);

@@ -208,6 +208,10 @@ export function createSession(host, onchange, root) {
       : {model: label, fork: JSON.stringify(settings)};
   }
 
+  const linkText = () => {
+    const parts = Object.entries(link());
+    return new URLSearchParams(parts).toString();
+  };
   const modelOf = (key) => now().models.find((model) => model.key === key);
   return {
     strip: strip.node,
@@ -252,7 +256,7 @@ export function createSession(host, onchange, root) {
     // Another link in the same page.
     follow(hash) {
       const wanted = sessionLink(hash);
-      if (wanted && !sameLink(wanted, sessionLink(new URLSearchParams(link()).toString())))
+      if (wanted && !sameLink(wanted, sessionLink(linkText())))
         host.send({kind: "link", link: wanted});
     },
   };
@@ -314,9 +318,9 @@ function statusBar(host) {
   return {
     show({status, progress, error, notice: text}) {
       if (status === "working") {
-        bar.value = progress && progress.total ? progress.index / progress.total : 0;
+        bar.value = progress?.total ? progress.index / progress.total : 0;
         setText(words, progress ? clip(progress.name, 80) : "starting");
-        setText(counts, progress && progress.total ? `${progress.index} of ${progress.total}` : "");
+        setText(counts, progress?.total ? `${progress.index} of ${progress.total}` : "");
         return working;
       }
       if (status === "failed" && error) return failure(error);

@@ -19,10 +19,13 @@ const SESSION_IN_LINK = ["model", "target", "fork"];
 export function sessionLink(hash) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   if (!parts.has("model")) return null;
-  let settings = parts.has("target") ? {...NO_SETTINGS, target: parts.get("target")} : null;
-  if (parts.has("fork")) {
+  const target = parts.get("target"),
+    fork = parts.get("fork");
+  /** @type {object | string | null} */
+  let settings = target === null ? null : {...NO_SETTINGS, target};
+  if (fork !== null) {
     try {
-      settings = JSON.parse(parts.get("fork"));
+      settings = JSON.parse(fork);
     } catch {
       settings = "unreadable"; // the other side says so
     }

@@ -18,7 +18,6 @@ const BAR_VIEWS = [
 ];
 const TRACK_PIXELS = 36;
 const AXIS_PIXELS = 20;
-const LANE_LABEL_PIXELS = 84;
 const SHORTEST_LABEL = 40;
 const MOST_SHARES = 300;
 const MOST_MARKED = 200;
@@ -202,7 +201,7 @@ function timeBars(app, profile) {
             right - left >= SHORTEST_LABEL ? event.name : "",
           ),
           left,
-          AXIS_PIXELS + laneOf.get(event.lane) * TRACK_PIXELS + 2,
+          AXIS_PIXELS + (laneOf.get(event.lane) ?? 0) * TRACK_PIXELS + 2,
           Math.max(2, right - left),
           TRACK_PIXELS - 8,
         ),

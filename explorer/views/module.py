@@ -36,10 +36,10 @@ SCALE_STEPS = 64
 @cache
 def explorer_module() -> str:
     """The text of the module."""
-    return bundle("explorer.js", _source)
+    return bundle("explorer.js", module_source)
 
 
-def _source(name: str) -> str:
+def module_source(name: str) -> str:
     """A module's text; `theme.js` is made here (`js/theme.d.ts` says what it holds)."""
     if name == "theme.js":
         style, look = json.dumps(_style()), json.dumps(_looks())

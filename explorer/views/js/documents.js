@@ -29,8 +29,7 @@ export function documentStrip(host, now) {
   const opener = element("select", {
     class: "opener",
     "aria-label": "open a model or a saved trace",
-    title:
-      "open another model or saved trace (.nnx); files can also be dropped on the page",
+    title: "open another model or saved trace (.nnx); files can also be dropped on the page",
     onchange: () => {
       const {value} = opener;
       opener.value = "+";

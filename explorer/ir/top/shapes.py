@@ -48,8 +48,11 @@ class ShapeOp(TopOperation):
         shape = operands[0].shape[self.get("start", 0) : self.get("end")]
         return (np.array(shape, np.int64),)
 
+    def missing_form(self) -> str:
+        return "a shape is no computation: it is folded once it is known"
+
     def define(self, k, inputs, output) -> str:
-        raise NotImplementedError("a shape is no computation: it is folded once it is known")
+        raise NotImplementedError(self.missing_form())
 
 
 @irdl_op_definition
@@ -72,6 +75,10 @@ class RangeOp(TopOperation):
         if self.results:
             return [self.output.type]
         return [tensor_type(element_type_of(self.start), (UNKNOWN,))]
+
+    @property
+    def is_sized_by_contents(self) -> bool:
+        return True
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         start, limit, delta = (operand.item() for operand in operands)

@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="inferences of each, at least (default: 50)",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -71,7 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource, start
 
-    source = ModelSource(arguments.model, arguments.target, {}, default_cache())
+    source = ModelSource(
+        arguments.model, arguments.target, {"host": arguments.host}, default_cache()
+    )
     model = with_weights(source.model)
     device = device_of(arguments.target)
     threads = arguments.threads if device is None or device.processor == "cpu" else None
@@ -84,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
                     model,
                     arguments.target,
                     dimensions=dict(arguments.dim),
+                    host=arguments.host,
                     threads=threads,
                     isolated=False,
                     affinity=arguments.affinity,

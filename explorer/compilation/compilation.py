@@ -45,7 +45,7 @@ from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
 from explorer.compilation.pipelines import near_name
-from explorer.compilation.programs import key_of
+from explorer.compilation.programs import keys_of
 from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
 from explorer.compilation.saving import save
@@ -56,6 +56,7 @@ from explorer.compilation.settings import (
     device_for,
     machine_lanes,
 )
+from explorer.compilation.sized import run_for_sizes
 from explorer.compilation.sizes import Size, chosen_sizes
 from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
 from explorer.errors import InputError
@@ -63,6 +64,7 @@ from explorer.importers import SourceModel
 from explorer.ir.calls import device_functions
 from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function, input_names, output_names
+from explorer.ir.host_functions import HostFunction
 from explorer.ir.passes import Pass, PassResult, RulePass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
@@ -110,6 +112,7 @@ def compile_model(
     pipeline: Sequence[Pass] | None = None,
     tuned: bool = True,
     tuned_threads: int = 1,
+    host: bool = True,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -124,6 +127,7 @@ def compile_model(
         pipeline=None if pipeline is None else tuple(pipeline),
         tuned=tuned,
         tuned_threads=tuned_threads,
+        host=host,
     )
     changes = Changes(
         disable=disable,
@@ -397,7 +401,11 @@ class Compilation:
                 cache=cache,
             )
 
-        executable = open_parts(self.built, open_part)
+        def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
+            sized = Compilation(self.model, run_for_sizes(host, arguments, self._run))
+            return sized.open(threads, isolated, affinity=affinity, cache=cache)
+
+        executable = open_parts(self.built, open_part, compile_for)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         return executable
@@ -407,9 +415,9 @@ class Compilation:
         """Where the program's binary came from, each time that it was opened, and why."""
         if not self._caches:
             return ()
-        digest = key_of(self).digest()
+        digests = {key.digest() for key in keys_of(self)}
         return tuple(
-            found for cache in self._caches for found in cache.looked if found.digest == digest
+            found for cache in self._caches for found in cache.looked if found.digest in digests
         )
 
     @property
@@ -509,6 +517,7 @@ class Compilation:
         budget_bytes: int | Keep | None = KEEP,
         dimensions: Mapping[str, Size] | None = None,
         fuel: int | Keep | None = KEEP,
+        host: bool | None = None,
         label: str = "",
         progress: Progress | None = None,
         **unknown: object,
@@ -527,7 +536,7 @@ class Compilation:
         None takes all of a kernel back. layout: "plain",
         "vector" or channels per block, of everything or by function or value. planner: a planner
         or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name, or a pair
-        (lowest, highest) for a range.
+        (lowest, highest) for a range. host: whether the host runs what has no compiled form.
 
         Raises InputError for what is unknown or not legal, and says what would be.
         """
@@ -548,6 +557,7 @@ class Compilation:
             dimensions,
             fuel,
             schedule,
+            host,
         )
         settings = changed(self.settings, changes, self._scope)
         forked = self.branch(settings, label, progress)

@@ -15,18 +15,22 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.ir import SSAValue
+from xdsl.ir import OpResult, SSAValue
 
 from explorer.ir.calls import Call, calls_of, device_functions, returned_values
-from explorer.ir.deferred import ArrayForm
+from explorer.ir.deferred import ArrayForm, Deferred
 from explorer.ir.evaluation import entry_function
+from explorer.ir.host_functions import HostFunction
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import device_of, value_name
-from explorer.ir.types import element_type_of, numpy_dtype, static_shape
+from explorer.ir.structure import HOST, device_of, host_reason_of, value_name
+from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
 from explorer.kernels.program import ALIGNMENT_BYTES, BuiltProgram
 from explorer.results.program import Argument, Launch, Part, Port, Program, Tap, WeightSlot
 from explorer.results.source import SourceText
 
+UNKNOWN_SIZE = -1
+"""Of a port or a tap: only a run tells it."""
 BuildPart = Callable[[func.FuncOp, Sequence[str], Sequence[str]], BuiltProgram]
 """Builds a device function, given the names of its inputs and outputs in order."""
 
@@ -52,7 +56,12 @@ def build_parts(
         function = call.function.sym_name.data
         given = [value_name(a) for a in call.function.body.block.args]
         made = tuple(names[v] for v in call.results)
-        built[function] = build(call.function, given, made)
+        reason = ""
+        if device_of(call.function) == HOST:
+            host = HostFunction(call.function, snapshot.weights)
+            built[function], reason = host_part(host, given, made), host.reason
+        else:
+            built[function] = build(call.function, given, made)
         parts.append(
             Part(
                 function,
@@ -60,6 +69,7 @@ def build_parts(
                 tuple(names[v] for v in call.operands),
                 made,
                 built[function].program,
+                reason,
             )
         )
     results = tuple(names[v] for v in returned_values(snapshot.program))
@@ -77,6 +87,50 @@ def build_parts(
         return block
 
     return BuiltProgram(whole, snapshot.weights.later(form, side_by_side), built)
+
+
+def host_part(
+    host: HostFunction, input_names: Sequence[str], output_names: Sequence[str]
+) -> BuiltProgram:
+    """A part that the host runs: it has ports and taps, and neither kernels nor memory."""
+    block = host.function.body.block
+    assert block.last_op is not None
+    nothing = Deferred(ArrayForm((0,), np.dtype(np.uint8)), lambda: np.zeros(0, np.uint8))
+    program = Program(
+        HOST,
+        _host_source(host),
+        (),
+        (),
+        tuple(_host_port(n, v) for n, v in zip(input_names, block.args, strict=True)),
+        tuple(_host_port(n, v) for n, v in zip(output_names, block.last_op.operands, strict=True)),
+        tuple(_host_tap(op, result) for op in host.operations for result in op.results),
+        (),
+        0,
+        0,
+    )
+    return BuiltProgram(program, nothing, host=host)
+
+
+def _host_source(host: HostFunction) -> SourceText:
+    """What the host does, a line for each operation, as a comment among the others' code."""
+    lines = tuple(f"//   {identity_of(op)}: {host_reason_of(op)}" for op in host.operations)
+    return SourceText("c", lines, tuple((identity_of(op),) for op in host.operations))
+
+
+def _host_port(name: str, value: SSAValue) -> Port:
+    shape, dtype = run_time_shape(value), numpy_dtype(element_type_of(value))
+    size_bytes = 0 if UNKNOWN_SIZE in shape else prod(shape) * dtype.itemsize
+    return Port(name, dtype.name, shape, 0, size_bytes)
+
+
+def _host_tap(op: TopOperation, result: OpResult) -> Tap:
+    shape, dtype = run_time_shape(result), numpy_dtype(element_type_of(result))
+    return Tap(identity_of(op), result.index, 0, 0, 0, dtype.name, shape, shape)
+
+
+def run_time_shape(value: SSAValue) -> tuple[int, ...]:
+    """The sizes of a value, -1 where only a run tells."""
+    return tuple(d if isinstance(d, int) else UNKNOWN_SIZE for d in shape_of(value))
 
 
 def _value_names(
@@ -162,10 +216,12 @@ def _source_of(parts: Sequence[Part]) -> SourceText:
     for part in parts:
         assert part.program is not None
         source = part.program.source
-        language = language or source.language
-        lines += [f"// {part.function} on {part.device}", *source.lines]
+        if part.device != HOST:
+            language = language or source.language
+        how = ", by the NumPy meaning of its operations" if part.device == HOST else ""
+        lines += [f"// {part.function} on {part.device}{how}", *source.lines]
         owners += [(), *source.owners]
-    return SourceText(language, tuple(lines), tuple(owners))
+    return SourceText(language or "c", tuple(lines), tuple(owners))
 
 
 def _shifted(program: Program, arena: int, weights: int) -> Program:

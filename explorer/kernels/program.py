@@ -22,6 +22,7 @@ from xdsl.ir import SSAValue
 from explorer.ir.calls import only_device_function, returned_values
 from explorer.ir.deferred import ArrayForm, Deferred
 from explorer.ir.evaluation import entry_function
+from explorer.ir.host_functions import HostFunction
 from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
 from explorer.ir.layout import haloed_shape, physical_shape, rounded_channels
 from explorer.ir.operation import identity_of
@@ -61,6 +62,8 @@ class BuiltProgram:
     packed: Deferred
     parts: Mapping[str, BuiltProgram] = field(default_factory=dict)
     """By the function's name, where there are several; then this is the sum of them."""
+    host: HostFunction | None = None
+    """What the host runs in the place of a program; only of a part."""
 
     @property
     def weights(self) -> np.ndarray:

@@ -65,7 +65,8 @@ class LowerToKernels(Pass):
             raise UnsupportedError(
                 f"{len(lowering.problems)} operations have no compiled form",
                 problems=lowering.problems,
-                hint="run the model without compiling it: explorer run MODEL --interpret",
+                hint="leave them to the host (without --no-host), or run the model without "
+                "compiling it: explorer run MODEL --interpret",
             )
         for kernel in lowering.kernels.values():
             rewriter.module.body.block.add_op(kernel)

@@ -23,6 +23,7 @@ from typing import Literal
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from explorer.ir.host_functions import has_form
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import outermost, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
@@ -94,7 +95,7 @@ def host_reason(op: TopOperation) -> str:
 def can_be_sized(op: TopOperation) -> bool:
     """Whether nothing but the sizes of its operands is missing."""
     is_open = not all(is_static(value) for value in (*op.operands, *op.results))
-    return is_open and not op.regions and not op.is_sized_by_contents and not op.missing_form()
+    return is_open and has_form(op)
 
 
 def read_values(op: Operation) -> list[SSAValue]:

@@ -41,7 +41,7 @@ class Port:
     element_type: str
     """NumPy name: float32, int64 ..."""
     shape: tuple[int, ...]
-    """With an open dimension at its largest size."""
+    """With an open dimension at its largest size; -1 where only a run tells (on the host)."""
     offset_bytes: int
     size_bytes: int
     rows: int = 0
@@ -122,7 +122,7 @@ class Part:
     outputs: tuple[str, ...]
     """The entry's values that it makes, in the order of its program's outputs."""
     program: Program | None = None
-    """What the device runs; None where that is known at run time only."""
+    """What the device runs; of a part on the host its inputs and outputs, and no kernel."""
     reason: str = ""
     """Why it runs where it does."""
 

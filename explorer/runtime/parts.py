@@ -28,19 +28,32 @@ from explorer.runtime.executable import (
     check_inputs,
     check_repeats,
 )
+from explorer.runtime.host import CompileFor, HostProgram
 
 if TYPE_CHECKING:
     from explorer.kernels.program import BuiltProgram
 
 
-def open_parts(built: BuiltProgram, open_part: Callable[[BuiltProgram], Executable]) -> Executable:
-    """The program on its devices; `open_part` opens what belongs to one of them."""
+def open_parts(
+    built: BuiltProgram,
+    open_part: Callable[[BuiltProgram], Executable],
+    compile_for: CompileFor | None = None,
+) -> Executable:
+    """The program on its devices; `open_part` opens what belongs to one of them.
+
+    `compile_for` compiles what the host would interpret when its sizes are known.
+    """
     if not built.parts:
         return open_part(built)
     with contextlib.ExitStack() as stack:
         opened: dict[str, Executable] = {}
         for function, part in built.parts.items():
-            opened[function] = stack.enter_context(open_part(part))
+            executable = (
+                open_part(part)
+                if part.host is None
+                else HostProgram(part.program, part.host, compile_for)
+            )
+            opened[function] = stack.enter_context(executable)
         stack.pop_all()  # the program closes them from here on
     return PartsProgram(built.program, opened)
 
@@ -51,14 +64,14 @@ class PartsProgram:
     def __init__(self, program: Program, executables: Mapping[str, Executable]) -> None:
         """`executables`: of every part by its function's name."""
         self.program = program
-        self._executables = dict(executables)
+        self.executables = dict(executables)
         self._lock = threading.Lock()
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._lock:
             values = self._checked(inputs)
             for part in self.program.parts:
-                found = self._executables[part.function].run(self._given(part, values))
+                found = self.executables[part.function].run(self._given(part, values))
                 self._take(part, found, values)
             return self._outputs(values)
 
@@ -69,7 +82,7 @@ class PartsProgram:
             values = self._checked(inputs)
             taps: Taps = {}
             for part in self.program.parts:
-                executable = self._executables[part.function]
+                executable = self.executables[part.function]
                 own = {(tap.operation, tap.result) for tap in executable.program.taps}
                 given = {key: array for key, array in (fed or {}).items() if key in own}
                 found, tapped = executable.run_with_taps(self._given(part, values), given or None)
@@ -85,7 +98,7 @@ class PartsProgram:
             records = []
             start_ns = 0
             for part in self.program.parts:
-                executable, given = self._executables[part.function], self._given(part, values)
+                executable, given = self.executables[part.function], self._given(part, values)
                 record = executable.profile(given, repeats)
                 end_ns = max((event.end_ns for event in record.events), default=0)
                 moved = [
@@ -109,7 +122,7 @@ class PartsProgram:
             values = self._checked(inputs)
             seconds = [0.0] * repeats
             for part in self.program.parts:
-                executable, given = self._executables[part.function], self._given(part, values)
+                executable, given = self.executables[part.function], self._given(part, values)
                 measured = executable.time(given, repeats)
                 seconds = [total + own for total, own in zip(seconds, measured, strict=True)]
                 self._take(part, executable.run(given), values)
@@ -117,7 +130,7 @@ class PartsProgram:
 
     def close(self) -> None:
         with contextlib.ExitStack() as stack:  # all are closed, also where one of them fails
-            for executable in self._executables.values():
+            for executable in self.executables.values():
                 stack.callback(executable.close)
 
     def __enter__(self) -> Self:
@@ -138,11 +151,11 @@ class PartsProgram:
         return dict(zip(names, arrays, strict=True))
 
     def _given(self, part: Part, values: Mapping[str, np.ndarray]) -> Arrays:
-        ports = self._executables[part.function].program.inputs
+        ports = self.executables[part.function].program.inputs
         return {p.name: values[value] for p, value in zip(ports, part.inputs, strict=True)}
 
     def _take(self, part: Part, found: Mapping[str, np.ndarray], values: Arrays) -> None:
-        ports = self._executables[part.function].program.outputs
+        ports = self.executables[part.function].program.outputs
         values |= {v: found[p.name] for p, v in zip(ports, part.outputs, strict=True)}
 
     def _outputs(self, values: Mapping[str, np.ndarray]) -> Arrays:

@@ -82,7 +82,8 @@ def compile(
     disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
     pair (lowest, highest) for one of them: one program for all these sizes.
     Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
-    schedules that `tune` kept), tuned_threads, progress.
+    schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
+    progress.
     """
     from explorer.compilation import compile_model
 

@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="inferences of each, at least (default: 50)",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -73,7 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource, start
 
-    source = ModelSource(arguments.model, arguments.target, {}, default_cache())
+    source = ModelSource(
+        arguments.model, arguments.target, {"host": arguments.host}, default_cache()
+    )
     model = with_weights(source.model)
     against = resolved_peers(arguments.against, model)
     device = device_of(arguments.target)
@@ -87,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
                     model,
                     arguments.target,
                     dimensions=dict(arguments.dim),
+                    host=arguments.host,
                     threads=threads,
                     isolated=False,
                     affinity=arguments.affinity,

@@ -73,6 +73,8 @@ def finished(
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"
+    if compilation.program.parts:
+        return "the program has parts, and only whole ones are kept"
     key = key_of(compilation)
     entry = programs.cache.held(key.digest())
     if entry is None:

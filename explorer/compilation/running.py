@@ -76,7 +76,18 @@ def run(
     full = full_pipeline(settings, device)
     pipeline = without_disabled(full, settings.disable)
     check_decisions(settings.decisions, full)
-    results = list(_shared_results(settings, pipeline, parent)) or [import_model(model, settings)]
+    shared = _shared_results(settings, pipeline, parent) or (import_model(model, settings),)
+    return continued(shared, Run(settings, device, full, pipeline, ()), parent, progress)
+
+
+def continued(
+    shared: Sequence[PassResult],
+    wanted: Run,
+    parent: Run | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """The run that is wanted, of which the first results are there: the import at least."""
+    settings, pipeline, results = wanted.settings, wanted.pipeline, list(shared)
     working = Working.at(results[-1].after, results[-1].names)
     spent = _spent_fuel(results, pipeline)
     fuel = Fuel(None if settings.fuel is None else max(0, settings.fuel - spent))
@@ -91,7 +102,7 @@ def run(
         if isinstance(pass_, BindDimensions) and IMPORTED_AT in results[0].artifacts:
             pass_ = replace(pass_, sizes={})  # they were bound while importing
         results.append(_run_guarded(pass_, working, options, settings))
-    return Run(settings, device, full, pipeline, tuple(results))
+    return replace(wanted, results=tuple(results))
 
 
 def _run_guarded(

@@ -68,6 +68,8 @@ class Settings:
     kept; kernels of which something is overridden do not."""
     tuned_threads: int = 1
     """Threads that those were measured with."""
+    host: bool = True
+    """Whether the host runs what has no compiled form; without, such a model is refused."""
     edited: HandEdit | None = None
     """Text of a person's own in the place of what some pass made."""
 
@@ -91,7 +93,8 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             fuses_attention="opencl" not in target.languages,
             multiplies_pairs="opencl" not in target.languages and lanes < WIDE_LANES,
         ),
-        PlaceOnDevice(target.name),
+        # One program for a range of sizes has one function.
+        PlaceOnDevice(target.name, settings.host and settings.open_range is None),
         AssignLayouts(channel_block(target, lanes)),
         JoinInPlace(),
         LowerToKernels(),

@@ -1,6 +1,7 @@
 """Does all of a model run as generated code? Read off the compiled program, not off its promises.
 
     main:      transfer, call, transfer, return                          nothing else on the host
+    main_host: not there                                                 no part on the host
     main_cpu:  weight, launch, launch, reshape (a view), return          every output from a launch
     program:   every launch names a kernel that has source text
 
@@ -21,10 +22,10 @@ from explorer.importers.onnx.code_points import SUFFIX
 from explorer.ir.evaluation import entry_function, output_names, specialized_inputs
 from explorer.ir.kernel_dialect import LaunchOp
 from explorer.ir.operation import TopOperation, identity_of
-from explorer.ir.structure import device_of, functions
+from explorer.ir.structure import device_of, functions, host_reason_of
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 
-HOST_OPERATIONS = (TransferOp, ReturnOp, func.CallOp)
+HOST_OPERATIONS = (TransferOp, ReturnOp, func.CallOp, WeightOp)
 SHAPE_ONLY = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 """ONNX operators whose inputs decide a shape and no number: a program is made for its shapes."""
 
@@ -37,6 +38,8 @@ def not_generated(compilation: Compilation, model: ModelProto) -> tuple[str, str
         on_host = device_of(function) == "host"
         device = device if on_host else function
         for op in function.body.block.ops:
+            if on_host and host_reason_of(op):
+                return "host", f"{op.name} {identity_of(op)} runs on the host: {host_reason_of(op)}"
             allowed = isinstance(op, HOST_OPERATIONS) if on_host else _is_device_work(op)
             if not allowed:
                 return "host", f"{op.name} {identity_of(op)} is left to the host"

@@ -8,6 +8,26 @@ INLINE $function ${function}_from_$vector($vector narrow)
     return __builtin_convertvector(narrow, $function);
 }
 
+//! narrow vector integer: int_vector
+// The lowest bytes of 32-bit numbers. gcc (12) takes them out of the vector one by one where no
+// instruction does all of it (AVX-512); packing keeps numbers within bounds that these do not reach.
+INLINE $vector ${vector}_from_int$lanes(int$lanes wide)
+{
+#if defined(__SSE2__) && !defined(__AVX512VL__) && !defined(__clang__) && $lanes <= 8
+    typedef int32_t four __attribute__((vector_size(16)));
+    typedef int16_t eight __attribute__((vector_size(16)));
+    typedef char sixteen __attribute__((vector_size(16)));
+    const union { int$lanes whole; four parts[$lanes / 4]; } low = {wide & 255};
+    const eight halves = (eight)__builtin_ia32_packssdw128(low.parts[0], low.parts[$lanes / 4 - 1]);
+    const union { sixteen whole; $vector part; } bytes = {
+        (sixteen)__builtin_ia32_packuswb128(halves, halves)
+    };
+    return bytes.part;
+#else
+    return __builtin_convertvector(wide, $vector);
+#endif
+}
+
 //! dot vector integer: dot_product
 // Four bytes times four bytes of every lane, added to its sum: `four` holds unsigned bytes,
 // `filters` signed ones. One instruction where there is one (VNNI); else 16-bit products in pairs

@@ -362,6 +362,7 @@ class ExpressionWriter:
         sums, few, filters = operands
         is_signed = scalar_type(op.bytes.type).kind == "signed"
         section = "dot" if op.fits_pairs is None else "dot_fitting"
+        section = section if op.splits_signs is None else "dot_split"
         section = f"{section}_of_signed" if is_signed else section
         self.require(Requirement(section, SIGNED[32].name, lanes))
         number = f"({self.language.scalar_name(SIGNED[32])}){few.within(UNARY)}"

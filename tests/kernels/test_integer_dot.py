@@ -1,6 +1,7 @@
 """Dot products of bytes: the step, its refusals, and the function on every instruction set."""
 
 import ctypes
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -127,6 +128,39 @@ def test_every_instruction_set_computes_the_same_dot_product(lanes, instructions
             sums = start.copy()
             getattr(functions, f"run_{name}")(_at(sums), _at(given), _at(filters))
             np.testing.assert_array_equal(sums, reference(start, few, filters))
+
+
+def split_reference(sums: np.ndarray, few: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """Sizes of filters times bytes less 128, of which a negative filter flips the bits."""
+    wide, byte = filters.astype(np.int64).reshape(-1, 4), few.astype(np.int64) - 128
+    products = np.abs(wide) * np.where(wide < 0, ~byte, byte)
+    return (sums.astype(np.int64) + products.sum(axis=1)).astype(np.int32)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
+def test_products_with_split_signs_never_leave_16_bits(lanes, instructions, tmp_path: Path):
+    names = ("dot_split", "dot_split_of_signed")
+    needs = [Requirement(name, "int", lanes) for name in names]
+    text = prelude_lines(CLanguage(), [Requirement("vector", "int", lanes), *needs])
+    for name in names:
+        text += [f"void run_{name}(int32_t *sums, const int32_t *few, const int32_t *filters)"]
+        text += ["{", f"    const int{lanes} from = load_int{lanes}(sums);"]
+        text += [f"    const int{lanes} packed = load_int{lanes}(filters);"]
+        text += [f"    store_int{lanes}({name}_int{lanes}(from, *few, packed), sums);", "}"]
+    functions = _built(text, instructions, tmp_path)
+    random = np.random.default_rng(lanes)
+    extremes = list(itertools.product((0, 127, 128, 255), (-128, -127, 0, 127)))
+    for trial in range(60):
+        few = random.choice([0, 1, 127, 128, 255], 4).astype(np.uint8)
+        filters = random.choice([-128, -127, -1, 0, 1, 127], 4 * lanes).astype(np.int8)
+        if trial < len(extremes):
+            few[:], filters[:] = extremes[trial]
+        start = random.integers(-(2**31), 2**31, lanes).astype(np.int32)
+        for name, given in zip(names, (few, (few ^ 128).view(np.int8)), strict=True):
+            sums = start.copy()
+            getattr(functions, f"run_{name}")(_at(sums), _at(given), _at(filters))
+            np.testing.assert_array_equal(sums, split_reference(start, few, filters))
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])

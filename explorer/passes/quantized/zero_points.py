@@ -121,7 +121,7 @@ def multiplies_bytes(op: ConvOp | MatMulOp) -> bool:
     """Whether unsigned bytes, x's zero point folded, are multiplied with signed ones."""
     if op.sums is None:
         return False
-    left, right = (_quantized(operand) for operand in list(op.operands)[:2])
+    left, right = (quantized(operand) for operand in list(op.operands)[:2])
     widths = {left.storage.width.data, right.storage.width.data}
     zeros = right.zero_point_array
     is_signed = right.storage.signedness.data != Signedness.UNSIGNED
@@ -133,7 +133,8 @@ def multiplies_bytes(op: ConvOp | MatMulOp) -> bool:
     )
 
 
-def _quantized(value: SSAValue) -> QuantizedType:
+def quantized(value: SSAValue) -> QuantizedType:
+    """Its element type, which is a quantized one."""
     kind = element_type_of(value)
     assert isinstance(kind, QuantizedType)
     return kind

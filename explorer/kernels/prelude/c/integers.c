@@ -99,6 +99,47 @@ INLINE $vector dot_fitting_of_signed_$vector($vector sums, int32_t four, $vector
     return dot_fitting_$vector(sums, four ^ (int32_t)0x80808080, filters);
 }
 
+//! dot_split vector integer: dot_product
+// Sizes of filters times bytes without 128, whose bits are flipped where a filter is negative: of
+// those two products always fit 16 bits, the largest sum is 2 * 128 * 127, the least 2 * 128 * -128.
+INLINE $vector dot_split_$vector($vector sums, int32_t four, $vector filters)
+{
+#if $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSSE3__)
+    typedef int8_t signed_bytes __attribute__((vector_size($bytes)));
+    typedef char bytes __attribute__((vector_size($bytes)));
+    typedef int16_t halves __attribute__((vector_size($bytes)));
+    const signed_bytes flips = ((signed_bytes)filters < 0) ^ -128;
+    const bytes few = (bytes)splat_$vector(four) ^ (bytes)flips;
+#if $lanes == 8
+    const bytes sizes = (bytes)__builtin_ia32_pabsb256((bytes)filters);
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__)
+    return ($vector)VPDPBUSD_256(sums, ($vector)sizes, ($vector)few);
+#else
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw256(sizes, few);
+    sums += ($vector)__builtin_ia32_pmaddwd256(pairs, (halves){0} + 1);
+#endif
+#else
+    const bytes sizes = (bytes)__builtin_ia32_pabsb128((bytes)filters);
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw128(sizes, few);
+    sums += ($vector)__builtin_ia32_pmaddwd128(pairs, (halves){0} + 1);
+#endif
+    IN_REGISTER(sums);
+    return sums;
+#else
+    for (int part = 0; part < 32; part += 8) {
+        const $vector filter = (filters << (24 - part)) >> 24, sign = filter >> 31;
+        sums += ((filter ^ sign) - sign) * (((four >> part & 255) - 128) ^ sign);
+    }
+    return sums;
+#endif
+}
+
+//! dot_split_of_signed vector integer: dot_split
+INLINE $vector dot_split_of_signed_$vector($vector sums, int32_t four, $vector filters)
+{
+    return dot_split_$vector(sums, four ^ (int32_t)0x80808080, filters);
+}
+
 //! dot_of_signed vector integer: dot
 // The same of signed bytes, to which 128 is added.
 INLINE $vector dot_of_signed_$vector($vector sums, int32_t four, $vector filters)

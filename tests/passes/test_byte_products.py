@@ -145,10 +145,38 @@ def test_rows_change_places_until_pairs_fit(check):
     checked = check(FuseQuantization(multiplies_pairs=True), BYTES, {"w": rows})
     assert checked.fired == ["pair-weights y"]
     gather, product = checked.lines[:2]
-    assert "top.gather(%q, %w2)" in gather and "fits_pairs = true" in product
-    order = checked.weight("w2")
+    assert "top.gather(%q, %w1)" in gather and "fits_pairs = true" in product
+    order = checked.weight("w1")
     assert sorted(order) == list(range(6)) and order[4:].tolist() == [4, 5]
     assert pairs_fit(rows[order])
+
+
+def test_products_of_the_same_bytes_share_an_order(check):
+    text = BYTES.replace(
+        "top.return(%y)",
+        """%v = top.weight() {weight = "v"} : tensor<6x2x!top.quantized<i8, 1.0:0>>
+  %z = top.matmul(%q, %v) : tensor<3x2x!top.quantized<i32, 1.0:0>>
+  top.return(%y, %z)""",
+    )
+    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8)
+    v = np.array([[1, 1], [-90, 3], [-80, 2], [-70, 2], [1, 1], [2, 2]], np.int8)
+    checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
+    assert checked.fired == ["pair-weights y", "pair-weights z"]
+    assert sum("top.gather" in line for line in checked.lines) == 1
+    assert sum("fits_pairs = true" in line for line in checked.lines) == 2
+
+
+def test_products_of_which_one_fits_nobody_have_an_order_of_their_own(check):
+    text = BYTES.replace(
+        "top.return(%y)",
+        """%v = top.weight() {weight = "v"} : tensor<6x2x!top.quantized<i8, 1.0:0>>
+  %z = top.matmul(%q, %v) : tensor<3x2x!top.quantized<i32, 1.0:0>>
+  top.return(%y, %z)""",
+    )
+    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8)
+    v = np.full((6, 2), 127, np.int8)
+    checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
+    assert checked.fired == ["pair-weights y"]
 
 
 def test_rows_that_fit_nobody_are_told(check):

@@ -45,9 +45,9 @@ from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
 
 BYTES = ("ui8", "i8")
-WIDE_LANES, FEW_REGISTERS = 16, 16
-"""Processors without vectors of 512 bits have 16 registers (SSE2, AVX2), and a dot product takes
-some of them for what it multiplies."""
+WIDE_LANES, FEW_REGISTERS = 16, 15
+"""Processors without vectors of 512 bits have 16 registers (SSE2, AVX2), one of which holds what
+adds up pairs."""
 SPLITTING_REGISTERS = 11
 """What a dot product that splits signs leaves of those: nine sums of one vector, and operands.
 Another vector would need sizes and flips of its own."""

@@ -101,7 +101,7 @@ def _common_order(op: MatMulOp, array: np.ndarray, rewriter: RecordedRewriter) -
         if other is op or not isinstance(other, MatMulOp) or other.left != op.left:
             continue
         weights = constant(other.right, rewriter.weights)
-        if weights is not None and weights.ndim == 2 and multiplies_bytes(other):
+        if weights is not None and weights.ndim == 2 and other.multiplies_bytes:
             matrices.append(weights)
     common = paired(np.concatenate(matrices, axis=1)) if len(matrices) > 1 else None
     return paired(array) if common is None else common

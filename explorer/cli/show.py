@@ -24,6 +24,7 @@ from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_lines, printable, terminal_width
 from explorer.errors import InputError
 from explorer.files import check_output, reading_file, write_file
+from explorer.results.names import near_name
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation, SavedCompilation
@@ -108,11 +109,8 @@ def is_trace(path: str) -> bool:
 
 def _index(compilation: Compilation | SavedCompilation, name: str) -> int:
     if name not in compilation.names:
-        near = difflib.get_close_matches(name, compilation.names, 1)
-        raise InputError(
-            f"there is no pass {name!r}",
-            hint=f"did you mean {near[0]!r}?" if near else f"one of {', '.join(compilation.names)}",
-        )
+        hint = near_name(name, compilation.names)
+        raise InputError(f"there is no pass {name!r}", hint=hint)
     return compilation.names.index(name)
 
 

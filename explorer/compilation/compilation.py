@@ -44,7 +44,6 @@ from explorer.compilation.inserting import Insertable, make_insertion
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
-from explorer.compilation.pipelines import near_name
 from explorer.compilation.programs import keys_of
 from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
@@ -91,6 +90,7 @@ from explorer.results import (
     SourceText,
     Trace,
 )
+from explorer.results.names import near_name
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram

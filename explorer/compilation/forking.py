@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from explorer.compilation.pipelines import IMPORT, Insertion, Order, near_name
+from explorer.compilation.pipelines import IMPORT, Insertion, Order
 from explorer.compilation.settings import Settings, rule_names
 from explorer.compilation.sizes import Size, as_sizes, chosen_sizes, parse_size
 from explorer.errors import InputError
@@ -32,6 +32,7 @@ from explorer.kernels.schedules.listing import GIVEN, as_text
 from explorer.memory.planners import Planner, choose_planner, default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
+from explorer.results.names import near_name
 from explorer.targets import Target, load_target
 
 PLANNER = f"{PlanMemory.name}/planner"

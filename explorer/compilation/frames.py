@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.compilation.pipelines import near_name
 from explorer.errors import InputError
 from explorer.results import AccuracyReport, KernelRecord, PassAccuracy, Trace
+from explorer.results.names import near_name
 
 Row = Mapping[str, Any]
 """Column -> value. Columns have types of their own, hence Any."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from explorer.compilation.pipelines import Edit, near_name, with_edits
+from explorer.compilation.pipelines import Edit, with_edits
 from explorer.compilation.tuned import TunedSchedules, tuned_schedules
 from explorer.errors import InputError
 from explorer.ir.passes import Pass, RulePass
@@ -27,6 +27,7 @@ from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
 from explorer.processor import cache_bytes, has_dot_products, vector_floats
+from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord, opencl_device
 from explorer.runtime.tensor_cores import tensor_core_refusal
 from explorer.targets import VECTOR_FLOATS, Target

@@ -21,8 +21,9 @@ from typing import Annotated, Literal, TypeVar
 
 from explorer.errors import InputError
 from explorer.ir import requantization
+from explorer.results.names import suggestion
 from explorer.targets.overrides import overridden
-from explorer.targets.reading import Pattern, Place, Problem, Range, Value, read_record, suggestion
+from explorer.targets.reading import Pattern, Place, Problem, Range, Value, read_record
 
 Name = Annotated[
     str,

@@ -12,7 +12,6 @@ models. docs/checking-models.md describes all fields.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import tomllib
@@ -23,6 +22,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.files import reading_file
+from explorer.results.names import near_name
 
 METRICS = {
     "max_relative": "the largest difference relative to the largest value, at most `tolerance`",
@@ -201,6 +201,4 @@ def _only(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
 
 def _is_one_of(name: Any, known: Any, place: str) -> None:
     if name not in known:
-        near = difflib.get_close_matches(str(name), list(known), 1)
-        hint = f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(known)
-        raise InputError(f"{place}: {name!r} is unknown", hint=hint)
+        raise InputError(f"{place}: {name!r} is unknown", hint=near_name(str(name), known))

@@ -17,7 +17,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from math import prod
 from types import MappingProxyType
@@ -44,6 +43,7 @@ from explorer.kernels.schedules.schedule import Call, Choice, Schedule, Schedule
 from explorer.kernels.steps.catalogue import STEPS
 from explorer.kernels.steps.pack import Pack, is_identity
 from explorer.results import Knob
+from explorer.results.names import suggestion
 
 GIVEN = "steps"
 """Name of the choice that holds a list of steps as JSON, and of the schedule that follows it."""
@@ -134,14 +134,14 @@ def _parse_step(kernel: str, number: int, row: Mapping[str, object]) -> Call:
     function = STEPS.get(name)
     if function is None:
         raise ScheduleError(
-            GIVEN, kernel, f"step {number}: there is no step {name!r}{_suggestion(name, STEPS)}"
+            GIVEN, kernel, f"step {number}: there is no step {name!r}{suggestion(name, STEPS)}"
         )
     taken = _arguments_of(function)
     given = {str(key): value for key, value in row.items() if key != "step"}
     for key in given:
         if key not in taken:
             raise ScheduleError(
-                GIVEN, kernel, f"{where}: it has no argument {key!r}{_suggestion(key, taken)}"
+                GIVEN, kernel, f"{where}: it has no argument {key!r}{suggestion(key, taken)}"
             )
     missing = [key for key, (is_needed, _) in taken.items() if is_needed and key not in given]
     if missing:
@@ -213,11 +213,6 @@ def _items(value: object) -> list[object]:
 
 def _frozen(value: object) -> object:
     return tuple(_frozen(item) for item in _items(value)) if _is_list(value) else value
-
-
-def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else f"; there are: {', '.join(known)}"
 
 
 # -- replaying -----------------------------------------------------------------------------------

@@ -26,6 +26,7 @@
     optional(step, x)                  step(x), or x
     repeated(step, x)                  step(step(...x)), the most steps first, or x
     p.having(test)                     p where the operation passes a test
+    p.called("the scores")             p, with a name for what is told
     p.where(test, reason)              p where what was found so far passes a test
     p.like(x)                          p where it has the type of x: nothing was broadcast
 

@@ -233,13 +233,14 @@ class OperationPattern(Pattern[AnyTop]):
         is_telling: bool = False,
         holds: Callable[[AnyTop], bool] | None = None,
         reason: str = "",
+        name: str = "",
     ) -> None:
-        self.type = kind
+        self.type, self.name = kind, name
         self.operands = tuple(part(operand) for operand in operands)
         self.properties = dict(properties or {})
         self.is_telling, self._holds, self._reason = is_telling, holds, reason
-        name = self.properties.pop("kind", None)
-        self.kind = name if isinstance(name, str) else None
+        named = self.properties.pop("kind", None)
+        self.kind = named if isinstance(named, str) else None
         definitions = [definition for _, definition in kind.get_irdl_definition().operands]
         self._takes_any_number = any(
             isinstance(d, VariadicDef) and not isinstance(d, OptionalDef) for d in definitions
@@ -253,11 +254,16 @@ class OperationPattern(Pattern[AnyTop]):
         """With a condition on the operation itself; a reason is told where it does not hold."""
         return self._changed(holds=holds, reason=reason)
 
+    def called(self, name: str) -> OperationPattern[AnyTop]:
+        """With a name for people, in the place of the expression."""
+        return self._changed(name=name)
+
     def _changed(self, **changes: Any) -> OperationPattern[AnyTop]:
         # Any: what the constructor takes.
         properties = {**self.properties, **({"kind": self.kind} if self.kind else {})}
-        given = {"is_telling": self.is_telling, "holds": self._holds, "reason": self._reason}
-        return OperationPattern(self.type, self.operands, properties, **{**given, **changes})
+        own = {"is_telling": self.is_telling, "holds": self._holds, "reason": self._reason}
+        given = {**own, "name": self.name, **changes}
+        return OperationPattern(self.type, self.operands, properties, **given)
 
     def roots(self) -> Roots:
         return {self.type: None if self.kind is None else frozenset((self.kind,))}
@@ -321,6 +327,8 @@ class OperationPattern(Pattern[AnyTop]):
         )
 
     def text(self, depth: int = DEEPEST) -> str:
+        if self.name:
+            return self.name
         label = self.kind or self.type.name.split(".")[-1]
         if depth == 0:
             return f"{label}(...)" if self.operands else label

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 from xdsl.ir import Operation, SSAValue
@@ -31,16 +30,19 @@ class PatternRule(Rule):
         if kinds is not None and op.properties["kind"].data not in kinds:  # pyright: ignore
             return
         found = match(self.pattern, op, rewriter.weights)
-        if found is None:
-            return
+        if found is not None:
+            self.apply(found, rewriter)
+
+    def apply(self, found: Found, rewriter: RecordedRewriter) -> None:
+        """Replaces the root of a match; for rules that do more than that, to be overridden."""
         new = self.replacement(found, rewriter)
         if new is not None:
-            rewriter.replace(op, new, absorbs=found.steps)
+            rewriter.replace(found.root, new, absorbs=found.steps)
 
-    @abstractmethod
     def replacement(self, found: Found, rewriter: RecordedRewriter) -> Operation | SSAValue | None:
         """What computes the same as the root of the match; None where nothing does.
 
         It may raise Declined as long as nothing was changed, and insert operations before the
         root. What the match took over (`found.steps`) is removed where nothing else reads it.
         """
+        raise NotImplementedError(f"{self.name} says nothing of what replaces its pattern")

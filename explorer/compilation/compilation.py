@@ -56,7 +56,7 @@ from explorer.compilation.settings import (
     machine_lanes,
 )
 from explorer.compilation.sized import run_for_sizes
-from explorer.compilation.sizes import Size, chosen_sizes
+from explorer.compilation.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
 from explorer.errors import InputError
 from explorer.importers import SourceModel
@@ -107,6 +107,7 @@ def compile_model(
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
     planner: Planner | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
@@ -117,9 +118,13 @@ def compile_model(
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
 
+    `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
+    out.
+
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
-    sizes, open_range = chosen_sizes(model, dimensions or {})
+    asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
+    sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
         target if isinstance(target, Target) else load_target(target),
         dimensions=sizes,

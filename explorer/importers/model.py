@@ -123,6 +123,37 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
     return bound
 
 
+def sizes_of_inputs(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Sizes of the symbolic dimensions that arrays for some inputs have.
+
+    InputError for an array that is for no input, or does not have its shape, and where two arrays
+    have different sizes of one dimension.
+    """
+    known = {value.name: value for value in model.inputs}
+    sizes: dict[str, int] = {}
+    for name, array in inputs.items():
+        if name not in known:
+            listed = ", ".join(map(repr, known)) or "none"
+            raise InputError(f"the model has no input {name!r}", hint=f"its inputs: {listed}")
+        shape = known[name].shape
+        if shape is None:
+            continue
+        if len(shape) != array.ndim:
+            raise InputError(
+                f"input {name!r}: expected {len(shape)} axes, got {array.ndim}", node=name
+            )
+        for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=True)):
+            is_named = isinstance(dimension, str)
+            expected = sizes.setdefault(dimension, size) if is_named else dimension
+            if size != expected:
+                what = f"as {dimension!r} has elsewhere" if is_named else "as the model says"
+                raise InputError(
+                    f"input {name!r}: axis {axis} has size {size}, expected {expected} {what}",
+                    node=name,
+                )
+    return sizes
+
+
 def is_batch(model: SourceModel, name: str) -> bool:
     """Whether a dimension is some input's first one, or its name reads like a batch."""
     return bool(_BATCH_NAME.search(name)) or any(

@@ -17,7 +17,7 @@ import numpy as np
 from explorer.cli.latency import EXACT
 from explorer.errors import ModelError
 from explorer.importers import SourceModel
-from explorer.importers.model import symbolic_dimensions
+from explorer.importers.model import sizes_of_inputs
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.references.interface import reference_of
 
@@ -40,7 +40,7 @@ class ReferenceSide:
         reference = reference_of(model)
         self.name = EXACT if is_exact else reference.name
         self._inputs = dict(inputs)
-        sizes = sizes_of(model, inputs)
+        sizes = sizes_of_inputs(model, inputs)
         try:
             self._opened = reference.open(model, threads=threads, is_exact=is_exact, sizes=sizes)
         except ModelError as error:
@@ -69,13 +69,3 @@ def onnx_content(model: SourceModel) -> OnnxContent:
     if not isinstance(model.content, OnnxContent):
         raise ModelError(f"other runtimes read no {model.format} models")
     return model.content
-
-
-def sizes_of(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The sizes of symbolic dimensions that the inputs have."""
-    return {
-        dimension: inputs[value.name].shape[axis]
-        for value in model.inputs
-        for axis, dimension in enumerate(value.shape or ())
-        if isinstance(dimension, str) and dimension in symbolic_dimensions(model)
-    }

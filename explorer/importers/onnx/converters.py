@@ -50,6 +50,8 @@ _OTHERS = (
     "nchwc",
     "rare.features",
     "rare.trees",
+    "rare.tree_ensembles",
+    "rare.linear_models",
     "rare.training",
     "rare.gradient",
     "rare.strings",

@@ -80,7 +80,7 @@ def from_proto(
     proto: ModelProto, name: str = "model", path: Path | None = None, is_examined: bool = False
 ) -> SourceModel:
     """A SourceModel for a parsed model, which becomes its own: nodes without a name get one."""
-    if not proto.HasField("graph") or not proto.graph.node:
+    if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError("not an ONNX model: there is no graph in it", hint="check the file")
     check_node_count(proto)
     if proto.functions:
@@ -323,7 +323,8 @@ def _sorted_indices(needs: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
-    """Name, type and shape; unnamed dimensions of inputs are called `name.axis`."""
+    """Name, type and shape; dimensions of inputs that have no name, or the size -1, as some
+    exporters write them, are called `name.axis`."""
     role = "input" if is_input else "output"
     kind = value.type.WhichOneof("value")
     is_text = kind == "tensor_type" and value.type.tensor_type.elem_type == onnx.TensorProto.STRING
@@ -361,6 +362,6 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
 
 
 def _dimension(dimension: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
-    if dimension.WhichOneof("value") == "dim_value":
+    if dimension.WhichOneof("value") == "dim_value" and dimension.dim_value != -1:
         return dimension.dim_value
     return re.sub(r"\s+", " ", dimension.dim_param).strip() or unnamed

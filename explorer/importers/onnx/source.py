@@ -218,7 +218,9 @@ def _declared_type(declared: TypeProto) -> Attribute | None:
 
 def _declared_shape(tensor: TypeProto.Tensor) -> Shape:
     return tuple(
-        d.dim_value if d.WhichOneof("value") == "dim_value" else _dimension_name(d.dim_param)
+        d.dim_value
+        if d.WhichOneof("value") == "dim_value" and d.dim_value != -1
+        else _dimension_name(d.dim_param)
         for d in tensor.shape.dim
     )
 

@@ -42,8 +42,10 @@ class Forest:
     yes: np.ndarray
     no: np.ndarray
     missing_is_yes: np.ndarray
-    weights: np.ndarray
-    targets: np.ndarray
+    table: np.ndarray
+    """(nodes, targets): what a leaf says of each."""
+    says: np.ndarray
+    """(nodes, targets): whether it says anything."""
     members: np.ndarray
 
     def depth(self) -> int:
@@ -62,19 +64,25 @@ class Forest:
 @converts("TreeEnsemble", domain=DOMAIN, since=5)
 def tree_ensemble(node: Node, build: Build) -> SSAValue:
     x = node.operand(0)
-    forest = _read(node, build.dtype(x))
-    reached = build.expand(build.weight(forest.roots[np.newaxis]), [Axis(x, 0), len(forest.roots)])
-    for _ in range(forest.depth()):
-        reached = _next(x, reached, forest, build)
+    targets = node.integer("n_targets", 1)
+    forest = _read(node, build.dtype(x), targets)
+    reached = reached_leaves(x, forest, build)
     aggregate = node.integer("aggregate_function", 1)
     if not 0 <= aggregate < len(AGGREGATES):
         raise ValueError(f"aggregate_function is {aggregate}; 0 to 3 expected")
-    targets = node.integer("n_targets", 1)
-    total = _aggregated(reached, forest, targets, AGGREGATES[aggregate], build)
+    total = aggregated(reached, forest, AGGREGATES[aggregate], build)
     return _transformed(total, node.integer("post_transform", 0), build)
 
 
-def _read(node: Node, dtype: np.dtype) -> Forest:
+def reached_leaves(x: SSAValue, forest: Forest, build: Build) -> SSAValue:
+    """(rows, trees): the leaf that each row comes to in each tree."""
+    reached = build.expand(build.weight(forest.roots[np.newaxis]), [Axis(x, 0), len(forest.roots)])
+    for _ in range(forest.depth()):
+        reached = _next(x, reached, forest, build)
+    return reached
+
+
+def _read(node: Node, dtype: np.dtype, count: int) -> Forest:
     """The attributes, checked: every index is one of an array's."""
     features, yes, no, yes_leaf, no_leaf, roots, targets = (
         np.array(node.integers(name) or (), np.int64)
@@ -99,7 +107,11 @@ def _read(node: Node, dtype: np.dtype) -> Forest:
     checks = ((roots, inner), (yes, inner + leaves), (no, inner + leaves), (modes, MEMBER + 1))
     if any((a < 0).any() or (a >= limit).any() for a, limit in (*checks, (features, 2**31))):
         raise ValueError("an index of a tree ensemble is out of range")
+    if ((targets < 0) | (targets >= count)).any():
+        raise ValueError(f"a leaf is for none of the {count} targets")
     own, zeros = np.arange(inner, inner + leaves), np.zeros(leaves)
+    table, says = np.zeros((inner + leaves, count), dtype), np.zeros((inner + leaves, count), bool)
+    table[own, targets], says[own, targets] = weights.astype(dtype), True
     return Forest(
         roots,
         np.concatenate([features, zeros.astype(np.int64)]),
@@ -108,8 +120,8 @@ def _read(node: Node, dtype: np.dtype) -> Forest:
         np.concatenate([yes, own]),
         np.concatenate([no, own]),
         np.concatenate([np.array(tracks, bool), zeros.astype(bool)]),
-        np.concatenate([np.zeros(inner), weights]).astype(dtype),
-        np.concatenate([np.zeros(inner, np.int64), targets]),
+        table,
+        says,
         _members(node, modes, leaves, dtype),
     )
 
@@ -176,24 +188,24 @@ def _holds(
     return build.binary(COMPARISONS[mode], value, split)
 
 
-def _aggregated(
-    reached: SSAValue, forest: Forest, targets: int, kind: str, build: Build
-) -> SSAValue:
-    """(rows, targets): what the trees of each target say together; 0 where there is none."""
-    weight = build.value(GatherOp, [build.weight(forest.weights), reached], axis=0)
-    if targets == 1:
-        return build.value(ReduceOp, [weight], kind=kind, axes=[1], keepdims=True)
-    target = build.value(GatherOp, [build.weight(forest.targets), reached], axis=0)
-    numbers = build.weight(np.arange(targets, dtype=np.int64))
-    is_own = build.binary("equal", build.unsqueeze(target, [2]), numbers)
-    neutral = {"min": np.inf, "max": -np.inf}.get(kind, 0.0)
-    neutral_value = build.scalar_like(neutral, weight)
-    own = build.value(SelectOp, [is_own, build.unsqueeze(weight, [2]), neutral_value])
-    total = build.value(ReduceOp, [own], kind=kind, axes=[1], keepdims=False)
-    if not neutral:
-        return total
-    is_none = build.binary("equal", total, neutral_value)
-    return build.value(SelectOp, [is_none, build.scalar_like(0.0, total), total])
+def aggregated(reached: SSAValue, forest: Forest, kind: str, build: Build) -> SSAValue:
+    """(rows, targets): what the trees say of each target together; 0 where none says anything."""
+    weight = build.value(GatherOp, [build.weight(forest.table), reached], axis=0)
+    if kind in ("sum", "mean"):
+        return build.reduce(kind, weight, [1])
+    neutral = build.scalar_like(np.inf if kind == "min" else -np.inf, weight)
+    if not forest.says[len(forest.modes) :].all():
+        says = build.value(GatherOp, [build.weight(forest.says), reached], axis=0)
+        weight = build.select(says, weight, neutral)
+    total = build.reduce(kind, weight, [1])
+    is_none = build.binary("equal", total, neutral)
+    return build.select(is_none, build.scalar_like(0.0, total), total)
+
+
+def has_spoken(reached: SSAValue, forest: Forest, build: Build) -> SSAValue:
+    """(rows, targets): whether any tree says something of the target."""
+    says = build.value(GatherOp, [build.weight(forest.says.astype(np.int32)), reached], axis=0)
+    return build.cast(build.reduce("max", says, [1]), np.bool_)
 
 
 def _transformed(x: SSAValue, transform: int, build: Build) -> SSAValue:

@@ -98,13 +98,20 @@ def to_top(
     return onnx.to_top(model, dimensions)
 
 
-def open_program(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> OpenedProgram:
+def open_program(
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    has_late_nodes: bool = False,
+) -> OpenedProgram:
     """As `to_top`, with the model as it is, and one rewrite for every node that leads from that
-    to the program."""
+    to the program.
+
+    has_late_nodes: nodes whose form a run decides become operations that it imports (`top.node`).
+    """
     assert model.format == "onnx", model.format
     from explorer.importers import onnx
 
-    return onnx.open_program(model, dimensions)
+    return onnx.open_program(model, dimensions, has_late_nodes)
 
 
 def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSA
 from explorer.importers.onnx.blocks import Blocks
 from explorer.importers.onnx.code_points import encoded, is_strings
 from explorer.importers.onnx.knowledge import Knowledge
-from explorer.importers.onnx.nodes import Node, Unsupported
+from explorer.importers.onnx.nodes import Node, Undecided
 from explorer.importers.onnx.structures import Imported, StringTensor, tensors_of
 from explorer.importers.onnx.tensors import check_size
 from explorer.ir.operation import PropertyValue, TopOperation
@@ -215,7 +215,7 @@ class Build:
         found = [shape[axis] for axis in axes]
         numbers = [s for s in found if isinstance(s, int)]
         if len(numbers) != len(found):
-            raise Unsupported(
+            raise Undecided(
                 f"{purpose} needs sizes that are known; the operand has shape {_text(shape)} "
                 "(give symbolic dimensions a size)"
             )
@@ -254,7 +254,7 @@ class Build:
         """Contents that must be known while importing; they may be computed from shapes."""
         array = self.knowledge.needed(value)
         if array is None:
-            raise Unsupported(f"{purpose} depends on the inputs")
+            raise Undecided(f"{purpose} depends on the inputs")
         return array
 
     def integers(self, value: SSAValue | None, purpose: str) -> list[int]:

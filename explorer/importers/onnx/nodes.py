@@ -52,6 +52,10 @@ class Unsupported(Exception):
     """What a node asks for cannot be expressed; the message says why."""
 
 
+class Undecided(Unsupported):
+    """What decides the form of a node is known in a run only."""
+
+
 @dataclass(frozen=True)
 class Node:
     """An ONNX node whose operands are already values of the IR."""

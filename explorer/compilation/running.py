@@ -156,6 +156,19 @@ def _import(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]
     that the compilation binds anyway, and the note says so. So are all models where a size is 0
     (a language model's past, at first): what is said with names holds for sizes from 1 on.
     """
+    try:
+        return _import_whole(model, settings)
+    except UnsupportedError:
+        if not settings.host or settings.open_range is not None:
+            raise
+    # What only a run decides is left to the host; sizes that are known decide more beforehand.
+    sizes = ", ".join(f"{name} = {size}" for name, size in settings.dimensions.items())
+    found = open_program(model, settings.dimensions, has_late_nodes=True)
+    return (f" (imported at {sizes})" if sizes else ""), found
+
+
+def _import_whole(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]:
+    """As `_import`, without nodes that a run imports."""
     dimensions = settings.dimensions
     sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
     if 0 in dimensions.values():
@@ -186,6 +199,8 @@ def _shared_results(
         edit.require_kept(pipeline, settings.decisions)
     if parent is None or parent.settings.edited is not edit:
         return () if edit is None else edit.results
+    if parent.settings.host != settings.host:  # it may have nodes that a run imports
+        return ()
     first = parent.results[0]
     imported_at = first.artifacts.get(IMPORTED_AT)
     if imported_at is None and 0 in settings.dimensions.values():

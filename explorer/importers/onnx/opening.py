@@ -23,12 +23,16 @@ from explorer.ir.source_dialect import NodeOp
 BY_DEFINITION = "Written out by ONNX's own definition of the operator in terms of others."
 
 
-def open_program(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> OpenedProgram:
+def open_program(
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    has_late_nodes: bool = False,
+) -> OpenedProgram:
     """The model as it is, the imported program, and the rewrites between the two.
 
-    `dimensions` and errors are those of `convert.to_top`.
+    `dimensions`, `has_late_nodes` and errors are those of `convert.convert`.
     """
-    found = convert.convert(model, dimensions)
+    found = convert.convert(model, dimensions, has_late_nodes)
     assert found.module is not None
     source = source_program(model, found)
     rewrites = decomposition(source, found.module, found.microseconds, _explained)

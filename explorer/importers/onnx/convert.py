@@ -24,7 +24,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, BlockArgument, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.files import damage_of

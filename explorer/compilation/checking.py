@@ -253,5 +253,5 @@ def snapshot_runner(
 
 
 def planned_runner(compilation: Compilation, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
-    """The snapshot as C at the addresses of the memory plan."""
-    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.memory)
+    """The snapshot as C at the addresses of the memory plans."""
+    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.plans)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.accuracy.oracle import random_inputs
@@ -59,18 +60,19 @@ from explorer.compilation.sizes import Size, chosen_sizes
 from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
 from explorer.errors import InputError
 from explorer.importers import SourceModel
+from explorer.ir.calls import device_functions
 from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function, input_names, output_names
 from explorer.ir.passes import Pass, PassResult, RulePass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
-from explorer.ir.structure import device_of, functions
 from explorer.kernels.cost import estimate
+from explorer.kernels.parts import build_parts
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import Planner
-from explorer.memory.planning import MEMORY, value_offsets
+from explorer.memory.planning import MEMORY, plans_of, value_offsets
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -90,6 +92,7 @@ from explorer.results import (
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
+from explorer.runtime.parts import open_parts
 from explorer.runtime.roofline import with_peaks_of
 from explorer.targets import Target, load_target
 
@@ -191,10 +194,16 @@ class Compilation:
 
     @cached_property
     def memory(self) -> MemoryPlan:
-        """Where every activation lies."""
+        """Where every activation lies; the arenas of several device functions side by side."""
         plan = self._artifact(MEMORY)
         assert isinstance(plan, MemoryPlan)
         return plan
+
+    @cached_property
+    def plans(self) -> dict[str, MemoryPlan]:
+        """The memory plan of every device function by the function's name."""
+        result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), None)
+        return {} if result is None else plans_of(result.artifacts, result.after.program)
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:
@@ -302,17 +311,22 @@ class Compilation:
     @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
-        inputs, outputs = self.port_names
         language = "opencl" if "opencl" in self.target.languages else "c"
-        return build_program(
-            self.final,
-            value_offsets(self.memory),
-            self.memory.peak_bytes,
-            self.target.name,
-            language,
-            inputs,
-            outputs,
-        )
+
+        def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
+            plan = self.plans[function.sym_name.data]
+            return build_program(
+                self.final,
+                value_offsets(plan),
+                plan.peak_bytes,
+                self.target.name,
+                language,
+                inputs,
+                outputs,
+                function=function,
+            )
+
+        return build_parts(self.final, self.target.name, build, *self.port_names)
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
@@ -356,31 +370,34 @@ class Compilation:
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
         cache = default_cache() if cache is None else cache
-        if "opencl" in self.target.languages:
+        if "opencl" in self.target.languages and affinity:
+            raise InputError("affinity: an OpenCL driver has its own threads")
+
+        def open_part(built: BuiltProgram) -> Executable:
+            if "opencl" not in self.target.languages:
+                return NativeProgram(
+                    built.program,
+                    built.weights,
+                    isolated,
+                    threads or 1,
+                    affinity=affinity,
+                    name=self.model.name,
+                    cache=cache,
+                )
             assert self.device is not None
-            if affinity:
-                raise InputError("affinity: an OpenCL driver has its own threads")
             # Only here: pyopencl takes as long to import as a small model to compile.
             from explorer.runtime.opencl import OpenCLProgram
 
-            executable = OpenCLProgram(
-                self.built.program,
-                self.built.weights,
+            return OpenCLProgram(
+                built.program,
+                built.weights,
                 self.device,
                 compute_units=threads,
                 name=self.model.name,
                 cache=cache,
             )
-        else:
-            executable = NativeProgram(
-                self.built.program,
-                self.built.weights,
-                isolated,
-                threads or 1,
-                affinity=affinity,
-                name=self.model.name,
-                cache=cache,
-            )
+
+        executable = open_parts(self.built, open_part)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         return executable
@@ -578,8 +595,7 @@ class Compilation:
     @property
     def _scope(self) -> Scope:
         """What names in a fork may refer to."""
-        on_devices = [f for f in functions(self.final.program) if device_of(f) != "host"]
-        names = [f.sym_name.data for f in on_devices]
+        names = [f.sym_name.data for f in device_functions(self.final.program)]
         return Scope(self.model, self._run.full_pipeline, names)
 
     def _require_met(self, before: Settings) -> None:

@@ -22,6 +22,8 @@ from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.accuracy.oracle import random_inputs
+from explorer.backends import backend_of
+from explorer.backends.interface import Backend, Opening
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.collection import paused_collection
@@ -45,7 +47,7 @@ from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
 from explorer.compilation.pipelines import near_name
-from explorer.compilation.programs import key_of
+from explorer.compilation.programs import keys_of
 from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
 from explorer.compilation.saving import save
@@ -69,10 +71,10 @@ from explorer.ir.rewriting import Rule
 from explorer.kernels.cost import estimate
 from explorer.kernels.parts import build_parts
 from explorer.kernels.passes import KERNELS, ScheduleLoops
-from explorer.kernels.program import BuiltProgram, build_program
+from explorer.kernels.program import BuiltProgram
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import Planner
-from explorer.memory.planning import MEMORY, plans_of, value_offsets
+from explorer.memory.planning import MEMORY, plans_of
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -91,9 +93,7 @@ from explorer.results import (
 )
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
-from explorer.runtime.native import NativeProgram
 from explorer.runtime.parts import open_parts
-from explorer.runtime.roofline import with_peaks_of
 from explorer.targets import Target, load_target
 
 
@@ -160,6 +160,11 @@ class Compilation:
     @property
     def target(self) -> Target:
         return self.settings.target
+
+    @property
+    def backend(self) -> Backend:
+        """Who makes the target's code and runs it."""
+        return backend_of(self.target)
 
     @property
     def names(self) -> list[str]:
@@ -250,7 +255,7 @@ class Compilation:
         `assembly_note` says why.
         """
         if self._assembled is None:
-            self._assembled = with_assembly(self._printed, self.program, self.device)
+            self._assembled = with_assembly(self._printed, self.program, self.backend, self.device)
         return self._assembled
 
     @cached_property
@@ -311,20 +316,9 @@ class Compilation:
     @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
-        language = "opencl" if "opencl" in self.target.languages else "c"
-
         def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
             plan = self.plans[function.sym_name.data]
-            return build_program(
-                self.final,
-                value_offsets(plan),
-                plan.peak_bytes,
-                self.target.name,
-                language,
-                inputs,
-                outputs,
-                function=function,
-            )
+            return self.backend.build(self.final, function, plan, self.target.name, inputs, outputs)
 
         return build_parts(self.final, self.target.name, build, *self.port_names)
 
@@ -370,34 +364,16 @@ class Compilation:
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
         cache = default_cache() if cache is None else cache
-        if "opencl" in self.target.languages and affinity:
-            raise InputError("affinity: an OpenCL driver has its own threads")
-
-        def open_part(built: BuiltProgram) -> Executable:
-            if "opencl" not in self.target.languages:
-                return NativeProgram(
-                    built.program,
-                    built.weights,
-                    isolated,
-                    threads or 1,
-                    affinity=affinity,
-                    name=self.model.name,
-                    cache=cache,
-                )
-            assert self.device is not None
-            # Only here: pyopencl takes as long to import as a small model to compile.
-            from explorer.runtime.opencl import OpenCLProgram
-
-            return OpenCLProgram(
-                built.program,
-                built.weights,
-                self.device,
-                compute_units=threads,
-                name=self.model.name,
-                cache=cache,
-            )
-
-        executable = open_parts(self.built, open_part)
+        opening = Opening(
+            name=self.model.name,
+            cache=cache,
+            threads=threads,
+            isolated=isolated,
+            affinity=affinity,
+        )
+        executable = open_parts(
+            self.built, lambda part: self.backend.open(part, self.device, opening)
+        )
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         return executable
@@ -407,9 +383,9 @@ class Compilation:
         """Where the program's binary came from, each time that it was opened, and why."""
         if not self._caches:
             return ()
-        digest = key_of(self).digest()
+        digests = {key.digest() for key in keys_of(self)}
         return tuple(
-            found for cache in self._caches for found in cache.looked if found.digest == digest
+            found for cache in self._caches for found in cache.looked if found.digest in digests
         )
 
     @property
@@ -464,7 +440,8 @@ class Compilation:
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
             profile = executable.profile(chosen, repeats)
-        self._profile = with_peaks_of(self.device, profile) if with_peaks else profile
+        peaks = self.backend.peaks(self.device, profile.threads) if with_peaks else None
+        self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
 
     def example_inputs(

@@ -11,15 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from explorer.backends.starting import kept_programs
 from explorer.errors import BuildError
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.cache.bundles import ShippedProgram, bundle_of
-from explorer.runtime.cache.c_programs import library_key
 from explorer.runtime.cache.digests import digest_of_array
-from explorer.runtime.cache.kept import KeptPrograms
 from explorer.runtime.cache.requests import Request
-from explorer.runtime.caller_devices import device_for
-from explorer.runtime.compilers import find_compiler
 
 if TYPE_CHECKING:
     from explorer.compilation.compilation import Compilation
@@ -27,15 +24,16 @@ if TYPE_CHECKING:
 
 def key_of(compilation: Compilation) -> ProgramKey:
     """Without building anything; raises `BuildError` where there is no compiler."""
-    source = "\n".join(compilation.built.program.source.lines) + "\n"
-    name = compilation.model.name
-    if "opencl" in compilation.target.languages:
-        from explorer.runtime.cache.opencl_programs import program_key  # imports pyopencl
+    (key,) = keys_of(compilation)
+    return key
 
-        assert compilation.device is not None
-        device = device_for(compilation.built.program, compilation.device)
-        return program_key(source, (), device, name)
-    return library_key(source, find_compiler(), (), name)
+
+def keys_of(compilation: Compilation) -> list[ProgramKey]:
+    """As `key_of`, of every part; only one where there are no parts."""
+    built = compilation.built
+    programs = [part.program for part in built.parts.values()] or [built.program]
+    name = compilation.model.name
+    return [compilation.backend.key(p, compilation.device, name) for p in programs]
 
 
 def bundle_for(
@@ -47,10 +45,16 @@ def bundle_for(
 
     With `finished_for` it starts without a pass, too. BuildError where there is nothing to ship.
     """
+    if compilation.program.parts:
+        raise BuildError(
+            "the program has several parts: only programs of one device function are shipped",
+            hint="compile it where it runs",
+        )
     entry = _built(compilation).held(key_of(compilation).digest())
     if entry is None:
         raise BuildError(
-            "the OpenCL driver gives no binary of its programs, so there is nothing to ship",
+            f"the {compilation.backend.title} driver gives no binary of its programs, so there is "
+            "nothing to ship",
             hint="export for the target cpu",
         )
     return bundle_of([entry], keeps_source, finished)
@@ -60,7 +64,7 @@ def finished_for(compilation: Compilation, request: Request) -> ShippedProgram |
     """The finished program that was compiled for a request; or why it cannot be kept."""
     from explorer.compilation.keeping import finished
 
-    kept = finished(compilation, request, KeptPrograms(_built(compilation)), {}, 0.0)
+    kept = finished(compilation, request, kept_programs(_built(compilation)), {}, 0.0)
     if isinstance(kept, str):
         return kept
     weights = compilation.built.weights

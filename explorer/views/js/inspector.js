@@ -197,7 +197,7 @@ function inspectorPane(app) {
     if (context.kernel === undefined) return {node: withoutKernel(context)};
     const kernel = await data.kernel(context.kernel);
     if (tab === "loops") return loopsView(app, context, kernel);
-    if (tab === "c") return sourceView(app, context, kernel, kernel.source, kernel.source.language === "opencl" ? "OpenCL C" : "C");
+    if (tab === "c") return sourceView(app, context, kernel, kernel.source, data.sourceLanguage());
     if (kernel.assembly) return sourceView(app, context, kernel, kernel.assembly, "assembly", kernel.assemblyNote);
     if (app.session?.isPending("assembly")) return {node: emptyState("Being disassembled", "What the machine runs comes last, after errors and times.")};
     return {node: emptyState("No assembly in this trace", kernel.assemblyNote || `The program was not disassembled: in a notebook, c.assembly() does it. The source under "${data.sourceLanguage()}" is what the device's compiler gets.`)};

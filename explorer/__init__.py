@@ -147,7 +147,7 @@ def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[s
 
 def devices():
     """The devices of this machine, and why something was refused (list of DeviceRecord)."""
-    from explorer.runtime.devices import list_devices
+    from explorer.backends import list_devices
 
     return list_devices()
 

@@ -149,10 +149,8 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
             stem = f"{number:02d}-{re.sub('[^A-Za-z0-9-]', '-', result.name)}"
             _write(partial / f"{stem}.mlir", result.after.dump().encode())
             _write_weights(result.after, partial / f"{stem}.weights.npz", written)
-        language = compilation.program.source.language
-        suffix = {"c": "c", "opencl": "cl"}[language]
         source = "\n".join(compilation.program.source.lines) + "\n"
-        _write(partial / f"program.{suffix}", source.encode())
+        _write(partial / f"program.{compilation.backend.suffix}", source.encode())
 
 
 def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]) -> None:

@@ -159,7 +159,6 @@ def check(
     cache = EvaluationCache()
     runner = CompiledRunner()
     binary = TappedProgram(compilation.executable)
-    is_native = "c" in compilation.target.languages
     subjects = []
     for index, result in enumerate(compilation.passes):
         same = index > 0 and not result.changed
@@ -167,7 +166,11 @@ def check(
         run = snapshot_runner(snapshot, cache, runner)
         if snapshot.level == "memory":
             # The plan's addresses count: on the processor that is the binary itself.
-            run = binary.values if is_native else planned_runner(compilation, snapshot, runner)
+            run = (
+                binary.values
+                if compilation.backend.runs_snapshots
+                else planned_runner(compilation, snapshot, runner)
+            )
         subjects.append(Subject(result.name, snapshot, run, same))
     subjects.append(
         Subject(f"binary on {compilation.target.name}", compilation.final, binary.values)

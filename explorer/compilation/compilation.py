@@ -22,6 +22,8 @@ from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.accuracy.oracle import random_inputs
+from explorer.backends import backend_of
+from explorer.backends.interface import Backend, Opening
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.collection import paused_collection
@@ -70,10 +72,10 @@ from explorer.ir.rewriting import Rule
 from explorer.kernels.cost import estimate
 from explorer.kernels.parts import build_parts
 from explorer.kernels.passes import KERNELS, ScheduleLoops
-from explorer.kernels.program import BuiltProgram, build_program
+from explorer.kernels.program import BuiltProgram
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import Planner
-from explorer.memory.planning import MEMORY, plans_of, value_offsets
+from explorer.memory.planning import MEMORY, plans_of
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -93,9 +95,7 @@ from explorer.results import (
 from explorer.results.names import near_name
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
-from explorer.runtime.native import NativeProgram
 from explorer.runtime.parts import open_parts
-from explorer.runtime.roofline import with_peaks_of
 from explorer.targets import Target, load_target
 
 
@@ -169,6 +169,11 @@ class Compilation:
     @property
     def target(self) -> Target:
         return self.settings.target
+
+    @property
+    def backend(self) -> Backend:
+        """Who makes the target's code and runs it."""
+        return backend_of(self.target)
 
     @property
     def names(self) -> list[str]:
@@ -259,7 +264,7 @@ class Compilation:
         `assembly_note` says why.
         """
         if self._assembled is None:
-            self._assembled = with_assembly(self._printed, self.program, self.device)
+            self._assembled = with_assembly(self._printed, self.program, self.backend, self.device)
         return self._assembled
 
     @cached_property
@@ -320,20 +325,9 @@ class Compilation:
     @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
-        language = "opencl" if "opencl" in self.target.languages else "c"
-
         def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
             plan = self.plans[function.sym_name.data]
-            return build_program(
-                self.final,
-                value_offsets(plan),
-                plan.peak_bytes,
-                self.target.name,
-                language,
-                inputs,
-                outputs,
-                function=function,
-            )
+            return self.backend.build(self.final, function, plan, self.target.name, inputs, outputs)
 
         return build_parts(self.final, self.target.name, build, *self.port_names)
 
@@ -379,32 +373,16 @@ class Compilation:
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
         cache = default_cache() if cache is None else cache
-        if "opencl" in self.target.languages and affinity:
-            raise InputError("affinity: an OpenCL driver has its own threads")
+        opening = Opening(
+            name=self.model.name,
+            cache=cache,
+            threads=threads,
+            isolated=isolated,
+            affinity=affinity,
+        )
 
-        def open_part(built: BuiltProgram) -> Executable:
-            if "opencl" not in self.target.languages:
-                return NativeProgram(
-                    built.program,
-                    built.weights,
-                    isolated,
-                    threads or 1,
-                    affinity=affinity,
-                    name=self.model.name,
-                    cache=cache,
-                )
-            assert self.device is not None
-            # Only here: pyopencl takes as long to import as a small model to compile.
-            from explorer.runtime.opencl import OpenCLProgram
-
-            return OpenCLProgram(
-                built.program,
-                built.weights,
-                self.device,
-                compute_units=threads,
-                name=self.model.name,
-                cache=cache,
-            )
+        def open_part(part: BuiltProgram) -> Executable:
+            return self.backend.open(part, self.device, opening)
 
         def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
             sized = Compilation(self.model, run_for_sizes(host, arguments, self._run))
@@ -477,7 +455,8 @@ class Compilation:
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
             profile = executable.profile(chosen, repeats)
-        self._profile = with_peaks_of(self.device, profile) if with_peaks else profile
+        peaks = self.backend.peaks(self.device, profile.threads) if with_peaks else None
+        self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
 
     def example_inputs(

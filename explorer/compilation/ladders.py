@@ -26,10 +26,9 @@ from xdsl.dialects.builtin import MemRefType
 from explorer.accuracy.metrics import tensor_error
 from explorer.ir.kernel_dialect import kernel_arguments
 from explorer.ir.types import numpy_dtype
-from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
+from explorer.kernels.languages import print_kernel
 from explorer.kernels.nest import LoopNest, extent_of, perfect_chain
-from explorer.kernels.opencl import print_opencl
 from explorer.kernels.packing import pack_argument, pack_array
 from explorer.kernels.printer import PrintedKernel
 from explorer.kernels.program import memref_bytes
@@ -246,9 +245,9 @@ def nest_program(
         arguments.append(Argument(argument.name, space, ends[space], size, argument.role))
         ends[space] += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     launch = Launch(name, name, tuple(arguments), ())
-    printed = (print_opencl if language == "opencl" else print_c)(function, name)
+    printed = print_kernel(language, function, name)
     program = Program(
-        "opencl" if language == "opencl" else "cpu",
+        language,
         emit_program(language, [printed], [launch]).source,
         (_kernel_record(printed),),
         (launch,),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from explorer.backends.interface import Backend
 from explorer.importers import SourceModel, SourceValue
 from explorer.ir.printing import show
 from explorer.ir.types import ELEMENT_TYPES, format_shape
@@ -24,7 +25,6 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.trace import Snapshot as SnapshotRecord
-from explorer.runtime.assembly import assemble
 from explorer.runtime.devices import DeviceRecord
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def make_trace(
         constraints=compilation.constraints,
         lookups=compilation.lookups,
         searches=compilation.searches,
+        language=compilation.backend.title,
     )
 
 
@@ -119,10 +120,13 @@ def schedule_calls(kernel: ScheduledKernel) -> tuple[ScheduleCall, ...]:
 
 
 def with_assembly(
-    kernels: Mapping[str, KernelRecord], program: Program, device: DeviceRecord | None
+    kernels: Mapping[str, KernelRecord],
+    program: Program,
+    backend: Backend,
+    device: DeviceRecord | None,
 ) -> dict[str, KernelRecord]:
     """The records with their assembly, its links to the source, or why there is none."""
-    found = assemble(program, device)
+    found = backend.assembly(program, device)
     return {
         name: replace(
             kernel,

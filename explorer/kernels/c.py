@@ -44,6 +44,18 @@ OWN_VECTOR_FUNCTIONS = PRELUDE_MATH | frozenset(("fabs", "rint", "floor", "ceil"
 @dataclass(frozen=True)
 class CLanguage(Language):
     index: str = "long"
+    prelude_files = (
+        "c/base.c",
+        "c/vectors.c",
+        "c/math.c",
+        "c/integers.c",
+        "c/stored.c",
+        "math.c",
+        "stored.c",
+    )
+    widest_vector = 64
+    has_dots = True
+    has_driver = True
 
     @property
     def name(self) -> str:

@@ -357,7 +357,7 @@ class ExpressionWriter:
 
     def _dot(self, op: DotOp, lanes: int, operands: Sequence[Expression]) -> Expression:
         """`dot_int16(sums, (int32_t)bytes, (int16)filters)`: bytes and filters as 32-bit numbers"""
-        if self.language.name != "c":
+        if not self.language.has_dots:
             raise UnsupportedError(f"loop.dot is not printed as {self.language.name}")
         sums, few, filters = operands
         is_signed = scalar_type(op.bytes.type).kind == "signed"

@@ -222,6 +222,8 @@ class Target:
     data_types: tuple[DataType, ...]
     memories: tuple[Memory, ...]
     description: str = ""
+    backend: Name | None = None
+    """Who makes its code and runs it (`explorer.backends`); by default that of its language."""
     vector_floats: Literal["auto"] | Count = "auto"
     """float32 per vector register; auto: what the processor at hand has."""
     schedules: Literal["auto", "cpu", "gpu"] = "auto"

@@ -263,7 +263,7 @@ class KernelSearcher:
 
     def _build(self, bench: Bench, batch: list[Proposal]) -> Sequence[BuiltLibrary | None]:
         """Libraries of C; OpenCL's driver builds where it measures, so that there are none."""
-        if self.workload.language == "opencl":
+        if not self.workload.backend.builds_libraries:
             return [None] * len(batch)
         sources = [bench.source(proposal.kernel) for proposal in batch]
         return build_all(sources, self.jobs if len(sources) > 1 else 1, self._backend(sources))

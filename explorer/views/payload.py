@@ -176,6 +176,7 @@ def _head(
         "version": PAYLOAD_VERSION,
         "model": _model_payload(trace),
         "target": trace.target,
+        "language": trace.source_language,
         "device": trace.device,
         "label": trace.label,
         "passes": [

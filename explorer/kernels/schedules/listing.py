@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import prod
-from types import MappingProxyType
 
 from xdsl.dialects import affine, func, memref
 from xdsl.dialects.builtin import MemRefType, VectorType
@@ -27,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
-from explorer.kernels.c import print_c
+from explorer.kernels.languages import language_named, print_kernel
 from explorer.kernels.nest import (
     LoopNest,
     ScheduleError,
@@ -37,7 +36,6 @@ from explorer.kernels.nest import (
     kind_of,
     name_of,
 )
-from explorer.kernels.opencl import print_opencl
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Call, Choice, Schedule, ScheduledKernel
 from explorer.kernels.steps.catalogue import STEPS
@@ -56,8 +54,6 @@ MOST_LOCAL_BYTES = 256 << 10
 """Of register arrays, which lie on the stack of a thread."""
 MOST_WRITTEN_OUT = 1 << 15
 """Operations, all unrolled loops multiplied out."""
-WIDEST_VECTOR = MappingProxyType({"c": 64, "opencl": 16})
-"""Elements of a vector, by language."""
 
 NAMES = re.compile(r"[A-Za-z0-9_]{0,64}( [A-Za-z0-9_]{1,64})*")
 
@@ -293,7 +289,7 @@ def _layout_text(layout: Pack) -> str:
 
 def _require_bounds(nest: LoopNest, machine: Machine) -> None:
     """What would be legal, and too large for the stack, the compiler or the language."""
-    widest = WIDEST_VECTOR[machine.language]
+    widest = language_named(machine.language).widest_vector
     local_bytes = written_out = 0
     for op in walk_inside(nest.function):
         around = enclosing_loops(op)
@@ -319,7 +315,7 @@ def _require_bounds(nest: LoopNest, machine: Machine) -> None:
             "out some of what is unrolled",
         )
     try:
-        (print_opencl if machine.language == "opencl" else print_c)(nest.function, nest.kernel)
+        print_kernel(machine.language, nest.function, nest.kernel)
     except UnsupportedError as error:
         raise nest.error(GIVEN, f"the nest has no form in {machine.language}: {error}") from error
 

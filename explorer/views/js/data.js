@@ -472,7 +472,7 @@ export class TraceData {
 
   // What the kernels of this target are written in, as a tab says it.
   sourceLanguage() {
-    return this.head.target.startsWith("opencl") ? "OpenCL C" : "C";
+    return this.head.language;
   }
 }
 

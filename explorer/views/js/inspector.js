@@ -481,14 +481,7 @@ export function inspectorPane(app) {
     if (context.kernel === undefined) return {node: withoutKernel(context)};
     const kernel = await data.kernel(context.kernel);
     if (tab === "loops") return loopsView(app, context, kernel);
-    if (tab === "c")
-      return sourceView(
-        app,
-        context,
-        kernel,
-        kernel.source,
-        kernel.source.language === "opencl" ? "OpenCL C" : "C",
-      );
+    if (tab === "c") return sourceView(app, context, kernel, kernel.source, data.sourceLanguage());
     if (kernel.assembly)
       return sourceView(app, context, kernel, kernel.assembly, "assembly", kernel.assemblyNote);
     if (app.session?.isPending("assembly"))

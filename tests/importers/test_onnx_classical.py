@@ -238,6 +238,7 @@ def test_damage_is_named():
     assert "a weight is for none of 1" in refusal(
         "TreeEnsembleRegressor", **{**good, "target_ids": [3] * len(good["target_ids"])}
     )
+    assert "this machine has" in refusal("TreeEnsembleRegressor", **good, n_targets=10**12)
     assert "has no node 99" in refusal(
         "TreeEnsembleRegressor", **{**good, "nodes_truenodeids": [99] * len(good["nodes_modes"])}
     )

@@ -56,6 +56,7 @@ _STRINGS = "inputs of random models are numbers"
 _OWN = "an operator of this compiler, by which strings enter and leave a program"
 _OF_ONNXRUNTIME = "an operator of onnxruntime's own, compared with it in tests of the importer"
 _MAPS = "its results are no tensors"
+_CLASSICAL = "all its modes are compared with onnxruntime in tests of the importer"
 _REGIONS = "regions are compared with onnxruntime in tests of the importer"
 NEVER: dict[str, str] = {
     "Bernoulli": _RANDOM,
@@ -78,6 +79,10 @@ NEVER: dict[str, str] = {
     "FromCodes": _OWN,
     "ToCodes": _OWN,
     "ZipMap": _MAPS,
+    "LinearClassifier": _CLASSICAL,
+    "LinearRegressor": _CLASSICAL,
+    "TreeEnsembleClassifier": _CLASSICAL,
+    "TreeEnsembleRegressor": _CLASSICAL,
     "MaxRoiPool": _REGIONS,
     "BiasAdd": _OF_ONNXRUNTIME,
     "BiasSoftmax": _OF_ONNXRUNTIME,

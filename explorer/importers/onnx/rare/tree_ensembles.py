@@ -19,7 +19,13 @@ from explorer.importers.building.build import Axis
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rare import scores
-from explorer.importers.onnx.rare.trees import Forest, aggregated, has_spoken, reached_leaves
+from explorer.importers.onnx.rare.trees import (
+    Forest,
+    aggregated,
+    empty_tables,
+    has_spoken,
+    reached_leaves,
+)
 from explorer.importers.onnx.structures import Imported
 from explorer.importers.onnx.tensors import read_tensor
 
@@ -207,7 +213,7 @@ def _spoken(
         raise ValueError(f"the lists of {kind} weights do not have the same length")
     if ((ids < 0) | (ids >= count)).any():
         raise ValueError(f"a weight is for none of {count}")
-    table, says = np.zeros((len(places), count), dtype), np.zeros((len(places), count), bool)
+    table, says = empty_tables(len(places), count, dtype)
     keys = zip(tree_ids.tolist(), node_ids.tolist(), strict=True)
     rows = np.array([_found(places, key) for key in keys])
     np.add.at(table, (rows, ids), weights)

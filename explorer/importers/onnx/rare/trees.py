@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis
+from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.tensors import read_tensor
@@ -110,7 +111,7 @@ def _read(node: Node, dtype: np.dtype, count: int) -> Forest:
     if ((targets < 0) | (targets >= count)).any():
         raise ValueError(f"a leaf is for none of the {count} targets")
     own, zeros = np.arange(inner, inner + leaves), np.zeros(leaves)
-    table, says = np.zeros((inner + leaves, count), dtype), np.zeros((inner + leaves, count), bool)
+    table, says = empty_tables(inner + leaves, count, dtype)
     table[own, targets], says[own, targets] = weights.astype(dtype), True
     return Forest(
         roots,
@@ -124,6 +125,12 @@ def _read(node: Node, dtype: np.dtype, count: int) -> Forest:
         says,
         _members(node, modes, leaves, dtype),
     )
+
+
+def empty_tables(nodes: int, count: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """`Forest.table` and `Forest.says` before anything is said."""
+    check_size([nodes, max(count, 0)], dtype.itemsize + 1, "what the leaves of the trees say")
+    return np.zeros((nodes, count), dtype), np.zeros((nodes, count), bool)
 
 
 def _members(node: Node, modes: np.ndarray, leaves: int, dtype: np.dtype) -> np.ndarray:

@@ -21,7 +21,8 @@ def constant(value: SSAValue, weights: Weights) -> np.ndarray | None:
 
 
 def is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, WeightOp)
+    # Not isinstance: classes of operations are abstract, for which that is slow where it fails.
+    return type(value.owner) is WeightOp
 
 
 def scalar(value: SSAValue, weights: Weights) -> float | None:

@@ -24,6 +24,7 @@ from explorer.ir.weights import Weights
 MOST_STEPS = 16
 """Operations of one product, and steps of what is repeated."""
 MOST_FACTORS = 4
+ROOTS = frozenset(("mul", "div"))
 Flat = tuple[float, tuple[SSAValue, ...], tuple[Operation, ...]]
 """A value as a product: a number, factors, and the operations that multiply, users first."""
 
@@ -40,9 +41,14 @@ class Product(Pattern[float]):
         if not isinstance(given, Number) or not 1 <= len(factors) <= MOST_FACTORS:
             raise TypeError(f"a product has a number and one to {MOST_FACTORS} factors")
         self.number, self.factors = given, tuple(part(factor) for factor in factors)
+        self.tells = any(factor.tells for factor in self.factors)
 
     def roots(self) -> Roots:
-        return {BinaryOp: frozenset(("mul", "div"))}
+        return {BinaryOp: ROOTS}
+
+    def may_be(self, value: SSAValue) -> bool:
+        op = value.owner
+        return len(self.factors) == 1 or (type(op) is BinaryOp and op.kind.data in ROOTS)
 
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         if len(self.factors) == 1:
@@ -89,7 +95,7 @@ def _scalings(value: SSAValue, weights: Weights) -> list[Flat]:
     while len(found) <= MOST_STEPS:
         number, (rest,), steps = found[-1]
         op = rest.owner
-        if not isinstance(op, BinaryOp) or op.kind.data not in ("mul", "div"):
+        if not isinstance(op, BinaryOp) or op.kind.data not in ROOTS:
             break
         factor, inner = scalar(op.right, weights), op.left
         if factor is None and op.kind.data == "mul":
@@ -105,7 +111,7 @@ def _flat(value: SSAValue, weights: Weights, most: int, depth: int = 0) -> Flat 
     """Number, factors and operations of a product; None for more than `most` factors."""
     op = value.owner
     whole: Flat = (1.0, (value,), ())
-    if not isinstance(op, BinaryOp) or op.kind.data not in ("mul", "div") or depth > MOST_STEPS:
+    if not isinstance(op, BinaryOp) or op.kind.data not in ROOTS or depth > MOST_STEPS:
         return whole
     left = _side(op.left, weights, most, depth)
     right = None if left is None else _side(op.right, weights, most, depth)
@@ -138,6 +144,7 @@ class Repeated(Pattern[SSAValue]):
     def __init__(self, step: Callable[[Pattern], Pattern], inner: Pattern, most: int) -> None:
         self._step, self.inner, self._most = step, inner, most
         self._once: Pattern | None = None
+        self.tells = inner.tells or (most > 0 and step(inner).tells)
 
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         def bound() -> bool:
@@ -159,10 +166,13 @@ class Using(Pattern[Thing]):
 
     def __init__(self, inner: Pattern[Thing], use: Use) -> None:
         self.inner, self._use = inner, use
-        self.name = inner.name
+        self.name, self.tells = inner.name, inner.tells
 
     def roots(self) -> Roots:
         return self.inner.roots()
+
+    def may_be(self, value: SSAValue) -> bool:
+        return self.inner.may_be(value)
 
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         outside, search.use = search.use, self._use

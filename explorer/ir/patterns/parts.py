@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -33,6 +33,8 @@ class Pattern(Generic[Thing]):
     """A part of what a rule looks for. A part that occurs twice stands for the same value twice."""
 
     name: str = ""
+    tells: bool = False
+    """Is an operation in it `telling()`?"""
 
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         """Does the value match, and then all that comes behind it?"""
@@ -49,6 +51,10 @@ class Pattern(Generic[Thing]):
     def read(self, value: SSAValue | None, thing: Any, weights: Weights) -> Thing:
         """What `found[part]` is. Any: it was bound by this very part."""
         return thing
+
+    def may_be(self, value: SSAValue) -> bool:
+        """A first look, which costs little: False where `find` surely fails."""
+        return True
 
     def at(self, value: SSAValue, search: Search, then: Then) -> bool:
         """As `find`, of a part that may be bound already."""
@@ -143,6 +149,9 @@ class Constant(Pattern[np.ndarray]):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def may_be(self, value: SSAValue) -> bool:
+        return is_constant(value)
+
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         if not is_constant(value):
             return search.miss(value, lambda: f"a constant {self.name}")
@@ -162,6 +171,9 @@ class Number(Pattern[float]):
 
     def __init__(self, name: str, fits: Callable[[float], bool] | None = None) -> None:
         self.name, self._fits = name, fits
+
+    def may_be(self, value: SSAValue) -> bool:
+        return is_constant(value)
 
     def at(self, value: SSAValue, search: Search, then: Then) -> bool:
         search.visit()
@@ -241,6 +253,8 @@ class OperationPattern(Pattern[AnyTop]):
         self.is_telling, self._holds, self._reason = is_telling, holds, reason
         named = self.properties.pop("kind", None)
         self.kind = named if isinstance(named, str) else None
+        self.tells = is_telling or any(operand.tells for operand in self.operands)
+        self._commutes = self.kind in COMMUTATIVE and len(self.operands) == 2
         definitions = [definition for _, definition in kind.get_irdl_definition().operands]
         self._takes_any_number = any(
             isinstance(d, VariadicDef) and not isinstance(d, OptionalDef) for d in definitions
@@ -268,11 +282,16 @@ class OperationPattern(Pattern[AnyTop]):
     def roots(self) -> Roots:
         return {self.type: None if self.kind is None else frozenset((self.kind,))}
 
+    def may_be(self, value: SSAValue) -> bool:
+        op = value.owner
+        # Not isinstance: classes of operations are abstract, for which that is slow where it fails.
+        return type(op) is self.type and (
+            self.kind is None or op.properties["kind"].data == self.kind  # pyright: ignore
+        )
+
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         op = value.owner
-        if not isinstance(op, self.type) or (
-            self.kind is not None and op.properties["kind"].data != self.kind  # pyright: ignore
-        ):
+        if not self.may_be(value) or not isinstance(op, self.type):
             return search.miss(value, self.text)
         search.entered.append((op, search.use))
         search.telling += self.is_telling
@@ -302,20 +321,31 @@ class OperationPattern(Pattern[AnyTop]):
     def _with_operands(self, op: AnyTop, value: SSAValue, search: Search, then: Then) -> bool:
         if self._holds is not None and not self._holds(op):
             return search.miss(value, lambda: self._reason or self.text())
-        given = op.operands
-        if self._takes_any_number and self.operands and len(given) != len(self.operands):
+        count = len(self.operands)
+        if self._takes_any_number and count and len(op.operands) != count:
             return search.miss(value, self.text)
-        values = tuple(given[: len(self.operands)])
 
         def bound() -> bool:
             return search.bind(self, value, op, then)
 
-        return any(self._operand(0, order, search, bound) for order in self._orders(values))
+        return any(self._operand(0, order, search, bound) for order in self._orders(op, search))
 
-    def _orders(self, values: tuple[SSAValue, ...]) -> Iterator[tuple[SSAValue, ...]]:
-        yield values
-        if self.kind in COMMUTATIVE and len(values) == 2 and values[0] is not values[1]:
-            yield values[::-1]
+    def _orders(self, op: AnyTop, search: Search) -> list[tuple[SSAValue, ...]]:
+        """Those that are worth a search: that may match, or of which would be told why not."""
+        values = tuple(op.operands)[: len(self.operands)]
+        orders = [values]
+        if self._commutes and values[0] is not values[1]:
+            orders.append(values[::-1])
+        if search.telling:
+            return orders
+        return [order for order in orders if self._is_worth_it(order)]
+
+    def _is_worth_it(self, values: tuple[SSAValue, ...]) -> bool:
+        fits = [part.may_be(value) for part, value in zip(self.operands, values, strict=True)]
+        if all(fits):
+            return True
+        told = zip(fits, self.operands, strict=True)
+        return self.tells and any(fit and part.tells for fit, part in told)
 
     def _operand(
         self, index: int, values: tuple[SSAValue, ...], search: Search, then: Then
@@ -365,6 +395,7 @@ class Either(Pattern[SSAValue]):
             for option in options
             for inner in (option.options if type(option) is Either else (option,))
         )
+        self.tells = any(option.tells for option in self.options)
 
     def roots(self) -> Roots:
         joined: Roots = {}
@@ -373,6 +404,9 @@ class Either(Pattern[SSAValue]):
                 known = joined.get(kind, frozenset())
                 joined[kind] = None if names is None or known is None else names | known
         return joined
+
+    def may_be(self, value: SSAValue) -> bool:
+        return any(option.may_be(value) for option in self.options)
 
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         def bound() -> bool:
@@ -391,7 +425,7 @@ class Where(Pattern[Thing]):
         self, inner: Pattern[Thing], holds: Callable[[Found], bool], reason: str = ""
     ) -> None:
         self.inner, self._holds, self._reason = inner, holds, reason
-        self.name = inner.name
+        self.name, self.tells = inner.name, inner.tells
 
     def roots(self) -> Roots:
         return self.inner.roots()
@@ -399,6 +433,9 @@ class Where(Pattern[Thing]):
     def read(self, value: SSAValue | None, thing: Any, weights: Weights) -> Thing:
         # Any: it was bound by the inner pattern.
         return self.inner.read(value, thing, weights)
+
+    def may_be(self, value: SSAValue) -> bool:
+        return self.inner.may_be(value)
 
     def find(self, value: SSAValue, search: Search, then: Then) -> bool:
         def checked() -> bool:

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from explorer.errors import DeviceError
+from explorer.runtime.devices import DeviceRecord, opencl_device
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -52,6 +55,21 @@ def models_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no folder of models at {folder}: name one with EXPLORER_MODELS")
     return folder
+
+
+@pytest.fixture(scope="session")
+def opencl_device_or_reason() -> DeviceRecord | str:
+    try:
+        return opencl_device()
+    except DeviceError as error:
+        return str(error)
+
+
+@pytest.fixture
+def opencl_device_record(opencl_device_or_reason: DeviceRecord | str) -> DeviceRecord:
+    if isinstance(opencl_device_or_reason, str):
+        pytest.skip(opencl_device_or_reason)
+    return opencl_device_or_reason
 
 
 def load_module(path: Path) -> ModuleType:

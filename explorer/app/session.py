@@ -30,7 +30,6 @@ their schedules. Then errors, times, and the machine's instructions."""
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
 TRACE_SUFFIX = ".nnx"
-MODEL_SUFFIX = ".onnx"
 
 
 class Cancelled(BaseException):

@@ -19,8 +19,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.latency import ONNXRUNTIME, OPENVINO, OURS, PEERS
+from explorer.cli.latency import OPENVINO, OURS, PEERS, REFERENCE
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
+from explorer.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,9 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         type=peers,
-        default=[ONNXRUNTIME],
+        default=[REFERENCE],
         metavar="PEER,...",
-        help=f"what to compare with: {', '.join(PEERS)} (default: {ONNXRUNTIME})",
+        help=f"what to compare with: {', '.join(PEERS)} (default: {REFERENCE}, which is "
+        "onnxruntime for ONNX)",
     )
     parser.add_argument(
         "--repeats",
@@ -52,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="inferences of each, at least (default: 50)",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -71,8 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource, start
 
-    source = ModelSource(arguments.model, arguments.target, {}, default_cache())
+    source = ModelSource(
+        arguments.model, arguments.target, {"host": arguments.host}, default_cache()
+    )
     model = with_weights(source.model)
+    against = resolved_peers(arguments.against, model)
     device = device_of(arguments.target)
     threads = arguments.threads if device is None or device.processor == "cpu" else None
     if device is not None and threads is None:
@@ -84,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
                     model,
                     arguments.target,
                     dimensions=dict(arguments.dim),
+                    host=arguments.host,
                     threads=threads,
                     isolated=False,
                     affinity=arguments.affinity,
@@ -95,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
         ours = Calls(OURS, partial(executable.run, inputs))
         # Before this thread is bound: threads and processes that it starts would be bound with it.
-        sides = [ours, *open_peers(arguments.against, model, inputs, arguments.threads, stack)]
+        sides = [ours, *open_peers(against, model, inputs, arguments.threads, stack)]
         stack.enter_context(bound_caller(arguments.affinity))
         progress = stack.enter_context(Progress("timing"))
         rounds = math.ceil(arguments.repeats / LEAST_CALLS)
@@ -113,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "ratio": timings.ratio(OURS, peer),
                 "noise": timings.noise(OURS, peer),
             }
-            for peer in arguments.against
+            for peer in against
         },
     }
     if arguments.json:
@@ -142,6 +149,20 @@ def device_of(target: str) -> DeviceRecord | None:
     return device_for(load_target(target))
 
 
+def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:
+    """The reference by its own name. InputError for another format's reference."""
+    from explorer.references.interface import reference_of
+
+    reference = reference_of(model).name
+    found = [reference if name == REFERENCE else name for name in names]
+    for name in found:
+        if name not in (reference, OPENVINO):
+            raise InputError(
+                f"{name} runs no {model.format} models", hint=f"--against {REFERENCE}: {reference}"
+            )
+    return list(dict.fromkeys(found))
+
+
 def open_peers(
     names: Sequence[str],
     model: SourceModel,
@@ -150,14 +171,13 @@ def open_peers(
     stack: ExitStack,
 ) -> list[Side]:
     """Those that were asked for; the stack closes them."""
-    from explorer.cli.latency.onnx_runtime import OnnxRuntime
     from explorer.cli.latency.open_vino import OpenVino
+    from explorer.cli.latency.reference import ReferenceSide
 
     found: list[Side] = []
-    if ONNXRUNTIME in names:
-        found.append(stack.enter_context(OnnxRuntime(model, inputs, threads)))
-    if OPENVINO in names:
-        found.append(stack.enter_context(OpenVino(model, inputs, threads)))
+    for name in names:
+        kind = OpenVino if name == OPENVINO else ReferenceSide
+        found.append(stack.enter_context(kind(model, inputs, threads)))
     return found
 
 

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the imported program",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
     several = parser.add_argument_group("a table of several models")
     several.add_argument(
@@ -90,9 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.models
     asked = (arguments.targets, arguments.cases, arguments.report, arguments.record)
     if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
-        from explorer.cli.checks.command import run_table
+        from explorer.cli.repository import verification
 
-        return run_table(arguments)
+        return verification("checks.command").run_table(arguments)
     arguments.model = names[0]
     return check_one(arguments)
 
@@ -104,7 +105,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.cli.inputs import read_inputs
     from explorer.cli.models import load_with_weights, told_sizes
-    from explorer.references.onnx_runtime import shared_process
+    from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
     model = load_with_weights(arguments.model)
@@ -114,9 +115,15 @@ def check_one(arguments: argparse.Namespace) -> int:
     golden = None if arguments.golden is None else read_golden(arguments.golden)
     sizes = {**told_sizes(model, sizes), **sizes}
     if golden is None:
-        shared_process().start()  # beside the compilation
+        reference_of(model).start()  # beside the compilation
     with Progress("compiling") as progress:
-        compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
+        compilation = explorer.compile(
+            model,
+            arguments.target,
+            dimensions=sizes,
+            host=arguments.host,
+            progress=progress,
+        )
     try:
         if outside := compilation.outside_indices(inputs):
             tell_outside(outside, compilation, arguments.json)

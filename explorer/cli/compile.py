@@ -20,6 +20,8 @@ from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
 from explorer.files import check_output, check_output_folder, folder_written_at_once, write_whole
 
+HOST = "host"
+
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
     from explorer.ir.program import Snapshot
@@ -46,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave passes out",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -63,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.target,
             disable=arguments.disable,
             dimensions=dict(arguments.dim),
+            host=arguments.host,
             fuel=arguments.fuel,
             progress=progress,
         )
@@ -84,6 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
         f"{program['launches']} launches of {program['kernels']} kernels, "
         f"{memory['peak_bytes']:,} bytes of activations (at least {memory['bound_bytes']:,}), "
         f"{program['weights_bytes']:,} bytes of weights"
+    )
+    print_lines(
+        f"{part.function} runs on the host ({part.reason})"
+        for part in compilation.program.parts
+        if part.device == HOST
     )
     for path in (arguments.save, arguments.dump_dir):
         if path is not None:
@@ -125,6 +134,10 @@ def summarize(compilation: Compilation) -> dict:
             "arena_bytes": program.arena_bytes,
             "weights_bytes": program.weights_bytes,
         },
+        "parts": [
+            {"function": part.function, "device": part.device, "reason": part.reason}
+            for part in program.parts
+        ],
     }
 
 

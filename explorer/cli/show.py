@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
     options.add_target(parser)
     options.add_dimensions(parser)
+    options.add_host(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -97,6 +98,7 @@ def open_compilation(arguments: argparse.Namespace) -> Compilation | SavedCompil
             arguments.model,
             arguments.target,
             dimensions=dict(arguments.dim),
+            host=arguments.host,
             progress=progress,
         )
 

@@ -23,12 +23,12 @@ from explorer.ir.passes import RulePass, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
 from explorer.ir.top.data import WeightOp
+from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
 
 if TYPE_CHECKING:
     from explorer.compilation.compilation import Compilation
 
-ORACLE = "onnxruntime, optimizations off"
 GOLDEN = "golden tensors"
 IMPORTED = "the imported program"
 
@@ -141,9 +141,9 @@ def check(
 ) -> Accuracy:
     """Compares every snapshot and the binary on its device with the source model.
 
-    `golden`: tensors by name to compare with instead of onnxruntime's; empty for those that the
+    `golden`: tensors by name to compare with instead of the oracle's; empty for those that the
     imported program computes, which tells whether passes and code keep its meaning. These are also
-    what a model is compared with that onnxruntime does not run: the report's `oracle_note` says so.
+    what a model is compared with that the oracle does not run: the report's `oracle_note` says so.
     """
     chosen = dict(inputs) if inputs is not None else compilation.example_inputs()
     wanted = sorted(
@@ -154,7 +154,7 @@ def check(
     compared_with = _reference(compilation, chosen, wanted, golden)
     oracle, expected = compared_with.name, compared_with.tensors
     exact: ExactReference | None = None
-    if oracle == ORACLE:
+    if compared_with.is_oracle:
         exact = ExactReference(compilation.model, imported, chosen, expected, tolerance)
     cache = EvaluationCache()
     runner = CompiledRunner()
@@ -208,6 +208,8 @@ class _Reference:
     tensors: Values
     note: str = ""
     """Why it is not who was asked first."""
+    is_oracle: bool = False
+    """Another program, which rounds like ours."""
 
 
 def _reference(
@@ -220,7 +222,9 @@ def _reference(
     note = ""
     if golden is None:
         try:
-            return _Reference(ORACLE, reference(compilation.model, inputs, wanted))
+            title = reference_of(compilation.model).title
+            tensors = reference(compilation.model, inputs, wanted)
+            return _Reference(title, tensors, is_oracle=True)
         except ModelError as error:
             note = error.message
     imported = compilation.passes[0].after
@@ -253,5 +257,5 @@ def snapshot_runner(
 
 
 def planned_runner(compilation: Compilation, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
-    """The snapshot as C at the addresses of the memory plan."""
-    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.memory)
+    """The snapshot as C at the addresses of the memory plans."""
+    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.plans)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.accuracy.oracle import random_inputs
@@ -43,7 +44,7 @@ from explorer.compilation.inserting import Insertable, make_insertion
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
-from explorer.compilation.programs import key_of
+from explorer.compilation.programs import keys_of
 from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
 from explorer.compilation.saving import save
@@ -54,22 +55,25 @@ from explorer.compilation.settings import (
     device_for,
     machine_lanes,
 )
-from explorer.compilation.sizes import Size, chosen_sizes
+from explorer.compilation.sized import run_for_sizes
+from explorer.compilation.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
 from explorer.errors import InputError
 from explorer.importers import SourceModel
+from explorer.ir.calls import device_functions
 from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function, input_names, output_names
+from explorer.ir.host_functions import HostFunction
 from explorer.ir.passes import Pass, PassResult, RulePass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
-from explorer.ir.structure import device_of, functions
 from explorer.kernels.cost import estimate
+from explorer.kernels.parts import build_parts
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program import BuiltProgram, build_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import Planner
-from explorer.memory.planning import MEMORY, value_offsets
+from explorer.memory.planning import MEMORY, plans_of, value_offsets
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -90,6 +94,7 @@ from explorer.results.names import near_name
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
+from explorer.runtime.parts import open_parts
 from explorer.runtime.roofline import with_peaks_of
 from explorer.targets import Target, load_target
 
@@ -102,18 +107,24 @@ def compile_model(
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
     planner: Planner | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
     tuned: bool = True,
     tuned_threads: int = 1,
+    host: bool = True,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
 
+    `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
+    out.
+
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
-    sizes, open_range = chosen_sizes(model, dimensions or {})
+    asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
+    sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
         target if isinstance(target, Target) else load_target(target),
         dimensions=sizes,
@@ -121,6 +132,7 @@ def compile_model(
         pipeline=None if pipeline is None else tuple(pipeline),
         tuned=tuned,
         tuned_threads=tuned_threads,
+        host=host,
     )
     changes = Changes(
         disable=disable,
@@ -191,10 +203,16 @@ class Compilation:
 
     @cached_property
     def memory(self) -> MemoryPlan:
-        """Where every activation lies."""
+        """Where every activation lies; the arenas of several device functions side by side."""
         plan = self._artifact(MEMORY)
         assert isinstance(plan, MemoryPlan)
         return plan
+
+    @cached_property
+    def plans(self) -> dict[str, MemoryPlan]:
+        """The memory plan of every device function by the function's name."""
+        result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), None)
+        return {} if result is None else plans_of(result.artifacts, result.after.program)
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:
@@ -302,17 +320,22 @@ class Compilation:
     @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
-        inputs, outputs = self.port_names
         language = "opencl" if "opencl" in self.target.languages else "c"
-        return build_program(
-            self.final,
-            value_offsets(self.memory),
-            self.memory.peak_bytes,
-            self.target.name,
-            language,
-            inputs,
-            outputs,
-        )
+
+        def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
+            plan = self.plans[function.sym_name.data]
+            return build_program(
+                self.final,
+                value_offsets(plan),
+                plan.peak_bytes,
+                self.target.name,
+                language,
+                inputs,
+                outputs,
+                function=function,
+            )
+
+        return build_parts(self.final, self.target.name, build, *self.port_names)
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
@@ -356,31 +379,38 @@ class Compilation:
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
         cache = default_cache() if cache is None else cache
-        if "opencl" in self.target.languages:
+        if "opencl" in self.target.languages and affinity:
+            raise InputError("affinity: an OpenCL driver has its own threads")
+
+        def open_part(built: BuiltProgram) -> Executable:
+            if "opencl" not in self.target.languages:
+                return NativeProgram(
+                    built.program,
+                    built.weights,
+                    isolated,
+                    threads or 1,
+                    affinity=affinity,
+                    name=self.model.name,
+                    cache=cache,
+                )
             assert self.device is not None
-            if affinity:
-                raise InputError("affinity: an OpenCL driver has its own threads")
             # Only here: pyopencl takes as long to import as a small model to compile.
             from explorer.runtime.opencl import OpenCLProgram
 
-            executable = OpenCLProgram(
-                self.built.program,
-                self.built.weights,
+            return OpenCLProgram(
+                built.program,
+                built.weights,
                 self.device,
                 compute_units=threads,
                 name=self.model.name,
                 cache=cache,
             )
-        else:
-            executable = NativeProgram(
-                self.built.program,
-                self.built.weights,
-                isolated,
-                threads or 1,
-                affinity=affinity,
-                name=self.model.name,
-                cache=cache,
-            )
+
+        def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
+            sized = Compilation(self.model, run_for_sizes(host, arguments, self._run))
+            return sized.open(threads, isolated, affinity=affinity, cache=cache)
+
+        executable = open_parts(self.built, open_part, compile_for)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         return executable
@@ -390,9 +420,9 @@ class Compilation:
         """Where the program's binary came from, each time that it was opened, and why."""
         if not self._caches:
             return ()
-        digest = key_of(self).digest()
+        digests = {key.digest() for key in keys_of(self)}
         return tuple(
-            found for cache in self._caches for found in cache.looked if found.digest == digest
+            found for cache in self._caches for found in cache.looked if found.digest in digests
         )
 
     @property
@@ -492,6 +522,7 @@ class Compilation:
         budget_bytes: int | Keep | None = KEEP,
         dimensions: Mapping[str, Size] | None = None,
         fuel: int | Keep | None = KEEP,
+        host: bool | None = None,
         label: str = "",
         progress: Progress | None = None,
         **unknown: object,
@@ -510,7 +541,7 @@ class Compilation:
         None takes all of a kernel back. layout: "plain",
         "vector" or channels per block, of everything or by function or value. planner: a planner
         or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name, or a pair
-        (lowest, highest) for a range.
+        (lowest, highest) for a range. host: whether the host runs what has no compiled form.
 
         Raises InputError for what is unknown or not legal, and says what would be.
         """
@@ -531,6 +562,7 @@ class Compilation:
             dimensions,
             fuel,
             schedule,
+            host,
         )
         settings = changed(self.settings, changes, self._scope)
         forked = self.branch(settings, label, progress)
@@ -578,8 +610,7 @@ class Compilation:
     @property
     def _scope(self) -> Scope:
         """What names in a fork may refer to."""
-        on_devices = [f for f in functions(self.final.program) if device_of(f) != "host"]
-        names = [f.sym_name.data for f in on_devices]
+        names = [f.sym_name.data for f in device_functions(self.final.program)]
         return Scope(self.model, self._run.full_pipeline, names)
 
     def _require_met(self, before: Settings) -> None:

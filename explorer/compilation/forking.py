@@ -89,6 +89,7 @@ class Changes:
     dimensions: Mapping[str, Size] | None = None
     fuel: int | Keep | None = KEEP
     schedule: Schedules | None = None
+    host: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
         settings = replace(settings, budget_bytes=_count("budget_bytes", changes.budget_bytes))
     if changes.planner is not None:
         settings = replace(settings, planner=chosen_planner(changes.planner))
+    if changes.host is not None:
+        settings = replace(settings, host=changes.host)
     if not isinstance(changes.pipeline, Keep):
         settings = _with_pipeline(settings, changes.pipeline, scope)
     if changes.order:
@@ -145,6 +148,7 @@ def _require_effect(settings: Settings, changes: Changes) -> None:
         "dimensions": changes.dimensions is not None,
         "planner": changes.planner is not None,
         "budget_bytes": not isinstance(budget, Keep) and budget is not None,
+        "host": changes.host is not None,
     }
     for name, is_asked in asked.items():
         if is_asked and settings.pipeline is not None:

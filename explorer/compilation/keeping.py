@@ -10,19 +10,17 @@ with compilation.open(cache=cache) as executable:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, TensorProto
 
 from explorer.compilation.programs import key_of
 from explorer.errors import ExplorerError
-from explorer.importers import SourceModel
+from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
-from explorer.importers.onnx.reading import OnnxContent
 from explorer.ir.evaluation import entry_function, specialized_inputs
 from explorer.results.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
 from explorer.runtime.cache import ProgramCache
@@ -75,6 +73,8 @@ def finished(
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"
+    if compilation.program.parts:
+        return "the program has parts, and only whole ones are kept"
     key = key_of(compilation)
     entry = programs.cache.held(key.digest())
     if entry is None:
@@ -106,7 +106,7 @@ def sheet_of(model: SourceModel, request: Request) -> ModelSheet:
     """What calling needs to know of a model. ValueError for external data that just changed."""
     folder = request.path.parent
     files = []
-    for name in sorted(set(external_files(model))):
+    for name in sorted(set(files_of(model))):
         state = os.stat(folder / name)
         if max(state.st_mtime_ns, state.st_ctime_ns) >= request.at_ns - CLOCK_NS:
             raise ValueError(f"{name} beside the model changed while it was compiled")
@@ -149,37 +149,3 @@ def fixed_contents(
             return None
         contents.append(FixedContent(name, array.tobytes().hex(), preview_of(array)))
     return tuple(contents)
-
-
-def external_files(model: SourceModel) -> Iterator[str]:
-    """Names of the files that hold tensors of an ONNX model, as it says them."""
-    assert isinstance(model.content, OnnxContent)
-    proto = model.content.proto
-    yield from _files_of_graph(proto.graph)
-    for function in proto.functions:
-        for node in function.node:
-            yield from _files_of_attributes(node.attribute)
-
-
-def _files_of_graph(graph: GraphProto) -> Iterator[str]:
-    for tensor in graph.initializer:
-        yield from _file_of(tensor)
-    for sparse in graph.sparse_initializer:
-        yield from (*_file_of(sparse.values), *_file_of(sparse.indices))
-    for node in graph.node:
-        yield from _files_of_attributes(node.attribute)
-
-
-def _files_of_attributes(attributes: Iterable[AttributeProto]) -> Iterator[str]:
-    for attribute in attributes:
-        for tensor in (attribute.t, *attribute.tensors):
-            yield from _file_of(tensor)
-        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-            yield from (*_file_of(sparse.values), *_file_of(sparse.indices))
-        for graph in (attribute.g, *attribute.graphs):
-            yield from _files_of_graph(graph)
-
-
-def _file_of(tensor: TensorProto) -> Iterator[str]:
-    if tensor.data_location == TensorProto.EXTERNAL:
-        yield from (entry.value for entry in tensor.external_data if entry.key == "location")

@@ -1,6 +1,6 @@
 """The compiled program of a compilation, as the program cache knows it.
 
-key_of(compilation)             what its binary depends on
+key_of(compilation)             what its binary depends on; `keys_of` of every part's
 bundle_for(compilation)         its binary in a file that starts without a compiler's work
 finished_for(compilation, ...)  the rest of it, which starts without a pass
 """
@@ -23,17 +23,28 @@ from explorer.runtime.compilers import find_compiler
 
 if TYPE_CHECKING:
     from explorer.compilation.compilation import Compilation
+    from explorer.results import Program
+
+
+def keys_of(compilation: Compilation) -> list[ProgramKey]:
+    """As `key_of`, of every part that runs on a device."""
+    parts = compilation.built.parts.values() or [compilation.built]
+    return [_key_of(compilation, part.program) for part in parts if part.host is None]
 
 
 def key_of(compilation: Compilation) -> ProgramKey:
     """Without building anything; raises `BuildError` where there is no compiler."""
-    source = "\n".join(compilation.built.program.source.lines) + "\n"
+    return _key_of(compilation, compilation.built.program)
+
+
+def _key_of(compilation: Compilation, program: Program) -> ProgramKey:
+    source = "\n".join(program.source.lines) + "\n"
     name = compilation.model.name
     if "opencl" in compilation.target.languages:
         from explorer.runtime.cache.opencl_programs import program_key  # imports pyopencl
 
         assert compilation.device is not None
-        device = device_for(compilation.built.program, compilation.device)
+        device = device_for(program, compilation.device)
         return program_key(source, (), device, name)
     return library_key(source, find_compiler(), (), name)
 
@@ -47,6 +58,11 @@ def bundle_for(
 
     With `finished_for` it starts without a pass, too. BuildError where there is nothing to ship.
     """
+    if compilation.program.parts:
+        raise BuildError(
+            "the program has parts, some of which the host runs: only whole programs are shipped",
+            hint="`explorer compile MODEL --no-host` says which operations have no compiled form",
+        )
     entry = _built(compilation).held(key_of(compilation).digest())
     if entry is None:
         raise BuildError(

@@ -26,7 +26,7 @@ from explorer.passes.keep_range import KeepRange
 from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
 from explorer.passes.lower import LowerToKernels
 from explorer.passes.place import PlaceOnDevice
-from explorer.processor import cache_bytes, vector_floats
+from explorer.processor import cache_bytes, has_dot_products, vector_floats
 from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord, opencl_device
 from explorer.runtime.tensor_cores import tensor_core_refusal
@@ -69,12 +69,16 @@ class Settings:
     kept; kernels of which something is overridden do not."""
     tuned_threads: int = 1
     """Threads that those were measured with."""
+    host: bool = True
+    """Whether the host runs what has no compiled form; without, such a model is refused."""
     edited: HandEdit | None = None
     """Text of a person's own in the place of what some pass made."""
 
 
 WIDE_LANES = 16
 """Processors with vectors of 512 bits mostly have dot products of bytes (VNNI)."""
+SPLITTING_LANES = 8
+"""AVX2 has absolute values of bytes; others are printed for that multiply 16 bits as fast."""
 
 
 def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
@@ -83,6 +87,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     lanes = machine_lanes(target, device)
     open_range = settings.open_range
     sizes = dict(settings.dimensions)
+    pairs = "opencl" not in target.languages and lanes < WIDE_LANES and not has_dot_products()
     kept = () if open_range is None else (KeepRange(open_range, sizes),)
     return (
         *kept,
@@ -90,9 +95,11 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             dict(settings.dimensions),
             requantization=target.requantization or AS_ONNXRUNTIME,
             fuses_attention="opencl" not in target.languages,
-            multiplies_pairs="opencl" not in target.languages and lanes < WIDE_LANES,
+            multiplies_pairs=pairs,
+            splits_signs=pairs and lanes == SPLITTING_LANES,
         ),
-        PlaceOnDevice(target.name),
+        # One program for a range of sizes has one function.
+        PlaceOnDevice(target.name, settings.host and settings.open_range is None),
         AssignLayouts(channel_block(target, lanes)),
         JoinInPlace(),
         LowerToKernels(),

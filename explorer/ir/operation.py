@@ -163,6 +163,22 @@ class TopOperation(IRDLOperation):
         """
         raise NotImplementedError(f"{self.name} has no compute definition")
 
+    def missing_form(self) -> str:
+        """Why the operation as it stands has no compiled form, whatever its sizes; empty where it
+        has one."""
+        return ""
+
+    def check_form(self) -> None:
+        """NotImplementedError where there is no compiled form."""
+        problem = self.missing_form()
+        if problem:
+            raise NotImplementedError(problem)
+
+    @property
+    def is_sized_by_contents(self) -> bool:
+        """Whether sizes of its results follow from what its operands hold, not from their sizes."""
+        return self.SIZED_BY_DATA
+
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:

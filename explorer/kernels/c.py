@@ -24,7 +24,7 @@ from explorer.kernels.language import (
     vector_name,
 )
 from explorer.kernels.printer import KernelPrinter, Parameter, PrintedKernel
-from explorer.kernels.scalar_types import BOOLEAN, FLOAT, ScalarType
+from explorer.kernels.scalar_types import BOOLEAN, FLOAT, SIGNED, ScalarType
 
 FIXED_WIDTH = {
     "char": "int8_t",
@@ -71,6 +71,10 @@ class CLanguage(Language):
         wide = vector_name(element, lanes)
         needs = (Requirement("widen", source.name, lanes, wide),)
         return Call(f"{wide}_from_{vector_name(source, lanes)}({value})", needs)
+
+    def narrow(self, element: ScalarType, lanes: int, value: str) -> Call:
+        name = f"{vector_name(element, lanes)}_from_{vector_name(SIGNED[32], lanes)}"
+        return Call(f"{name}({value})", (Requirement("narrow", element.name, lanes),))
 
     def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"({vector_name(element, lanes)}){value}"

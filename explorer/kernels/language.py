@@ -89,6 +89,10 @@ class Language(ABC):
         """A vector of narrow integers converted to 32 bits: the whole call as a name."""
         return Call(self.convert(element, lanes, value))
 
+    def narrow(self, element: ScalarType, lanes: int, value: str) -> Call:
+        """The lowest bytes of a vector of signed 32-bit integers: the whole call as a name."""
+        return Call(self.convert(element, lanes, value))
+
     @abstractmethod
     def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
         """The same bits as a vector of another element type of the same width."""

@@ -10,7 +10,7 @@ lowered to textbook loops first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -19,15 +19,18 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 
+from explorer.ir.calls import only_device_function, returned_values
 from explorer.ir.deferred import ArrayForm, Deferred
+from explorer.ir.evaluation import entry_function
+from explorer.ir.host_functions import HostFunction
 from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
 from explorer.ir.layout import haloed_shape, physical_shape, rounded_channels
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.program import Snapshot
 from explorer.ir.ranges import open_size
-from explorer.ir.structure import device_of, functions, value_name
-from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
+from explorer.ir.structure import functions, value_name
+from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 from explorer.kernels.c import print_c
@@ -57,6 +60,10 @@ class BuiltProgram:
 
     program: Program
     packed: Deferred
+    parts: Mapping[str, BuiltProgram] = field(default_factory=dict)
+    """By the function's name, where there are several; then this is the sum of them."""
+    host: HostFunction | None = None
+    """What the host runs in the place of a program; only of a part."""
 
     @property
     def weights(self) -> np.ndarray:
@@ -73,14 +80,16 @@ def build_program(
     input_names: Sequence[str] = (),
     output_names: Sequence[str] = (),
     steps: Mapping[str, Sequence[ScheduleStep]] | None = None,
+    function: func.FuncOp | None = None,
 ) -> BuiltProgram:
-    """Prints every kernel and lays out the launches.
+    """Prints every kernel of a device function and lays out its launches.
 
-    `offsets`: of every value and scratch buffer by name, in bytes. `input_names` and
-    `output_names` are the ports' names in order (default: the values' own). `steps`: the ladder
-    of every kernel, for the records.
+    `function`: by default the only one on a device. `offsets`: of every value and scratch buffer
+    by name, in bytes. `input_names` and `output_names` are the ports' names in order (default: the
+    values' own). `steps`: the ladder of every kernel, for the records.
     """
-    (function,) = [f for f in functions(snapshot.program) if device_of(f) != "host"]
+    if function is None:
+        function = only_device_function(snapshot.program)
     builder = _Builder(snapshot, function, offsets, language)
     launches = [builder.launch(op) for op in builder.launches]
     packed = builder.pack_weights()  # while the kernels are printed
@@ -282,13 +291,6 @@ def memref_bytes(kind: object) -> int:
 
 
 def host_ports(snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Names of the inputs and of the returned values in the host's function, in order."""
-    (host,) = [f for f in functions(snapshot.program) if device_of(f) == "host"]
-    last = host.body.block.last_op
-    assert isinstance(last, ReturnOp)
-    inputs = [value_name(a) for a in host.body.block.args]
-    outputs = []
-    for operand in last.operands:
-        owner = operand.owner
-        outputs.append(value_name(operand if not isinstance(owner, TransferOp) else owner.input))
-    return inputs, outputs
+    """Names of the inputs and of the returned values in the entry function, in order."""
+    inputs = [value_name(a) for a in entry_function(snapshot.program).body.block.args]
+    return inputs, [value_name(value) for value in returned_values(snapshot.program)]

@@ -164,7 +164,7 @@ def _check_input(
             f"got {got if array.dtype != dtype else array.dtype.name} of shape {array.shape}",
             hint=hint,
         )
-    return np.ascontiguousarray(array)
+    return np.asarray(array, order="C")  # np.ascontiguousarray would give a scalar an axis
 
 
 def check_fed(tap: Tap, array: np.ndarray) -> np.ndarray:

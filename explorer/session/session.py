@@ -96,7 +96,7 @@ class Session:
         target: str = "cpu",
         *,
         mode: Mode = "strict",
-        meanwhile: str = "onnxruntime",
+        meanwhile: str = "reference",
         ranges: Mapping[str, Sequence[Range]] | None = None,
         most_programs: int = 10,
         calls_per_program: int = 4,

@@ -1,7 +1,7 @@
 """The explorer's ES module: its sources under `js/` joined into one file without imports.
 
-    js/dom.js, js/numbers.js, ... js/explorer.js  +  explorer.css  +  theme.py's colours
-        ->  const STYLE = "..."; const LOOK = {...}; ... export default {render};
+    js/explorer.js, what it imports  +  explorer.css  +  theme.py's colours as theme.js
+        ->  const $theme = ...; const $dom = ...; ... export default {render};
 
 One module runs unchanged in a notebook (anywidget), in the app (Panel's JSComponent) and in an
 offline page; none of the three fetches anything.
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from explorer.views.bundle import bundle
 from explorer.views.theme import (
     DIFFERENCES,
     FAMILIES,
@@ -28,51 +29,6 @@ from explorer.views.theme import (
 )
 
 FOLDER = Path(__file__).parent
-SOURCES = (
-    "dom",
-    "numbers",
-    "host",
-    "state",
-    "shared_link",
-    "steady",
-    "hover",
-    "blocks",
-    "data",
-    "code",
-    "rule",
-    "passes",
-    "scene",
-    "graph_nodes",
-    "minimap",
-    "graph",
-    "details",
-    "tensors",
-    "schedule_editor",
-    "schedule_search",
-    "levels",
-    "links",
-    "inspector",
-    "fork",
-    "plot",
-    "placing",
-    "memory",
-    "accuracy",
-    "timeline",
-    "roofline",
-    "kernels",
-    "operators",
-    "lookups",
-    "difference",
-    "compare",
-    "dock",
-    "search",
-    "topbar",
-    "documents",
-    "session",
-    "keys",
-    "explorer",
-)
-"""Files of `js/` in reading order; constants stand before what uses them."""
 STYLES = ("explorer.css", "measures.css", "model.css")
 SCALE_STEPS = 64
 
@@ -80,9 +36,15 @@ SCALE_STEPS = 64
 @cache
 def explorer_module() -> str:
     """The text of the module."""
-    sources = [(FOLDER / "js" / f"{name}.js").read_text(encoding="utf-8") for name in SOURCES]
-    head = f"const STYLE = {json.dumps(_style())};\nconst LOOK = {json.dumps(_looks())};\n"
-    return head + "\n".join(sources) + "\nexport default {render};\n"
+    return bundle("explorer.js", module_source)
+
+
+def module_source(name: str) -> str:
+    """A module's text; `theme.js` is made here (`js/theme.d.ts` says what it holds)."""
+    if name == "theme.js":
+        style, look = json.dumps(_style()), json.dumps(_looks())
+        return f"export const STYLE = {style};\nexport const LOOK = {look};\n"
+    return (FOLDER / "js" / name).read_text(encoding="utf-8")
 
 
 def _style() -> str:

@@ -8,7 +8,8 @@ from itertools import accumulate
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size, Undecided
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp
@@ -51,7 +52,7 @@ def flatten(node: Node, build: Build) -> SSAValue:
             return build.reshape(x, [-1, size] if position else [size, -1])
     if axis == 1:
         return build.reshape(x, [Axis(x, 0), -1])
-    raise Unsupported(f"axis {axis} of the shape {shape}: give symbolic dimensions a size")
+    raise Undecided(f"axis {axis} of the shape {shape}: give symbolic dimensions a size")
 
 
 @converts("Squeeze", until=12)
@@ -263,7 +264,7 @@ def _backward_stop(stop: int, size: int | None) -> int:
     if size is None:
         if stop <= -(2**31):
             return -1
-        raise Unsupported("a slice backwards of an axis whose size is not known")
+        raise Undecided("a slice backwards of an axis whose size is not known")
     return max(stop + size, -1)
 
 

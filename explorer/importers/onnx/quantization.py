@@ -26,7 +26,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nn import conv, matmul
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.quantized_types import (

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.interpolation import Taps, interpolate
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.tensors import check_size
 
 _FLOAT = np.float32
 _CROPPING = "tf_crop_and_resize"

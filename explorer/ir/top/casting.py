@@ -209,14 +209,19 @@ class BitcastOp(ElementwiseOperation):
             return (x,)
         return (np.ascontiguousarray(x).view(numpy_dtype(self.to)).reshape(x.shape),)
 
+    def missing_form(self) -> str:
+        kinds = stored_type(element_type_of(self.input)), stored_type(self.to)
+        has_floats = any(isinstance(kind, AnyFloat) for kind in kinds)
+        if IntegerType(1) in kinds and has_floats:
+            return "bits of booleans as floats have no compiled form"
+        return ""
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """Booleans are bytes 0 and 1 in memory: a number is made of them, and tested."""
+        self.check_form()
         d, to = k.dimensions(**iteration(output.shape)), stored_type(self.to)
 
         def body(s: object, x: Scalar) -> Scalar:
-            is_number = isinstance(x.value.type, AnyFloat) or isinstance(to, AnyFloat)
-            if IntegerType(1) in (x.value.type, to) and is_number:
-                raise NotImplementedError("bits of booleans as floats have no compiled form")
             if IntegerType(1) in (x.value.type, to):
                 return x.convert(to)
             return x.bitcast(to)

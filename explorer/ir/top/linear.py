@@ -146,7 +146,7 @@ class FusedOperation(SizeConstrained, IntegerProduct):
         position = 2 + (self.bias is not None) + (self.residual is not None)  # pyright: ignore
         found = {}
         for part in fields(RunTime):
-            is_present = getattr(self, part.name) is not None
+            is_present = getattr(self, part.name, None) is not None  # convolutions split no signs
             found[part.name] = operands[position] if is_present else None
             position += is_present
         return RunTime(**found)
@@ -204,6 +204,7 @@ class FusedOperation(SizeConstrained, IntegerProduct):
         target = output.at(*output_subscripts(*d))
         channel = bias_subscript(*d)
         reads = [] if bias is None or not self._begins_as_bias else [bias.at(channel)]
+        reads += [] if given.sign_sums is None else [given.sign_sums.at(channel)]
         biases = len(reads)
         if offsets is not None:
             right_zeros = zeros if given.right_zero is None else [given.right_zero]
@@ -553,7 +554,8 @@ class MatMulOp(FusedOperation):
 
     bias: (n,); residual: broadcasts to the result. fits_pairs: products of an unsigned byte with
     each of two neighbours along k (2i and 2i + 1) add up to a number of 16 bits, whatever the
-    bytes are (`passes/quantized/weight_pairs.py`).
+    bytes are (`passes/quantized/weight_pairs.py`). splits_signs, sign_sums: see
+    `integer_products.py`.
     """
 
     name = "top.matmul"
@@ -568,6 +570,7 @@ class MatMulOp(FusedOperation):
     right_sums = opt_operand_def(TensorType)
     scale = opt_operand_def(TensorType)
     channel_scales = opt_operand_def(TensorType)
+    sign_sums = opt_operand_def(TensorType)
     activation = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
@@ -575,6 +578,7 @@ class MatMulOp(FusedOperation):
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
     fits_pairs = opt_prop_def(BoolAttr)
+    splits_signs = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -620,6 +624,8 @@ class MatMulOp(FusedOperation):
         if self.sums is not None:
             given = self.at_run_time(operands)
             sums = np.matmul(*self.factors(a, b, given))
+            if self.get("splits_signs"):
+                sums = sums + np.minimum(b.astype(np.float64), 0).sum(axis=0)
             return (self.finish_integers(sums, bias, residual, given),)
         return (self.finish_meaning(np.matmul(a, b), bias, residual),)
 
@@ -741,7 +747,7 @@ class MatMulOp(FusedOperation):
         )
 
     def kernel_parameters(self) -> dict[str, int]:
-        return {"fits_pairs": 1} if self.get("fits_pairs") else {}
+        return {name: 1 for name in ("fits_pairs", "splits_signs") if self.get(name)}
 
     def macs(self) -> int:
         if not is_static(self.output) or not is_static(self.left):

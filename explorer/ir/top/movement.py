@@ -175,6 +175,10 @@ class ReshapeOp(SizeConstrained, MovementOperation):
     def is_view(self) -> bool:
         return self.has_plain_buffers
 
+    @property
+    def is_sized_by_contents(self) -> bool:
+        return self.target is not None
+
     def moved_axis(self, axis: int) -> int:
         """The axis of the same extent with as many elements before it."""
         own, result = shape_of(self.input), self.result_shape()
@@ -568,9 +572,17 @@ class SliceOp(SizeConstrained, Permutable, Blockable, MovementOperation):
             ranges[axis] = onnx_slice_range(shape[axis], int(start), int(stop), int(step))
         return ranges
 
+    @property
+    def is_sized_by_contents(self) -> bool:
+        return not self.is_static_slice
+
+    def missing_form(self) -> str:
+        return (
+            "" if self.is_static_slice else "a slice whose bounds are computed has no compiled form"
+        )
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
-        if not self.is_static_slice:
-            raise NotImplementedError("a slice whose bounds are computed has no compiled form")
+        self.check_form()
         (x,) = inputs
         ranges = self.ranges(static_shape(self.input))
         # Axes that are taken from the beginning may be copied with their padding channels.
@@ -763,9 +775,17 @@ class PadOp(Permutable, Blockable, MovementOperation):
     def computed_sizes(self, elements: Elements) -> np.ndarray | None:
         return None
 
+    @property
+    def is_sized_by_contents(self) -> bool:
+        return self.amounts is not None
+
+    def missing_form(self) -> str:
+        return (
+            "" if self.amounts is None else "a pad whose amounts are computed has no compiled form"
+        )
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
-        if self.amounts is not None:
-            raise NotImplementedError("a pad whose amounts are computed has no compiled form")
+        self.check_form()
         (x,) = inputs
         low, _, interior = self._properties()
         value = self.get("value")
@@ -825,6 +845,10 @@ class ExpandOp(SizeConstrained, MovementOperation):
         if not self.has_plain_buffers:
             return False
         return prod(static_shape(self.input)) == prod(static_shape(self.output))
+
+    @property
+    def is_sized_by_contents(self) -> bool:
+        return self.target is not None
 
     def result_shape(self) -> Shape:
         shape = shape_of(self.input)

@@ -224,17 +224,21 @@ class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed, Moving):
                 )
             ]
 
+    def missing_form(self) -> str:
+        if self.get("kind") == "average" and not self.counts_padding and any(self.get("pads")):
+            return (
+                "an average that leaves padding out has no direct definition: it is an average "
+                "with padding, times window size / elements inside"
+            )
+        return ""
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """Padding is read outside the input's interior: its halo must hold the fill."""
+        self.check_form()
         (x,) = inputs
         kind, rank = self.get("kind"), x.rank - 2
         if kind == "max_position":
             return self._define_positions(k, x, output)
-        if kind == "average" and not self.counts_padding and any(self.get("pads")):
-            raise NotImplementedError(
-                "an average that leaves padding out has no direct definition: it is an average "
-                "with padding, times window size / elements inside"
-            )
         size = prod(self.get("window"))
         outer = common_extents(x.shape[:2], output.shape[:2])
         names = ("n", "c", *SPATIAL[rank])

@@ -63,8 +63,11 @@ class ShapeOp(ComputesSizes):
         found = [expression_of(size) for size in self.sizes]
         return None if None in found else expressions(found)
 
+    def missing_form(self) -> str:
+        return "a shape is no computation: it is folded once it is known"
+
     def define(self, k, inputs, output) -> str:
-        raise NotImplementedError("a shape is no computation: it is folded once it is known")
+        raise NotImplementedError(self.missing_form())
 
 
 @irdl_op_definition
@@ -88,6 +91,10 @@ class RangeOp(ComputesSizes, RowWise):
         if self.results:
             return [self.output.type]
         return [tensor_type(element_type_of(self.start), (UNKNOWN,))]
+
+    @property
+    def is_sized_by_contents(self) -> bool:
+        return True
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         start, limit, delta = (operand.item() for operand in operands)

@@ -1,12 +1,27 @@
 // Keys and the page of help.
 
+import {button, element} from "./dom.js";
+import {TABS} from "./inspector.js";
+
 const HELP = [
-  ["j  k", "next pass, pass before"], ["u", "leave out passes that changed nothing"], ["J  K", "next rewrite, rewrite before"], ["/", "search"],
-  ["d", "graph: diff, after, before in turn"], ["g", "fit the graph"], ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
-  ["e", "open or close the selected block"], ["b", "show the next level below the tab"], ["o", "operators of the model"], ["m  a  t", "memory, accuracy, timeline"], ["r  n  c", "roofline, kernels, comparison"], ["p", "where the compiled program came from"],
+  ["j  k", "next pass, pass before"],
+  ["u", "leave out passes that changed nothing"],
+  ["J  K", "next rewrite, rewrite before"],
+  ["/", "search"],
+  ["d", "graph: diff, after, before in turn"],
+  ["g", "fit the graph"],
+  ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
+  ["e", "open or close the selected block"],
+  ["b", "show the next level below the tab"],
+  ["o", "operators of the model"],
+  ["m  a  t", "memory, accuracy, timeline"],
+  ["r  n  c", "roofline, kernels, comparison"],
+  ["p", "where the compiled program came from"],
   ["f", "change decisions and compile again (app)"],
-  ["arrows", "in the graph: follow the edges"], ["+  −", "in the graph: zoom; or Ctrl and wheel"],
-  ["Esc", "close, then let go of the selection"], ["?", "this page"],
+  ["arrows", "in the graph: follow the edges"],
+  ["+  −", "in the graph: zoom; or Ctrl and wheel"],
+  ["Esc", "close, then let go of the selection"],
+  ["?", "this page"],
 ];
 
 const WORDS = [
@@ -20,7 +35,7 @@ const WORDS = [
   ["arena", "the one block of memory in which all activations live, at offsets decided beforehand"],
 ];
 
-function handleKey(app, event) {
+export function handleKey(app, event) {
   const origin = event.composedPath()[0];
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const tag = origin?.tagName;
@@ -35,17 +50,33 @@ function handleKey(app, event) {
     return;
   }
   const types = origin?.type;
-  if (tag === "TEXTAREA" || tag === "SELECT" || origin?.isContentEditable || (tag === "INPUT" && !["range", "checkbox"].includes(types))) return;
+  if (
+    tag === "TEXTAREA" ||
+    tag === "SELECT" ||
+    origin?.isContentEditable ||
+    (tag === "INPUT" && !["range", "checkbox"].includes(types))
+  )
+    return;
   const {store} = app;
   const state = store.get();
   const actions = {
-    j: () => app.stepPass(1), k: () => app.stepPass(-1), u: () => store.set({onlyChanges: !state.onlyChanges}),
-    J: () => app.stepRewrite(1), K: () => app.stepRewrite(-1),
+    j: () => app.stepPass(1),
+    k: () => app.stepPass(-1),
+    u: () => store.set({onlyChanges: !state.onlyChanges}),
+    J: () => app.stepRewrite(1),
+    K: () => app.stepRewrite(-1),
     "/": () => app.root.querySelector(".search")?.focus(),
     d: () => store.set({view: {before: "diff", diff: "after", after: "before"}[state.view]}),
-    g: () => app.graph.fit(), b: () => store.set({beside: !state.beside}),
-    m: () => store.set({dock: "memory"}), a: () => store.set({dock: "accuracy"}), t: () => store.set({dock: "timeline"}), n: () => store.set({dock: "kernels"}),
-    r: () => store.set({dock: "roofline"}), p: () => store.set({dock: "program"}), c: () => store.set({dock: "compare"}), e: () => toggleBlock(app),
+    g: () => app.graph.fit(),
+    b: () => store.set({beside: !state.beside}),
+    m: () => store.set({dock: "memory"}),
+    a: () => store.set({dock: "accuracy"}),
+    t: () => store.set({dock: "timeline"}),
+    n: () => store.set({dock: "kernels"}),
+    r: () => store.set({dock: "roofline"}),
+    p: () => store.set({dock: "program"}),
+    c: () => store.set({dock: "compare"}),
+    e: () => toggleBlock(app),
     "?": () => app.showHelp(),
   };
   if (app.data.head.has.operators) actions.o = () => store.set({dock: "model"});
@@ -68,12 +99,46 @@ function toggleBlock(app) {
   app.graph.toggleBlock(unit);
 }
 
-function helpContent(close) {
-  const rows = (list) => element("dl", {class: "help-list"}, list.map(([key, meaning]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, meaning)]));
+export function helpContent(close) {
+  const rows = (list) =>
+    element(
+      "dl",
+      {class: "help-list"},
+      list.map(([key, meaning]) => [
+        element("dt", {}, element("kbd", {}, key)),
+        element("dd", {}, meaning),
+      ]),
+    );
   return [
-    element("div", {class: "subject-name"}, element("h2", {}, "Keys and words"), element("span", {class: "grow"}), button("×", "close (Esc)", close, {class: "icon"})),
-    element("div", {class: "help-columns"}, element("div", {}, element("h3", {}, "Keys"), rows(HELP)),
-      element("div", {}, element("h3", {}, "Words"), element("dl", {class: "help-words"}, WORDS.map(([word, meaning]) => [element("dt", {}, word), element("dd", {}, meaning)])),
-        element("h3", {}, "Marks"), element("p", {}, "Dots of passes: ✓ equal to the source model up to rounding, ≈ within the tolerance, ✗ differs, ○ not compared. In the graph: + added, − removed, • changed, ⊃ took over others."))),
+    element(
+      "div",
+      {class: "subject-name"},
+      element("h2", {}, "Keys and words"),
+      element("span", {class: "grow"}),
+      button("×", "close (Esc)", close, {class: "icon"}),
+    ),
+    element(
+      "div",
+      {class: "help-columns"},
+      element("div", {}, element("h3", {}, "Keys"), rows(HELP)),
+      element(
+        "div",
+        {},
+        element("h3", {}, "Words"),
+        element(
+          "dl",
+          {class: "help-words"},
+          WORDS.map(([word, meaning]) => [element("dt", {}, word), element("dd", {}, meaning)]),
+        ),
+        element("h3", {}, "Marks"),
+        element(
+          "p",
+          {},
+          "Dots of passes: ✓ equal to the source model up to rounding, ≈ within the " +
+            "tolerance, ✗ differs, ○ not compared. In the graph: + added, − removed, • " +
+            "changed, ⊃ took over others.",
+        ),
+      ),
+    ),
   ];
 }

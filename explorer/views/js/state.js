@@ -19,10 +19,25 @@ const FRESH_STATE = {
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
-const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "onlyChanges", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
+export const IN_LINK = [
+  "pass",
+  "rewrite",
+  "selection",
+  "tab",
+  "dock",
+  "view",
+  "onlyChanges",
+  "step",
+  "beside",
+  "mode",
+  "metric",
+  "bars",
+  "blocks",
+  "open",
+];
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
-const CHOICES_IN_LINK = {
+export const CHOICES_IN_LINK = {
   tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
   dock: ["model", "memory", "accuracy", "timeline", "roofline", "program", "kernels", "compare"],
   view: ["before", "diff", "after"],
@@ -31,7 +46,7 @@ const CHOICES_IN_LINK = {
   bars: ["time", "kernel", "source"],
 };
 
-function createStore(initial) {
+export function createStore(initial) {
   let state = {...FRESH_STATE, ...initial};
   const listeners = [];
   return {
@@ -47,11 +62,12 @@ function createStore(initial) {
 }
 
 // others: what the host adds (links.js)
-function stateToLink(state, others = {}) {
+export function stateToLink(state, others = {}) {
   const parts = new URLSearchParams(others);
   for (const name of IN_LINK) {
     if (name === "open") {
-      if (String(state.open) !== String(state.initially)) parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+      if (String(state.open) !== String(state.initially))
+        parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
     } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
   }
   // `pass` always stands there, so that a link with it is told from a first visit.
@@ -60,7 +76,7 @@ function stateToLink(state, others = {}) {
 }
 
 // Unknown names and impossible values are dropped: a link may be old, or not ours.
-function stateFromLink(link, passCount) {
+export function stateFromLink(link, passCount) {
   const patch = {};
   for (const [name, value] of new URLSearchParams(link.replace(/^#/, ""))) {
     if (!IN_LINK.includes(name)) continue;
@@ -70,7 +86,12 @@ function stateFromLink(link, passCount) {
     } else if (CHOICES_IN_LINK[name]) {
       if (CHOICES_IN_LINK[name].includes(value)) patch[name] = value;
     } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
-    else if (name === "open") patch.open = value.split(".").map(Number).filter((block) => Number.isInteger(block) && block > 0).slice(0, MOST_OPEN_IN_LINK);
+    else if (name === "open")
+      patch.open = value
+        .split(".")
+        .map(Number)
+        .filter((block) => Number.isInteger(block) && block > 0)
+        .slice(0, MOST_OPEN_IN_LINK);
     else patch[name] = value;
   }
   if (patch.pass >= passCount) delete patch.pass;

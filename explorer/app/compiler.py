@@ -134,7 +134,7 @@ class ModelCompiler:
             key=lambda kept: self._shared(kept, request),
         )
         self._compilations[request] = self._compilations[parent].fork(
-            label=request.label, progress=progress, **changes(parent, request)
+            decisions=changes(parent, request), label=request.label, progress=progress
         )
         return self._compilations[request]
 

@@ -15,14 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from explorer.backends import backend_of
-from explorer.compilation.forking import (
-    BUDGET,
-    DIMENSIONS,
-    FUEL,
-    PLANNER,
-    TARGET,
-    planner_name,
-)
+from explorer.compilation.forking import planner_name
 from explorer.compilation.running import Run
 from explorer.compilation.settings import Settings, machine_lanes, rule_names
 from explorer.ir.passes import KNOBS, Pass, PassResult
@@ -31,6 +24,7 @@ from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import LEGAL_BLOCKS
 from explorer.results import Knob
+from explorer.results.decisions import BUDGET, DIMENSIONS, FUEL, PLANNER, TARGET
 from explorer.targets import list_targets
 
 BOTH = (True, False)

@@ -24,10 +24,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
+from explorer.results.decisions import DIMENSIONS, place_of
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.payload_comparison import comparison_payload, side_of
 from explorer.views.payload_difference import difference_payload
@@ -57,8 +58,6 @@ from explorer.views.payload_text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
 
 PAYLOAD_VERSION = 2
-DIMENSIONS = "dimensions/"
-"""How the addresses of knobs for sizes of symbolic dimensions begin."""
 MESSAGE_CHARACTERS = 400_000
 """Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
 
@@ -191,9 +190,9 @@ def _head(
             {"text": c.text, "node": ", ".join(c.nodes), "kind": c.kind} for c in trace.constraints
         ],
         "sizes": [
-            [knob.address.removeprefix(DIMENSIONS), knob.value]
+            [place_of(knob.address).title, knob.value]
             for knob in trace.knobs
-            if knob.address.startswith(DIMENSIONS)
+            if knob.address.startswith(f"{DIMENSIONS}/")
         ],
         "summary": _summary(trace),
         "problems": problems_payload(trace),
@@ -244,6 +243,7 @@ def _knob(knob: Knob) -> Json:
         "value": knob.value,
         "choices": list(knob.choices),
         "why": knob.why,
+        **asdict(place_of(knob.address)),
     }
 
 

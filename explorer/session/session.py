@@ -37,7 +37,7 @@ from explorer.runtime.cache.kept import NEVER, Startable
 from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.executable import Executable
 from explorer.session.fallback import Fallback
-from explorer.session.inputs import Range, checked_ranges, fitting_array
+from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
 from explorer.session.signatures import Signature
 from explorer.session.source import ModelSource, cache_with
 
@@ -392,7 +392,7 @@ class Session:
         for prepare in self.on_compiling:
             prepare()
         started = time.perf_counter()
-        source = replace(self.model, assumed=dict(given))
+        source = replace(self.model, assumed=self._assumed(given))
         dimensions, ranges = self._dimensions(given)
         compilation = compile_model(source, self.target, dimensions=dimensions, **self._options)
         entry = entry_function(compilation.passes[0].after.program)
@@ -412,6 +412,13 @@ class Session:
     def _threads_of(self, backend: Backend) -> int | None:
         """A session's threads are of the processor: a driver has its own."""
         return self.threads if backend.owns_threads else None
+
+    def _assumed(self, given: Inputs) -> dict[str, np.ndarray]:
+        """Contents that a program may be made for: without parts on the host all, and with these
+        sizes and conditions only, which come again where data do not."""
+        if not self._options.get("host", True):
+            return dict(given)
+        return {name: array for name, array in given.items() if says_sizes(array)}
 
     def _dimensions(
         self, given: Inputs

@@ -163,3 +163,8 @@ def test_text_names_the_meaning_and_says_that_it_does_not_hold_it(resized):
     assert 'meaning = #top.meaning<"Resize ' in text
     with pytest.raises(ModelError, match="not part of the text"):
         parse(text)
+
+
+def test_such_a_node_is_no_problem_of_a_model(resized):
+    examined = explorer.inspect(resized.model)
+    assert not examined.problems

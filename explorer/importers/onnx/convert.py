@@ -130,12 +130,16 @@ def convert(
     return importing.conversion(module)
 
 
-def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> Conversion:
+def examine(
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    has_late_nodes: bool = False,
+) -> Conversion:
     """Converts as far as it goes and raises nothing: `problems` says what does not.
 
     A node that does not fit its operands, for which `convert` raises ModelError, is one of them.
     """
-    importing = _Import(model, dimensions or {}, is_examined=True)
+    importing = _Import(model, dimensions or {}, is_examined=True, has_late_nodes=has_late_nodes)
     try:
         module, _ = importing.run()
     except UnsupportedError:

@@ -184,6 +184,12 @@ def test_a_budget_holds_for_all_arenas_together(halves):
     )
 
 
+def test_kernels_of_all_parts_have_assembly(halves):
+    kernels = halves.assembly()
+    assert set(kernels) == {kernel.name for kernel in halves.program.kernels}
+    assert {kernel.assembly_note for kernel in kernels.values()} == {""}
+
+
 def test_a_trace_keeps_the_parts(halves, tmp_path):
     opened = explorer.open(halves.save(tmp_path / "halves.nnx")).trace()
     assert opened.program == halves.program

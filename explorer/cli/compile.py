@@ -149,8 +149,11 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
             stem = f"{number:02d}-{re.sub('[^A-Za-z0-9-]', '-', result.name)}"
             _write(partial / f"{stem}.mlir", result.after.dump().encode())
             _write_weights(result.after, partial / f"{stem}.weights.npz", written)
-        source = "\n".join(compilation.program.source.lines) + "\n"
-        _write(partial / f"program.{compilation.backend.suffix}", source.encode())
+        program = compilation.program
+        texts = {f"program-{p.function}": p.program for p in program.parts if p.program is not None}
+        for name, each in (texts or {"program": program}).items():
+            source = "\n".join(each.source.lines) + "\n"
+            _write(partial / f"{name}.{compilation.backend.suffix}", source.encode())
 
 
 def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]) -> None:

@@ -216,8 +216,9 @@ class Compilation:
     @cached_property
     def plans(self) -> dict[str, MemoryPlan]:
         """The memory plan of every device function by the function's name."""
-        result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), None)
-        return {} if result is None else plans_of(result.artifacts, result.after.program)
+        result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), self.passes[-1])
+        self._artifact(MEMORY)  # InputError where there is none
+        return plans_of(result.artifacts, result.after.program)
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:

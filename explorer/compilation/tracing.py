@@ -126,7 +126,12 @@ def with_assembly(
     device: DeviceRecord | None,
 ) -> dict[str, KernelRecord]:
     """The records with their assembly, its links to the source, or why there is none."""
-    found = backend.assembly(program, device)
+    programs = [part.program for part in program.parts if part.program is not None]
+    found = {
+        name: assembly
+        for each in programs or [program]
+        for name, assembly in backend.assembly(each, device).items()
+    }
     return {
         name: replace(
             kernel,

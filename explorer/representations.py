@@ -11,8 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from explorer.compilation import Accuracy, Compilation, Inspection, SavedCompilation
+from explorer.compilation import (
+    Accuracy,
+    Compilation,
+    Inspection,
+    Ladder,
+    SavedCompilation,
+    Table,
+)
 from explorer.compilation.comparing import Comparison
+from explorer.compilation.ladders import Bars
 from explorer.compilation.pipelines import near_name
 from explorer.compilation.saving import SavedPass
 from explorer.errors import InputError
@@ -148,6 +156,10 @@ def _pass_trace(result: PassResult | SavedPass) -> Trace:
     )
 
 
+def _rungs(ladder: Ladder) -> list[tuple[str, float, float]]:
+    return [(rung.step, rung.milliseconds, rung.gflops) for rung in ladder.rungs]
+
+
 _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     Compilation: (
         lambda c: static.passes_text(c.trace(with_code=False)),
@@ -197,6 +209,18 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     Session: (
         lambda session: static.session_text(session.record()),
         lambda session: static.session_html(session.record()),
+    ),
+    Ladder: (
+        lambda ladder: static.ladder_text(_rungs(ladder)),
+        lambda ladder: static.ladder_html(_rungs(ladder)),
+    ),
+    Bars: (
+        lambda bars: static.bars_text(bars.values, bars.unit),
+        lambda bars: static.bars_html(bars.values, bars.unit),
+    ),
+    Table: (
+        lambda table: static.frame_text(table.columns, table.rows),
+        lambda table: static.frame_html(table.columns, table.rows),
     ),
     Graph: (static.graph_text, static.graph_html),
     Snapshot: (

@@ -1,6 +1,7 @@
 """The explorer's ES module: its sources under `js/` joined into one file without imports.
 
-    js/explorer.js, what it imports  +  explorer.css  +  theme.py's colours as theme.js
+    js/explorer.js, what it imports  +  explorer.css, theme.py's colours as theme.js
+                                     +  the panes of register.py as panes.js
         ->  const $theme = ...; const $dom = ...; ... export default {render};
 
 One module runs unchanged in a notebook (anywidget), in the app (Panel's JSComponent) and in an
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+from explorer.views import register
 from explorer.views.bundle import bundle
 from explorer.views.theme import (
     DIFFERENCES,
@@ -27,20 +29,33 @@ from explorer.views.theme import (
     cividis,
     stylesheet,
 )
+from explorer.views.view import View
 
 FOLDER = Path(__file__).parent
 STYLES = ("explorer.css", "measures.css", "model.css")
 SCALE_STEPS = 64
 
 
+def explorer_module(views: tuple[View, ...] | None = None) -> str:
+    """The text of the module, with a pane for every view (all registered ones by default)."""
+    return _joined(register.VIEWS if views is None else views)
+
+
 @cache
-def explorer_module() -> str:
-    """The text of the module."""
-    return bundle("explorer.js", module_source)
+def _joined(views: tuple[View, ...]) -> str:
+    return bundle("explorer.js", partial(module_source, views=views))
 
 
-def module_source(name: str) -> str:
-    """A module's text; `theme.js` is made here (`js/theme.d.ts` says what it holds)."""
+def module_source(name: str, views: tuple[View, ...]) -> str:
+    """A module's text: a file of `js/`, that of a view's pane, or what is made here.
+
+    `js/theme.d.ts` and `js/panes.d.ts` say what made modules hold.
+    """
+    if name == "panes.js":
+        return register.panes_module(views)
+    panes = {view.pane.module.name: view.pane.module for view in views if view.pane is not None}
+    if name in panes:
+        return panes[name].read_text(encoding="utf-8")
     if name == "theme.js":
         style, look = json.dumps(_style()), json.dumps(_looks())
         return f"export const STYLE = {style};\nexport const LOOK = {look};\n"

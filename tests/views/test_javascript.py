@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from explorer.views import bundle, module
+from explorer.views import bundle, module, register
 from explorer.views.bundle import read_module
 
 FOLDER = module.FOLDER / "js"
@@ -24,7 +24,7 @@ def modules():
     found = {}
 
     def read(name):
-        text = module.module_source(name)
+        text = module.module_source(name, register.VIEWS)
         found[name] = read_module(name, text)
         return text
 

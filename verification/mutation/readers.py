@@ -27,6 +27,8 @@ from explorer.compilation import Compilation, compile_model
 from explorer.errors import InputError
 from explorer.importers import SourceModel, load
 from explorer.targets import Target, load_target
+from explorer.views import register
+from explorer.views.needs import LATE_PARTS
 from verification.mutation.mutants import Compiled
 
 PASSES = ("infer-shapes", "fold-constants", "fold-batch-norm", "fuse-activation")
@@ -65,8 +67,9 @@ class Readers:
         self._compiled.compile(load(path))
 
     def _trace(self, path: Path) -> None:
-        for what in show.WHAT:
-            show.run(Namespace(model=str(path), what=what, pass_name=None, output=None))
+        for view in register.shown_views(register.VIEWS):
+            if LATE_PARTS.isdisjoint(view.needs):  # of a trace without measurements
+                show.run(Namespace(model=str(path), view=view.name, pass_name=None, output=None))
 
     def _arrays(self, path: Path) -> None:
         read_inputs(self._model, path, {})

@@ -1,47 +1,24 @@
 // What is about the whole program: memory over time, errors, time line, roofline, kernels,
 // comparison. A click here selects; what is selected elsewhere is marked here.
 
-import {accuracyView} from "./accuracy.js";
-import {compareView} from "./compare.js";
 import {button, element, emptyState, markTab, replace, tabRow} from "./dom.js";
-import {kernelsView} from "./kernels.js";
-import {lookupsView} from "./lookups.js";
-import {memoryView} from "./memory.js";
-import {operatorsView} from "./operators.js";
-import {rooflineView} from "./roofline.js";
+import {PANES} from "./panes.js";
 import {steady} from "./steady.js";
-import {timelineView} from "./timeline.js";
+
+// What the register of views (register.py) has for this compilation:
+// [{id, label, title, key, needs, uses, redraws, count, optional, session}].
+export function dockTabs(app) {
+  const {has, tabs} = app.data.head;
+  const isThere = (tab) => tab.needs.every((name) => has[name]) || (tab.session && app.session);
+  return tabs.filter((tab) => !tab.optional || isThere(tab));
+}
 
 export function dockPane(app) {
-  const {data, store} = app;
-  const tabs = [
-    ...(data.head.has.operators
-      ? [
-          {
-            id: "model",
-            label: "model",
-            title: "the model's operators by family, and what became of them (o)",
-          },
-        ]
-      : []),
-    {id: "memory", label: "memory", title: "where every buffer lies, and when (m)"},
-    {id: "accuracy", label: "accuracy", title: "errors of every tensor after every pass (a)"},
-    {id: "timeline", label: "timeline", title: "when every kernel runs (t)"},
-    {
-      id: "roofline",
-      label: "roofline",
-      title: "how near every kernel comes to what the device can do (r)",
-    },
-    {id: "program", label: "program", title: "where the compiled program came from, and why (p)"},
-    {
-      id: "kernels",
-      label: "kernels",
-      title: "all kernels with their costs (n)",
-      note: String(data.head.kernelCount),
-    },
-  ];
-  if (data.head.has.compare || app.session)
-    tabs.push({id: "compare", label: "compare", title: "this compilation and another one (c)"});
+  const {store} = app;
+  const tabs = dockTabs(app).map((tab) => ({
+    ...tab,
+    note: tab.count === null ? "" : String(tab.count),
+  }));
   const row = tabRow(
     tabs,
     store.get().dock,
@@ -56,16 +33,6 @@ export function dockPane(app) {
     element("div", {class: "tab-bar"}, row, element("span", {class: "grow"}), aside),
     body,
   );
-  const makers = {
-    model: operatorsView,
-    memory: memoryView,
-    accuracy: accuracyView,
-    timeline: timelineView,
-    roofline: rooflineView,
-    program: lookupsView,
-    kernels: kernelsView,
-    compare: compareView,
-  };
   let current = null; // {node, aside, refresh(), resized(), hovered()}
   let turn = 0;
   const showBody = steady(body),
@@ -79,7 +46,7 @@ export function dockPane(app) {
     const known = tabs.some((tab) => tab.id === dock) ? dock : "memory";
     markTab(row, known);
     try {
-      const made = await makers[known](app);
+      const made = await PANES[known](app);
       if (mine !== turn) return;
       current = made;
       // Another tab begins at its top; more of the same one leaves everything where it is.
@@ -108,24 +75,18 @@ export function dockPane(app) {
 
   // More is known: what is shown is drawn anew only where it shows that.
   function learn(before, now) {
-    row.querySelector('[data-tab="kernels"] .note').textContent = String(data.head.kernelCount);
-    const about = {
-      memory: ["memory"],
-      accuracy: ["accuracy"],
-      timeline: ["profile"],
-      roofline: ["profile"],
-      program: ["program", "profile"],
-      kernels: ["program", "steps", "profile"],
-    }[store.get().dock];
-    if (!about || about.some((name) => before[name] !== now[name])) update();
+    const shown = dockTabs(app);
+    for (const {id, count} of shown) {
+      const note = row.querySelector(`[data-tab="${id}"] .note`);
+      if (note) note.textContent = String(count);
+    }
+    const {needs, uses} = shown.find((tab) => tab.id === shownDock) ?? {needs: [], uses: []};
+    if ([...needs, ...uses].some((name) => before[name] !== now[name])) update();
   }
 
-  store.subscribe((state, changed) => {
-    const redraws =
-      changed.has("dock") ||
-      (["mode", "metric"].some((name) => changed.has(name)) && state.dock === "accuracy") ||
-      (changed.has("bars") && state.dock === "timeline");
-    if (redraws) update();
+  store.subscribe((_, changed) => {
+    const {redraws} = tabs.find((tab) => tab.id === shownDock) ?? {redraws: []};
+    if (changed.has("dock") || redraws.some((name) => changed.has(name))) update();
     else if (changed.has("selection") || changed.has("pass")) current?.refresh?.();
   });
   app.hover.subscribe(() => current?.hovered?.());

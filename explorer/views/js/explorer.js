@@ -172,7 +172,7 @@ function render({model, el}) {
 function createApp({host, data, root, session, theme, announcer, kept, model, onnotice}) {
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
-  const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
+  const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, data.head) : {};
   // The first visit opens where there is most to see: the pass that fused most, the first of
   // equals.
   const weight = (pass) => 1000 * pass.fused + pass.removed;
@@ -359,7 +359,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     box.focus();
   };
   app.showHelp = () => {
-    if (!app.closeDialog()) app.openDialog("help", helpContent);
+    if (!app.closeDialog()) app.openDialog("help", (close) => helpContent(app, close));
   };
   app.repaint = () => {
     app.graph?.redraw();
@@ -450,7 +450,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
       onnotice(`It names ${problems.join("; ")}.`);
     });
   const followLink = () => {
-    store.set(stateFromLink(window.location.hash, passes.length));
+    store.set(stateFromLink(window.location.hash, data.head));
     session?.follow(window.location.hash);
     noteLink();
   };

@@ -1,8 +1,10 @@
 // Keys and the page of help.
 
+import {dockTabs} from "./dock.js";
 import {button, element} from "./dom.js";
 import {TABS} from "./inspector.js";
 
+// Keys of views stand in the register (register.py).
 const HELP = [
   ["j  k", "next pass, pass before"],
   ["u", "leave out passes that changed nothing"],
@@ -13,16 +15,15 @@ const HELP = [
   ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
   ["e", "open or close the selected block"],
   ["b", "show the next level below the tab"],
-  ["o", "operators of the model"],
-  ["m  a  t", "memory, accuracy, timeline"],
-  ["r  n  c", "roofline, kernels, comparison"],
-  ["p", "where the compiled program came from"],
   ["f", "change decisions and compile again (app)"],
   ["arrows", "in the graph: follow the edges"],
   ["+  −", "in the graph: zoom; or Ctrl and wheel"],
   ["Esc", "close, then let go of the selection"],
   ["?", "this page"],
 ];
+
+const PAGE_KEYS = 9; // rows above those of the views
+const VIEWS_IN_ROW = 3;
 
 const WORDS = [
   ["operation", "one step of the program, such as a convolution; it has operands and results"],
@@ -69,19 +70,12 @@ export function handleKey(app, event) {
     d: () => store.set({view: {before: "diff", diff: "after", after: "before"}[state.view]}),
     g: () => app.graph.fit(),
     b: () => store.set({beside: !state.beside}),
-    m: () => store.set({dock: "memory"}),
-    a: () => store.set({dock: "accuracy"}),
-    t: () => store.set({dock: "timeline"}),
-    n: () => store.set({dock: "kernels"}),
-    r: () => store.set({dock: "roofline"}),
-    p: () => store.set({dock: "program"}),
-    c: () => store.set({dock: "compare"}),
     e: () => toggleBlock(app),
     "?": () => app.showHelp(),
   };
-  if (app.data.head.has.operators) actions.o = () => store.set({dock: "model"});
   if (app.session) actions.f = () => app.openFork();
   for (const tab of TABS) actions[tab.key] = () => store.set({tab: tab.id});
+  for (const {key, id} of dockTabs(app)) if (key) actions[key] ??= () => store.set({dock: id});
   if (!actions[event.key]) return;
   event.preventDefault();
   event.stopPropagation();
@@ -99,7 +93,19 @@ function toggleBlock(app) {
   app.graph.toggleBlock(unit);
 }
 
-export function helpContent(close) {
+// A few views in a row: "m  a  t" and "memory, accuracy, timeline".
+function keysOfViews(views) {
+  const rows = [];
+  for (let first = 0; first < views.length; first += VIEWS_IN_ROW) {
+    const row = views.slice(first, first + VIEWS_IN_ROW);
+    rows.push([row.map(({key}) => key).join("  "), row.map(({label}) => label).join(", ")]);
+  }
+  return rows;
+}
+
+export function helpContent(app, close) {
+  const views = dockTabs(app).filter(({key}) => key);
+  const keys = [...HELP.slice(0, PAGE_KEYS), ...keysOfViews(views), ...HELP.slice(PAGE_KEYS)];
   const rows = (list) =>
     element(
       "dl",
@@ -120,7 +126,7 @@ export function helpContent(close) {
     element(
       "div",
       {class: "help-columns"},
-      element("div", {}, element("h3", {}, "Keys"), rows(HELP)),
+      element("div", {}, element("h3", {}, "Keys"), rows(keys)),
       element(
         "div",
         {},

@@ -3,7 +3,7 @@
 
 import {button, element} from "./dom.js";
 import {clip} from "./scene.js";
-import {CHOICES_IN_LINK, IN_LINK} from "./state.js";
+import {IN_LINK, choicesInLink} from "./state.js";
 
 export const NO_SETTINGS = {
   target: "",
@@ -48,7 +48,7 @@ export async function linkProblems(hash, data) {
     if (!IN_LINK.includes(name)) problems.push(`“${clip(name, 40)}”, which means nothing here`);
     else if (name === "pass" && !isIndex(value, passes.length))
       problems.push(`pass ${clip(value, 20)} (there are ${passes.length}, from 0)`);
-    else if (CHOICES_IN_LINK[name] && !CHOICES_IN_LINK[name].includes(value))
+    else if (choicesInLink(name, data.head)?.includes(value) === false)
       problems.push(`${name} “${clip(value, 40)}”`);
     else if (name === "selection" && !isKnown(data, value))
       problems.push(`operation ${clip(value, 80)}`);

@@ -29,8 +29,10 @@ from explorer.passes.matching import constant, weight_name
 
 LARGEST = 128
 """255 * 128 = 32640 fits 16 bits, 255 * 129 = 32895 does not."""
-MOST_MOVED = 0.75
+MOST_MOVED = 0.95
 """Of all pairs: where more do not fit as they are, few others will."""
+AT_ONCE = 16
+"""Rows that are tried together."""
 
 
 class PairWeights(Rule):
@@ -137,12 +139,12 @@ def paired(weights: np.ndarray) -> np.ndarray | None:
     made: list[tuple[int, int]] = []
     while len(waiting):
         row, waiting = int(waiting[0]), waiting[1:]
-        (found,) = np.nonzero(fitting(row, waiting))
-        if len(found):
-            made.append((row, int(waiting[found[0]])))
-            waiting = np.delete(waiting, found[0])
-        else:
+        found = _first(lambda others, row=row: fitting(row, others), waiting)
+        if found is None:
             alone.append(row)
+        else:
+            made.append((row, int(waiting[found])))
+            waiting = np.delete(waiting, found)
     present = [(int(a), int(b)) for a, b in pairs[fits]] + made
     for first, second in zip(alone[::2], alone[1::2], strict=True):
         place = _exchange(first, second, np.array(present).reshape(-1, 2), fitting)
@@ -152,6 +154,15 @@ def paired(weights: np.ndarray) -> np.ndarray | None:
         left, right = (a, b) if place[1] == 0 else (b, a)
         present += [(first, left), (second, right)]
     return _in_place(np.array(present).reshape(-1, 2), pairs)
+
+
+def _first(fits: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> int | None:
+    """The place of the first row that fits, which mostly is one of a few."""
+    for start in range(0, len(rows), AT_ONCE):
+        fitting = fits(rows[start : start + AT_ONCE])
+        if fitting.any():
+            return start + int(np.argmax(fitting))
+    return None
 
 
 def _exchange(

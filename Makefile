@@ -24,6 +24,9 @@ WORKERS ?= auto
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 # The record of `make sweeps`, in JUnit's format.
 SWEEPS ?= build/sweeps.xml
+# Tests start hundreds of Python processes. Where the environment tells Python to keep no bytecode,
+# each of them would compile all of our source again, which takes longer than what most are for.
+test sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help

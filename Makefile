@@ -27,6 +27,9 @@ NODE_MODULES := .venv/javascript/node_modules
 JAVASCRIPT := explorer/views/js explorer/views/loader.js
 # The record of `make sweeps`, in JUnit's format.
 SWEEPS ?= build/sweeps.xml
+# Tests start hundreds of Python processes. Where the environment tells Python to keep no bytecode,
+# each of them would compile all of our source again, which takes longer than what most are for.
+test sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help

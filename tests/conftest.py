@@ -1,5 +1,6 @@
 """What every test may ask for: the folders of models, and whether golden files are rewritten."""
 
+import gc
 import importlib.util
 import os
 import sys
@@ -22,6 +23,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what is generated into the golden files instead of comparing with them",
     )
+
+
+def pytest_configure() -> None:
+    """Collecting tests makes a million objects that stay: looking for garbage there finds none."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Later, garbage is looked for where there is enough to be worth walking over what is alive."""
+    gc.freeze()
+    gc.unfreeze()  # into the oldest generation, as after a compilation
+    gc.set_threshold(50_000, 10, 10)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from explorer.importers import SourceModel, SourceValue
 from explorer.ir.printing import show
 from explorer.ir.types import ELEMENT_TYPES, format_shape
 from explorer.kernels.schedules.listing import as_data
-from explorer.kernels.schedules.schedule import ScheduledKernel
+from explorer.kernels.schedules.schedule import ScheduledKernel, replayed
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -101,10 +101,10 @@ def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
         ScheduleStep(
             step.name,
             step.arguments,
-            show(step.function, tags_by_location=True),
-            sum(1 for _ in step.function.walk()) - 1,
+            show(function, tags_by_location=True),
+            sum(1 for _ in function.walk()) - 1,
         )
-        for step in kernel.steps
+        for step, function in replayed(kernel.steps)
     )
 
 

@@ -14,6 +14,7 @@ import explorer
 from explorer.compilation import Compilation
 from explorer.ir.evaluation import entry_function, entry_return
 from explorer.ir.structure import value_name
+from explorer.kernels.passes import KERNELS
 from explorer.targets import load_target
 
 X_SCALE, Y_SCALE = np.float32(0.02), np.float32(0.15)
@@ -117,7 +118,10 @@ def compiled(tmp_path: Path) -> Compile:
 
 
 def steps_of(compilation: Compilation) -> list[str]:
-    return [s.name for kernel in compilation.kernels.values() for s in kernel.steps]
+    """Of all kernels; `compilation.kernels` would print the loop nest after each of them, too."""
+    scheduled = compilation["schedule-loops"].artifacts[KERNELS]
+    assert isinstance(scheduled, dict)
+    return [step.name for kernel in scheduled.values() for step in kernel.steps]
 
 
 def assert_same_bits(compilation: Compilation) -> None:

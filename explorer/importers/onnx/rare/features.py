@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.code_points import encoded, is_strings
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.code_points import encoded, is_strings
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.rare.strings import is_equal, of_one_width
 from explorer.importers.onnx.rare.trees import DOMAIN

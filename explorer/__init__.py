@@ -84,7 +84,8 @@ def compile(
     pair (lowest, highest) for one of them: one program for all these sizes. inputs: arrays whose
     shapes tell the sizes that dimensions leaves out.
     Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
-    schedules that `tune` kept), tuned_threads, progress.
+    schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
+    progress.
     """
     from explorer.compilation import compile_model
 
@@ -146,7 +147,7 @@ def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[s
 
 def devices():
     """The devices of this machine, and why something was refused (list of DeviceRecord)."""
-    from explorer.runtime.devices import list_devices
+    from explorer.backends import list_devices
 
     return list_devices()
 

@@ -12,12 +12,14 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
+from explorer.ir.calls import calls_of, returned_values
 from explorer.ir.evaluation import check_inputs, entry_function
+from explorer.ir.host_functions import HostFunction
 from explorer.ir.layout import unpack_tap
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import device_of, functions, value_name
+from explorer.ir.structure import HOST, device_of, value_name
 from explorer.ir.top.data import TransferOp
-from explorer.kernels.program import BuiltProgram, build_program, host_ports
+from explorer.kernels.program import BuiltProgram, build_program
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
 from explorer.results import MemoryPlan
@@ -26,15 +28,15 @@ from explorer.runtime.executable import Arrays, Executable, Taps
 from explorer.runtime.native import NativeProgram
 
 
-def build_for_comparison(snapshot: Snapshot, plan: MemoryPlan | None = None) -> BuiltProgram:
-    """The snapshot as C; without a plan every value has a buffer of its own."""
+def build_for_comparison(
+    snapshot: Snapshot, function: func.FuncOp, plan: MemoryPlan | None = None
+) -> BuiltProgram:
+    """A device function as C; without a plan every value has a buffer of its own."""
     if plan is None:
-        (function,) = [f for f in functions(snapshot.program) if device_of(f) != "host"]
         plan = plan_function(function, snapshot.kernels, NoSharingPlanner(), 64)
-    inputs, outputs = host_ports(snapshot)
-    return build_program(
-        snapshot, value_offsets(plan), plan.peak_bytes, "cpu", "c", inputs, outputs
-    )
+    offsets = value_offsets(plan)
+    names = [value_name(argument) for argument in function.body.block.args]
+    return build_program(snapshot, offsets, plan.peak_bytes, "cpu", "c", names, function=function)
 
 
 def execute_compiled(
@@ -54,62 +56,82 @@ class CompiledRunner:
     """Executes snapshots below `top`; what was built last is kept while the code stays the same."""
 
     def __init__(self) -> None:
-        self._key: tuple[tuple[str, ...], bytes] | None = None
-        self._tapped: TappedProgram | None = None
-        self._built: tuple[Snapshot, BuiltProgram] | None = None
+        self._keys: dict[str, tuple[tuple[str, ...], bytes]] = {}
+        self._tapped: dict[str, TappedProgram] = {}
+        self._built: tuple[Snapshot, dict[str, BuiltProgram]] | None = None
 
     def run(
         self,
         snapshot: Snapshot,
         inputs: Mapping[str, np.ndarray],
         replaced: Mapping[str, np.ndarray],
-        plan: MemoryPlan | None = None,
+        plans: Mapping[str, MemoryPlan] | None = None,
     ) -> dict[str, np.ndarray]:
-        """As `execute_compiled`; with a plan, at its addresses."""
-        arrays = check_inputs(entry_function(snapshot.program), inputs)
-        if self._built is None or self._built[0] is not snapshot:
-            self._built = (snapshot, build_for_comparison(snapshot, plan))
-        built = self._built[1]
-        ports = built.program.inputs
-        named = {port.name: a for port, a in zip(ports, arrays, strict=True)}
-        values = self._open(built).values(named, replaced)
-        outputs = [values[f"output:{port.name}"] for port in built.program.outputs]
-        for name, array in host_values(snapshot, arrays, outputs).items():
-            values.setdefault(name, array)
+        """As `execute_compiled`; with plans by device function, at their addresses."""
+        entry = entry_function(snapshot.program)
+        arrays = check_inputs(entry, inputs)
+        known: dict[SSAValue, np.ndarray] = dict(zip(entry.body.block.args, arrays, strict=True))
+        called = {call.results: call for call in calls_of(snapshot.program)}
+        values: dict[str, np.ndarray] = {}
+        for op in entry.body.block.ops:
+            if isinstance(op, func.CallOp):
+                call = called[tuple(op.results)]
+                given = [known[operand] for operand in op.operands]
+                if device_of(call.function) == HOST:
+                    host = HostFunction(call.function, snapshot.weights)
+                    made, tapped = host.evaluate(given, replaced)
+                else:
+                    built = self._build(snapshot, call.function, plans)
+                    made, tapped = self._call(call.function.sym_name.data, built, given, replaced)
+                known.update(zip(call.function.body.block.args, given, strict=True))
+                known.update(zip(op.results, made, strict=True))
+                values.update(tapped)
+            elif isinstance(op, TransferOp):
+                known[op.output] = known[op.input]
+        for value, array in known.items():
+            values.setdefault(value_name(value), array)
+        for value in returned_values(snapshot.program):
+            values[f"output:{value_name(value)}"] = known[value]
         return values
 
-    def _open(self, built: BuiltProgram) -> TappedProgram:
+    def _call(
+        self,
+        function: str,
+        built: BuiltProgram,
+        given: Sequence[np.ndarray],
+        replaced: Mapping[str, np.ndarray],
+    ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """The results of a device function, and every value that it makes by name."""
+        ports = built.program.inputs
+        named = {port.name: array for port, array in zip(ports, given, strict=True)}
+        values = self._open(function, built).values(named, replaced)
+        made = [values.pop(f"output:{port.name}") for port in built.program.outputs]
+        return made, values
+
+    def _build(
+        self, snapshot: Snapshot, function: func.FuncOp, plans: Mapping[str, MemoryPlan] | None
+    ) -> BuiltProgram:
+        if self._built is None or self._built[0] is not snapshot:
+            self._built = (snapshot, {})
+        name = function.sym_name.data
+        if name not in self._built[1]:
+            plan = None if plans is None else plans[name]
+            self._built[1][name] = build_for_comparison(snapshot, function, plan)
+        return self._built[1][name]
+
+    def _open(self, function: str, built: BuiltProgram) -> TappedProgram:
         key = (built.program.source.lines, hashlib.sha256(built.weights.data).digest())
-        if self._tapped is None or key != self._key:
-            self.close()
-            self._tapped = TappedProgram(NativeProgram(built.program, built.weights))
-            self._key = key
-        return self._tapped
+        if key != self._keys.get(function):
+            if function in self._tapped:
+                self._tapped.pop(function).executable.close()
+            self._tapped[function] = TappedProgram(NativeProgram(built.program, built.weights))
+            self._keys[function] = key
+        return self._tapped[function]
 
     def close(self) -> None:
-        if self._tapped is not None:
-            self._tapped.executable.close()
-        self._tapped, self._key = None, None
-
-
-def host_values(
-    snapshot: Snapshot, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Every value of the host's function, and the device's arguments, by name.
-
-    `outputs` are what the device returns.
-    """
-    (host,) = [f for f in functions(snapshot.program) if device_of(f) == "host"]
-    (device,) = [f for f in functions(snapshot.program) if device_of(f) != "host"]
-    known: dict[SSAValue, np.ndarray] = dict(zip(host.body.block.args, inputs, strict=True))
-    for op in host.body.block.ops:
-        if isinstance(op, func.CallOp):
-            given = [known[operand] for operand in op.operands]
-            known.update(zip(device.body.block.args, given, strict=True))
-            known.update(zip(op.results, outputs, strict=True))
-        elif isinstance(op, TransferOp):
-            known[op.output] = known[op.input]
-    return {value_name(value): array for value, array in known.items()}
+        for tapped in self._tapped.values():
+            tapped.executable.close()
+        self._tapped, self._keys = {}, {}
 
 
 class TappedProgram:
@@ -174,6 +196,8 @@ def _are_same(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:
 
 def replace_interior(physical: np.ndarray, logical: np.ndarray, tap: Tap) -> np.ndarray:
     """A copy of a buffer's array with another logical tensor inside."""
+    if -1 in tap.logical_shape:  # a value of the host, which lies in no buffer
+        return np.array(logical)
     positions = np.arange(physical.size).reshape(physical.shape)
     inside = unpack_tap(positions, tap.logical_shape, tap.block, tap.halo)
     copy = np.array(physical)

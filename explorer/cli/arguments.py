@@ -50,6 +50,16 @@ def add_threads(parser: argparse.ArgumentParser, default: int | None = None) -> 
     )
 
 
+def add_host(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-host",
+        dest="host",
+        action="store_false",
+        help="refuse a model that has operations without a compiled form (default: the host runs "
+        "them, docs/host-parts.md)",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from explorer.cli.latency.rounds import Side
     from explorer.importers import SourceModel
-    from explorer.runtime.devices import DeviceRecord
 
 SUMMARY = "measure the latency against other runtimes"
 LAUNCH_REPEATS = 20
@@ -54,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="inferences of each, at least (default: 50)",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -68,16 +68,21 @@ def peers(text: str) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     from explorer.accuracy.oracle import random_inputs
+    from explorer.backends import backend_of
     from explorer.cli.latency.rounds import LEAST_CALLS, Calls, take_turns
     from explorer.cli.models import VARIANT, with_weights
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource, start
+    from explorer.targets import load_target
 
-    source = ModelSource(arguments.model, arguments.target, {}, default_cache())
+    source = ModelSource(
+        arguments.model, arguments.target, {"host": arguments.host}, default_cache()
+    )
     model = with_weights(source.model)
     against = resolved_peers(arguments.against, model)
-    device = device_of(arguments.target)
-    threads = arguments.threads if device is None or device.processor == "cpu" else None
+    backend = backend_of(load_target(arguments.target))
+    device = backend.device()
+    threads = backend.threads_on(device, arguments.threads)
     if device is not None and threads is None:
         print_note(f"threads are the peers'; {device.name} takes what it has")
     with ExitStack() as stack:
@@ -87,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
                     model,
                     arguments.target,
                     dimensions=dict(arguments.dim),
+                    host=arguments.host,
                     threads=threads,
                     isolated=False,
                     affinity=arguments.affinity,
@@ -135,14 +141,6 @@ def run(arguments: argparse.Namespace) -> int:
         ]
     )
     return 0
-
-
-def device_of(target: str) -> DeviceRecord | None:
-    """The OpenCL device that programs for a target run on; None for generated C."""
-    from explorer.compilation.settings import device_for
-    from explorer.targets import load_target
-
-    return device_for(load_target(target))
 
 
 def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:

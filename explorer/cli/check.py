@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the imported program",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
     several = parser.add_argument_group("a table of several models")
     several.add_argument(
@@ -90,9 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.models
     asked = (arguments.targets, arguments.cases, arguments.report, arguments.record)
     if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
-        from explorer.cli.checks.command import run_table
+        from explorer.cli.repository import verification
 
-        return run_table(arguments)
+        return verification("checks.command").run_table(arguments)
     arguments.model = names[0]
     return check_one(arguments)
 
@@ -116,7 +117,13 @@ def check_one(arguments: argparse.Namespace) -> int:
     if golden is None:
         reference_of(model).start()  # beside the compilation
     with Progress("compiling") as progress:
-        compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
+        compilation = explorer.compile(
+            model,
+            arguments.target,
+            dimensions=sizes,
+            host=arguments.host,
+            progress=progress,
+        )
     try:
         if outside := compilation.outside_indices(inputs):
             tell_outside(outside, compilation, arguments.json)

@@ -20,6 +20,8 @@ from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
 from explorer.files import check_output, check_output_folder, folder_written_at_once, write_whole
 
+HOST = "host"
+
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
     from explorer.ir.program import Snapshot
@@ -46,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave passes out",
     )
     options.add_dimensions(parser)
+    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -63,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.target,
             disable=arguments.disable,
             dimensions=dict(arguments.dim),
+            host=arguments.host,
             fuel=arguments.fuel,
             progress=progress,
         )
@@ -84,6 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
         f"{program['launches']} launches of {program['kernels']} kernels, "
         f"{memory['peak_bytes']:,} bytes of activations (at least {memory['bound_bytes']:,}), "
         f"{program['weights_bytes']:,} bytes of weights"
+    )
+    print_lines(
+        f"{part.function} runs on the host ({part.reason})"
+        for part in compilation.program.parts
+        if part.device == HOST
     )
     for path in (arguments.save, arguments.dump_dir):
         if path is not None:
@@ -125,6 +134,10 @@ def summarize(compilation: Compilation) -> dict:
             "arena_bytes": program.arena_bytes,
             "weights_bytes": program.weights_bytes,
         },
+        "parts": [
+            {"function": part.function, "device": part.device, "reason": part.reason}
+            for part in program.parts
+        ],
     }
 
 
@@ -136,10 +149,11 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
             stem = f"{number:02d}-{re.sub('[^A-Za-z0-9-]', '-', result.name)}"
             _write(partial / f"{stem}.mlir", result.after.dump().encode())
             _write_weights(result.after, partial / f"{stem}.weights.npz", written)
-        language = compilation.program.source.language
-        suffix = {"c": "c", "opencl": "cl"}[language]
-        source = "\n".join(compilation.program.source.lines) + "\n"
-        _write(partial / f"program.{suffix}", source.encode())
+        program = compilation.program
+        texts = {f"program-{p.function}": p.program for p in program.parts if p.program is not None}
+        for name, each in (texts or {"program": program}).items():
+            source = "\n".join(each.source.lines) + "\n"
+            _write(partial / f"{name}.{compilation.backend.suffix}", source.encode())
 
 
 def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]) -> None:

@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_target(parser)
     options.add_threads(parser)
     options.add_dimensions(parser)
+    options.add_host(parser)
     parser.add_argument(
         "--interpret",
         action="store_true",
@@ -55,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.session.fallback import Fallback
 
     check_output(arguments.output)
-    source = ModelSource(arguments.model, arguments.target, {}, default_cache())
+    source = ModelSource(
+        arguments.model, arguments.target, {"host": arguments.host}, default_cache()
+    )
     inputs, sizes = read_inputs(source.sheet, arguments.input, dict(arguments.dim))
     if arguments.check_indices:
         check_indices(arguments, inputs, sizes)
@@ -91,6 +94,7 @@ def _compiled(
             arguments.model,
             arguments.target,
             dimensions=sizes,
+            host=arguments.host,
             threads=arguments.threads,
             affinity=arguments.affinity,
             source=source,
@@ -109,7 +113,13 @@ def check_indices(
 
     model = explorer.load(arguments.model)
     with Progress("checking indices") as progress:
-        compilation = explorer.compile(model, arguments.target, dimensions=sizes, progress=progress)
+        compilation = explorer.compile(
+            model,
+            arguments.target,
+            dimensions=sizes,
+            host=arguments.host,
+            progress=progress,
+        )
         try:
             require_inside(compilation.outside_indices(inputs))
         finally:

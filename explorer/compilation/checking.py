@@ -159,7 +159,6 @@ def check(
     cache = EvaluationCache()
     runner = CompiledRunner()
     binary = TappedProgram(compilation.executable)
-    is_native = "c" in compilation.target.languages
     subjects = []
     for index, result in enumerate(compilation.passes):
         same = index > 0 and not result.changed
@@ -167,7 +166,11 @@ def check(
         run = snapshot_runner(snapshot, cache, runner)
         if snapshot.level == "memory":
             # The plan's addresses count: on the processor that is the binary itself.
-            run = binary.values if is_native else planned_runner(compilation, snapshot, runner)
+            run = (
+                binary.values
+                if compilation.backend.runs_snapshots
+                else planned_runner(compilation, snapshot, runner)
+            )
         subjects.append(Subject(result.name, snapshot, run, same))
     subjects.append(
         Subject(f"binary on {compilation.target.name}", compilation.final, binary.values)
@@ -257,5 +260,5 @@ def snapshot_runner(
 
 
 def planned_runner(compilation: Compilation, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
-    """The snapshot as C at the addresses of the memory plan."""
-    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.memory)
+    """The snapshot as C at the addresses of the memory plans."""
+    return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.plans)

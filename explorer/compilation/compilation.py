@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.accuracy.oracle import random_inputs
+from explorer.backends import backend_of
+from explorer.backends.interface import Backend, Opening
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.collection import paused_collection
@@ -43,8 +46,7 @@ from explorer.compilation.inserting import Insertable, make_insertion
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
-from explorer.compilation.pipelines import near_name
-from explorer.compilation.programs import key_of
+from explorer.compilation.programs import keys_of
 from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
 from explorer.compilation.saving import save
@@ -55,22 +57,25 @@ from explorer.compilation.settings import (
     device_for,
     machine_lanes,
 )
+from explorer.compilation.sized import run_for_sizes
 from explorer.compilation.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
 from explorer.errors import InputError
 from explorer.importers import SourceModel
+from explorer.ir.calls import device_functions
 from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function, input_names, output_names
+from explorer.ir.host_functions import HostFunction
 from explorer.ir.passes import Pass, PassResult, RulePass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
-from explorer.ir.structure import device_of, functions
 from explorer.kernels.cost import estimate
+from explorer.kernels.parts import build_parts
 from explorer.kernels.passes import KERNELS, ScheduleLoops
-from explorer.kernels.program import BuiltProgram, build_program
+from explorer.kernels.program import BuiltProgram
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planners import Planner
-from explorer.memory.planning import MEMORY, value_offsets
+from explorer.memory.planning import MEMORY, plans_of
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -87,10 +92,10 @@ from explorer.results import (
     SourceText,
     Trace,
 )
+from explorer.results.names import near_name
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.executable import Executable
-from explorer.runtime.native import NativeProgram
-from explorer.runtime.roofline import with_peaks_of
+from explorer.runtime.parts import open_parts
 from explorer.targets import Target, load_target
 
 
@@ -108,6 +113,7 @@ def compile_model(
     pipeline: Sequence[Pass] | None = None,
     tuned: bool = True,
     tuned_threads: int = 1,
+    host: bool = True,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -126,6 +132,7 @@ def compile_model(
         pipeline=None if pipeline is None else tuple(pipeline),
         tuned=tuned,
         tuned_threads=tuned_threads,
+        host=host,
     )
     changes = Changes(
         disable=disable,
@@ -164,6 +171,11 @@ class Compilation:
         return self.settings.target
 
     @property
+    def backend(self) -> Backend:
+        """Who makes the target's code and runs it."""
+        return backend_of(self.target)
+
+    @property
     def names(self) -> list[str]:
         """Names of the passes in order."""
         return [p.name for p in self.passes]
@@ -196,10 +208,17 @@ class Compilation:
 
     @cached_property
     def memory(self) -> MemoryPlan:
-        """Where every activation lies."""
+        """Where every activation lies; the arenas of several device functions side by side."""
         plan = self._artifact(MEMORY)
         assert isinstance(plan, MemoryPlan)
         return plan
+
+    @cached_property
+    def plans(self) -> dict[str, MemoryPlan]:
+        """The memory plan of every device function by the function's name."""
+        result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), self.passes[-1])
+        self._artifact(MEMORY)  # InputError where there is none
+        return plans_of(result.artifacts, result.after.program)
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:
@@ -246,7 +265,7 @@ class Compilation:
         `assembly_note` says why.
         """
         if self._assembled is None:
-            self._assembled = with_assembly(self._printed, self.program, self.device)
+            self._assembled = with_assembly(self._printed, self.program, self.backend, self.device)
         return self._assembled
 
     @cached_property
@@ -307,17 +326,11 @@ class Compilation:
     @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
-        inputs, outputs = self.port_names
-        language = "opencl" if "opencl" in self.target.languages else "c"
-        return build_program(
-            self.final,
-            value_offsets(self.memory),
-            self.memory.peak_bytes,
-            self.target.name,
-            language,
-            inputs,
-            outputs,
-        )
+        def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
+            plan = self.plans[function.sym_name.data]
+            return self.backend.build(self.final, function, plan, self.target.name, inputs, outputs)
+
+        return build_parts(self.final, self.target.name, build, *self.port_names)
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
@@ -361,31 +374,22 @@ class Compilation:
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
         """
         cache = default_cache() if cache is None else cache
-        if "opencl" in self.target.languages:
-            assert self.device is not None
-            if affinity:
-                raise InputError("affinity: an OpenCL driver has its own threads")
-            # Only here: pyopencl takes as long to import as a small model to compile.
-            from explorer.runtime.opencl import OpenCLProgram
+        opening = Opening(
+            name=self.model.name,
+            cache=cache,
+            threads=threads,
+            isolated=isolated,
+            affinity=affinity,
+        )
 
-            executable = OpenCLProgram(
-                self.built.program,
-                self.built.weights,
-                self.device,
-                compute_units=threads,
-                name=self.model.name,
-                cache=cache,
-            )
-        else:
-            executable = NativeProgram(
-                self.built.program,
-                self.built.weights,
-                isolated,
-                threads or 1,
-                affinity=affinity,
-                name=self.model.name,
-                cache=cache,
-            )
+        def open_part(part: BuiltProgram) -> Executable:
+            return self.backend.open(part, self.device, opening)
+
+        def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
+            sized = Compilation(self.model, run_for_sizes(host, arguments, self._run))
+            return sized.open(threads, isolated, affinity=affinity, cache=cache)
+
+        executable = open_parts(self.built, open_part, compile_for)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         return executable
@@ -395,9 +399,9 @@ class Compilation:
         """Where the program's binary came from, each time that it was opened, and why."""
         if not self._caches:
             return ()
-        digest = key_of(self).digest()
+        digests = {key.digest() for key in keys_of(self)}
         return tuple(
-            found for cache in self._caches for found in cache.looked if found.digest == digest
+            found for cache in self._caches for found in cache.looked if found.digest in digests
         )
 
     @property
@@ -452,7 +456,8 @@ class Compilation:
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
             profile = executable.profile(chosen, repeats)
-        self._profile = with_peaks_of(self.device, profile) if with_peaks else profile
+        peaks = self.backend.peaks(self.device, profile.threads) if with_peaks else None
+        self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
 
     def example_inputs(
@@ -497,6 +502,7 @@ class Compilation:
         budget_bytes: int | Keep | None = KEEP,
         dimensions: Mapping[str, Size] | None = None,
         fuel: int | Keep | None = KEEP,
+        host: bool | None = None,
         label: str = "",
         progress: Progress | None = None,
         **unknown: object,
@@ -515,7 +521,7 @@ class Compilation:
         None takes all of a kernel back. layout: "plain",
         "vector" or channels per block, of everything or by function or value. planner: a planner
         or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name, or a pair
-        (lowest, highest) for a range.
+        (lowest, highest) for a range. host: whether the host runs what has no compiled form.
 
         Raises InputError for what is unknown or not legal, and says what would be.
         """
@@ -536,6 +542,7 @@ class Compilation:
             dimensions,
             fuel,
             schedule,
+            host,
         )
         settings = changed(self.settings, changes, self._scope)
         forked = self.branch(settings, label, progress)
@@ -583,8 +590,7 @@ class Compilation:
     @property
     def _scope(self) -> Scope:
         """What names in a fork may refer to."""
-        on_devices = [f for f in functions(self.final.program) if device_of(f) != "host"]
-        names = [f.sym_name.data for f in on_devices]
+        names = [f.sym_name.data for f in device_functions(self.final.program)]
         return Scope(self.model, self._run.full_pipeline, names)
 
     def _require_met(self, before: Settings) -> None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from explorer.accuracy.execution import execute_compiled
 from explorer.errors import InputError
+from explorer.ir.calls import device_functions
 from explorer.ir.passes import Pass, PassResult
 from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import device_of, functions
-from explorer.memory.planning import MEMORY, plan_as_written
-from explorer.results import MemoryPlan
+from explorer.memory.planning import MEMORY, PLANS, plan_as_written, plans_of
+from explorer.memory.side_by_side import side_by_side
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +77,19 @@ def edit_by_hand(
     module = parse(text)
     edited = Snapshot(module, result.after.weights, result.after.level, execute_compiled)
     artifacts = dict(result.artifacts)
-    plan = artifacts.get(MEMORY)
-    if isinstance(plan, MemoryPlan):
-        (function,) = [f for f in functions(module) if device_of(f) != "host"]
-        artifacts[MEMORY] = plan_as_written(function, edited.kernels, plan)
+    if MEMORY in artifacts:
+        plans = plans_of(artifacts, result.after.program)
+        written = {f.sym_name.data: f for f in device_functions(module)}
+        if missing := [name for name in plans if name not in written]:
+            raise InputError(
+                f"the edited text has no function {missing[0]}",
+                hint=f"functions on devices keep their names: {', '.join(plans)}",
+            )
+        again = {
+            name: plan_as_written(written[name], edited.kernels, plan)
+            for name, plan in plans.items()
+        }
+        artifacts[MEMORY], artifacts[PLANS] = side_by_side(again), again
     last = PassResult(
         result.name,
         f"{result.description} (edited by hand)",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from explorer.backends.starting import kept_programs
 from explorer.compilation.programs import key_of
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
@@ -50,7 +51,7 @@ def keep(
     `inputs`: what the program was compiled for, where contents decided shapes. `seconds`: that
     compiling took.
     """
-    programs = KeptPrograms(cache)
+    programs = kept_programs(cache)
     try:
         kept = finished(compilation, request, programs, inputs or {}, seconds)
     except (ExplorerError, OSError, EOFError, ValueError) as error:
@@ -73,6 +74,11 @@ def finished(
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"
+    if compilation.program.parts:
+        return "the program has parts, and only whole ones are kept"
+    language = compilation.backend.kept
+    if language is None:
+        return f"programs of the backend {compilation.backend.name} are not kept"
     key = key_of(compilation)
     entry = programs.cache.held(key.digest())
     if entry is None:
@@ -89,7 +95,7 @@ def finished(
         options=request.options,
         sizes=sizes_of_compilation(compilation),
         contents=contents,
-        circumstances=programs.circumstances.of_language(key.language),
+        circumstances=programs.circumstances.of_language(language),
         program=without_text(compilation.built.program),
         language=key.language,
         binary=key.digest(),

@@ -76,7 +76,18 @@ def run(
     full = full_pipeline(settings, device)
     pipeline = without_disabled(full, settings.disable)
     check_decisions(settings.decisions, full)
-    results = list(_shared_results(settings, pipeline, parent)) or [import_model(model, settings)]
+    shared = _shared_results(settings, pipeline, parent) or (import_model(model, settings),)
+    return continued(shared, Run(settings, device, full, pipeline, ()), parent, progress)
+
+
+def continued(
+    shared: Sequence[PassResult],
+    wanted: Run,
+    parent: Run | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """The run that is wanted, of which the first results are there: the import at least."""
+    settings, pipeline, results = wanted.settings, wanted.pipeline, list(shared)
     working = Working.at(results[-1].after, results[-1].names)
     spent = _spent_fuel(results, pipeline)
     fuel = Fuel(None if settings.fuel is None else max(0, settings.fuel - spent))
@@ -91,7 +102,7 @@ def run(
         if isinstance(pass_, BindDimensions) and IMPORTED_AT in results[0].artifacts:
             pass_ = replace(pass_, sizes={})  # they were bound while importing
         results.append(_run_guarded(pass_, working, options, settings))
-    return Run(settings, device, full, pipeline, tuple(results))
+    return replace(wanted, results=tuple(results))
 
 
 def _run_guarded(
@@ -145,6 +156,19 @@ def _import(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]
     that the compilation binds anyway, and the note says so. So are all models where a size is 0
     (a language model's past, at first): what is said with names holds for sizes from 1 on.
     """
+    try:
+        return _import_whole(model, settings)
+    except UnsupportedError:
+        if not settings.host or settings.open_range is not None:
+            raise
+    # What only a run decides is left to the host; sizes that are known decide more beforehand.
+    sizes = ", ".join(f"{name} = {size}" for name, size in settings.dimensions.items())
+    found = open_program(model, settings.dimensions, has_late_nodes=True)
+    return (f" (imported at {sizes})" if sizes else ""), found
+
+
+def _import_whole(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]:
+    """As `_import`, without nodes that a run imports."""
     dimensions = settings.dimensions
     sizes = ", ".join(f"{name} = {size}" for name, size in dimensions.items())
     if 0 in dimensions.values():
@@ -175,6 +199,8 @@ def _shared_results(
         edit.require_kept(pipeline, settings.decisions)
     if parent is None or parent.settings.edited is not edit:
         return () if edit is None else edit.results
+    if parent.settings.host != settings.host:  # it may have nodes that a run imports
+        return ()
     first = parent.results[0]
     imported_at = first.artifacts.get(IMPORTED_AT)
     if imported_at is None and 0 in settings.dimensions.values():

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from explorer.backends.interface import Backend
 from explorer.importers import SourceModel, SourceValue
 from explorer.ir.printing import show
 from explorer.ir.types import ELEMENT_TYPES, format_shape
 from explorer.kernels.schedules.listing import as_data
-from explorer.kernels.schedules.schedule import ScheduledKernel
+from explorer.kernels.schedules.schedule import ScheduledKernel, replayed
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -24,7 +25,6 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.trace import Snapshot as SnapshotRecord
-from explorer.runtime.assembly import assemble
 from explorer.runtime.devices import DeviceRecord
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def make_trace(
         constraints=compilation.constraints,
         lookups=compilation.lookups,
         searches=compilation.searches,
+        language=compilation.backend.title,
     )
 
 
@@ -100,10 +101,10 @@ def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
         ScheduleStep(
             step.name,
             step.arguments,
-            show(step.function, tags_by_location=True),
-            sum(1 for _ in step.function.walk()) - 1,
+            show(function, tags_by_location=True),
+            sum(1 for _ in function.walk()) - 1,
         )
-        for step in kernel.steps
+        for step, function in replayed(kernel.steps)
     )
 
 
@@ -119,10 +120,18 @@ def schedule_calls(kernel: ScheduledKernel) -> tuple[ScheduleCall, ...]:
 
 
 def with_assembly(
-    kernels: Mapping[str, KernelRecord], program: Program, device: DeviceRecord | None
+    kernels: Mapping[str, KernelRecord],
+    program: Program,
+    backend: Backend,
+    device: DeviceRecord | None,
 ) -> dict[str, KernelRecord]:
     """The records with their assembly, its links to the source, or why there is none."""
-    found = assemble(program, device)
+    programs = [part.program for part in program.parts if part.program is not None]
+    found = {
+        name: assembly
+        for each in programs or [program]
+        for name, assembly in backend.assembly(each, device).items()
+    }
     return {
         name: replace(
             kernel,

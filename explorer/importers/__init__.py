@@ -65,10 +65,17 @@ def to_top(
     return importer_of(model).to_top(model, dimensions)
 
 
-def open_program(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> OpenedProgram:
+def open_program(
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    has_late_nodes: bool = False,
+) -> OpenedProgram:
     """As `to_top`, with the model as it is, and one rewrite for every node that leads from that
-    to the program."""
-    return importer_of(model).open_program(model, dimensions)
+    to the program.
+
+    has_late_nodes: nodes whose form a run decides become operations that it imports (`top.node`).
+    """
+    return importer_of(model).open_program(model, dimensions, has_late_nodes)
 
 
 def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> ExaminedModel:

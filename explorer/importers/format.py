@@ -46,11 +46,16 @@ class Importer(Protocol):
         ...
 
     def open_program(
-        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+        self,
+        model: SourceModel,
+        dimensions: Mapping[str, int] | None = None,
+        has_late_nodes: bool = False,
     ) -> OpenedProgram:
         """The model as it is, the same in `top` operations, and one rewrite for every node.
 
         `dimensions` gives sizes to symbolic dimensions of the inputs; others stay symbolic.
+        has_late_nodes: nodes whose form a run decides become operations that it imports
+        (`top.node`), where the format has such nodes.
         UnsupportedError lists every node that cannot be converted; ModelError names a node whose
         operands do not fit it.
         """

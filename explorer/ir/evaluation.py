@@ -7,7 +7,7 @@ operations whose structure is new run again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import func
@@ -142,13 +142,33 @@ def evaluate_module(
     """All values by name, those of called functions and nested regions included."""
     function = entry_function(module)
     arrays = check_inputs(function, inputs)
-    run = _Run(module, weights, EvaluationCache() if cache is None else cache, replaced or {})
+    called = {f.sym_name.data: f for f in functions(module)}
+    run = _Run(called, weights, EvaluationCache() if cache is None else cache, replaced or {})
     keys = [run.cache.array_key(a) for a in arrays]
     outputs, _ = run.block(function.body.block, arrays, keys)
     returned = entry_return(function)
     for value, array in zip(returned.operands, outputs, strict=True):
         run.values.setdefault(value_name(value), array)
     return run.values
+
+
+def evaluate_function(
+    function: func.FuncOp,
+    weights: Weights,
+    arguments: Sequence[np.ndarray],
+    replaced: Mapping[str, np.ndarray] | None = None,
+    after: Callable[[Operation], None] | None = None,
+) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+    """What a function that calls no other returns for arrays, and all its values by name.
+
+    `replaced` as in `evaluate_module`. `after` is called with every operation of the function
+    itself when it is done. Nothing is remembered for a later run.
+    """
+    run = _Run({}, weights, EvaluationCache(), replaced or {}, after)
+    run.repeating = 1  # so that no structures are compared
+    block = function.body.block
+    outputs, _ = run.block(block, arguments, [_OF_AN_ITERATION] * len(arguments))
+    return outputs, run.values
 
 
 def entry_return(function: func.FuncOp) -> Operation:
@@ -167,15 +187,17 @@ _OF_AN_ITERATION = -1
 class _Run:
     def __init__(
         self,
-        module: ModuleOp,
+        called: Mapping[str, func.FuncOp],
         weights: Weights,
         cache: EvaluationCache,
         replaced: Mapping[str, np.ndarray],
+        after: Callable[[Operation], None] | None = None,
     ):
-        self.functions = {f.sym_name.data: f for f in functions(module)}
+        self.functions = called
         self.weights = weights
         self.cache = cache
         self.replaced = replaced
+        self.after = after
         self.values: dict[str, np.ndarray] = {}
         self.repeating = 0
         """Loops around what runs now: results of single iterations are not worth keeping."""
@@ -203,6 +225,8 @@ class _Run:
                 self.values[name] = array
                 fed = self.replaced.get(name)
                 known[result] = (array, key) if fed is None else (fed, self._array_key(fed))
+            if self.after is not None and outer is None:
+                self.after(op)
         raise AssertionError("a block ends without a terminator")
 
     def operation(

@@ -12,7 +12,13 @@ from xdsl.traits import IsTerminator
 
 from explorer.ir.operation import TopOperation, from_attribute, identity_of
 from explorer.ir.origins import sources_of
-from explorer.ir.structure import OperationRecord, device_of, functions, value_name
+from explorer.ir.structure import (
+    OperationRecord,
+    device_of,
+    functions,
+    host_reason_of,
+    value_name,
+)
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
 from explorer.results import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
@@ -102,7 +108,7 @@ class _GraphBuilder:
                 format_type(op.results[0].type) if op.results else "",
                 sources_of(op),
                 device,
-                op.graph_attributes() if is_top else (),
+                _attributes(op),
                 scope,
                 # What holds regions stands in the box that is drawn around them.
                 (*place.regions, identity) if op.regions else place.regions,
@@ -140,6 +146,13 @@ class _GraphBuilder:
                     self.edges.append(
                         GraphEdge(source, identity, value_name(value), format_type(value.type))
                     )
+
+
+def _attributes(op: Operation) -> tuple[tuple[str, str], ...]:
+    """What a person reads about an operation, with the reason why the host runs it."""
+    own = op.graph_attributes() if isinstance(op, TopOperation) else ()
+    reason = host_reason_of(op)
+    return (*own, ("on the host", reason)) if reason else own
 
 
 def _text(value: object) -> str:

@@ -75,8 +75,11 @@ def unpack_tap(
     """The logical tensor of `shape` out of what was read from a buffer (`results.Tap`).
 
     `physical` has the buffer's own shape: with the channels split into blocks (block > 0) or only
-    rounded up (block 0), halo included.
+    rounded up (block 0), halo included. A value of the host has neither; sizes of it that only a
+    run tells are -1 in `shape`.
     """
+    if -1 in shape:
+        return physical
     if block:
         moved = np.moveaxis(physical, -1, 2)
         physical = moved.reshape(moved.shape[0], moved.shape[1] * moved.shape[2], *moved.shape[3:])

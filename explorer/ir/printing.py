@@ -61,6 +61,8 @@ class _LinePrinter(Printer):
         if isinstance(op, func.CallOp) or (isinstance(op, TopOperation) and op.is_data):
             # They are no nodes of the graph: their lines belong to whoever uses their values.
             users = [identity_of(use.operation) for r in op.results for use in r.uses]
+            if isinstance(op, func.CallOp):  # a result is called after what makes it: conv1.device
+                users += [(r.name_hint or "").rpartition(".")[0] for r in op.results]
             return tuple(dict.fromkeys([identity_of(op), *users]))
         if IDENTITY in op.attributes or op.results:
             return (identity_of(op),)

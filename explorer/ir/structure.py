@@ -17,6 +17,14 @@ from explorer.ir.operation import IDENTITY, TopOperation, from_attribute, identi
 from explorer.ir.types import format_type
 
 DEVICE = "device"
+"""Attribute of a function: what it runs on."""
+HOST = "host"
+"""The device that runs the entry function, and what no other one can run."""
+HOST_REASON = "host.reason"
+"""Attribute of an operation: why the host runs it, by its NumPy meaning."""
+SIZED = "sized"
+"""Attribute of a function of the host: the device that it can be compiled for once the sizes of
+its arguments are known."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,30 @@ def kernel_functions(module: ModuleOp) -> dict[str, func.FuncOp]:
 def device_of(function: func.FuncOp) -> str:
     """Device that a function runs on; `host` before placement."""
     attribute = function.attributes.get(DEVICE)
-    return attribute.data if isinstance(attribute, StringAttr) else "host"
+    return attribute.data if isinstance(attribute, StringAttr) else HOST
+
+
+def host_reason_of(op: Operation) -> str:
+    """Why the host runs an operation; empty where it was not placed there."""
+    attribute = op.attributes.get(HOST_REASON)
+    return attribute.data if isinstance(attribute, StringAttr) else ""
+
+
+def blocks_around(op: Operation) -> Iterator[Block]:
+    """The block in which an operation stands, then those around it."""
+    found: Operation | None = op
+    while found is not None and found.parent is not None:
+        yield found.parent
+        found = found.parent_op()
+
+
+def outermost(op: Operation, block: Block) -> Operation:
+    """The operation of a block that is, or contains, an operation that stands somewhere in it."""
+    while op.parent is not block:
+        outer = op.parent_op()
+        assert outer is not None
+        op = outer
+    return op
 
 
 def operations(module: ModuleOp) -> Iterator[TopOperation]:

@@ -6,20 +6,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import BlockArgument, SSAValue
 
+from explorer.ir.calls import device_functions, only_device_function
 from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
 from explorer.ir.layout import physical_shape
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.passes import EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
-from explorer.ir.structure import device_of, functions, kernel_functions, value_name
+from explorer.ir.structure import kernel_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.memory.budget import refuse
@@ -27,12 +28,15 @@ from explorer.memory.liveness import lifetimes
 from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.places import Relation
 from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.memory.side_by_side import side_by_side
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
 from explorer.results import MemoryPlan
 
 MEMORY = "memory"
-"""Name of the artifact that holds the plan."""
+"""Name of the artifact that holds the plan, of all arenas side by side."""
+PLANS = "memory plans"
+"""Name of the artifact that holds the plan of every device function by the function's name."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,12 @@ class PlanMemory(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        for function in device_functions(rewriter):
-            plan = plan_function(
-                function, kernel_functions(rewriter.module), self.planner, self.alignment_bytes
-            )
+        kernels = kernel_functions(rewriter.module)
+        plans: dict[str, MemoryPlan] = {}
+        for function in device_functions(rewriter.module):
+            plan = plan_function(function, kernels, self.planner, self.alignment_bytes)
             verify_plan(plan)
-            if self.budget_bytes is not None:
-                refuse(plan, self.budget_bytes)
+            plans[function.sym_name.data] = plan
             offsets = value_offsets(plan)
             for op in function.body.block.ops:
                 if isinstance(op, LaunchOp):
@@ -63,12 +66,23 @@ class PlanMemory(Pass):
                     places = ", ".join(map(str, (first, *others)))
                     with events.rewrite("place", op, f"lies at byte {places} of the arena"):
                         rewriter.update(op, offset=first, other_offsets=others or None)
-            rewriter.artifacts[MEMORY] = plan
+        whole = side_by_side(plans)
+        if self.budget_bytes is not None:
+            refuse(whole, self.budget_bytes)
+        rewriter.artifacts[MEMORY], rewriter.artifacts[PLANS] = whole, plans
         return events.rewrites
 
 
-def device_functions(rewriter: RecordedRewriter) -> list[func.FuncOp]:
-    return [f for f in functions(rewriter.module) if device_of(f) != "host"]
+def plans_of(artifacts: Mapping[str, object], program: ModuleOp) -> dict[str, MemoryPlan]:
+    """The plan of every device function by its name, out of what planning memory left.
+
+    A pass of one's own may leave the plan of the only function and nothing else.
+    """
+    plans, whole = artifacts.get(PLANS), artifacts.get(MEMORY)
+    if isinstance(plans, dict):
+        return plans
+    assert isinstance(whole, MemoryPlan)
+    return {only_device_function(program).sym_name.data: whole}
 
 
 def plan_function(

@@ -35,14 +35,11 @@ from explorer.ir.top.linear import ConvOp
 from explorer.ir.types import (
     element_type_from_numpy,
     element_type_of,
-    format_shape,
-    is_static,
     layout_of,
-    shape_of,
     static_shape,
     stored_type,
 )
-from explorer.passes.unroll_control import MOST_OPERATIONS, loop_length
+from explorer.passes.compiled_form import missing_form
 
 CHANNELS = 1
 
@@ -68,7 +65,8 @@ class LowerToKernels(Pass):
             raise UnsupportedError(
                 f"{len(lowering.problems)} operations have no compiled form",
                 problems=lowering.problems,
-                hint="run the model without compiling it: explorer run MODEL --interpret",
+                hint="leave them to the host (without --no-host), or run the model without "
+                "compiling it: explorer run MODEL --interpret",
             )
         for kernel in lowering.kernels.values():
             rewriter.module.body.block.add_op(kernel)
@@ -191,35 +189,14 @@ def _definition(kernel: func.FuncOp) -> Hashable:
     return tuple(structure)
 
 
-def _missing_control(op: TopOperation) -> str:
-    """Why control flow was left over, and the way out: compiled code has none."""
-    if not op.REPEATS:
-        return (
-            "has branches of different shapes, or one that may trap: export the one that is needed"
-        )
-    trips = op.get("trip_count")
-    if trips is not None and len(op.regions[0].block.args) == 1 + len(op.operands):
-        return (
-            f"runs its {loop_length(op)} operations {trips:,} times; at most "
-            f"{MOST_OPERATIONS:,} in all are written out: export the model with fewer iterations"
-        )
-    return (
-        "is control flow that depends on data: export the model with a constant limit of "
-        "iterations and without rows"
-    )
-
-
 def define_kernel(op: TopOperation) -> func.FuncOp:
     """The operation's compute definition on its buffers, as an unnamed kernel function.
 
     NotImplementedError where the operation has none.
     """
-    if op.regions:
-        raise NotImplementedError(f"{op.name} {_missing_control(op)}")
-    for value in (*op.operands, *op.results):
-        if not is_static(value):
-            size = format_shape(shape_of(value))
-            raise NotImplementedError(f"{op.name}: the size {size} depends on data")
+    problem = missing_form(op)
+    if problem:
+        raise NotImplementedError(problem)
     builder = KernelBuilder("kernel")
     layouts = [layout_of(v) for v in (*op.operands, *op.results)]
     shapes = [rounded_operand_shape(op, i) for i in range(len(op.operands))]

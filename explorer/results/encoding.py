@@ -87,7 +87,8 @@ def _decoder(kind: Any) -> Decoder:
 def _record(kind: type) -> Decoder:
     hints = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)
-    decoders = {f.name: _decoder(hints[f.name]) for f in fields}
+    names = frozenset(f.name for f in fields)
+    decoders: dict[str, Decoder] = {}
     needed = frozenset(
         f.name
         for f in fields
@@ -97,10 +98,12 @@ def _record(kind: type) -> Decoder:
     def decode(data: object) -> object:
         if not isinstance(data, Mapping):
             raise _Misfit(f"a {kind.__name__} expected", kind)
-        if not (data.keys() <= decoders.keys() and needed <= data.keys()):
-            unknown = [k for k in data if k not in decoders]
-            missing = [k for k in decoders if k in needed and k not in data]
+        if not (data.keys() <= names and needed <= data.keys()):
+            unknown = [k for k in data if k not in names]
+            missing = [f.name for f in fields if f.name in needed and f.name not in data]
             raise _Misfit(f"unknown fields {unknown}, missing fields {missing}", kind)
+        if not decoders:  # made with the first record: a record may hold others of its own kind
+            decoders.update({f.name: _decoder(hints[f.name]) for f in fields})
         name = ""
         try:
             values = {}

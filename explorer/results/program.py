@@ -41,7 +41,7 @@ class Port:
     element_type: str
     """NumPy name: float32, int64 ..."""
     shape: tuple[int, ...]
-    """With an open dimension at its largest size."""
+    """With an open dimension at its largest size; -1 where only a run tells (on the host)."""
     offset_bytes: int
     size_bytes: int
     rows: int = 0
@@ -107,11 +107,45 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a program: one function of the placed IR, on one device or on the host.
+
+    Values go between parts by the names that the entry function has for them.
+    """
+
+    function: str
+    """Its name in the IR: main_cpu."""
+    device: str
+    """A target's name, or host."""
+    inputs: tuple[str, ...]
+    """The entry's values that it is given, in the order of its program's inputs."""
+    outputs: tuple[str, ...]
+    """The entry's values that it makes, in the order of its program's outputs."""
+    program: Program | None = None
+    """What the device runs; of a part on the host its inputs and outputs, and no kernel."""
+    reason: str = ""
+    """Why it runs where it does."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A value that one part makes and another one reads."""
+
+    value: str
+    source: str
+    """The part's function; empty for the caller."""
+    destination: str
+    """The part's function; empty for the caller."""
+    size_bytes: int
+    """0 where it is known at run time only."""
+
+
+@dataclass(frozen=True)
 class Program:
     """Everything that building and running needs, and nothing of the compiler."""
 
     target: str
-    """cpu or opencl."""
+    """The target's name."""
     source: SourceText
     kernels: tuple[KernelRecord, ...]
     launches: tuple[Launch, ...]
@@ -128,3 +162,24 @@ class Program:
     """The kernel by which a processor runs its phases (OpenCL); None: each is a launch.
 
     Phases of the chain are kernels of their own only in a build with the macro PHASES."""
+    parts: tuple[Part, ...] = ()
+    """In the order in which they run. Empty where the program is one device's: then this is it.
+
+    Of several parts this is the sum: their kernels and launches in turn, their arenas and weights
+    side by side, offsets counted from the first. Inputs and outputs are the model's."""
+    results: tuple[str, ...] = ()
+    """The entry's values that are the outputs, in their order; empty where there are no parts."""
+
+    @property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """What goes between the parts, and between them and the caller."""
+        made = {port.name: ("", port.size_bytes) for port in self.inputs}
+        found: dict[tuple[str, str], Transfer] = {}
+        for part in self.parts:
+            for v in part.inputs:
+                found[v, part.function] = Transfer(v, made[v][0], part.function, made[v][1])
+            ports = () if part.program is None else part.program.outputs
+            sizes = [port.size_bytes for port in ports] or [0] * len(part.outputs)
+            made |= {v: (part.function, n) for v, n in zip(part.outputs, sizes, strict=True)}
+        found |= {(v, ""): Transfer(v, made[v][0], "", made[v][1]) for v in self.results}
+        return tuple(found.values())

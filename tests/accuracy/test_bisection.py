@@ -342,7 +342,7 @@ class PlanWithoutVerification(Pass):
     is_required: ClassVar[bool] = True
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
-        for function in device_functions(rewriter):
+        for function in device_functions(rewriter.module):
             kernels = kernel_functions(rewriter.module)
             rewriter.artifacts[MEMORY] = plan_function(function, kernels, self.planner, 64)
         return []

@@ -263,7 +263,7 @@ def test_a_rule_is_switched_off_and_passes_change_places(opened_app: Any):
     page.get_by_role("checkbox", name="rule fuse-add/add-into-conv").uncheck()
     watched.wait_for_branch("without add-into-conv")
     page.get_by_role("button", name="run fuse-add earlier").click()
-    watched.wait_for_branch("passes reordered")
+    watched.wait_for_branch("in the order")
     page.locator(".fork-passes li").first.wait_for()
     names = page.locator(".fork-passes .fork-pass").all_inner_texts()
     assert [name.split("\n")[0] for name in names] == [

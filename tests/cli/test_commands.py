@@ -222,7 +222,9 @@ def test_run_writes_what_onnxruntime_computes(explorer_command, cnn, sample_mode
         np.testing.assert_allclose(outputs["logits"], expected, atol=1e-5 * np.abs(expected).max())
 
 
-def test_run_interprets_what_cannot_be_compiled(explorer_command, tmp_path):
+def test_what_has_no_compiled_form_runs_on_the_host_is_refused_or_interpreted(
+    explorer_command, tmp_path
+):
     """A loop that data end after some rows."""
     proto = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 16]>
@@ -241,15 +243,28 @@ def test_run_interprets_what_cannot_be_compiled(explorer_command, tmp_path):
     np.savez(tmp_path / "in.npz", **inputs)
     files = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
 
-    refused = explorer_command("run", model, *files)
-    assert refused.status == 2
-    assert "explorer run MODEL --interpret" in refused.errors
+    for manner in ((), ("--interpret",)):
+        finished = explorer_command("run", model, *files, *manner)
+        assert finished.status == 0, finished.errors
+        with np.load(tmp_path / "out.npz", allow_pickle=False) as outputs:
+            np.testing.assert_array_equal(outputs["last"], [8, 16])
+            np.testing.assert_array_equal(outputs["rows"], [[1, 2], [2, 4], [4, 8]])
+        (tmp_path / "out.npz").unlink()
 
-    finished = explorer_command("run", model, *files, "--interpret")
-    assert finished.status == 0, finished.errors
-    with np.load(tmp_path / "out.npz", allow_pickle=False) as outputs:
-        np.testing.assert_array_equal(outputs["last"], [8, 16])
-        np.testing.assert_array_equal(outputs["rows"], [[1, 2], [2, 4], [4, 8]])
+    refused = explorer_command("run", model, *files, "--no-host")
+    assert refused.status == 2
+    assert "is control flow that depends on data" in refused.errors
+    assert "without --no-host" in refused.errors
+    assert "explorer run MODEL --interpret" in refused.errors
+    assert explorer_command("show", model, "--no-host").status == 2
+
+    compiled = explorer_command("compile", model)
+    words = "main_host runs on the host (loop1: is control flow that depends on data)"
+    assert words in compiled.output
+    (part,) = json.loads(explorer_command("compile", model, "--json").output)["parts"]
+    assert (part["function"], part["device"]) == ("main_host", "host")
+    checked = explorer_command("check", model, "--input", tmp_path / "in.npz")
+    assert checked.status == 0, checked.errors
 
 
 def test_run_takes_the_batch_from_the_arrays(explorer_command, sample_models, tmp_path):

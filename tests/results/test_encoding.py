@@ -44,8 +44,11 @@ EVENT_JSON = {
 }
 
 
-def values(kind: object) -> st.SearchStrategy:
-    """Anything that an annotation of a record allows."""
+def values(kind: object, above: tuple[object, ...] = ()) -> st.SearchStrategy:
+    """Anything that an annotation of a record allows, but no record inside one of its own kind.
+
+    above: the records that it stands in.
+    """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is str:
         return st.text(max_size=5)
@@ -58,14 +61,17 @@ def values(kind: object) -> st.SearchStrategy:
     if kind is type(None):
         return st.none()
     if origin is tuple and arguments[1:] == (Ellipsis,):
-        return st.lists(values(arguments[0]), max_size=2).map(tuple)
+        if arguments[0] in above:
+            return st.just(())
+        return st.lists(values(arguments[0], above), max_size=2).map(tuple)
     if origin is tuple:
-        return st.tuples(*map(values, arguments))
+        return st.tuples(*(values(k, above) for k in arguments))
     if arguments:
-        return st.one_of(*map(values, arguments))
+        return st.one_of(*(values(k, above) for k in arguments if k not in above))
     assert dataclasses.is_dataclass(kind) and isinstance(kind, type), kind
     hints = typing.get_type_hints(kind)
-    return st.builds(kind, **{f.name: values(hints[f.name]) for f in dataclasses.fields(kind)})
+    fields = [f.name for f in dataclasses.fields(kind)]
+    return st.builds(kind, **{name: values(hints[name], (*above, kind)) for name in fields})
 
 
 def strict(data: object) -> object:

@@ -1,6 +1,8 @@
 """Sessions: what is compiled when, why, and that every mode answers alike."""
 
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +15,8 @@ from explorer.errors import InputError, UnsupportedError
 from explorer.importers.onnx import from_proto
 from explorer.runtime.cache import ProgramCache
 from explorer.session import MODES, Session, Signature
+
+sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 
 
 @pytest.fixture
@@ -232,3 +236,28 @@ def test_a_compilation_knows_every_lookup_of_its_program(digits: Path, tmp_path:
     assert [found.tier for found in compilation.lookups] == ["source", "memory"]
     assert dict(compilation.lookups[0].key)["language"] == "c"
     assert compilation.trace().lookups == compilation.lookups
+
+
+FOUND = """
+found (float[4,6] x, int64[1] n) => (float[k] y, float[m,6] z) <int64[1] zero> {
+  i = NonZero (x)
+  t = Transpose <perm = [1, 0]> (i)
+  y = GatherND (x, t)
+  z = Slice (x, zero, n)
+}
+"""
+
+
+def test_a_program_is_made_for_sizes_and_not_for_data(tmp_path):
+    """Data that decide a size are the host's; a number of rows is compiled in, as ever."""
+    model = sources.source_model(tmp_path, FOUND, zero=np.zeros(1, np.int64))
+    with Session(model) as session:
+        for seed, rows, event in ((0, 2, "compiled"), (1, 2, "hit"), (2, 3, "compiled")):
+            x = np.random.default_rng(seed).normal(size=(4, 6)).astype(np.float32)
+            x[np.abs(x) < 0.5] = 0
+            outputs = session({"x": x, "n": np.array([rows], np.int64)})
+            np.testing.assert_array_equal(outputs["y"], x[x != 0])
+            np.testing.assert_array_equal(outputs["z"], x[:rows])
+            assert session.calls[-1].event == event
+        names = {n for program in session.programs for n, *_ in program.signature.contents}
+        assert names == {"n"}

@@ -69,6 +69,10 @@ class Unsupported(Exception):
     """What a node asks for cannot be expressed; the message says why."""
 
 
+class Undecided(Unsupported):
+    """What decides the form of a node is known in a run only."""
+
+
 @dataclass
 class Build:
     """The block under construction."""
@@ -166,7 +170,7 @@ class Build:
         found = [shape[axis] for axis in axes]
         numbers = [s for s in found if isinstance(s, int)]
         if len(numbers) != len(found):
-            raise Unsupported(
+            raise Undecided(
                 f"{purpose} needs sizes that are known; the operand has shape {_text(shape)} "
                 "(give symbolic dimensions a size)"
             )
@@ -205,7 +209,7 @@ class Build:
         """Contents that must be known while importing; they may be computed from shapes."""
         array = self.knowledge.needed(value)
         if array is None:
-            raise Unsupported(f"{purpose} depends on the inputs")
+            raise Undecided(f"{purpose} depends on the inputs")
         return array
 
     def integers(self, value: SSAValue | None, purpose: str) -> list[int]:

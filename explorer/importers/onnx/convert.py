@@ -24,11 +24,11 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, BlockArgument, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.files import damage_of
-from explorer.importers.building.build import discard
+from explorer.importers.building.build import Undecided, discard
 from explorer.importers.building.identifiers import stem_of
 from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
 from explorer.importers.building.program import ProgramBuilder
@@ -38,6 +38,7 @@ from explorer.importers.onnx.block_size import find_block_size
 from explorer.importers.onnx.blocks import Blocks, find_blocks, is_blocked
 from explorer.importers.onnx.build import Build, Found
 from explorer.importers.onnx.converters import find_converter, missing_reason
+from explorer.importers.onnx.late import late_node
 from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
 from explorer.importers.onnx.quantized_types import with_suited_operands
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
@@ -102,10 +103,17 @@ class Conversion:
     """Why nodes, by name, and outputs of the model cannot be converted."""
 
 
-def convert(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> Conversion:
-    """As `to_top`, with what became of every node and tensor."""
+def convert(
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    has_late_nodes: bool = False,
+) -> Conversion:
+    """As `to_top`, with what became of every node and tensor.
+
+    has_late_nodes: nodes whose form a run decides become operations that it imports (`late.py`).
+    """
     check_dimension_names(model, dimensions or {})
-    importing = _Import(model, dimensions or {})
+    importing = _Import(model, dimensions or {}, has_late_nodes=has_late_nodes)
     try:
         module, _ = importing.run()
     except (ModelError, UnsupportedError) as error:
@@ -115,12 +123,16 @@ def convert(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
     return importing.conversion(module)
 
 
-def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> Conversion:
+def examine(
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    has_late_nodes: bool = False,
+) -> Conversion:
     """Converts as far as it goes and raises nothing: `problems` says what does not.
 
     A node that does not fit its operands, for which `convert` raises ModelError, is one of them.
     """
-    importing = _Import(model, dimensions or {}, is_examined=True)
+    importing = _Import(model, dimensions or {}, is_examined=True, has_late_nodes=has_late_nodes)
     try:
         module, _ = importing.run()
     except UnsupportedError:
@@ -173,8 +185,14 @@ class _Scope:
 
 class _Import:
     def __init__(
-        self, model: SourceModel, sizes: Mapping[str, int], is_examined: bool = False
+        self,
+        model: SourceModel,
+        sizes: Mapping[str, int],
+        is_examined: bool = False,
+        has_late_nodes: bool = False,
     ) -> None:
+        self.has_late_nodes = has_late_nodes
+        """Whether nodes whose form a run decides become operations that it imports."""
         assert isinstance(model.content, OnnxContent)
         self.is_examined = is_examined
         """Whether to go on behind nodes that do not fit their operands."""
@@ -264,11 +282,19 @@ class _Import:
             self._skip(proto)
             return
         self.program.begin(called)
+        node = _make_node(proto, domain, opset, operands, called)
+        state = self.scope, self.opsets, self.build.block, self.build.block.last_op
         try:
-            node = _make_node(proto, domain, opset, operands, called)
             if node.name in self.blocks().regroupings:
                 node = replace(node, operator="Identity", operands=node.operands[:1])
             results = self._convert(node, proto, 0)
+        except Undecided as undecided:
+            found = self._left_to_a_run(node, proto, state)
+            if found is None:
+                self._problem(called, proto.op_type, domain, opset, str(undecided))
+                self._skip(proto)
+                return
+            results = found
         except Unsupported as unsupported:
             self._problem(called, proto.op_type, domain, opset, str(unsupported))
             self._skip(proto)
@@ -296,6 +322,20 @@ class _Import:
                     hint="the file may be damaged",
                 )
         self._finish(node, results)
+
+    def _left_to_a_run(
+        self, node: Node, proto: NodeProto, state: tuple[_Scope, Any, Block, Operation | None]
+    ) -> Sequence[Imported | None] | None:
+        """The node as one operation that a run imports; None where that is not wanted or possible.
+
+        What was made of the node so far is taken back.
+        """
+        if not self.has_late_nodes:
+            return None
+        self.scope, self.opsets, self.build.block, last = state
+        discard(self.build.block, last)
+        self.program.begin(node.name)
+        return late_node(node, proto, self.opsets, self.build, to_top)
 
     def _finish(self, node: Node, results: Sequence[Imported | None]) -> None:
         self.results[node.name] = results

@@ -26,9 +26,12 @@ class OnnxImporter(Importer):
         return reading.load(path, is_examined)
 
     def open_program(
-        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+        self,
+        model: SourceModel,
+        dimensions: Mapping[str, int] | None = None,
+        has_late_nodes: bool = False,
     ) -> OpenedProgram:
-        return opening.open_program(model, dimensions)
+        return opening.open_program(model, dimensions, has_late_nodes)
 
     def examine(
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None

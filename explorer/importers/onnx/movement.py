@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.build import Axis, Size, Undecided
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.computed_axes import squeeze_by_data, unsqueeze_by_data
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
@@ -53,7 +53,7 @@ def flatten(node: Node, build: Build) -> SSAValue:
             return build.reshape(x, [-1, size] if position else [size, -1])
     if axis == 1:
         return build.reshape(x, [Axis(x, 0), -1])
-    raise Unsupported(f"axis {axis} of the shape {shape}: give symbolic dimensions a size")
+    raise Undecided(f"axis {axis} of the shape {shape}: give symbolic dimensions a size")
 
 
 @converts("Squeeze", until=12)
@@ -269,7 +269,7 @@ def _backward_stop(stop: int, size: int | None) -> int:
     if size is None:
         if stop <= -(2**31):
             return -1
-        raise Unsupported("a slice backwards of an axis whose size is not known")
+        raise Undecided("a slice backwards of an axis whose size is not known")
     return max(stop + size, -1)
 
 

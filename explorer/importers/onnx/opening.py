@@ -23,12 +23,16 @@ from explorer.ir.source_dialect import NodeOp
 BY_DEFINITION = "Written out by ONNX's own definition of the operator in terms of others."
 
 
-def open_program(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> OpenedProgram:
+def open_program(
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    has_late_nodes: bool = False,
+) -> OpenedProgram:
     """The model as it is, the imported program, and the rewrites between the two.
 
-    `dimensions` and errors are those of `convert.to_top`.
+    `dimensions`, `has_late_nodes` and errors are those of `convert.convert`.
     """
-    found = convert.convert(model, dimensions)
+    found = convert.convert(model, dimensions, has_late_nodes)
     assert found.module is not None
     source = source_program(model, found)
     rewrites = decomposition(source, found.module, found.microseconds, _explained)
@@ -39,7 +43,7 @@ def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
     """The model's nodes, with what of it cannot be imported, and why.
 
     Without dimensions, nodes that can be imported with symbolic dimensions, or at the
-    sizes that they get by default, are no problem.
+    sizes that they get by default, are no problem; nor are those that a run imports.
     """
     assert isinstance(model.content, OnnxContent)
     check_dimension_names(model, dimensions or {})
@@ -49,6 +53,10 @@ def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
         sized = convert.examine(model, sizes)
         if len(sized.problems) < len(found.problems):
             found = sized
+    if found.problems:
+        late = convert.examine(model, dimensions or sizes, has_late_nodes=True)
+        if len(late.problems) < len(found.problems):
+            found = late
     problems = {**model.content.problems, **found.problems}
     source = source_program(model, found)
     if found.module is None or problems:

@@ -18,6 +18,7 @@ from explorer.ir.top import (
     elementwise,
     indexing,
     interpolation,
+    late,
     linear,
     movement,
     normalization,
@@ -50,6 +51,7 @@ _FAMILIES = (
     selection,
     shapes,
     control,
+    late,
 )
 
 OPERATIONS: tuple[type[TopOperation], ...] = tuple(
@@ -62,12 +64,18 @@ OPERATIONS: tuple[type[TopOperation], ...] = tuple(
     and "name" in vars(value)
 )
 
-_ATTRIBUTES = [EncodingAttr, OriginAttr, QuantizedType, RequantizationAttr]
-
 Top = Dialect(
     "top",
     list(OPERATIONS),
-    [ConstraintAttr, RangeAttr, EncodingAttr, OriginAttr, QuantizedType, RequantizationAttr],
+    [
+        ConstraintAttr,
+        RangeAttr,
+        EncodingAttr,
+        OriginAttr,
+        QuantizedType,
+        RequantizationAttr,
+        late.MeaningAttr,
+    ],
 )
 
 __all__ = ["OPERATIONS", "Top"]

@@ -14,7 +14,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, clamp_index
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import MixesAxes
+from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
 from explorer.ir.top.operands import require_floats
@@ -26,11 +27,12 @@ LARGEST = 32
 
 
 @irdl_op_definition
-class DeterminantOp(TopOperation):
+class DeterminantOp(MixesAxes):
     """The determinant of every matrix in the last two axes (ONNX's Det)."""
 
     name = "top.determinant"
     FAMILY: ClassVar[str] = "reduction"
+    KEEPS_MIXED_AXES: ClassVar[bool] = False
 
     input = operand_def(TensorType)
     output = result_def(TensorType)
@@ -43,20 +45,29 @@ class DeterminantOp(TopOperation):
         require_floats("a determinant", [self.input])
         return [tensor_type(element_type_of(self.input), shape[:-2])]
 
+    def mixed_axes(self) -> Sequence[int]:
+        rank = len(shape_of(self.input))
+        return (rank - 2, rank - 1)
+
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         return (np.asarray(np.linalg.det(x)),)
+
+    def missing_form(self) -> str:
+        size = shape_of(self.input)[-1]
+        if isinstance(size, int) and size > LARGEST:
+            return f"determinants of more than {LARGEST} rows are not compiled"
+        return ""
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """Column after column: the row with the largest element comes up, the others are reduced.
 
         The result is the product of the pivots, negated once for each exchange of rows.
         """
+        self.check_form()
         (x,) = inputs
         *batch, size, _ = x.shape
-        if size > LARGEST:
-            raise NotImplementedError(f"determinants of more than {LARGEST} rows are not compiled")
         outer = {f"b{axis}": extent for axis, extent in enumerate(batch)} or {"b0": 1}
         depth = len(outer)
         kind = element_type_of(self.output)

@@ -48,13 +48,14 @@ class SelectingOperation(TopOperation):
             raise ValueError(f"{self.name}: result {index} is {known}, {shape} is expected")
         return tuple(d if size == UNKNOWN else size for size, d in zip(shape, known, strict=True))
 
-    def check_compiled(self) -> None:
-        """NotImplementedError where nobody knows how large the results are."""
+    def missing_form(self) -> str:
+        """Where nobody knows how large the results are."""
         if any(isinstance(size, str) for result in self.results for size in shape_of(result)):
-            raise NotImplementedError(
+            return (
                 f"how many elements {self.name} finds depends on the inputs: only a program that "
                 "is made for certain inputs can be compiled"
             )
+        return ""
 
 
 @irdl_op_definition
@@ -74,7 +75,7 @@ class NonZeroOp(SelectingOperation):
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """The elements are walked in order; a counter says where the next position goes."""
-        self.check_compiled()
+        self.check_form()
         (x,) = inputs
         places = output.shape[1]
         if not places:
@@ -151,7 +152,7 @@ class UniqueOp(SelectingOperation):
 
         order[i, j]: -1, 0 or 1 as slice i is before, equal to or behind slice j.
         """
-        self.check_compiled()
+        self.check_form()
         (x,), (first, inverse, counts) = inputs, others
         shape, axis = static_shape(self.input), self.get("axis")
         size, found = shape[axis], first.shape[0]
@@ -278,7 +279,7 @@ class NonMaxSuppressionOp(SelectingOperation):
 
         state[i]: 0 while box i may still be kept; best: the best so far, -1 for none.
         """
-        self.check_compiled()
+        self.check_form()
         boxes, scores = inputs
         places = output.shape[0]
         if not places:

@@ -21,16 +21,15 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
+from explorer.ir.top.broadcasting import ElementwiseOperation
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.top.movement import ConcatOp, ReshapeOp, SliceOp
 from explorer.ir.top.normalization import LayerNormOp, SoftmaxOp
+from explorer.ir.top.quantized import QuantizationOperation
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.axes import AxisGroup, axis_groups, moved_through, source_axis
 from explorer.passes.matching import constant, is_constant, maker, weight_name
 from explorer.passes.movement.slices import make_slice, static_ranges
-
-ELEMENTWISE = (UnaryOp, BinaryOp, SelectOp, CastOp)
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,11 @@ class SinkReshape(Rule):
     the operation may then be fused, and reshapes meet and cancel. Exact.
     """
 
-    matches = (*ELEMENTWISE, MatMulOp, SoftmaxOp, LayerNormOp, ConcatOp, SliceOp)
+    matches = (ElementwiseOperation, MatMulOp, SoftmaxOp, LayerNormOp, ConcatOp, SliceOp)
 
     def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
+        if isinstance(op, QuantizationOperation):
+            return  # what is reshaped may have a scale for each slice of an axis
         reshapes = [m for m in (maker(o, ReshapeOp) for o in op.operands) if m is not None]
         if not reshapes or (isinstance(op, MatMulOp) and maker(op.left, ReshapeOp) is None):
             return
@@ -67,7 +68,8 @@ class SinkReshape(Rule):
             reads = sum(o.owner is reshape for o in op.operands)
             if sum(1 for _ in reshape.output.uses) > reads:
                 raise Declined(f"{identity_of(reshape)} is read by others than {identity_of(op)}")
-        new = _SINK[type(op)](op, reshapes, rewriter)
+        sink = next(sink for kind, sink in _SINK.items() if isinstance(op, kind))
+        new = sink(op, reshapes, rewriter)
         origin = origin_of(op.results[0])
         set_origins(new, [_reshaped_origin(origin, static_shape(new.results[0]))])
         rewriter.insert_before(op, new, stem=identity_of(op), like=op)
@@ -226,10 +228,7 @@ def _through_slice(
 _Sink = Callable[[TopOperation, Sequence[ReshapeOp], RecordedRewriter], TopOperation]
 
 _SINK: dict[type[TopOperation], _Sink] = {
-    UnaryOp: _through_elementwise,
-    BinaryOp: _through_elementwise,
-    SelectOp: _through_elementwise,
-    CastOp: _through_elementwise,
+    ElementwiseOperation: _through_elementwise,
     MatMulOp: _through_matmul,
     SoftmaxOp: _through_softmax,
     LayerNormOp: _through_layer_norm,

@@ -35,6 +35,7 @@ DEFAULTS: Mapping[str, object] = {
     "budget_bytes": None,
     "tuned": True,
     "tuned_threads": 1,
+    "host": True,
 }
 """Of the options that can be asked for again. Others are not kept."""
 DECIDE_NOTHING = ("progress",)

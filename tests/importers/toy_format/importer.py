@@ -96,7 +96,10 @@ class ToyImporter(Importer):
         )
 
     def open_program(
-        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+        self,
+        model: SourceModel,
+        dimensions: Mapping[str, int] | None = None,
+        has_late_nodes: bool = False,
     ) -> OpenedProgram:
         return FlatGraph(nodes_of(model), CONVERTERS).open_program(model, dimensions)
 

@@ -1,0 +1,187 @@
+"""Nodes that cannot be imported before a run: each is imported for the arrays that it is given.
+
+    Resize(x, sizes), sizes an input    =>   %y = top.node(%x, %sizes) {operator = "Resize"}
+    in a run, sizes = [1, 1, 7, 5]      =>   the gathers that a resize to 7 x 5 is, by NumPy
+
+What is found for contents that come again is kept, `MOST_KEPT` of them at most.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TypeProto, ValueInfoProto, helper
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from explorer.errors import ExplorerError, UnsupportedError
+from explorer.importers.model import SourceModel
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node
+from explorer.importers.onnx.quantized_types import is_quantized
+from explorer.importers.onnx.reading import from_proto
+from explorer.importers.onnx.tensors import dtype_of
+from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
+from explorer.ir.program import Snapshot
+from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.top.late import MeaningAttr, NodeOp
+from explorer.ir.types import (
+    Dim,
+    element_type_from_numpy,
+    element_type_of,
+    numpy_dtype,
+    shape_of,
+    tensor_type,
+)
+from explorer.ir.weights import Weights
+
+MOST_KEPT = 32
+"""Programs of one node, each for certain sizes and contents."""
+IR_VERSION = 10
+KEEPS_AXES = ("Split",)
+"""Operators whose results have as many axes as the first operand, which ONNX does not infer."""
+
+TensorForm = tuple[np.dtype, Sequence[Dim]]
+ToTop = Callable[[SourceModel], tuple[ModuleOp, Weights]]
+"""Imports a model of one node."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Imported:
+    """A node that was imported for operands of certain sizes."""
+
+    contents: Mapping[str, np.ndarray]
+    """Of the operands that decided its form."""
+    snapshot: Snapshot
+
+
+def late_node(
+    node: Node, proto: NodeProto, opsets: Mapping[str, int], build: Build, to_top: ToTop
+) -> list[SSAValue | None] | None:
+    """The node as one operation that is imported in a run; None where that cannot be.
+
+    Its operands must be tensors, it must have no graphs inside, and ONNX must tell the element
+    types of its results and how many axes these have.
+    """
+    if any(a.HasField("g") or a.graphs for a in proto.attribute):
+        return None
+    operands = [o for o in node.operands if o is not None]
+    tensors = [o for o in operands if isinstance(o, SSAValue)]
+    if len(tensors) != len(operands) or any(is_quantized(element_type_of(t)) for t in tensors):
+        return None
+    meaning = LateNode(node, proto, opsets, to_top)
+    types = meaning.result_types()
+    if types is None:
+        return None
+    op = NodeOp.create(
+        operands=tensors,
+        result_types=types,
+        properties={
+            "operator": StringAttr(node.operator),
+            "meaning": MeaningAttr(meaning),
+        },
+    )
+    made = iter(build.append(op).results)
+    return [next(made) if name else None for name in proto.output]
+
+
+class LateNode:
+    """What a node computes, found out by importing it for the arrays at hand (`late.Meaning`)."""
+
+    def __init__(
+        self, node: Node, proto: NodeProto, opsets: Mapping[str, int], to_top: ToTop
+    ) -> None:
+        self._to_top = to_top
+        self.name = f"{node.operator} {node.name}"
+        self._forms: list[TensorForm | None] = [
+            (numpy_dtype(element_type_of(o)), shape_of(o)) if isinstance(o, SSAValue) else None
+            for o in node.operands
+        ]
+        self._opsets = {**opsets, node.domain: node.opset}
+        self._proto = NodeProto()
+        self._proto.CopyFrom(proto)
+        self._proto.name = node.name
+        del self._proto.input[:], self._proto.output[:]
+        inputs = (f"i{n}" if known else "" for n, known in enumerate(self._forms))
+        self._proto.input.extend(inputs)
+        self._proto.output.extend(f"o{n}" if name else "" for n, name in enumerate(proto.output))
+        self._kept: OrderedDict[Hashable, list[_Imported]] = OrderedDict()
+
+    def result_types(self) -> list[Attribute] | None:
+        """As far as they are known before a run: element types and how many axes there are."""
+        try:
+            model = onnx.shape_inference.infer_shapes(self._model(self._forms), strict_mode=True)
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+            return None
+        inferred = {v.name: v.type for v in (*model.graph.value_info, *model.graph.output)}
+        types = [self._result_type(inferred.get(name)) for name in self._proto.output if name]
+        known = [kind for kind in types if kind is not None]
+        return known if len(known) == len(types) else None
+
+    def _result_type(self, inferred: TypeProto | None) -> Attribute | None:
+        """The IR's type; None where ONNX does not say of what, or how many axes there are."""
+        if inferred is None or not inferred.tensor_type.elem_type:
+            return None
+        tensor, first = inferred.tensor_type, self._forms[0]
+        try:
+            element_type = element_type_from_numpy(dtype_of(tensor.elem_type, "a result"))
+        except ExplorerError:
+            return None
+        if not tensor.HasField("shape"):
+            if self._proto.op_type not in KEEPS_AXES or first is None:
+                return None
+            return tensor_type(element_type, [UNKNOWN] * len(first[1]))
+        sizes = [d.dim_value if d.HasField("dim_value") else UNKNOWN for d in tensor.shape.dim]
+        return tensor_type(element_type, sizes)
+
+    def __call__(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        names = [name for name in self._proto.input if name]
+        arrays = dict(zip(names, map(np.asarray, operands), strict=True))
+        imported = self._imported(arrays)
+        outputs = outputs_by_name(imported.snapshot.program, imported.snapshot.run(arrays))
+        return tuple(outputs[name] for name in self._proto.output if name)
+
+    def _imported(self, arrays: Mapping[str, np.ndarray]) -> _Imported:
+        """The node for these arrays, as it was imported for others of which it knew the same."""
+        sizes = tuple((array.dtype.str, array.shape) for array in arrays.values())
+        for known in self._kept.get(sizes, ()):
+            if all(np.array_equal(arrays[n], held) for n, held in known.contents.items()):
+                self._kept.move_to_end(sizes)
+                return known
+        given = iter(arrays.values())
+        forms = [None if f is None else _form_of(next(given)) for f in self._forms]
+        try:
+            source = from_proto(self._model(forms), self.name)
+            module, weights = self._to_top(replace(source, assumed=dict(arrays)))
+        except ExplorerError as error:
+            problems = error.problems if isinstance(error, UnsupportedError) else ()
+            raise ValueError("; ".join(problems) or error.message) from error
+        decided = specialized_inputs(entry_function(module))
+        made = _Imported({n: np.array(arrays[n]) for n in decided}, Snapshot(module, weights))
+        self._kept.setdefault(sizes, []).append(made)
+        while sum(map(len, self._kept.values())) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return made
+
+    def _model(self, forms: Sequence[TensorForm | None]) -> onnx.ModelProto:
+        """A model of the node, for operands of certain types and sizes."""
+        inputs = []
+        for number, form in enumerate(forms):
+            if form is None:
+                continue
+            dtype, shape = form
+            sizes = [None if size == UNKNOWN else size for size in shape]
+            kind = helper.np_dtype_to_tensor_dtype(dtype)
+            inputs.append(helper.make_tensor_value_info(f"i{number}", kind, sizes))
+        outputs = [ValueInfoProto(name=name) for name in self._proto.output if name]
+        graph = helper.make_graph([self._proto], "node", inputs, outputs)
+        opsets = [helper.make_opsetid(domain, version) for domain, version in self._opsets.items()]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def _form_of(array: np.ndarray) -> TensorForm:
+    return array.dtype, array.shape

@@ -1,0 +1,200 @@
+"""A part of a program that the host runs: by the NumPy meaning of its operations, as an Executable.
+
+    part = HostProgram(program, host)
+    part.run({"x": array})                     interpreted
+    part = HostProgram(program, host, compile_for)
+    part.run({"x": array}); part.run({"x": array})     the second time compiled for these sizes
+
+What is worth compiling, but has sizes that only a run tells, is compiled for the sizes that come
+again, `MOST_COMPILED` of them at most; a size that comes once costs no compilation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from xdsl.ir import Operation
+
+from explorer.errors import DeviceError, ExplorerError, InputError
+from explorer.ir.host_functions import HostFunction
+from explorer.ir.operation import identity_of
+from explorer.ir.origins import sources_of
+from explorer.ir.structure import HOST
+from explorer.results.events import ProfileRecord, TimedEvent
+from explorer.results.program import Program
+from explorer.runtime.executable import Arrays, Executable, TapKey, Taps, check_repeats
+from explorer.runtime.profiles import median_intervals
+
+HOT_AFTER = 2
+"""Runs with the same sizes until these are compiled for."""
+MOST_COMPILED = 8
+"""Programs of one part that are kept, each for its sizes."""
+MOST_SEEN = 10_000
+"""Sizes that are counted."""
+
+Sizes = tuple[tuple[int, ...], ...]
+CompileFor = Callable[[HostFunction, Sequence[np.ndarray]], Executable]
+"""Compiles a function of the host for the sizes of its arguments."""
+
+
+class HostProgram:
+    """An `Executable` of a function of the host. It runs in this process."""
+
+    def __init__(
+        self, program: Program, host: HostFunction, compile_for: CompileFor | None = None
+    ) -> None:
+        self.program = program
+        self._host = host
+        self._compile_for = compile_for if host.compiled_for else None
+        self._seen: Counter[Sizes] = Counter()
+        self._compiled: OrderedDict[Sizes, Executable] = OrderedDict()
+        self.refused: dict[Sizes, str] = {}
+        """Why it cannot be compiled for certain sizes."""
+        self._is_closed = False
+
+    @property
+    def compiled_sizes(self) -> tuple[Sizes, ...]:
+        """For which sizes of its inputs there is a program, the last used last."""
+        return tuple(self._compiled)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        arguments = self._arguments(inputs)
+        compiled = self._compiled_for(arguments)
+        if compiled is not None:
+            found = compiled.run(_renamed(compiled.program, arguments))
+            made = [found[port.name] for port in compiled.program.outputs]
+        else:
+            made, _ = self._host.evaluate(arguments)
+        return self._outputs(made, arguments)
+
+    def run_with_taps(
+        self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
+    ) -> tuple[Arrays, Taps]:
+        """Always interpreted, so that every value is there to be read and replaced."""
+        arguments = self._arguments(inputs)
+        replaced = {_value(key): array for key, array in (fed or {}).items()}
+        made, values = self._host.evaluate(arguments, replaced)
+        taps = {
+            (tap.operation, tap.result): values[_value((tap.operation, tap.result))]
+            for tap in self.program.taps
+        }
+        return self._outputs(made, arguments), taps
+
+    def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
+        """Median times of every operation, or of every launch where it is compiled."""
+        check_repeats(repeats)
+        arguments = self._arguments(inputs)
+        for _ in range(HOT_AFTER if self._compile_for else 0):
+            compiled = self._compiled_for(arguments)
+            if compiled is not None:
+                return compiled.profile(_renamed(compiled.program, arguments), repeats)
+        tables = [self._times(arguments) for _ in range(repeats + 1)][1:]
+        intervals = median_intervals(tables, len(self._host.operations))
+        events = tuple(
+            TimedEvent((*sources_of(op), identity_of(op))[0], identity_of(op), "", HOST, *interval)
+            for op, interval in zip(self._host.operations, intervals, strict=True)
+        )
+        total = float(np.median([table[-1] for table in tables])) if events else 0.0
+        return ProfileRecord("host", 1, repeats, total / 1e6, events)
+
+    def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
+        check_repeats(repeats)
+        self.run(inputs)
+        seconds = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            self.run(inputs)
+            seconds.append(time.perf_counter() - begin)
+        return seconds
+
+    def close(self) -> None:
+        self._is_closed = True
+        while self._compiled:
+            self._compiled.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- compiling for sizes ---------------------------------------------------------------------
+    def _compiled_for(self, arguments: Sequence[np.ndarray]) -> Executable | None:
+        """The program for the arguments' sizes; None where these are new, or cannot be had."""
+        if self._compile_for is None:
+            return None
+        sizes = tuple(array.shape for array in arguments)
+        if sizes in self._compiled:
+            self._compiled.move_to_end(sizes)
+            return self._compiled[sizes]
+        if sizes in self.refused:
+            return None
+        if len(self._seen) >= MOST_SEEN:
+            self._seen.clear()
+        self._seen[sizes] += 1
+        if self._seen[sizes] < HOT_AFTER or any(0 in shape for shape in sizes):
+            return None
+        try:
+            self._compiled[sizes] = self._compile_for(self._host, arguments)
+        except ExplorerError as error:
+            self.refused[sizes] = str(error)
+            return None
+        while len(self._compiled) > MOST_COMPILED:
+            self._compiled.popitem(last=False)[1].close()
+        return self._compiled[sizes]
+
+    # -- arrays ----------------------------------------------------------------------------------
+    def _arguments(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        if self._is_closed:
+            raise DeviceError("the program was closed", hint="build it again")
+        missing = [port.name for port in self.program.inputs if port.name not in inputs]
+        if missing:
+            raise InputError(f"input `{missing[0]}` is missing")
+        return [np.asarray(inputs[port.name]) for port in self.program.inputs]
+
+    def _outputs(self, made: Sequence[np.ndarray], arguments: Sequence[np.ndarray]) -> Arrays:
+        """What the host made, by name, in memory of its own."""
+        own = list(arguments)
+        outputs: Arrays = {}
+        for port, array in zip(self.program.outputs, made, strict=True):
+            is_shared = any(np.may_share_memory(array, other) for other in own)
+            outputs[port.name] = (
+                np.array(array, order="C") if is_shared else np.asarray(array, order="C")
+            )
+            own.append(outputs[port.name])
+        return outputs
+
+    def _times(self, arguments: Sequence[np.ndarray]) -> list[int]:
+        """Start and end of every operation in turn, in nanoseconds from the start."""
+        begin = last = time.perf_counter_ns()
+        ends: dict[Operation, tuple[int, int]] = {}
+
+        def note(op: Operation) -> None:
+            nonlocal last
+            now = time.perf_counter_ns()
+            ends[op] = (last - begin, now - begin)
+            last = now
+
+        self._host.evaluate(arguments, after=note)
+        return [number for op in self._host.operations for number in ends[op]]
+
+
+def _renamed(program: Program, arguments: Sequence[np.ndarray]) -> Arrays:
+    ports = program.inputs
+    return {port.name: array for port, array in zip(ports, arguments, strict=True)}
+
+
+def _value(key: TapKey) -> str:
+    """The name that a tapped value has in the IR."""
+    operation, result = key
+    return f"{operation}.{result}" if result else operation

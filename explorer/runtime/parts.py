@@ -1,0 +1,163 @@
+"""A program of several parts: each is opened on its device, and values go from one to the next.
+
+    with PartsProgram(program, {"main_cpu": first, "main_cpu_2": second}) as executable:
+        outputs = executable.run({"images": images})
+
+A part's executable is called with its own inputs as soon as all of them are there. What is timed is
+timed part by part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from explorer.results.events import ProfileRecord
+from explorer.results.program import Part, Program
+from explorer.runtime.executable import (
+    Arrays,
+    Executable,
+    TapKey,
+    Taps,
+    check_inputs,
+    check_repeats,
+)
+from explorer.runtime.host import CompileFor, HostProgram
+
+if TYPE_CHECKING:
+    from explorer.kernels.program import BuiltProgram
+
+
+def open_parts(
+    built: BuiltProgram,
+    open_part: Callable[[BuiltProgram], Executable],
+    compile_for: CompileFor | None = None,
+) -> Executable:
+    """The program on its devices; `open_part` opens what belongs to one of them.
+
+    `compile_for` compiles what the host would interpret when its sizes are known.
+    """
+    if not built.parts:
+        return open_part(built)
+    with contextlib.ExitStack() as stack:
+        opened: dict[str, Executable] = {}
+        for function, part in built.parts.items():
+            executable = (
+                open_part(part)
+                if part.host is None
+                else HostProgram(part.program, part.host, compile_for)
+            )
+            opened[function] = stack.enter_context(executable)
+        stack.pop_all()  # the program closes them from here on
+    return PartsProgram(built.program, opened)
+
+
+class PartsProgram:
+    """An `Executable` of a program with parts; it closes those that it is made of."""
+
+    def __init__(self, program: Program, executables: Mapping[str, Executable]) -> None:
+        """`executables`: of every part by its function's name."""
+        self.program = program
+        self.executables = dict(executables)
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        with self._lock:
+            values = self._checked(inputs)
+            for part in self.program.parts:
+                found = self.executables[part.function].run(self._given(part, values))
+                self._take(part, found, values)
+            return self._outputs(values)
+
+    def run_with_taps(
+        self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
+    ) -> tuple[Arrays, Taps]:
+        with self._lock:
+            values = self._checked(inputs)
+            taps: Taps = {}
+            for part in self.program.parts:
+                executable = self.executables[part.function]
+                own = {(tap.operation, tap.result) for tap in executable.program.taps}
+                given = {key: array for key, array in (fed or {}).items() if key in own}
+                found, tapped = executable.run_with_taps(self._given(part, values), given or None)
+                self._take(part, found, values)
+                taps |= tapped
+            return self._outputs(values), taps
+
+    def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
+        """The parts one after the other: each begins where the one before it has ended."""
+        check_repeats(repeats)
+        with self._lock:
+            values = self._checked(inputs)
+            records = []
+            start_ns = 0
+            for part in self.program.parts:
+                executable, given = self.executables[part.function], self._given(part, values)
+                record = executable.profile(given, repeats)
+                end_ns = max((event.end_ns for event in record.events), default=0)
+                moved = [
+                    replace(e, start_ns=e.start_ns + start_ns, end_ns=e.end_ns + start_ns)
+                    for e in record.events
+                ]
+                records.append(replace(record, events=tuple(moved)))
+                start_ns += end_ns
+                self._take(part, executable.run(given), values)
+            return ProfileRecord(
+                ", ".join(dict.fromkeys(record.device for record in records)),
+                max((record.threads for record in records), default=1),
+                repeats,
+                sum(record.milliseconds for record in records),
+                tuple(event for record in records for event in record.events),
+            )
+
+    def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
+        check_repeats(repeats)
+        with self._lock:
+            values = self._checked(inputs)
+            seconds = [0.0] * repeats
+            for part in self.program.parts:
+                executable, given = self.executables[part.function], self._given(part, values)
+                measured = executable.time(given, repeats)
+                seconds = [total + own for total, own in zip(seconds, measured, strict=True)]
+                self._take(part, executable.run(given), values)
+            return seconds
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as stack:  # all are closed, also where one of them fails
+            for executable in self.executables.values():
+                stack.callback(executable.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- values between parts --------------------------------------------------------------------
+    def _checked(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        arrays = check_inputs(self.program, inputs)
+        names = [port.name for port in self.program.inputs]
+        return dict(zip(names, arrays, strict=True))
+
+    def _given(self, part: Part, values: Mapping[str, np.ndarray]) -> Arrays:
+        ports = self.executables[part.function].program.inputs
+        return {p.name: values[value] for p, value in zip(ports, part.inputs, strict=True)}
+
+    def _take(self, part: Part, found: Mapping[str, np.ndarray], values: Arrays) -> None:
+        ports = self.executables[part.function].program.outputs
+        values |= {v: found[p.name] for p, v in zip(ports, part.outputs, strict=True)}
+
+    def _outputs(self, values: Mapping[str, np.ndarray]) -> Arrays:
+        pairs = zip(self.program.outputs, self.program.results, strict=True)
+        return {port.name: values[value] for port, value in pairs}

@@ -1,0 +1,170 @@
+"""Nodes whose form only a run decides: one operation each, imported for what they read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import explorer
+from explorer.errors import ExplorerError, ModelError, UnsupportedError
+from explorer.importers import open_program
+from explorer.ir.evaluation import outputs_by_name
+from explorer.ir.printing import dump, parse
+from explorer.ir.program import Snapshot
+from explorer.ir.structure import operations
+from explorer.ir.top.late import NodeOp
+from explorer.ir.types import shape_of
+
+sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
+
+# Sums of at most 27 products in another order, and rounding in two libraries.
+TOLERANCE = 2e-6
+
+
+@dataclass(frozen=True)
+class Case:
+    graph: str
+    shapes: tuple[tuple[int | str, ...], ...]
+    """Of what the operations make, as far as they are known before a run."""
+    runs: tuple[dict[str, np.ndarray], ...]
+    opset: int = 17
+
+
+def whole(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+X = np.random.default_rng(0).normal(size=(1, 2, 4, 6)).astype(np.float32)
+ANY = ("?", "?", "?", "?")
+CASES = {
+    "Resize": Case(
+        """nearest (float[1,2,4,6] x, int64[4] s) => (float[a,b,c,d] y) {
+          y = Resize <mode = "nearest"> (x, , , s)
+        }""",
+        (ANY,),
+        tuple({"x": X, "s": whole(1, 2, *s)} for s in ((7, 5), (4, 6), (1, 13))),
+    ),
+    "Resize by scales": Case(
+        """linear (float[1,2,4,6] x, float[4] s) => (float[a,b,c,d] y) {
+          y = Resize <mode = "linear"> (x, , s)
+        }""",
+        (ANY,),
+        tuple({"x": X, "s": np.array([1, 1, *s], np.float32)} for s in ((2, 1.5), (0.5, 3))),
+    ),
+    "TopK": Case(
+        """best (float[1,2,4,6] x, int64[1] k) => (float[1,2,4,n] y, int64[1,2,4,n] i) {
+          y, i = TopK (x, k)
+        }""",
+        (ANY,) * 2,
+        tuple({"x": X, "k": whole(k)} for k in (1, 6)),
+    ),
+    "OneHot": Case(
+        """hot (int64[3] i, int64[1] n, float[2] v) => (float[3,k] y) { y = OneHot (i, n, v) }""",
+        ((3, "?"),),
+        tuple(
+            {"i": whole(0, -1, 2), "n": whole(n), "v": np.array([0, 2], np.float32)} for n in (3, 5)
+        ),
+    ),
+    "Tile": Case(
+        """tiled (float[1,2,4,6] x, int64[4] n) => (float[a,b,c,d] y) { y = Tile (x, n) }""",
+        (ANY,),
+        tuple({"x": X, "n": whole(*n)} for n in ((1, 1, 1, 1), (2, 1, 3, 1))),
+    ),
+    "Split": Case(
+        """split (float[1,2,4,6] x, int64[2] n) => (float[1,2,4,a] y, float[1,2,4,b] z) {
+          y, z = Split <axis = 3> (x, n)
+        }""",
+        (ANY,) * 2,
+        tuple({"x": X, "n": whole(*n)} for n in ((2, 4), (5, 1))),
+    ),
+}
+
+
+def assert_right(model, made: dict[str, np.ndarray], inputs: dict[str, np.ndarray]) -> None:
+    session = onnxruntime.InferenceSession(model.path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    for name, array in zip(names, session.run(None, inputs), strict=True):
+        assert made[name].dtype == array.dtype
+        np.testing.assert_allclose(made[name], array, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_node_is_imported_for_every_contents(name: str, tmp_path: Path):
+    case = CASES[name]
+    model = sources.source_model(tmp_path, case.graph)
+    opened = open_program(model, has_late_nodes=True)
+    (op,) = (op for op in operations(opened.module) if isinstance(op, NodeOp))
+    assert op.label() == name.split()[0]
+    assert tuple(shape_of(result) for result in op.results) == case.shapes
+    snapshot = Snapshot(opened.module, opened.weights)
+    for inputs in case.runs * 2:
+        made = outputs_by_name(snapshot.program, snapshot.run(inputs))
+        assert_right(model, made, inputs)
+
+
+RESIZED = """
+resized (float[1,3,8,8] x, int64[4] s) => (float[a,b,c,d] y)
+<float[4,3,3,3] w1, float[2,4,3,3] w2> {
+  c = Conv <pads = [1, 1, 1, 1]> (x, w1)
+  r = Resize <mode = "linear"> (c, , , s)
+  y = Conv <pads = [1, 1, 1, 1]> (r, w2)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def resized(tmp_path_factory):
+    model = sources.source_model(tmp_path_factory.mktemp("resized"), RESIZED)
+    compilation = explorer.compile(model)
+    yield compilation
+    compilation.close()
+
+
+def test_what_stands_around_it_is_compiled(resized):
+    parts = [part.function for part in resized.program.parts]
+    assert parts == ["main_cpu", "main_host", "main_cpu_sized"]
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    for sizes in ((12, 10), (8, 8), (12, 10)):
+        inputs = {"x": x, "s": whole(1, 4, *sizes)}
+        assert_right(resized.model, resized.run(inputs), inputs)
+
+
+def test_it_is_refused_by_name_without_the_host(resized):
+    with pytest.raises(UnsupportedError, match="1 node of resized cannot be imported") as raised:
+        explorer.compile(resized.model, host=False)
+    assert "the size of the result depends on the inputs" in raised.value.problems[0]
+
+
+def test_what_no_converter_knows_stays_refused(tmp_path: Path):
+    graph = """mode (float[1,2,4,6] x, int64[4] s) => (float[a,b,c,d] y) {
+      y = Resize <mode = "nearest"> (x, , , s)
+      z = com.example.Unknown (y)
+    }"""
+    model = sources.source_model(tmp_path, graph)
+    with pytest.raises(UnsupportedError, match="1 node of mode cannot be imported") as raised:
+        explorer.compile(model)
+    assert "Unknown" in raised.value.problems[0]
+
+
+def test_contents_that_do_not_fit_name_the_node(resized):
+    inputs = {"x": np.zeros((1, 3, 8, 8), np.float32), "s": whole(1, 4, 0, 5)}
+    with pytest.raises(ExplorerError) as raised:
+        resized.run(inputs)
+    assert raised.value.node == "resize1"
+    assert "would have 0 elements" in str(raised.value)
+
+
+def test_text_names_the_meaning_and_says_that_it_does_not_hold_it(resized):
+    text = dump(resized.passes[0].after.program)
+    assert 'meaning = #top.meaning<"Resize ' in text
+    with pytest.raises(ModelError, match="not part of the text"):
+        parse(text)
+
+
+def test_such_a_node_is_no_problem_of_a_model(resized):
+    examined = explorer.inspect(resized.model)
+    assert not examined.problems

@@ -18,7 +18,7 @@ copied, so that inputs and outputs never share memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import func
@@ -179,7 +179,7 @@ class _Outlining:
                 if is_argument(value):
                     copy_output(end, index, self.rewriter)
 
-    def _function(self, piece: Piece, block: Block, returned: list[SSAValue]) -> func.FuncOp:
+    def _function(self, piece: Piece, block: Block, returned: Sequence[SSAValue]) -> func.FuncOp:
         stem = "main_host" if piece.place == "host" else f"main_{_identifier(self.device)}"
         stem += "_sized" if piece.place == "sized" else ""
         self.calls[stem] = number = self.calls.get(stem, 0) + 1

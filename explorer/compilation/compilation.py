@@ -23,7 +23,8 @@ from xdsl.dialects.func import FuncOp
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.accuracy.oracle import random_inputs
 from explorer.backends import backend_of
-from explorer.backends.interface import Backend, Opening
+from explorer.backends.interface import Backend
+from explorer.backends.records import Opening
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.collection import paused_collection

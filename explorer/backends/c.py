@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from explorer.backends.interface import Backend, Circumstance, Opening
+from explorer.backends.interface import Backend
+from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import BuildError
 from explorer.processor import has_dot_products
 from explorer.runtime.cache.c_programs import library_key, try_library
@@ -116,13 +117,13 @@ class CBackend(Backend):
         source = "\n".join(program.source.lines) + "\n"
         return library_key(source, find_compiler(), (), name)
 
-    def measured_on(self, device: DeviceRecord | None, threads: int) -> Circumstance | None:
+    def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
         try:
             key = library_key("", find_compiler(), (), "")
         except BuildError:
             return None
         compiler = f"{key.compiler} {' '.join(key.options)}"
-        return Circumstance(device=key.device, compiler=compiler, threads=threads)
+        return MeasuredOn(device=key.device, compiler=compiler, threads=threads)
 
     def disassemble(
         self, program: Program, functions: Sequence[str], device: DeviceRecord | None

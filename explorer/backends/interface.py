@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from explorer.backends.records import Lowering, MeasuredOn, Opening
 from explorer.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -18,58 +18,18 @@ if TYPE_CHECKING:
 
     from explorer.ir.passes import Pass
     from explorer.ir.program import Snapshot
-    from explorer.kernels.passes import Tuned
     from explorer.kernels.program import BuiltProgram
     from explorer.kernels.schedules import Machine
-    from explorer.memory.planners import Planner
     from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
-    from explorer.runtime.cache import ProgramCache, ProgramKey
+    from explorer.runtime.cache import ProgramKey
     from explorer.runtime.cache.kept import Startable
     from explorer.runtime.cache.languages import KeptLanguage
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lowering:
-    """What the passes behind placement are made for."""
-
-    target: Target
-    device: DeviceRecord | None
-    lanes: int
-    """float32 per vector."""
-    channel_block: int
-    """Channels per block of activations; 0 for plain tensors."""
-    is_open: bool
-    """Whether a dimension's size is left open."""
-    tuned: Tuned | None
-    planner: Planner
-    budget_bytes: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """How a program is opened; see `Compilation.open`."""
-
-    name: str
-    """The model's."""
-    cache: ProgramCache
-    threads: int | None = None
-    isolated: bool = True
-    affinity: Sequence[int] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Circumstance:
-    """What measured times hold for."""
-
-    device: str
-    compiler: str
-    threads: int
 
 
 class Backend(Protocol):
@@ -176,7 +136,7 @@ class Backend(Protocol):
         """What the program's binary depends on; raises BuildError where none can be built."""
         ...
 
-    def measured_on(self, device: DeviceRecord | None, threads: int) -> Circumstance | None:
+    def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
         """What times of kernels hold for; None where there is nothing to measure with."""
         return None
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.func import FuncOp
 
-from explorer.backends.interface import Lowering
+from explorer.backends.records import Lowering
 from explorer.ir.passes import Pass
 from explorer.ir.program import Snapshot
 from explorer.kernels.clipping import ClipLoops

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from explorer.backends.interface import Backend, Circumstance, Opening
+from explorer.backends.interface import Backend
+from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import InputError
 from explorer.runtime.cache.circumstances import opencl_identity
 from explorer.runtime.cache.languages import KeptLanguage
@@ -129,10 +130,10 @@ class OpenCLBackend(Backend):
         source = "\n".join(program.source.lines) + "\n"
         return program_key(source, (), device_for(program, device), name)
 
-    def measured_on(self, device: DeviceRecord | None, threads: int) -> Circumstance | None:
+    def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
         if device is None:
             return None
-        return Circumstance(
+        return MeasuredOn(
             device=device.name,
             compiler=f"{device.driver} {device.version}",
             threads=min(threads, device.compute_units),

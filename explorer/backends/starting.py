@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.backends import NAMES, backend_named
-from explorer.backends.interface import Opening
+from explorer.backends.records import Opening
 from explorer.runtime.cache.kept import KeptPrograms, Startable
 from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.cache.store import ProgramCache

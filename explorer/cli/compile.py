@@ -152,7 +152,11 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
             _write(partial / f"{stem}.mlir", result.after.dump().encode())
             _write_weights(result.after, partial / f"{stem}.weights.npz", written)
         program = compilation.program
-        texts = {f"program-{p.function}": p.program for p in program.parts if p.program is not None}
+        texts = {
+            f"program-{p.function}": p.program
+            for p in program.parts
+            if p.program is not None and p.device != HOST
+        }
         for name, each in (texts or {"program": program}).items():
             source = "\n".join(each.source.lines) + "\n"
             _write(partial / f"{name}.{compilation.backend.suffix}", source.encode())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from explorer.backends import backend_of
-from explorer.backends.interface import Lowering
+from explorer.backends.records import Lowering
 from explorer.compilation.pipelines import Edit, with_edits
 from explorer.compilation.tuned import TunedSchedules, tuned_schedules
 from explorer.errors import InputError

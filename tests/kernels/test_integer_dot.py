@@ -23,7 +23,8 @@ from explorer.kernels.steps.restructure import reorder, split
 U8 = IntegerType(8, Signedness.UNSIGNED)
 COLUMNS, DEPTH = 32, 12
 FLAGS = ["-std=gnu11", "-shared", "-fPIC", "-Wall", "-Wno-unused-function", "-Werror"]
-INSTRUCTION_SETS = ["native", "x86-64-v4", "x86-64-v3", "x86-64"]
+INSTRUCTION_SETS = ["native", "icelake-server", "alderlake", "x86-64-v4", "x86-64-v3", "x86-64"]
+"""The second one has AVX-512 VNNI, the third AVX-VNNI."""
 
 
 def product_kernel(left: IntegerType = U8, right: IntegerType = i8, offset: int = 0, sums=i32):
@@ -223,5 +224,11 @@ def _processor_flags() -> set[str]:
 
 
 def _runs_here(instructions: str) -> bool:
-    needed = {"x86-64-v4": {"avx512f", "avx512bw", "avx512vl"}, "x86-64-v3": {"avx2"}}
+    wide = {"avx512f", "avx512bw", "avx512vl"}
+    needed = {
+        "icelake-server": {*wide, "avx512_vnni", "avx512_vbmi2", "vaes", "sha_ni"},
+        "alderlake": {"avx2", "avx_vnni", "vaes", "sha_ni"},
+        "x86-64-v4": wide,
+        "x86-64-v3": {"avx2"},
+    }
     return needed.get(instructions, set()) <= _processor_flags()

@@ -46,6 +46,19 @@ def test_a_zero_point_of_run_time_stands_beside_sums_of_columns(check, left, sub
     np.testing.assert_array_equal(checked.weight("w2"), given["w"].sum(axis=0))
 
 
+def test_products_of_the_same_bytes_make_numbers_of_them_once(check):
+    text = MATMUL.replace(
+        "top.return(%y)",
+        """%v = top.weight() {weight = "v"} : tensor<8x4xi32>
+  %u = top.matmul(%x, %v) : tensor<3x4xi32>
+  top.return(%y, %u)""",
+    )
+    given = weights(-128, 127)
+    checked = check(ComputeInIntegers(), text.replace("LEFT", "ui8"), {**given, "v": given["w"]})
+    assert checked.fired == ["multiply-bytes y", "multiply-bytes u"]
+    assert sum("top.bitcast(%q)" in line for line in checked.lines) == 1
+
+
 def test_constants_that_have_no_sign_become_signed_bytes(check):
     given = weights(0, 255)
     checked = check(ComputeInIntegers(), MATMUL.replace("LEFT", "ui8"), given)

@@ -48,8 +48,8 @@ BYTES = ("ui8", "i8")
 WIDE_LANES, FEW_REGISTERS = 16, 15
 """Processors without vectors of 512 bits have 16 registers (SSE2, AVX2), one of which holds what
 adds up pairs."""
-SPLITTING_REGISTERS = 11
-"""What a dot product that splits signs leaves of those: nine sums of one vector, and operands.
+SPLITTING_REGISTERS = 13
+"""What a dot product that splits signs leaves of those: eleven sums of one vector, and operands.
 Another vector would need sizes and flips of its own."""
 
 

@@ -212,16 +212,11 @@ def _replace(loop: affine.ForOp, product: _Product, fits_pairs: bool) -> None:
     sums = _whole(product.sums, zero, VectorType(i32, [lanes]))
     few = _whole(product.bytes, zero, VectorType(_element(product.bytes), [PRODUCTS]))
     filters = _whole(product.filters, zero, VectorType(i8, [PRODUCTS * lanes]))
+    form = "splits_signs" if product.splits_signs else "fits_pairs" if fits_pairs else None
     added = DotOp.create(
         operands=[sums.results[0], few.results[0], filters.results[0]],
         result_types=[sums.results[0].type],
-        properties=(
-            {"splits_signs": UnitAttr()}
-            if product.splits_signs
-            else {"fits_pairs": UnitAttr()}
-            if fits_pairs
-            else {}
-        ),
+        properties={form: UnitAttr()} if form else {},
     )
     indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(product.store)])
     store = affine.VectorStoreOp.create(

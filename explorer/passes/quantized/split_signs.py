@@ -6,8 +6,9 @@
  => %y = top.matmul(%x, %w, sign_sums = %t) {splits_signs = true, subtracted = 128}
 
 Processors without VNNI multiply unsigned with signed bytes two at a time, in 16 bits
-(`vpmaddubsw`). 255 * 127 twice does not fit; 128 times anything between -128 and 127 does. Flipping
-bits is what takes no place in the instructions' way: -x = ~x + 1, and the ones are known before.
+(`vpmaddubsw`). 255 * 127 twice does not fit; 128 times a signed byte does, for all weights. Flipped
+bits are one less than a changed sign (~x = -x - 1): what that takes from a sum does not depend on
+x, and is added before. Signs could be changed by subtracting, which overflows for -128.
 References: Intel, Intrinsics Guide, _mm256_maddubs_epi16; Jacob et al., "Quantization and Training
 of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2.3.
 """
@@ -27,8 +28,8 @@ class SplitSigns(Rule):
     """matmul(x, w)   =>   matmul(x, w, sign_sums = ...) {splits_signs}
 
     Applies to constant matrices of signed bytes that have no order in which pairs of products fit
-    16 bits. Pays on processors that multiply bytes in such pairs and have vectors of 256 bits:
-    products of 16 bits would take as many instructions, and those that widen bytes. Exact.
+    16 bits. Pays on processors that multiply bytes in such pairs, for bytes that are widened to be
+    multiplied in 16 bits take a third more instructions. Exact.
     """
 
     matches = (MatMulOp,)

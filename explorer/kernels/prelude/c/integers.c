@@ -107,24 +107,27 @@ INLINE $vector dot_split_$vector($vector sums, int32_t four, $vector filters)
 #if $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSSE3__)
     typedef int8_t signed_bytes __attribute__((vector_size($bytes)));
     typedef char bytes __attribute__((vector_size($bytes)));
-    typedef int16_t halves __attribute__((vector_size($bytes)));
     const signed_bytes flips = ((signed_bytes)filters < 0) ^ -128;
     const bytes few = (bytes)splat_$vector(four) ^ (bytes)flips;
 #if $lanes == 8
     const bytes sizes = (bytes)__builtin_ia32_pabsb256((bytes)filters);
-#if defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__)
-    return ($vector)VPDPBUSD_256(sums, ($vector)sizes, ($vector)few);
-#else
-    const halves pairs = (halves)__builtin_ia32_pmaddubsw256(sizes, few);
-    sums += ($vector)__builtin_ia32_pmaddwd256(pairs, (halves){0} + 1);
-#endif
 #else
     const bytes sizes = (bytes)__builtin_ia32_pabsb128((bytes)filters);
+#endif
+#if $lanes == 8 && (defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))
+    return ($vector)VPDPBUSD_256(sums, ($vector)sizes, ($vector)few);
+#else
+    typedef int16_t halves __attribute__((vector_size($bytes)));
+#if $lanes == 8
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw256(sizes, few);
+    sums += ($vector)__builtin_ia32_pmaddwd256(pairs, (halves){0} + 1);
+#else
     const halves pairs = (halves)__builtin_ia32_pmaddubsw128(sizes, few);
     sums += ($vector)__builtin_ia32_pmaddwd128(pairs, (halves){0} + 1);
 #endif
     IN_REGISTER(sums);
     return sums;
+#endif
 #else
     for (int part = 0; part < 32; part += 8) {
         const $vector filter = (filters << (24 - part)) >> 24, sign = filter >> 31;

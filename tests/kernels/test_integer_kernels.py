@@ -151,7 +151,7 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS)
-@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("lanes", [4, pytest.param(8, marks=pytest.mark.sweep), 16])
 def test_a_convolution_is_exact(case, lanes, compiled):
     compilation = compiled(convolution(**CONVOLUTIONS[case]), vector_floats=lanes)
     assert_same_bits(compilation)

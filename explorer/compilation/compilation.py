@@ -60,7 +60,7 @@ from explorer.compilation.sized import run_for_sizes
 from explorer.compilation.sizes import Size, chosen_sizes
 from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
 from explorer.errors import InputError
-from explorer.importers import SourceModel
+from explorer.importers import SourceModel, program_inputs
 from explorer.ir.calls import device_functions
 from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function, input_names, output_names
@@ -437,6 +437,8 @@ class Compilation:
         check_indices: InputError where an index that data decided lies outside of what it indexes;
         without it, such an index is clamped. The check runs the program once more, on the host.
         """
+        if any(array.dtype.kind in "OUS" for array in map(np.asarray, inputs.values())):
+            inputs = program_inputs(self.model, inputs, self.settings.dimensions)
         if check_indices:
             require_inside(self.outside_indices(inputs))
         return self.executable.run(inputs)

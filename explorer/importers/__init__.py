@@ -114,6 +114,19 @@ def open_program(
     return onnx.open_program(model, dimensions, has_late_nodes)
 
 
+def program_inputs(
+    model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """The inputs as a program takes them whose symbolic dimensions have these sizes: strings as
+    their code points."""
+    assert model.format == "onnx", model.format
+    from explorer.importers.onnx.string_inputs import program_inputs as inputs_of
+
+    last = {v.name: v.shape[-1] for v in model.inputs if v.shape}
+    places = {name: sizes[size] for name, size in last.items() if size in sizes}
+    return inputs_of(last.keys() | {v.name for v in model.inputs}, inputs, places)
+
+
 def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """A program's outputs as the values that the model declares: strings, sequences, maps."""
     assert model.format == "onnx", model.format

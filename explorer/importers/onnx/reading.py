@@ -26,6 +26,7 @@ from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.model import SourceModel, SourceNode, SourceValue
 from explorer.importers.onnx.names import check_names
 from explorer.importers.onnx.node_count import check_node_count
+from explorer.importers.onnx.string_inputs import with_codes
 from explorer.importers.onnx.tensors import check_rank, check_size, dtype_of, read_tensor
 from explorer.importers.onnx.text import node_text
 from explorer.ir.types import Dim
@@ -84,6 +85,7 @@ def from_proto(
     check_node_count(proto)
     if proto.functions:
         proto = _inlined(proto)
+    proto = with_codes(proto)
     opsets = opset_versions(proto)
     graph = proto.graph
     folder = path.parent if path is not None else None

@@ -33,6 +33,10 @@ def read_inputs(
     and the input that does not fit.
     """
     arrays = read_arrays(path)
+    if any(array.dtype.kind == "U" for array in arrays.values()):
+        from explorer.importers.onnx.string_inputs import program_inputs
+
+        arrays = program_inputs([value.name for value in model.inputs], arrays)
     found = check_arrays(model, arrays, sizes, path)
     for value in model.inputs:
         if value.name not in arrays:

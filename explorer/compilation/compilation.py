@@ -48,7 +48,7 @@ from explorer.compilation.settings import (
 from explorer.compilation.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import make_trace
 from explorer.errors import InputError
-from explorer.importers import SourceModel
+from explorer.importers import SourceModel, program_inputs
 from explorer.ir.calls import device_functions
 from explorer.ir.passes import Pass, PassResult
 from explorer.memory.planners import Planner
@@ -126,6 +126,8 @@ class Compilation(Compiled):
         check_indices: InputError where an index that data decided lies outside of what it indexes;
         without it, such an index is clamped. The check runs the program once more, on the host.
         """
+        if any(array.dtype.kind in "OUS" for array in map(np.asarray, inputs.values())):
+            inputs = program_inputs(self.model, inputs, self.settings.dimensions)
         if check_indices:
             require_inside(self.outside_indices(inputs))
         return self.executable.run(inputs)

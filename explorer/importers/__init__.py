@@ -78,6 +78,14 @@ def open_program(
     return importer_of(model).open_program(model, dimensions, has_late_nodes)
 
 
+def program_inputs(
+    model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """The inputs as a program takes them whose symbolic dimensions have these sizes: strings as
+    their code points."""
+    return importer_of(model).program_inputs(model, inputs, sizes)
+
+
 def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> ExaminedModel:
     """What of the model cannot be imported: all of it, with the reasons."""
     return importer_of(model).examine(model, dimensions)
@@ -117,5 +125,6 @@ __all__ = [
     "load",
     "load_to_examine",
     "open_program",
+    "program_inputs",
     "to_top",
 ]

@@ -85,6 +85,14 @@ class Importer(Protocol):
         del model
         return {}
 
+    def program_inputs(
+        self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+    ) -> dict[str, np.ndarray]:
+        """The inputs as a program takes them whose symbolic dimensions have these sizes: code
+        points instead of strings."""
+        del model, sizes
+        return dict(inputs)
+
     def host_values(self, model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """A program's outputs as the values that the model declares: strings, sequences, maps from
         labels to numbers. Any: whatever the format has beside tensors."""

@@ -495,6 +495,10 @@ class Session:
         return tuple(form)
 
     def _checked_inputs(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        if any(np.asarray(array).dtype.kind in "OUS" for array in inputs.values()):
+            from explorer.importers import program_inputs
+
+            inputs = program_inputs(self.model, inputs, {})
         for name in inputs:
             if name not in self._names:
                 raise InputError(

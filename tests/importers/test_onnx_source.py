@@ -216,17 +216,24 @@ def test_a_node_keeps_the_operator_set_that_the_file_declares():
     assert nodes(found)[0].get("version") == 13
 
 
-def test_strings_are_refused_by_input_and_by_node():
-    found = refused(
-        [
-            helper.make_node("StringNormalizer", ["words"], ["a"], "normalize"),
-            helper.make_node("Relu", ["x"], ["y"], "relu"),
-        ],
-        [WORDS, FLOATS],
-    )
+def test_an_input_of_strings_is_its_code_points():
+    normalize = helper.make_node("StringNormalizer", ["words"], ["a"], "normalize")
+    found = refused([normalize], [WORDS])
+    assert found.problems == {}
+    # Sizes are 1 where they are asked for, as a batch's is.
+    assert format_type(nodes(found)[0].operands[0].type) == "1x1 i32"
+
+
+def test_strings_without_a_number_of_axes_are_refused_by_input_and_by_node():
+    kind = helper.make_tensor_type_proto(onnx.TensorProto.STRING, None)
+    anything = helper.make_value_info("words", kind)
+    nodes_ = [
+        helper.make_node("StringNormalizer", ["words"], ["a"], "normalize"),
+        helper.make_node("Relu", ["x"], ["y"], "relu"),
+    ]
+    found = refused(nodes_, [anything, FLOATS])
     assert found.problems["words"] == "input 'words' has elements of type STRING"
     assert "normalize" in found.problems
-    assert format_type(nodes(found)[0].operands[0].type) == "N string"
 
 
 def test_a_node_that_does_not_fit_its_operands_is_one_of_the_problems():

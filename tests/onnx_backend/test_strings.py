@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import explorer
 from explorer.errors import InputError, UnsupportedError
 from explorer.importers.building.code_points import decoded, encoded
 from explorer.importers.onnx import from_proto
@@ -230,11 +231,37 @@ def test_an_operator_that_takes_no_strings_is_named() -> None:
     assert "strings" in caught.value.problems[0]
 
 
-def test_a_model_with_string_inputs_asks_for_given_ones() -> None:
-    node = helper.make_node("Identity", ["x"], ["y"])
-    with pytest.raises(UnsupportedError) as caught:
-        from_proto(model_of([node], {"x": texts("a")}, {"y": STRING}))
-    assert "STRING" in caught.value.message
+def test_a_model_takes_the_code_points_of_strings() -> None:
+    nodes = [helper.make_node("StringConcat", ["x", "x"], ["y"])]
+    x = texts("a", "to be", "")
+    model = from_proto(model_of(nodes, {"x": x}, {"y": STRING}))
+    assert [(v.name, v.element_type, v.shape) for v in model.inputs] == [
+        ("x.codes", "int32", (3, "x.places"))
+    ]
+    compilation = explorer.compile(model, dimensions={"x.places": 8})
+    outputs = explorer.host_values(model, compilation.run({"x": x}))
+    assert outputs["y"].tolist() == ["aa", "to beto be", ""]
+    with pytest.raises(InputError, match="longer than the 8 characters") as caught:
+        compilation.run({"x": texts("a", "something", "b")})
+    assert "--dim x.places=16" in caught.value.hint
+    compilation.close()
+
+
+def test_a_session_compiles_for_the_lengths_of_strings() -> None:
+    """How many parts there are, only a run tells: the host splits."""
+    nodes = [
+        helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=" "),
+        helper.make_node("Identity", ["n"], ["counts"]),
+    ]
+    x = texts("a b c", "d", "e")
+    model = from_proto(model_of(nodes, {"x": x}, {"y": STRING, "counts": TensorProto.INT64}))
+    with explorer.Session(model) as session:
+        for given, counts in ((x, [3, 1, 1]), (texts("a", "bb ccc", "d"), [1, 2, 1])):
+            outputs = explorer.host_values(model, session({"x": given}))
+            assert outputs["counts"].tolist() == counts
+            assert outputs["y"].shape == (3, max(counts))
+            assert [part for part in outputs["y"][0] if part] == given[0].split()
+        assert [call.event for call in session.calls] == ["compiled", "hit"]
 
 
 def test_letter_cases_of_other_languages_are_refused() -> None:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from explorer.importers.format import Importer
 from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
-from explorer.importers.onnx import convert, host_values, opening, reading
+from explorer.importers.onnx import convert, host_values, opening, reading, string_inputs
 from explorer.importers.onnx.external_files import external_files
 from explorer.importers.onnx.randomize import has_constant_weights, randomize_constant_weights
 from explorer.ir.weights import Weights
@@ -61,6 +61,15 @@ class OnnxImporter(Importer):
                     name = source[node.input[1]]
                     limits[name] = min(limits.get(name, table.shape[axis]), table.shape[axis])
         return limits
+
+    def program_inputs(
+        self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+    ) -> dict[str, np.ndarray]:
+        last = {v.name: v.shape[-1] for v in model.inputs if v.shape}
+        places = {name: sizes[size] for name, size in last.items() if size in sizes}
+        return string_inputs.program_inputs(
+            last.keys() | {v.name for v in model.inputs}, inputs, places
+        )
 
     def host_values(self, model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         return host_values.host_values(_proto(model), outputs)

@@ -15,22 +15,26 @@ from math import prod
 
 import numpy as np
 import onnx
-from onnx import NodeProto, TypeProto, ValueInfoProto, helper
+from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from explorer.errors import ExplorerError, UnsupportedError
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.code_points import SUFFIX
 from explorer.importers.onnx.nodes import Node
 from explorer.importers.onnx.quantized_types import is_quantized
 from explorer.importers.onnx.reading import from_proto
+from explorer.importers.onnx.string_inputs import PLACES
+from explorer.importers.onnx.structures import Imported, StringTensor, tensors_of
 from explorer.importers.onnx.tensors import dtype_of
 from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
 from explorer.ir.program import Snapshot
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.top.late import MeaningAttr, NodeOp
 from explorer.ir.types import (
+    ELEMENT_TYPES,
     Dim,
     element_type_from_numpy,
     element_type_of,
@@ -46,9 +50,10 @@ IR_VERSION = 10
 KEEPS_AXES = ("CenterCropPad", "MaxUnpool", "Pad", "Split")
 """Operators whose results have as many axes as the first operand, which ONNX does not infer."""
 
-TensorForm = tuple[np.dtype, Sequence[Dim]]
-ToTop = Callable[[SourceModel], tuple[ModuleOp, Weights]]
-"""Imports a model of one node."""
+TensorForm = tuple[int, Sequence[Dim]]
+"""ONNX's element type and the sizes."""
+ToTop = Callable[[SourceModel, Mapping[str, int]], tuple[ModuleOp, Weights]]
+"""Imports a model of one node, with sizes for its symbolic dimensions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +67,19 @@ class _Imported:
 
 def late_node(
     node: Node, proto: NodeProto, opsets: Mapping[str, int], build: Build, to_top: ToTop
-) -> list[SSAValue | None] | None:
+) -> list[Imported | None] | None:
     """The node as one operation that is imported in a run; None where that cannot be.
 
-    Its operands must be tensors, it must have no graphs inside, and ONNX must tell the element
-    types of its results and how many axes these have.
+    Its operands must be tensors or strings, it must have no graphs inside, and ONNX must tell the
+    element types of its results and how many axes these have.
     """
     if any(a.HasField("g") or a.graphs for a in proto.attribute):
         return None
     operands = [o for o in node.operands if o is not None]
-    tensors = [o for o in operands if isinstance(o, SSAValue)]
-    if len(tensors) != len(operands) or any(is_quantized(element_type_of(t)) for t in tensors):
+    if not all(isinstance(o, SSAValue | StringTensor) for o in operands):
+        return None
+    tensors = [tensor for o in operands for tensor in tensors_of(o)]
+    if any(is_quantized(element_type_of(t)) for t in tensors):
         return None
     meaning = LateNode(node, proto, opsets, to_top)
     types = meaning.result_types()
@@ -86,7 +93,11 @@ def late_node(
             "meaning": MeaningAttr(meaning),
         },
     )
-    made = iter(build.append(op).results)
+    results = [
+        StringTensor(result) if name.endswith(SUFFIX) else result
+        for name, result in zip(meaning.outputs, build.append(op).results, strict=True)
+    ]
+    made = iter(results)
     return [next(made) if name else None for name in proto.output]
 
 
@@ -99,15 +110,17 @@ class LateNode:
         self._to_top = to_top
         self.name = f"{node.operator} {node.name}"
         self._forms: list[TensorForm | None] = [
-            (numpy_dtype(element_type_of(o)), shape_of(o)) if isinstance(o, SSAValue) else None
-            for o in node.operands
+            None if o is None else _form_of_value(o) for o in node.operands
         ]
         self._opsets = {**opsets, node.domain: node.opset}
         self._proto = NodeProto()
         self._proto.CopyFrom(proto)
         self._proto.name = node.name
         del self._proto.input[:], self._proto.output[:]
-        inputs = (f"i{n}" if known else "" for n, known in enumerate(self._forms))
+        inputs = (f"i{n}" if form else "" for n, form in enumerate(self._forms))
+        self._inputs = [_tensor(f"i{n}", form[0]) for n, form in enumerate(self._forms) if form]
+        self.outputs: list[str] = []
+        """Names of the tensors that it makes, once their types are known."""
         self._proto.input.extend(inputs)
         self._proto.output.extend(f"o{n}" if name else "" for n, name in enumerate(proto.output))
         self._kept: OrderedDict[Hashable, list[_Imported]] = OrderedDict()
@@ -121,29 +134,37 @@ class LateNode:
         inferred = {v.name: v.type for v in (*model.graph.value_info, *model.graph.output)}
         types = [self._result_type(inferred.get(name)) for name in self._proto.output if name]
         known = [kind for kind in types if kind is not None]
-        return known if len(known) == len(types) else None
+        if len(known) != len(types):
+            return None
+        names = [name for name in self._proto.output if name]
+        self.outputs = [_tensor(name, inferred[name].tensor_type.elem_type) for name in names]
+        return known
 
     def _result_type(self, inferred: TypeProto | None) -> Attribute | None:
         """The IR's type; None where ONNX does not say of what, or how many axes there are."""
         if inferred is None or not inferred.tensor_type.elem_type:
             return None
         tensor = inferred.tensor_type
+        count = axes_count(self._proto, self._forms)
+        if tensor.HasField("shape"):
+            sizes = [d.dim_value if d.HasField("dim_value") else UNKNOWN for d in tensor.shape.dim]
+        elif count is not None:
+            sizes = [UNKNOWN] * count
+        else:
+            return None
+        if tensor.elem_type == TensorProto.STRING:
+            return tensor_type(ELEMENT_TYPES["int32"], [*sizes, UNKNOWN])
         try:
-            element_type = element_type_from_numpy(dtype_of(tensor.elem_type, "a result"))
+            dtype = dtype_of(tensor.elem_type, "a result")
         except ExplorerError:
             return None
-        if not tensor.HasField("shape"):
-            count = axes_count(self._proto, self._forms)
-            return None if count is None else tensor_type(element_type, [UNKNOWN] * count)
-        sizes = [d.dim_value if d.HasField("dim_value") else UNKNOWN for d in tensor.shape.dim]
-        return tensor_type(element_type, sizes)
+        return tensor_type(element_type_from_numpy(dtype), sizes)
 
     def __call__(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
-        names = [name for name in self._proto.input if name]
-        arrays = dict(zip(names, map(np.asarray, operands), strict=True))
+        arrays = dict(zip(self._inputs, map(np.asarray, operands), strict=True))
         imported = self._imported(arrays)
         outputs = outputs_by_name(imported.snapshot.program, imported.snapshot.run(arrays))
-        return tuple(outputs[name] for name in self._proto.output if name)
+        return tuple(outputs[name] for name in self.outputs)
 
     def _imported(self, arrays: Mapping[str, np.ndarray]) -> _Imported:
         """The node for these arrays, as it was imported for others of which it knew the same."""
@@ -153,10 +174,16 @@ class LateNode:
                 self._kept.move_to_end(sizes)
                 return known
         given = iter(arrays.values())
-        forms = [None if f is None else _form_of(next(given)) for f in self._forms]
+        forms = [None if f is None else _form_of(next(given), f[0]) for f in self._forms]
         try:
             source = from_proto(self._model(forms), self.name)
-            module, weights = self._to_top(replace(source, assumed=dict(arrays)))
+            sizes_of_strings = {
+                name.removesuffix(SUFFIX) + PLACES: array.shape[-1]
+                for name, array in arrays.items()
+                if name.endswith(SUFFIX)
+            }
+            assumed = replace(source, assumed=dict(arrays))
+            module, weights = self._to_top(assumed, sizes_of_strings)
         except ExplorerError as error:
             problems = error.problems if isinstance(error, UnsupportedError) else ()
             raise ValueError("; ".join(problems) or error.message) from error
@@ -173,9 +200,8 @@ class LateNode:
         for number, form in enumerate(forms):
             if form is None:
                 continue
-            dtype, shape = form
+            kind, shape = form
             sizes = [None if size == UNKNOWN else size for size in shape]
-            kind = helper.np_dtype_to_tensor_dtype(dtype)
             inputs.append(helper.make_tensor_value_info(f"i{number}", kind, sizes))
         outputs = [ValueInfoProto(name=name) for name in self._proto.output if name]
         graph = helper.make_graph([self._proto], "node", inputs, outputs)
@@ -183,8 +209,20 @@ class LateNode:
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def _form_of(array: np.ndarray) -> TensorForm:
-    return array.dtype, array.shape
+def _form_of(array: np.ndarray, kind: int) -> TensorForm:
+    return kind, array.shape[:-1] if kind == TensorProto.STRING else array.shape
+
+
+def _form_of_value(value: Imported) -> TensorForm:
+    if isinstance(value, StringTensor):
+        return TensorProto.STRING, shape_of(value.codes)[:-1]
+    assert isinstance(value, SSAValue)
+    return helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value))), shape_of(value)
+
+
+def _tensor(name: str, kind: int) -> str:
+    """What the tensor of a value is called: of strings it has their code points."""
+    return name + SUFFIX if kind == TensorProto.STRING else name
 
 
 def axes_count(proto: NodeProto, forms: Sequence[TensorForm | None]) -> int | None:

@@ -27,6 +27,7 @@ from explorer.importers.building.limits import check_rank, check_size
 from explorer.importers.model import SourceModel, SourceNode, SourceValue
 from explorer.importers.onnx.names import check_names
 from explorer.importers.onnx.node_count import check_node_count
+from explorer.importers.onnx.string_inputs import with_codes
 from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.text import node_text
 from explorer.ir.types import Dim
@@ -85,6 +86,7 @@ def from_proto(
     check_node_count(proto)
     if proto.functions:
         proto = _inlined(proto)
+    proto = with_codes(proto)
     opsets = opset_versions(proto)
     graph = proto.graph
     folder = path.parent if path is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,18 @@ def test_a_session_answers_with_the_reference_meanwhile(
     fallback = Fallback(ex.load(net), "onnxruntime")
     np.testing.assert_allclose(fallback.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-5)
     assert (fallback.name, fallback.reason) == ("interpreter", "onnxruntime runs no toy models")
+
+
+def test_without_a_reference_it_is_compared_with_what_was_imported(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    alone = replace(TOY, reference=None)
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS[:-1], alone))
+
+    assert main(["check", str(net)]) == 0
+    assert "nobody else runs toy models here" in capfd.readouterr().out
+    assert main(["bench", str(net)]) == 2
+    assert "nobody else runs toy models here" in capfd.readouterr().err
 
 
 def test_a_kept_program_knows_the_file_of_the_weights(net: Path):

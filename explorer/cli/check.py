@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines, printable
+from explorer.errors import ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,7 +117,8 @@ def check_one(arguments: argparse.Namespace) -> int:
     golden = None if arguments.golden is None else read_golden(arguments.golden)
     sizes = {**told_sizes(model, sizes), **sizes}
     if golden is None:
-        reference_of(model).start()  # beside the compilation
+        with suppress(ModelError):  # nobody is: then the imported program is compared with
+            reference_of(model).start()  # beside the compilation
     with Progress("compiling") as progress:
         compilation = explorer.compile(
             model,

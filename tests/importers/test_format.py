@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from explorer.compilation import Compilation
 from explorer.compilation.keeping import sheet_of
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers import format as formats
-from explorer.importers.format import Format
+from explorer.importers.format import Format, format_of
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import Request as KeptRequest
 from explorer.runtime.cache.requests import request_of
@@ -172,6 +174,18 @@ def test_a_session_answers_with_the_reference_meanwhile(
     assert (fallback.name, fallback.reason) == ("interpreter", "onnxruntime runs no toy models")
 
 
+def test_without_a_reference_it_is_compared_with_what_was_imported(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    alone = replace(TOY, reference=None)
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS[:-1], alone))
+
+    assert main(["check", str(net)]) == 0
+    assert "nobody else runs toy models here" in capfd.readouterr().out
+    assert main(["bench", str(net)]) == 2
+    assert "nobody else runs toy models here" in capfd.readouterr().err
+
+
 def test_a_kept_program_knows_the_file_of_the_weights(net: Path):
     request = request_of(net, "cpu", {})
     assert isinstance(request, KeptRequest)
@@ -179,6 +193,34 @@ def test_a_kept_program_knows_the_file_of_the_weights(net: Path):
     sheet = sheet_of(model, request)
 
     assert [name for name, _ in sheet.files] == ["net.numbers"]
+
+
+def test_marks_and_members_count_before_suffixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    marked = Format(name="marked", mark=(2, b"MARK"), importer=TOY.importer)
+    packed = Format(name="packed", members=("graph.json",), importer=TOY.importer)
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, marked, packed))
+
+    def written(name: str, content: bytes) -> Path:
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    def zipped(name: str, member: str) -> Path:
+        with zipfile.ZipFile(tmp_path / name, "w") as file:
+            file.writestr(member, "")
+        return tmp_path / name
+
+    assert format_of(written("a.toy", b"xxMARK")).name == "marked"
+    assert format_of(written("b.TOY", b"toy")).name == "toy"
+    assert format_of(written("c.unheard-of", b"toy")).name == "onnx"
+    assert format_of(zipped("d.toy", "inside/graph.json")).name == "packed"
+    for path, message in (
+        (zipped("e.toy", "trace.json"), "a saved trace"),
+        (zipped("f.toy", "readme"), "a zip file, not a model"),
+        (zipped("g.toy", "archive/data.pkl"), "pytorch models cannot be read yet, only ONNX, TOY"),
+        (written("h.h5", b""), "keras models cannot be read yet"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            format_of(path)
 
 
 def test_what_it_cannot_do_is_told_by_line(net: Path, tmp_path: Path):

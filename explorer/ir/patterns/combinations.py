@@ -15,6 +15,7 @@ from explorer.ir.patterns.parts import (
     Pattern,
     Roots,
     Thing,
+    bracketed,
     part,
 )
 from explorer.ir.patterns.search import Search, Then, Use
@@ -85,8 +86,8 @@ class Product(Pattern[float]):
         )
 
     def text(self, depth: int = DEEPEST) -> str:
-        inner = [p.text(max(depth - 1, 0)) for p in (self.number, *self.factors)]
-        return " * ".join(inner)
+        parts = (self.number, *self.factors)
+        return " * ".join(bracketed(p.text(max(depth - 1, 0))) for p in parts)
 
 
 def _scalings(value: SSAValue, weights: Weights) -> list[Flat]:

@@ -365,9 +365,18 @@ class OperationPattern(Pattern[AnyTop]):
         shown = [operand.text(depth - 1) for operand in self.operands]
         sign = SIGNS.get(label) or ("@" if self.type is MatMulOp else None)
         if sign and len(shown) == 2:
-            whole = f"{shown[0]} {sign} {shown[1]}"
-            return whole if depth == DEEPEST else f"({whole})"
+            return f" {sign} ".join(bracketed(operand) for operand in shown)
         return f"{label}({', '.join(shown)})"
+
+
+def bracketed(expression: str) -> str:
+    """In brackets where a sign or a word stands outside of any."""
+    depth = 0
+    for letter in expression:
+        depth += (letter == "(") - (letter == ")")
+        if letter == " " and not depth:
+            return f"({expression})"
+    return expression
 
 
 def _agrees(wanted: object, given: object, search: Search) -> bool:
@@ -389,13 +398,18 @@ def _expected(name: str, wanted: object, given: object, search: Search) -> str:
 class Either(Pattern[SSAValue]):
     """The first of several patterns that leads to a match."""
 
-    def __init__(self, options: Sequence[Pattern]) -> None:
+    def __init__(self, options: Sequence[Pattern], name: str = "") -> None:
+        self.name = name
         self.options = tuple(
             inner
             for option in options
-            for inner in (option.options if type(option) is Either else (option,))
+            for inner in (option.options if isinstance(option, Either) else (option,))
         )
         self.tells = any(option.tells for option in self.options)
+
+    def called(self, name: str) -> Either:
+        """With a name for people, in the place of the alternatives."""
+        return Either(self.options, name)
 
     def roots(self) -> Roots:
         joined: Roots = {}
@@ -412,10 +426,12 @@ class Either(Pattern[SSAValue]):
         def bound() -> bool:
             return search.bind(self, value, value, then)
 
+        if self.name and not self.may_be(value):
+            return search.miss(value, self.text)
         return any(option.at(value, search, bound) for option in self.options)
 
     def text(self, depth: int = DEEPEST) -> str:
-        return " or ".join(option.text(depth) for option in self.options)
+        return self.name or " or ".join(option.text(depth) for option in self.options)
 
 
 class Where(Pattern[Thing]):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.ir.constants import constant, is_about
+from explorer.ir.constants import constant, is_about, is_constant
 from explorer.ir.operation import identity_of
 from explorer.ir.patterns import (
     Found,
@@ -43,7 +43,8 @@ from explorer.ir.types import format_shape, is_static, shape_of
 from explorer.passes.matching import is_float, weight_name
 from explorer.passes.movement.reductions import reduced_count
 
-x, axes = value("x", is_float), property_of("axes")
+x = value("x", lambda given: is_float(given) and not is_constant(given))
+axes = property_of("axes")
 mean = reduced("mean", x, axes)
 epsilon, inverse_count = number("epsilon", lambda given: given >= 0), number("1 / count")
 scale, shift, c = weight("scale"), weight("shift"), weight("c")
@@ -55,8 +56,9 @@ def _root(deviation: Pattern) -> Pattern:
     averaged = (squares * inverse_count).where(
         lambda found: is_about(found[inverse_count], 1 / reduced_count(found[squares]))
     )
-    variance = reduced("mean", deviation * deviation, axes) | averaged
-    return sqrt(variance.where(lambda found: is_static(found.value(variance))) + epsilon)
+    variance = (reduced("mean", deviation * deviation, axes) | averaged).called("a variance")
+    known = variance.where(lambda found: is_static(found.value(variance)))
+    return sqrt((known + epsilon).telling())
 
 
 def _layer_norm(found: Found, operands: list[SSAValue | None]) -> LayerNormOp:
@@ -83,7 +85,7 @@ class RecognizeLayerNorm(PatternRule):
     kernel, instead of a tensor per step written and read again.
     """
 
-    deviation = x - mean | x
+    deviation = (x - mean | x).called("x - mean(x)")
     root = _root(deviation)
     pattern = shared(deviation / root | deviation * reciprocal(root)).like(deviation)
 

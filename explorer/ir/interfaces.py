@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -142,7 +142,7 @@ class ComputesSizes(TopOperation):
         return None
 
 
-# -- movement: transposes pass an operation --------------------------------------------------------
+# -- movement: transposes and reshapes pass an operation -------------------------------------------
 
 Permutation = tuple[int, ...]
 """Axis a of a transpose's result is axis permutation[a] of its operand."""
@@ -177,13 +177,68 @@ class Permutable(TopOperation):
         raise NotImplementedError(f"{self.name} does not say how axes are permuted")
 
 
-class AlongAxis(Permutable):
+@dataclass(frozen=True)
+class AxisGroup:
+    """Neighbouring axes of both shapes of a reshape with the same number of elements."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reshaped:
+    """The shapes around a reshape that an operation reads, and the axes that correspond."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+    groups: tuple[AxisGroup, ...]
+
+    def axis(self, axis: int) -> int | None:
+        """The axis before the reshape with exactly the elements of one behind it, if one has.
+
+        (1, 8, 1, 1) reshaped to (1, 8): axis 1 is axis 1. Axes of extent 1 are none in particular.
+        """
+        for group in self.groups:
+            if axis not in group.target or self.target[axis] == 1:
+                continue
+            others = [a for a in group.target if self.target[a] != 1]
+            candidates = [a for a in group.source if self.source[a] != 1]
+            return candidates[0] if len(candidates) == len(others) == 1 else None
+        return None
+
+
+class Reshapable(TopOperation):
+    """Can be computed before its operands are reshaped, if the axes that it works on are axes then.
+
+    Operands that broadcast to the result follow the reshape of one that has the result's shape.
+    """
+
+    def reshaped_operands(self) -> Sequence[int] | None:
+        """Operands that have to come reshaped, each in its own way, while all others stay as they
+        are; None for an operation whose operands broadcast to its result."""
+        return None
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, Any]:
+        """Properties of the operation on what was not reshaped; ValueError says what forbids it.
+
+        around: the reshapes of `reshaped_operands`, or the one that all operands follow.
+        """
+        return {}
+
+
+class AlongAxis(Permutable, Reshapable):
     """Works along the axis that the property `axis` names, and treats all others alike."""
 
     def permuted(self, permutation: Permutation) -> Permuted:
         """Axis a was axis permutation[a] before the transpose."""
         axis = self.get("axis")
         return Permuted({"axis": permutation[axis]}, permutation)
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, Any]:
+        axis = around[0].axis(self.get("axis"))
+        if axis is None:
+            raise ValueError("its axis is none before the reshape")
+        return {"axis": axis}
 
 
 # -- layouts: blocks of channels, and halos --------------------------------------------------------

@@ -160,13 +160,19 @@ def test_transposes_around_it_cancel(kind, properties, expected):
     assert op.get("axis") == expected
 
 
-def test_a_reshape_before_it_goes_behind_it():
+@pytest.mark.parametrize(
+    ("kind", "properties", "expected"), [(DistanceOp, {}, None), (MirrorOp, {"axis": 2}, 1)]
+)
+def test_a_reshape_before_it_goes_behind_it(kind, properties, expected):
     program = Program((6, 4))
     (x,) = program.block.args
     r = program.add("r", ReshapeOp, [x, None], shape=[2, 3, 4])
-    y = program.add("y", DistanceOp, [r, program.weight("c", np.arange(4))])
+    others = [program.weight("c", np.arange(4))] if kind is DistanceOp else []
+    y = program.add("y", kind, [r, *others], **properties)
     result = run(PushTransposes(), program.returning(y))
-    assert operations(result) == ["top.distance", "top.reshape", "top.return"]
+    assert operations(result) == [kind.name, "top.reshape", "top.return"]
+    (op,) = (o for o in result.after.operations.values() if isinstance(o, kind))
+    assert op.get("axis") == expected
 
 
 @pytest.mark.parametrize(("kind", "properties"), [(DistanceOp, {}), (MirrorOp, {"axis": 3})])

@@ -13,6 +13,7 @@ from explorer.ir.interfaces import (
     Permutable,
     Permutation,
     Permuted,
+    Reshapable,
     RowWise,
     SizeConstrained,
     aligned_axis,
@@ -71,7 +72,7 @@ def collapse_broadcast(
     return [merge(s) for s in padded], merge(output)
 
 
-class ElementwiseOperation(RowWise, SizeConstrained, Permutable, Blockable):
+class ElementwiseOperation(RowWise, SizeConstrained, Permutable, Reshapable, Blockable):
     """What all elementwise operations share: plain buffers are seen with as few axes as can be.
 
     Every element of the result is computed from the elements at its place in the operands, which

@@ -10,7 +10,7 @@ optional operands, `activation` names a kind of `top.unary`, `rounding` a narrow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import product
 from typing import ClassVar
@@ -42,6 +42,8 @@ from explorer.ir.interfaces import (
     CHANNELS,
     Blockable,
     MixesAxes,
+    Reshapable,
+    Reshaped,
     SizeConstrained,
     Windowed,
     aligned_axis,
@@ -549,7 +551,7 @@ class ConvOp(MixesAxes, Blockable, Windowed, FusedOperation):
 
 
 @irdl_op_definition
-class MatMulOp(FusedOperation):
+class MatMulOp(Reshapable, FusedOperation):
     """a (..., m, k) times b (..., k, n); batch dimensions broadcast.
 
     bias: (n,); residual: broadcasts to the result. fits_pairs: products of an unsigned byte with
@@ -600,6 +602,20 @@ class MatMulOp(FusedOperation):
         else:
             require_rows(axis < rank - 2, "every element is made of all rows")
         return aligned_axis(self, index, axis)
+
+    def reshaped_operands(self) -> Sequence[int]:
+        return (0,)
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, int]:
+        """Rows of any batch times one constant matrix are rows."""
+        (left,) = around
+        if not isinstance(self.right.owner, WeightOp) or len(shape_of(self.right)) != 2:
+            raise ValueError("its right side is no constant matrix")
+        if self.residual is not None:
+            raise ValueError("something is added in it already")
+        if len(left.source) < 2 or left.source[-1] != left.target[-1]:
+            raise ValueError("its columns are no axis before the reshape")
+        return {}
 
     def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
         left, right = shape_of(self.left), shape_of(self.right)

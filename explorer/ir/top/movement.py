@@ -39,6 +39,8 @@ from explorer.ir.interfaces import (
     Permutable,
     Permutation,
     Permuted,
+    Reshapable,
+    Reshaped,
     Rows,
     RowWise,
     SizeConstrained,
@@ -367,6 +369,20 @@ class ConcatOp(SizeConstrained, AlongAxis, Blockable, MovementOperation):
             return "the channels that it joins do not fill whole blocks"
         return ""
 
+    def reshaped_operands(self) -> Sequence[int]:
+        return range(len(self.operands))
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, int]:
+        """All inputs are reshaped alike but for their sizes along the axis."""
+        axes = {own.axis(self.get("axis")) for own in around}
+        (axis,) = axes if len(axes) == 1 else (None,)
+        if axis is None:
+            raise ValueError("its axis is none before the reshapes")
+        others = {(*own.source[:axis], *own.source[axis + 1 :]) for own in around}
+        if len(others) != 1:
+            raise ValueError("its inputs had different shapes before")
+        return {"axis": axis}
+
     def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
         shapes = [shape_of(o) for o in self.operands]
         for axis, sizes in enumerate(zip(*shapes, strict=True)):
@@ -401,7 +417,7 @@ class ConcatOp(SizeConstrained, AlongAxis, Blockable, MovementOperation):
 
 
 @irdl_op_definition
-class SliceOp(SizeConstrained, Permutable, Blockable, MovementOperation):
+class SliceOp(SizeConstrained, Permutable, Reshapable, Blockable, MovementOperation):
     """Every step-th element between start and stop of each axis.
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
@@ -537,6 +553,23 @@ class SliceOp(SizeConstrained, Permutable, Blockable, MovementOperation):
             if isinstance(stop, str):
                 yield "at most", stop, shape[axis]
 
+    def reshaped_operands(self) -> Sequence[int]:
+        return (0,)
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, Sequence[int]]:
+        if not self.is_static_slice:
+            raise ValueError("its bounds are computed")
+        (own,) = around
+        taken = [range(size) for size in own.source]
+        for axis, (kept, size) in enumerate(zip(self.ranges(own.target), own.target, strict=True)):
+            if kept == range(size):
+                continue
+            before = own.axis(axis)
+            if before is None:
+                raise ValueError(f"its axis {axis} is none before the reshape")
+            taken[before] = kept
+        return slice_properties(taken)
+
     def why_not_blocked(self, block: int) -> str:
         if not self.is_static_slice:
             return "its bounds are computed"
@@ -614,6 +647,25 @@ def slice_range(size: int, start: int, stop: int, step: int) -> range:
         stop += size
     start = min(max(start, 0), size)
     return range(start, min(max(stop, start), size), step)
+
+
+def slice_properties(ranges: Sequence[range]) -> dict[str, list[int]]:
+    """The properties of a slice that takes these positions; one and the same for the same."""
+    normal = [_normal_range(taken) for taken in ranges]
+    return {
+        "starts": [taken.start for taken in normal],
+        "stops": [taken.stop for taken in normal],
+        "steps": [taken.step for taken in normal],
+    }
+
+
+def _normal_range(taken: range) -> range:
+    """The same positions, with the nearest stop, and step 1 for one element or none."""
+    if not taken:
+        return range(0, 0)
+    if len(taken) == 1:
+        return range(taken[0], taken[0] + 1)
+    return range(taken[0], taken[-1] + (1 if taken.step > 0 else -1), taken.step)
 
 
 def onnx_slice_range(size: int, start: int, stop: int, step: int) -> range:

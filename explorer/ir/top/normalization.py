@@ -7,7 +7,7 @@ Each definition is a short list of statements: statistics into scratch buffers, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes
+from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes, Reshapable, Reshaped
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -305,7 +305,7 @@ class BatchNormOp(NormalizationOperation):
 
 
 @irdl_op_definition
-class LayerNormOp(NormalizationOperation):
+class LayerNormOp(Reshapable, NormalizationOperation):
     """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input.
 
     Without `centered` the mean is not subtracted: RMS normalization.
@@ -335,6 +335,15 @@ class LayerNormOp(NormalizationOperation):
 
     def mixed_axes(self) -> Sequence[int]:
         return range(self.get("axis"), len(shape_of(self.input)))
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, int]:
+        """The normalized axes are the last ones: groups from some axis on, and only they."""
+        (own,), first = around, self.get("axis")
+        large = [a for a, size in enumerate(own.target) if size != 1]
+        inside = [g for g in own.groups if any(a >= first for a in g.target if a in large)]
+        if not inside or any(a < first for g in inside for a in g.target if a in large):
+            raise ValueError("its axes are none before the reshape")
+        return {"axis": min(min(g.source) for g in inside)}
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -1,11 +1,10 @@
 """Decisions as a page sends them, checked: whatever no page of ours would send is no request.
 
-{"target": "cpu", "decisions": {"schedule-loops/conv_1/pixels": 4}, "disable": ["fuse-activation"],
- "budget": null, "pins": [["conv_1", 1024]], "order": []}    <->    Request(...)
+{"target": "cpu", "decisions": {"fuse-activation": false, "schedule-loops/conv_1/pixels": 4}}
+    <->    Request(...)
 
-`disable`, `budget`, `pins` and `order` are other words for decisions that have addresses, too
-(`results.decisions`): a page may send either, and shared links hold both. A request knows
-addresses only.
+Links of earlier versions hold `disable`, `budget`, `pins` and `order` beside the decisions: other
+words for what has an address, too (`results.decisions`).
 """
 
 from __future__ import annotations
@@ -25,16 +24,7 @@ MOST_STEPS_TEXT = 100_000
 
 def settings_of(request: Request) -> dict[str, Any]:
     """The decisions of a request as fork.js reads and sends them."""
-    values = request.values
-    disable = list(request.disable)
-    settings = {
-        "target": request.target,
-        "disable": disable,
-        "budget": values.pop(BUDGET, None),
-        "pins": values.pop(PINS, []),
-        "order": values.pop(ORDER, []),
-    }
-    return {**settings, "decisions": {a: v for a, v in values.items() if a not in disable}}
+    return {"target": request.target, "decisions": request.values}
 
 
 def request_of(settings: object, path: str, targets: Sequence[str]) -> Request | None:

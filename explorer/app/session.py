@@ -79,12 +79,6 @@ class Request:
         """What is different from the defaults; empty when nothing is."""
         return label_of(self.values)
 
-    @staticmethod
-    def of_json(data: Mapping[str, Any]) -> Request:
-        """What `dataclasses.asdict` made, after a journey through JSON."""
-        pairs = tuple((address, value) for address, value in data["decisions"])
-        return Request(data["path"], data["target"], pairs)
-
 
 @dataclass(frozen=True)
 class Bisection:

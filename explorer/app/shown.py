@@ -84,6 +84,7 @@ class Shown:
             "isTrace": shown.is_trace,
             "optional": list(branch.trace.optional) if branch else [],
             "settings": settings_of(shown),
+            "switchedOff": list(shown.disable),
             "wanted": {**settings_of(self.wanted), "model": self._key(self.wanted.path)},
             "status": self.status,
             "progress": None

@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PASS[,PASS]",
         help="leave passes out",
     )
+    options.add_decisions(parser)
     options.add_dimensions(parser)
     options.add_host(parser)
     options.add_json(parser)
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             arguments.target,
             disable=arguments.disable,
+            decisions=dict(arguments.decide),
             dimensions=dict(arguments.dim),
             host=arguments.host,
             fuel=arguments.fuel,

@@ -27,7 +27,7 @@ from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
 
 if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
+    from explorer.compilation.compiled import Compiled
 
 GOLDEN = "golden tensors"
 IMPORTED = "the imported program"
@@ -38,7 +38,7 @@ class Accuracy:
     """The comparison of a compilation with its source model."""
 
     report: AccuracyReport
-    compilation: Compilation
+    compilation: Compiled
     inputs: Mapping[str, np.ndarray]
     expected: Values
     exact: ExactReference | None = None
@@ -133,7 +133,7 @@ def suspect(rewrite: Rewrite) -> Suspect:
 
 
 def check(
-    compilation: Compilation,
+    compilation: Compiled,
     inputs: Mapping[str, np.ndarray] | None,
     tolerance: float,
     progress: Progress | None,
@@ -216,7 +216,7 @@ class _Reference:
 
 
 def _reference(
-    compilation: Compilation, inputs: Values, wanted: Sequence[str], golden: Values | None
+    compilation: Compiled, inputs: Values, wanted: Sequence[str], golden: Values | None
 ) -> _Reference:
     """The golden tensors; without any the oracle's; the imported program's where these are empty,
     and where the oracle does not load the model, refuses to run it, or dies of it."""
@@ -234,7 +234,7 @@ def _reference(
     return _Reference(IMPORTED, imported_tensors(imported, inputs), note)
 
 
-def _outputs(compilation: Compilation) -> list[tuple[str, str]]:
+def _outputs(compilation: Compiled) -> list[tuple[str, str]]:
     """Names of the source's outputs, and of the values that they are in a run."""
     return [(name, f"{OUTPUT}{name}") for name in compilation.port_names[1]]
 
@@ -259,6 +259,6 @@ def snapshot_runner(
     return lambda inputs, replaced: runner.run(snapshot, inputs, replaced)
 
 
-def planned_runner(compilation: Compilation, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
+def planned_runner(compilation: Compiled, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
     """The snapshot as C at the addresses of the memory plans."""
     return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.plans)

@@ -9,7 +9,7 @@ Every knob of a compilation has an address, and `decide` takes a value for any o
     PASS                        whether an optional pass runs
     PASS/RULE, PASS/RULE/SITE   whether a rule is used at all, or at an operation
     schedule-loops/KERNEL/CHOICE, assign-layouts/blocked/VALUE ...     what passes decide
-    plan-memory/planner, plan-memory/budget_bytes, fuel, dimensions/NAME
+    plan-memory/planner, plan-memory/budget_bytes, fuel, dimensions/NAME, host
     plan-memory/pins            buffers with the bytes at which they are to lie
     order                       passes that change places among themselves
     target, target/FIELD        another target, or another value of one of its fields
@@ -39,6 +39,7 @@ from explorer.results.decisions import (
     BUDGET,
     DIMENSIONS,
     FUEL,
+    HOST,
     ORDER,
     PINS,
     PLANNER,
@@ -165,7 +166,7 @@ def _without_effect(name: str) -> InputError:
 def decide(settings: Settings, address: str, value: object, scope: Scope) -> Settings:
     """The settings with another value at an address; None takes an override back."""
     head, _, rest = address.partition("/")
-    is_argument = head in (TARGET, DIMENSIONS) or address in (PLANNER, BUDGET, PINS)
+    is_argument = head in (TARGET, DIMENSIONS) or address in (PLANNER, BUDGET, PINS, HOST)
     if is_argument and settings.pipeline is not None:
         raise _without_effect(address)
     if address == TARGET:
@@ -183,6 +184,10 @@ def decide(settings: Settings, address: str, value: object, scope: Scope) -> Set
         return replace(settings, planner=chosen_planner(name))
     if address == BUDGET:
         return replace(settings, budget_bytes=_count(address, value))
+    if address == HOST:
+        if value is not None and not isinstance(value, bool):
+            raise InputError(f"{address} cannot be {value!r}: it has parts, or not", hint="a bool")
+        return replace(settings, host=value is not False)
     if address == PINS:
         return _with_pins(settings, value)
     if address == ORDER:
@@ -434,6 +439,7 @@ def decisions_of(settings: Settings) -> dict[str, Value]:
     else:
         found[PLANNER] = planner_name(settings.planner)
     found[FUEL] = settings.fuel
+    found[HOST] = settings.host
     found |= {f"{DIMENSIONS}/{name}": size for name, size in settings.dimensions.items()}
     if settings.open_range is not None:
         kept = settings.open_range

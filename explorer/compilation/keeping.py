@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.backends.starting import kept_programs
-from explorer.compilation.programs import key_of
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
@@ -31,7 +30,7 @@ from explorer.runtime.cache.kept_files import without_text
 from explorer.runtime.cache.requests import Request, Sizes, preview_of
 
 if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
+    from explorer.compilation.compiled import Compiled
 
 MOST_CONTENT_BYTES = 1 << 16
 """Of an input that decides a shape."""
@@ -40,7 +39,7 @@ CLOCK_NS = 20_000_000
 
 
 def keep(
-    compilation: Compilation,
+    compilation: Compiled,
     request: Request,
     cache: ProgramCache,
     inputs: Mapping[str, np.ndarray] | None = None,
@@ -62,7 +61,7 @@ def keep(
 
 
 def finished(
-    compilation: Compilation,
+    compilation: Compiled,
     request: Request,
     programs: KeptPrograms,
     inputs: Mapping[str, np.ndarray],
@@ -79,7 +78,7 @@ def finished(
     language = compilation.backend.kept
     if language is None:
         return f"programs of the backend {compilation.backend.name} are not kept"
-    key = key_of(compilation)
+    (key,) = compilation.program_keys
     entry = programs.cache.held(key.digest())
     if entry is None:
         return "the driver gives no binary of its programs"
@@ -129,7 +128,7 @@ def plain_sheet(model: SourceModel) -> ModelSheet:
     )
 
 
-def sizes_of_compilation(compilation: Compilation) -> Sizes:
+def sizes_of_compilation(compilation: Compiled) -> Sizes:
     """Lowest and highest of every symbolic dimension, in order of their names."""
     settings = compilation.settings
     sizes = {name: (size, size) for name, size in settings.dimensions.items()}
@@ -142,7 +141,7 @@ def sizes_of_compilation(compilation: Compilation) -> Sizes:
 
 
 def fixed_contents(
-    compilation: Compilation, inputs: Mapping[str, np.ndarray]
+    compilation: Compiled, inputs: Mapping[str, np.ndarray]
 ) -> tuple[FixedContent, ...] | None:
     """What the inputs hold that decide shapes; None where that is too much."""
     entry = entry_function(compilation.passes[0].after.program)

@@ -24,7 +24,7 @@ from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import LEGAL_BLOCKS
 from explorer.results import Knob
-from explorer.results.decisions import BUDGET, DIMENSIONS, FUEL, PLANNER, TARGET
+from explorer.results.decisions import BUDGET, DIMENSIONS, FUEL, HOST, PLANNER, TARGET
 from explorer.targets import list_targets
 
 BOTH = (True, False)
@@ -69,6 +69,8 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
         )
         if target.requantization is not None:
             yield from _requantization_knobs(target.requantization)
+        why = "what has no compiled form runs there" if settings.host else "such models are refused"
+        yield Knob(HOST, settings.host, BOTH, why)
     for name, size in settings.dimensions.items():
         value, why = size, "size of a symbolic dimension of the model"
         kept = settings.open_range

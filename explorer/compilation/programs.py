@@ -1,6 +1,6 @@
 """The compiled program of a compilation, as the program cache knows it.
 
-key_of(compilation)             what its binary depends on; `keys_of` of every part's
+key_of(compilation)             what its binary depends on; `program_keys` of every part's
 bundle_for(compilation)         its binary in a file that starts without a compiler's work
 finished_for(compilation, ...)  the rest of it, which starts without a pass
 """
@@ -19,24 +19,17 @@ from explorer.runtime.cache.digests import digest_of_array
 from explorer.runtime.cache.requests import Request
 
 if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
+    from explorer.compilation.compiled import Compiled
 
 
-def keys_of(compilation: Compilation) -> list[ProgramKey]:
-    """As `key_of`, of every part that runs on a device."""
-    parts = compilation.built.parts.values() or [compilation.built]
-    backend, device, name = compilation.backend, compilation.device, compilation.model.name
-    return [backend.key(part.program, device, name) for part in parts if part.host is None]
-
-
-def key_of(compilation: Compilation) -> ProgramKey:
+def key_of(compilation: Compiled) -> ProgramKey:
     """Without building anything; raises `BuildError` where there is no compiler."""
-    (key,) = keys_of(compilation)
+    (key,) = compilation.program_keys
     return key
 
 
 def bundle_for(
-    compilation: Compilation,
+    compilation: Compiled,
     keeps_source: bool = True,
     finished: Iterable[ShippedProgram] = (),
 ) -> bytes:
@@ -59,7 +52,7 @@ def bundle_for(
     return bundle_of([entry], keeps_source, finished)
 
 
-def finished_for(compilation: Compilation, request: Request) -> ShippedProgram | str:
+def finished_for(compilation: Compiled, request: Request) -> ShippedProgram | str:
     """The finished program that was compiled for a request; or why it cannot be kept."""
     from explorer.compilation.keeping import finished
 
@@ -71,7 +64,7 @@ def finished_for(compilation: Compilation, request: Request) -> ShippedProgram |
     return ShippedProgram(replace(kept, weights=digest), weights)
 
 
-def _built(compilation: Compilation) -> ProgramCache:
+def _built(compilation: Compiled) -> ProgramCache:
     """A cache of this process that holds the program."""
     cache = ProgramCache(default_cache().folder)
     compilation.open(cache=cache).close()

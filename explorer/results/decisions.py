@@ -3,7 +3,7 @@
     {"fuse-bias": False,                          a pass is left out
      "fuse-activation/fuse-unary": False,         a rule; with a third part, at one operation
      "schedule-loops/conv_1/pixels": 7,           what a pass decides: any number, word or list
-     "target/vector_floats": 8, "dimensions/batch": 4, "fuel": 20,
+     "target/vector_floats": 8, "dimensions/batch": 4, "fuel": 20, "host": False,
      "order": ["fuse-activation", "fuse-bias"],   passes that change places among themselves
      "plan-memory/planner": "no-sharing", "plan-memory/budget_bytes": 65536,
      "plan-memory/pins": [["conv_1", 1024]]}      buffers at given bytes of the arena
@@ -21,6 +21,7 @@ from typing import Any
 TARGET = "target"
 DIMENSIONS = "dimensions"
 FUEL = "fuel"
+HOST = "host"
 ORDER = "order"
 SCHEDULES = "schedule-loops"
 LAYOUTS = "assign-layouts"
@@ -55,6 +56,7 @@ class Place:
 _PROGRAM = {
     TARGET: "target",
     FUEL: "rewrites at most",
+    HOST: "parts on the host",
     ORDER: "order of passes",
     f"{TARGET}/vector_floats": "floats per vector",
     f"{TARGET}/layout.channel_block": "channels per block",
@@ -110,6 +112,8 @@ def words(address: str, value: Value) -> str:
         return f"planner {value}"
     if address == TARGET:
         return f"for {value}"
+    if address == HOST:
+        return "with parts on the host" if value else "nothing on the host"
     if isinstance(value, bool):
         site = f" at {place.of}" if place.group == "rewrite" else ""
         return f"{'with' if value else 'without'} {place.title}{site}"

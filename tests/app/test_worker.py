@@ -330,9 +330,8 @@ def test_settings_of_a_page_become_a_request_and_back():
     }
     request = Request.deciding(MODEL, "cpu", decisions)
     assert request_of(settings_of(request), MODEL, ("cpu",)) == request
-    plain = {"target": "cpu", "decisions": decisions}
-    assert request_of(plain, MODEL, ("cpu",)) == request
-    assert request_of(json.loads(json.dumps(plain)), MODEL, ("cpu",)) == request
+    sent = json.loads(json.dumps({"target": "cpu", "decisions": decisions}))
+    assert settings_of(request) == sent and request_of(sent, MODEL, ("cpu",)) == request
     assert request.values == decisions and request.disable == ("fuse-add",)
     assert request.label == (
         "without b at c, b d = 4, b e = 0.5, without e, f = ['x', 'y'], without fuse-add, "
@@ -357,7 +356,6 @@ def test_a_link_of_an_earlier_version_is_followed():
         BUDGET: 4096,
         PINS: [["conv_1", 64]],
     }
-    assert settings_of(request) == settings
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,60 @@ def test_a_classifier_is_compiled_and_checked():
     compilation.close()
 
 
+# -- what stands beside them -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_a_normalizer(snapshot: Snapshots, norm: str, dtype: type):
+    x = FINITE.astype(dtype)
+    assert_as_onnxruntime(snapshot, "Normalizer", x, ("y",), norm=norm)
+    assert_as_onnxruntime(snapshot, "Normalizer", x[1], ("y",), norm=norm)
+
+
+def test_an_imputer(snapshot: Snapshots):
+    assert_as_onnxruntime(
+        snapshot, "Imputer", X, ("y",),
+        imputed_value_floats=[9.0, 8.0, 7.0], replaced_value_float=float("nan"),
+    )  # fmt: skip
+    assert_as_onnxruntime(
+        snapshot, "Imputer", FINITE, ("y",), imputed_value_floats=[0.5], replaced_value_float=2.0
+    )
+
+
+def test_a_classifier_with_maps_from_labels_as_scikit_learn_exports_it():
+    """LinearClassifier, Normalizer, ZipMap: compiled, and given back as maps."""
+    nodes = [
+        helper.make_node(
+            "LinearClassifier", ["x"], ["label", "raw"], domain=DOMAIN, post_transform="LOGISTIC",
+            coefficients=[0.1, -0.05, 0.02, -0.03, 0.04, 0.05, 0.01, 0.02, 0.2],
+            intercepts=[0.5, 0.6, 0.4], classlabels_strings=["a", "b", "c"],
+        ),
+        helper.make_node("Normalizer", ["raw"], ["shares"], domain=DOMAIN, norm="L1"),
+        helper.make_node(
+            "ZipMap", ["shares"], ["maps"], domain=DOMAIN, classlabels_strings=["a", "b", "c"]
+        ),
+    ]  # fmt: skip
+    infos = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 3])]
+    label = helper.make_tensor_value_info("label", onnx.TensorProto.STRING, ["N"])
+    map_type = helper.make_map_type_proto(
+        onnx.TensorProto.STRING, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(map_type))
+    graph = helper.make_graph(nodes, "pipeline", infos, [label, maps])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 3)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    labels, rows = session.run(None, {"x": FINITE})
+    compilation = ex.compile(from_proto(proto), inputs={"x": FINITE})
+    found = ex.host_values(compilation.model, compilation.run({"x": FINITE}))
+
+    assert found["label"].tolist() == labels.tolist()
+    for mine, theirs in zip(found["maps"], rows, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-5)
+    compilation.close()
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 

@@ -136,6 +136,20 @@ def test_resize_to_the_nearest_by_an_input(snapshot: Snapshots, rounding: str):
     assert_as_onnxruntime(proto, inputs, snapshot)
 
 
+@pytest.mark.parametrize("attributes", [{}, {"antialias": 1}], ids=str)
+def test_a_resize_by_an_input_is_compiled_for_any_size(attributes: dict):
+    """With what stays open on the host: computed there, or imported in the run."""
+    inputs = {"x": X, "sizes": np.array([2, 3, 6, 7], np.int64)}
+    proto = model_of("Resize", inputs, ["x", "", "", "sizes"], mode="linear", **attributes)
+    compilation = ex.compile(from_proto(proto))
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for height in (6, 3):
+        given = {**inputs, "sizes": np.array([2, 3, height, 7], np.int64)}
+        found, (expected,) = compilation.run(given)["y0"], session.run(None, given)
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-4)
+    compilation.close()
+
+
 def test_resize_of_old_opsets_by_an_input(snapshot: Snapshots):
     inputs = {"x": X, "scales": np.array([1, 1, 2, 0.5], np.float32)}
     for operator, opset in (("Upsample", 9), ("Resize", 10)):

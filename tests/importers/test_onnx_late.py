@@ -74,6 +74,20 @@ CASES = {
         (ANY,),
         tuple({"x": X, "n": whole(*n)} for n in ((1, 1, 1, 1), (2, 1, 3, 1))),
     ),
+    "ReduceSum": Case(
+        """sums (float[1,2,4,6] x, int64[2] a) => (float[a,b] y) {
+          y = ReduceSum <keepdims = 0> (x, a)
+        }""",
+        (("?", "?"),),
+        tuple({"x": X, "a": whole(*a)} for a in ((0, 1), (3, -2))),
+    ),
+    "Unsqueeze": Case(
+        """longer (float[1,2,4,6] x, int64[1] a) => (float[a,b,c,d,e] y) {
+          y = Unsqueeze (x, a)
+        }""",
+        (("?",) * 5,),
+        tuple({"x": X, "a": whole(a)} for a in (0, -1)),
+    ),
     "Split": Case(
         """split (float[1,2,4,6] x, int64[2] n) => (float[1,2,4,a] y, float[1,2,4,b] z) {
           y, z = Split <axis = 3> (x, n)

@@ -13,7 +13,6 @@ from explorer.ir.patterns import (
     clip,
     computed,
     concat,
-    constant,
     exp,
     is_nan,
     kept,
@@ -38,6 +37,7 @@ from explorer.ir.patterns import (
     transpose,
     unary,
     value,
+    weight,
 )
 from explorer.ir.patterns.search import MOST_VISITS
 from explorer.ir.printing import parse
@@ -156,7 +156,7 @@ def test_two_parts_may_stand_for_the_same_value():
         (x * 2, False),
         (x * number("n", lambda n: n < 1), True),
         (x * number("n", lambda n: n > 1), False),
-        (x * constant("n"), True),
+        (x * weight("n"), True),
         (computed("m") * computed("n"), False),
         (x / 0.5, False),
     ],
@@ -166,7 +166,7 @@ def test_constants_are_found_by_value_or_by_a_test(pattern, fits):
 
 
 def test_a_constant_gives_its_array_and_is_no_number():
-    matrix = constant("w")
+    matrix = weight("w")
     program = Program("y = mul x w")
     found = program.match(x * matrix)
     assert found is not None and found[matrix].shape == (4, 4)
@@ -380,7 +380,7 @@ def test_alternatives_that_fail_at_the_same_place_are_told_together():
             "expected a number 1, found w (a weight)",
         ),
         (
-            exp(x).telling() + constant("bias"),
+            exp(x).telling() + weight("bias"),
             "e = exp x;y = add e z",
             "expected a constant bias, found the input z",
         ),

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from explorer.errors import InputError, UnsupportedError
+from explorer.importers.building.code_points import decoded, encoded
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.code_points import decoded, encoded
 from explorer.onnx_backend import backend_for
 from verification.conformance.coverage import not_generated
 

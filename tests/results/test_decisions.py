@@ -59,6 +59,7 @@ def test_passes_are_called_as_addresses_call_them():
         ("target", "opencl", "for opencl"),
         ("dimensions/batch", 4, "batch = 4"),
         ("fuel", 3, "fuel 3"),
+        ("host", False, "nothing on the host"),
         (ORDER, ["b", "a"], "in the order b, a"),
         (ORDER, list("abcde"), "5 passes reordered"),
         (BUDGET, 4096, "at most 4096 bytes"),

@@ -18,7 +18,7 @@ from xdsl.dialects import func
 from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.compilation import Compilation
-from explorer.importers.onnx.code_points import SUFFIX
+from explorer.importers.building.code_points import SUFFIX
 from explorer.ir.evaluation import entry_function, output_names, specialized_inputs
 from explorer.ir.kernel_dialect import LaunchOp
 from explorer.ir.operation import TopOperation, identity_of

@@ -115,7 +115,7 @@ class FlatGraph:
                 found.problems[node.name] = problem
             found.microseconds[node.name] = (time.perf_counter() - begin) * 1e6
         results = {v.name: _value(v.name, program, found, model) for v in model.outputs}
-        made = {name: value for name, value in results.items() if value is not None}
+        made = {n: program.returned(value) for n, value in results.items() if value is not None}
         if not found.problems:
             missing = [name for name in results if name not in made]
             if missing:

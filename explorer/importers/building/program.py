@@ -25,17 +25,25 @@ from explorer.importers.building.build import Build
 from explorer.importers.building.identifiers import argument_name, stem_of
 from explorer.importers.building.knowledge import Knowledge
 from explorer.importers.building.limits import check_size
+from explorer.importers.building.quantized_types import as_stored, is_quantized
 from explorer.importers.building.specialize import specialize
 from explorer.importers.model import SourceModel, SourceValue, with_sizes
 from explorer.ir.constraints import set_constraints
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
-from explorer.ir.origins import Origin, location_of, origins_of, set_origins, sources_of
+from explorer.ir.origins import (
+    Origin,
+    location_of,
+    origin_of,
+    origins_of,
+    set_origins,
+    sources_of,
+)
 from explorer.ir.rewriting import Names
 from explorer.ir.structure import DEVICE
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.requirements import requirements
-from explorer.ir.types import ELEMENT_TYPES, numpy_dtype, tensor_type
+from explorer.ir.types import ELEMENT_TYPES, element_type_of, numpy_dtype, tensor_type
 from explorer.ir.weights import Weights
 
 
@@ -130,6 +138,18 @@ class ProgramBuilder:
         else:
             label = op.label() if isinstance(op, TopOperation) else op.name
             set_identity(op, self.names.fresh(stem_of(label.split(" ")[0], "value")))
+
+    def returned(self, result: SSAValue) -> SSAValue:
+        """What the program returns of a result: of quantized numbers their stored integers."""
+        if not isinstance(result, OpResult) or not is_quantized(element_type_of(result)):
+            return result
+        self.begin("")
+        stored = as_stored(result, self.build)
+        (op,) = self.build.created
+        op.location = result.op.location
+        set_origins(op, [origin_of(result)])
+        self.identify(op, "", "")
+        return stored
 
     def module(self, results: Mapping[str, SSAValue]) -> ModuleOp:
         """The whole program. `results`: what it returns, by the names of its outputs."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.build import Undecided
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Unsupported
 from explorer.ir.top.movement import ReshapeOp
 
 
@@ -52,7 +52,7 @@ def squeeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:
 def _count(axes: SSAValue, build: Build) -> int:
     count = build.size(axes, 0) if build.rank(axes) == 1 else None
     if count is None:
-        raise Unsupported("how many axes there are depends on the inputs")
+        raise Undecided("how many axes there are depends on the inputs")
     return count
 
 

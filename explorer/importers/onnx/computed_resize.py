@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import OpResult, SSAValue
 
-from explorer.importers.building.build import Axis
+from explorer.importers.building.build import Axis, Undecided
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Unsupported
 from explorer.ir.top.indexing import GatherOp
@@ -151,7 +151,7 @@ class _Computed:
             adjusted = do("div", self.target, do("mul", self.scale, self.size))
             center = do("mul", do("div", self.size, 2.0), do("sub", 1.0, adjusted))
             return do("sub", do("add", center, half), 0.5)
-        raise Unsupported(f"coordinates {mode!r} of a size that the inputs decide")
+        raise Undecided(f"coordinates {mode!r} of a size that the inputs decide")
 
     def _nearest(self, places: SSAValue, mode: str) -> SSAValue:
         floor, ceil = (self.build.unary(kind, places) for kind in ("floor", "ceil"))

@@ -32,6 +32,7 @@ from explorer.importers.building.build import Undecided, discard
 from explorer.importers.building.identifiers import stem_of
 from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
 from explorer.importers.building.program import ProgramBuilder
+from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.model import SourceModel, check_dimension_names
 from explorer.importers.onnx.block_size import find_block_size
 from explorer.importers.onnx.blocks import Blocks, find_blocks, is_blocked
@@ -39,11 +40,7 @@ from explorer.importers.onnx.build import Build, Found
 from explorer.importers.onnx.converters import find_converter, missing_reason
 from explorer.importers.onnx.late import late_node
 from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
-from explorer.importers.onnx.quantized_types import (
-    as_stored,
-    is_quantized,
-    with_suited_operands,
-)
+from explorer.importers.onnx.quantized_types import with_suited_operands
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.schemas import check_node
 from explorer.importers.onnx.structures import (
@@ -56,10 +53,6 @@ from explorer.importers.onnx.structures import (
     tensors_of,
 )
 from explorer.importers.onnx.tensors import read_tensor
-from explorer.ir.origins import (
-    origin_of,
-    set_origins,
-)
 from explorer.ir.types import (
     element_type_of,
     format_shape,
@@ -254,26 +247,14 @@ class _Import:
         names = [output.name for output in graph.output]
         ports = [
             port
-            for name, result in zip(names, self._returned(results), strict=True)
+            for name, result in zip(names, results, strict=True)
             if result is not None
-            for port in named_tensors(name, result)
+            for port in named_tensors(name, self._returned(result))
         ]
         return self.program.module(dict(ports)), self.weights
 
-    def _returned(self, results: Sequence[Imported | None]) -> list[Imported | None]:
-        """What the model returns: the stored integers of quantized numbers."""
-        returned: list[Imported | None] = []
-        for result in results:
-            if isinstance(result, OpResult) and is_quantized(element_type_of(result)):
-                self.program.begin("")
-                stored = as_stored(result, self.build)
-                (op,) = self.build.created
-                op.location = result.op.location
-                set_origins(op, [origin_of(result)])
-                self.program.identify(op, "", "")
-                result = stored
-            returned.append(result)
-        return returned
+    def _returned(self, result: Imported) -> Imported:
+        return self.program.returned(result) if isinstance(result, SSAValue) else result
 
     # -- graphs ----------------------------------------------------------------------------------
     def _nodes(self, nodes: Sequence[NodeProto]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 import onnx
@@ -42,7 +43,7 @@ from explorer.ir.weights import Weights
 MOST_KEPT = 32
 """Programs of one node, each for certain sizes and contents."""
 IR_VERSION = 10
-KEEPS_AXES = ("Split",)
+KEEPS_AXES = ("CenterCropPad", "MaxUnpool", "Pad", "Split")
 """Operators whose results have as many axes as the first operand, which ONNX does not infer."""
 
 TensorForm = tuple[np.dtype, Sequence[Dim]]
@@ -126,15 +127,14 @@ class LateNode:
         """The IR's type; None where ONNX does not say of what, or how many axes there are."""
         if inferred is None or not inferred.tensor_type.elem_type:
             return None
-        tensor, first = inferred.tensor_type, self._forms[0]
+        tensor = inferred.tensor_type
         try:
             element_type = element_type_from_numpy(dtype_of(tensor.elem_type, "a result"))
         except ExplorerError:
             return None
         if not tensor.HasField("shape"):
-            if self._proto.op_type not in KEEPS_AXES or first is None:
-                return None
-            return tensor_type(element_type, [UNKNOWN] * len(first[1]))
+            count = axes_count(self._proto, self._forms)
+            return None if count is None else tensor_type(element_type, [UNKNOWN] * count)
         sizes = [d.dim_value if d.HasField("dim_value") else UNKNOWN for d in tensor.shape.dim]
         return tensor_type(element_type, sizes)
 
@@ -185,3 +185,26 @@ class LateNode:
 
 def _form_of(array: np.ndarray) -> TensorForm:
     return array.dtype, array.shape
+
+
+def axes_count(proto: NodeProto, forms: Sequence[TensorForm | None]) -> int | None:
+    """How many axes a node's result has where ONNX infers none because contents are missing."""
+    if not forms or forms[0] is None:
+        return None
+    own = len(forms[0][1])
+    if proto.op_type in KEEPS_AXES:
+        return own
+    listed = forms[1] if len(forms) > 1 else None
+    length = None if listed is None else prod(d if isinstance(d, int) else -1 for d in listed[1])
+    if length is None or length < 0:
+        return None
+    if proto.op_type == "Unsqueeze":
+        return own + length
+    if proto.op_type == "Squeeze":
+        return own - length
+    if not proto.op_type.startswith("Reduce"):
+        return None
+    numbers = {a.name: a.i for a in proto.attribute}
+    if numbers.get("keepdims", 1) or (not length and numbers.get("noop_with_empty_axes", 0)):
+        return own
+    return own - length if length else 0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.build import Undecided
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.structures import Imported
@@ -67,7 +68,7 @@ def dropout_by_operand(node: Node, build: Build) -> Sequence[SSAValue]:
 def _dropout_by_data(node: Node, build: Build) -> Sequence[SSAValue]:
     """Whether anything is dropped, or how much, is an input: the mask is computed."""
     if "seed" not in node.attributes:
-        raise Unsupported("training_mode depends on the inputs, without a seed")
+        raise Undecided("training_mode depends on the inputs, without a seed")
     x, training = node.operand(0), node.operand(2)
     shape = build.sizes(x, range(build.rank(x)), "a dropout in training")
     generator = np.random.RandomState(node.integer("seed"))

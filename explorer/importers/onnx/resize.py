@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.build import Undecided
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.computed_resize import ComputedManner, resize_by_data
@@ -98,7 +99,7 @@ def resize(node: Node, build: Build) -> SSAValue:
     for operand in asked:
         if operand is not None and build.knowledge.needed(operand) is None:
             if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-                raise Unsupported("sizes in proportion to each other, which the inputs decide")
+                raise Undecided("sizes in proportion to each other, which the inputs decide")
             return _by_data(x, operand, operand is asked[0], axes, manner, build)
     scales, sizes = (_numbers(operand, build) for operand in asked)
     regions = [(0.0, 1.0)] * rank
@@ -129,7 +130,7 @@ def _by_data(
 ) -> SSAValue:
     """`vector`: scales or sizes of the axes, which the inputs decide."""
     if manner.antialias:
-        raise Unsupported("antialias of a size that the inputs decide")
+        raise Undecided("antialias of a size that the inputs decide")
     computed = ComputedManner(
         manner.mode,
         manner.coordinates,

@@ -13,7 +13,7 @@
     value("x"), computed("x")          any value; any but a weight; value("x", fits): one that fits
     number("c"), 2, about(0.7071)      a weight of one element: any, this one, this one but for
                                        rounding
-    constant("c")                      any weight: found[c] is its array
+    weight("c")                        any weight: found[c] is its array
     a + b, a - b, a * b, a / b, a ** b, maximum(a, b), binary(kind, a, b)
                                        a top.binary, in both orders where it is commutative
     exp(x), sqrt(x), unary(kind, x)    a top.unary
@@ -55,7 +55,6 @@ from explorer.ir.patterns.words import (
     clip,
     computed,
     concat,
-    constant,
     either,
     erf,
     exp,
@@ -85,6 +84,7 @@ from explorer.ir.patterns.words import (
     transpose,
     unary,
     value,
+    weight,
 )
 
 __all__ = [
@@ -96,7 +96,6 @@ __all__ = [
     "clip",
     "computed",
     "concat",
-    "constant",
     "either",
     "erf",
     "exp",
@@ -127,4 +126,5 @@ __all__ = [
     "transpose",
     "unary",
     "value",
+    "weight",
 ]

@@ -29,7 +29,7 @@ from explorer.ir.top.reduction import ReduceOp
 
 # -- values and constants --------------------------------------------------------------------------
 
-value, constant, number, property_of = Value, Constant, Number, Property
+value, weight, number, property_of = Value, Constant, Number, Property
 
 
 def computed(name: str) -> Value:

@@ -15,7 +15,6 @@ from explorer.ir.patterns import (
     Found,
     PatternRule,
     clip,
-    constant,
     exp,
     log,
     maximum,
@@ -24,13 +23,14 @@ from explorer.ir.patterns import (
     reciprocal,
     relu,
     value,
+    weight,
 )
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.passes.arithmetic.clamps import Clamp
 from explorer.passes.matching import weight_name
 
-x, a, factors = value("x"), value("a"), constant("c")
+x, a, factors = value("x"), value("a"), weight("c")
 slope, offset = number("slope"), number("offset")
 
 

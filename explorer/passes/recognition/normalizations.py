@@ -20,14 +20,12 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.ir.constants import constant as array_of
-from explorer.ir.constants import is_about
+from explorer.ir.constants import constant, is_about
 from explorer.ir.operation import identity_of
 from explorer.ir.patterns import (
     Found,
     Pattern,
     PatternRule,
-    constant,
     number,
     operation,
     property_of,
@@ -36,6 +34,7 @@ from explorer.ir.patterns import (
     shared,
     sqrt,
     value,
+    weight,
 )
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import broadcast_shapes
@@ -47,7 +46,7 @@ from explorer.passes.movement.reductions import reduced_count
 x, axes = value("x", is_float), property_of("axes")
 mean = reduced("mean", x, axes)
 epsilon, inverse_count = number("epsilon", lambda given: given >= 0), number("1 / count")
-scale, shift, c = constant("scale"), constant("shift"), constant("c")
+scale, shift, c = weight("scale"), weight("shift"), weight("c")
 
 
 def _root(deviation: Pattern) -> Pattern:
@@ -132,7 +131,7 @@ def _with_constant(
         present: SSAValue | None = getattr(old, role)
         if present is None:
             continue
-        known = array_of(present, rewriter.weights)
+        known = constant(present, rewriter.weights)
         if known is None:
             raise Declined(f"the {role} of {identity_of(old)} is computed")
         arrays[role] = function(known.astype(np.float64), array).astype(array.dtype)

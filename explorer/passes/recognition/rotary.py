@@ -18,17 +18,17 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from explorer.ir.constants import constant as array_of
+from explorer.ir.constants import constant
 from explorer.ir.operation import identity_of
 from explorer.ir.patterns import (
     Found,
     Pattern,
     PatternRule,
     concat,
-    constant,
     neg,
     reshape,
     value,
+    weight,
 )
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.attention import RotaryOp
@@ -39,7 +39,7 @@ from explorer.passes.movement.parts import Part, paired, united
 from explorer.passes.movement.slices import make_slice
 
 x, a, b, cosine, sine = (value(name) for name in ("x", "a", "b", "cosine", "sine"))
-signed_sine = constant("sine")
+signed_sine = weight("sine")
 
 
 class _Pairs:
@@ -170,7 +170,7 @@ class RecognizeTurnedPairs(PatternRule):
         table: SSAValue, op: Operation, interleaved: bool, rewriter: RecordedRewriter
     ) -> SSAValue:
         """The numbers of a table for both elements of each pair."""
-        array = array_of(table, rewriter.weights)
+        array = constant(table, rewriter.weights)
         if array is not None:
             twice = (
                 np.repeat(array, 2, axis=-1)

@@ -3,23 +3,26 @@
 // selection: choices of its kernel's schedule, its layout, rewrites that made it; and what is about
 // the whole program: passes, their order, their rules, target, memory.
 //
-// A knob is {address, value, choices, why}; its choices are the legal values, and a number without
-// choices may be any.
+// A knob is {address, value, choices, why, group, of, title}; its choices are the legal values, and
+// a number without choices may be any.
 
-import {LAYOUT, PLAN, SCHEDULE, STEPS_CHOICE} from "./addresses.js";
+import {
+  BUDGET,
+  ORDER,
+  PINS,
+  PLANNER,
+  STEPS_CHOICE,
+  decide,
+  isOff,
+  orderOf,
+  pinned,
+  pinsOf,
+} from "./addresses.js";
 import {button, element, emptyState, section} from "./dom.js";
 import {bytesText, countText, exactText} from "./numbers.js";
 import {clip} from "./scene.js";
 import {READ_ONLY} from "./session.js";
 import {steady} from "./steady.js";
-
-const PROGRAM_KNOBS = /^(target\/|dimensions\/|fuel$|plan-memory\/planner$)/;
-const KNOB_NAMES = {
-  fuel: "rewrites at most",
-  "plan-memory/planner": "memory planner",
-  "target/vector_floats": "floats per vector",
-  "target/layout.channel_block": "channels per block",
-};
 
 // {get(), reset(), isAtOnce}: what the next fork will be, on top of the branch that is looked at.
 export function createDraft(session) {
@@ -63,70 +66,23 @@ function changesOf(settings, base) {
         settings.target = base.target;
       },
     ]);
-  for (const name of settings.disable)
-    if (!base.disable.includes(name))
-      changes.push([
-        `without ${name}`,
-        () => {
-          settings.disable = settings.disable.filter((item) => item !== name);
-        },
-      ]);
-  for (const name of base.disable)
-    if (!settings.disable.includes(name))
-      changes.push([
-        `with ${name} again`,
-        () => {
-          settings.disable = [...settings.disable, name];
-        },
-      ]);
-  for (const address of new Set([
-    ...Object.keys(settings.decisions),
-    ...Object.keys(base.decisions),
-  ])) {
+  const addresses = new Set([...Object.keys(settings.decisions), ...Object.keys(base.decisions)]);
+  for (const address of addresses) {
     const value = settings.decisions[address],
       before = base.decisions[address];
-    if (value === before) continue;
-    changes.push([
-      value === undefined
-        ? `${address} as by default`
-        : value === false
-          ? `without ${address}`
-          : address.endsWith(`/${STEPS_CHOICE}`)
-            ? `${address.slice(0, -STEPS_CHOICE.length - 1)} by a list of steps`
-            : `${address} = ${value}`,
-      () => {
-        if (before === undefined) delete settings.decisions[address];
-        else settings.decisions[address] = before;
-      },
-    ]);
+    if (JSON.stringify(value) === JSON.stringify(before)) continue;
+    changes.push([words(address, value), () => decide(settings, address, before)]);
   }
-  if (settings.budget !== base.budget)
-    changes.push([
-      settings.budget === null ? "any arena" : `arena of at most ${bytesText(settings.budget)}`,
-      () => {
-        settings.budget = base.budget;
-      },
-    ]);
-  const isOther = (name) => JSON.stringify(settings[name]) !== JSON.stringify(base[name]);
-  if (isOther("pins"))
-    changes.push([
-      settings.pins.length
-        ? `${settings.pins.map(([id, at]) => `${id} at ${exactText(at)}`).join(", ")}`
-        : "nothing pinned",
-      () => {
-        settings.pins = base.pins;
-      },
-    ]);
-  if (isOther("order"))
-    changes.push([
-      settings.order.length
-        ? `order ${settings.order.join(", ")}`
-        : "the passes in their own order",
-      () => {
-        settings.order = base.order;
-      },
-    ]);
   return changes;
+}
+
+function words(address, value) {
+  if (value === undefined) return `${address} as by default`;
+  if (value === false) return `without ${address}`;
+  if (address.endsWith(`/${STEPS_CHOICE}`)) return `${address} as they are listed`;
+  if (address === BUDGET) return `arena of at most ${bytesText(value)}`;
+  if (address === PINS) return value.map(([id, at]) => `${id} at ${exactText(at)}`).join(", ");
+  return `${address} = ${Array.isArray(value) ? value.join(", ") : value}`;
 }
 
 export async function forkView(app, context) {
@@ -136,9 +92,10 @@ export async function forkView(app, context) {
   const rewrites = context.record ? await rewritesOf(app, context) : [];
   const host = element("div", {class: "scroll padded fork"});
   const show = steady(host);
-  const passKnobs = [...knobs.values()].filter(
-    ({address, value}) => !address.includes("/") && typeof value === "boolean",
-  );
+  const grouped = (group, of) =>
+    [...knobs.values()].filter(
+      (knob) => knob.group === group && (of === undefined || knob.of === of),
+    );
 
   // Makes a change: it is compiled at once, or kept among the others. The branch that is looked at
   // may be another one by now than when the control was drawn, and that is what is changed.
@@ -238,10 +195,7 @@ export async function forkView(app, context) {
 
   // A rule or a single rewrite: done as by default, or left out.
   function allow(address, isAllowed) {
-    edit(({decisions}) => {
-      if (isAllowed) delete decisions[address];
-      else decisions[address] = false;
-    });
+    edit((wanted) => decide(wanted, address, isAllowed ? undefined : false));
   }
 
   function kernelKnobs(settings) {
@@ -257,17 +211,14 @@ export async function forkView(app, context) {
             : "Select an operation that has a kernel to change its schedule.",
         ),
       );
-    const prefix = `${SCHEDULE}/${kernel.name}/`;
-    const own = [...knobs.values()].filter(({address}) => address.startsWith(prefix));
+    const own = grouped("schedule", kernel.name);
     return section(
       `Schedule of ${clip(kernel.name, 40)}`,
       own.length
         ? element(
             "div",
             {class: "knobs"},
-            own.map((knob) =>
-              knobRow(settings, knob, knob.address.slice(prefix.length), kernel.name),
-            ),
+            own.map((knob) => knobRow(settings, knob, knob.title, kernel.name)),
           )
         : element("p", {class: "quiet-text"}, "This kernel's schedule has no choices."),
     );
@@ -276,27 +227,14 @@ export async function forkView(app, context) {
   // Layouts of what is selected, and of whole functions.
   function layoutKnobs(settings) {
     const names = new Set([context.record?.id, ...context.here, ...context.launches]);
-    const own = [...knobs.values()].filter(
-      ({address}) =>
-        address.startsWith(`${LAYOUT}/`) &&
-        (address.startsWith(`${LAYOUT}/block/`) ||
-          names.has(address.split("/").slice(2).join("/"))),
-    );
+    const own = grouped("layout").filter(({title, of}) => title === "block" || names.has(of));
     if (!own.length) return null;
     return section(
       "Layout",
       element(
         "div",
         {class: "knobs"},
-        own.map((knob) => {
-          const [, kind, ...rest] = knob.address.split("/");
-          return knobRow(
-            settings,
-            knob,
-            rest.length ? `${kind} ${clip(rest.join("/"), 24)}` : kind,
-            "",
-          );
-        }),
+        own.map((knob) => knobRow(settings, knob, `${knob.title} ${clip(knob.of, 24)}`.trim(), "")),
       ),
     );
   }
@@ -306,10 +244,9 @@ export async function forkView(app, context) {
     const before = session.settings().decisions[address];
     const current = settings.decisions[address] ?? value;
     const set = (next) =>
-      edit(({decisions}) => {
-        if (next === value && before === undefined) delete decisions[address];
-        else decisions[address] = next;
-      });
+      edit((wanted) =>
+        decide(wanted, address, next === value && before === undefined ? undefined : next),
+      );
     const common = {
       class: "knob",
       "aria-label": of ? `${name} of ${of}` : name,
@@ -327,7 +264,7 @@ export async function forkView(app, context) {
           ...common,
           type: "number",
           min: 0,
-          step: 1,
+          step: "any",
           value: current ?? "",
           placeholder: "any",
           onchange: (event) => {
@@ -350,10 +287,7 @@ export async function forkView(app, context) {
               button(
                 "as by default",
                 `let the compiler decide ${name} again`,
-                () =>
-                  edit(({decisions}) => {
-                    delete decisions[address];
-                  }),
+                () => edit((wanted) => decide(wanted, address, undefined)),
                 {class: "link"},
               ),
             ]
@@ -391,9 +325,9 @@ export async function forkView(app, context) {
 
   // Optional passes in their order, with switches, ways up and down, and their rules.
   function passSwitches(settings) {
-    const names = orderOf(
-      passKnobs.map((knob) => knob.address),
-      settings.order,
+    const names = inOrder(
+      grouped("pass").map((knob) => knob.address),
+      orderOf(settings),
     );
     return section(
       "Passes and rules",
@@ -402,31 +336,19 @@ export async function forkView(app, context) {
         {class: "plain fork-passes"},
         names.map((name, index) => {
           const knob = knobs.get(name);
-          const isOn = !settings.disable.includes(name);
+          const isOn = !isOff(settings, name);
           const box = element("input", {
             type: "checkbox",
             checked: isOn,
             "aria-label": `pass ${name} in the fork`,
-            onchange: () =>
-              edit((wanted) => {
-                wanted.disable = box.checked
-                  ? wanted.disable.filter((item) => item !== name)
-                  : [...wanted.disable, name];
-              }),
+            onchange: () => allow(name, box.checked),
           });
           const move = (step) => {
             const moved = [...names];
             [moved[index], moved[index + step]] = [moved[index + step], moved[index]];
-            edit((wanted) => {
-              wanted.order = moved;
-            });
+            edit((wanted) => decide(wanted, ORDER, moved));
           };
-          const rules = [...knobs.values()].filter(
-            ({address, value}) =>
-              address.startsWith(`${name}/`) &&
-              address.split("/").length === 2 &&
-              typeof value === "boolean",
-          );
+          const rules = grouped("rule", name);
           const arrow = (step, sign, where) =>
             element(
               "button",
@@ -470,8 +392,7 @@ export async function forkView(app, context) {
     );
   }
 
-  function ruleSwitch(settings, {address, value, why}) {
-    const rule = address.split("/")[1];
+  function ruleSwitch(settings, {address, value, why, title: rule}) {
     const isOn = (settings.decisions[address] ?? value) !== false;
     const box = element("input", {
       type: "checkbox",
@@ -494,13 +415,13 @@ export async function forkView(app, context) {
       type: "number",
       min: 0,
       step: 64,
-      value: settings.budget ?? "",
+      value: settings.decisions[BUDGET] ?? "",
       placeholder: "any",
       "aria-label": "most bytes of the arena",
       onchange: () =>
-        edit((wanted) => {
-          wanted.budget = budget.value === "" ? null : Number(budget.value);
-        }),
+        edit((wanted) =>
+          decide(wanted, BUDGET, budget.value === "" ? undefined : Number(budget.value)),
+        ),
     });
     const target = element(
       "select",
@@ -517,10 +438,9 @@ export async function forkView(app, context) {
         .map((name) => element("option", {value: name, selected: name === settings.target}, name)),
     );
     const {peak} = data.head.summary;
-    const others = [...knobs.values()].filter(
-      ({address}) =>
-        PROGRAM_KNOBS.test(address) && !(address === `${PLAN}/planner` && settings.pins.length),
-    );
+    const pins = pinsOf(settings);
+    const planner = pins.length ? [] : grouped("memory").filter((k) => k.address === PLANNER);
+    const others = [...grouped("program"), ...planner].filter((k) => k.address !== "target");
     return section(
       "Program",
       element(
@@ -540,7 +460,7 @@ export async function forkView(app, context) {
           budget,
           element("span", {class: "quiet-text"}, peak === null ? "" : `now ${exactText(peak)}`),
         ),
-        settings.pins.map(([id, at]) =>
+        pins.map(([id, at]) =>
           element(
             "div",
             {class: "knob-row"},
@@ -550,14 +470,14 @@ export async function forkView(app, context) {
               "×",
               "let this buffer go",
               () =>
-                edit((wanted) => {
-                  wanted.pins = wanted.pins.filter(([other]) => other !== id);
-                }),
+                edit((wanted) =>
+                  decide(wanted, PINS, pinned(pins.filter(([other]) => other !== id))),
+                ),
               {class: "icon", "aria-label": `let ${clip(id, 40)} go`},
             ),
           ),
         ),
-        others.map((knob) => knobRow(settings, knob, KNOB_NAMES[knob.address] ?? knob.address, "")),
+        others.map((knob) => knobRow(settings, knob, knob.title, "")),
       ),
     );
   }
@@ -577,7 +497,7 @@ export function choiceText(choice) {
 }
 
 // The names in the order that was asked for; those that it doesn't name keep their places.
-function orderOf(names, order) {
+function inOrder(names, order) {
   const wanted = order.filter((name) => names.includes(name));
   return names.map((name) => (order.includes(name) ? wanted.shift() : name));
 }

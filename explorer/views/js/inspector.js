@@ -201,7 +201,7 @@ export function inspectorPane(app) {
     const {state, record, details} = context;
     if (state.rewrite !== null && details.events[state.rewrite])
       return [
-        rewriteCard(details.events[state.rewrite]),
+        rewriteCard(details.events[state.rewrite], state.pass),
         record ? await subjectLines(context) : null,
       ];
     if (context.block !== undefined) return blockLines(context);
@@ -384,10 +384,10 @@ export function inspectorPane(app) {
       : "";
 
   // Only the app can compile again, and what lowering needs cannot be left out.
-  const mayLeaveOut = (event) =>
-    event.applied && app.session?.isOptional(event.address.split("/")[0]);
+  const mayLeaveOut = (event, pass) =>
+    event.applied && app.session?.isOptional(data.head.passes[pass].name);
 
-  function rewriteCard(event) {
+  function rewriteCard(event, pass) {
     const about = data.rules.get(event.rule);
     const line = (kind, sign) => (text) =>
       element("div", {class: `delta ${kind}`}, `${sign} ${clip(text, MOST_DELTA)}`);
@@ -423,7 +423,7 @@ export function inspectorPane(app) {
           event.applied ? `rewrote ${event.site}` : `declined at ${event.site}`,
         ),
         element("span", {class: "grow"}),
-        mayLeaveOut(event)
+        mayLeaveOut(event, pass)
           ? button("fork without it", event.address, () => leaveOut(app, event.address), {
               class: "quiet",
             })

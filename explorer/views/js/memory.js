@@ -2,6 +2,7 @@
 // line of bytes that are live; the fullest step and what lives there; and how the peak compares
 // with the least that is possible. A buffer can be dragged to another address (placing.js).
 
+import {pinsOf} from "./addresses.js";
 import {element, emptyState, replace} from "./dom.js";
 import {launchesOf} from "./launches.js";
 import {bytesText, countText, decode, exactText, percentText, secondsText} from "./numbers.js";
@@ -215,7 +216,7 @@ export async function memoryView(app) {
         ),
       );
     }
-    const pinned = new Set(app.session ? app.session.settings().pins.map(([id]) => id) : []);
+    const pinned = new Set(app.session ? pinsOf(app.session.settings()).map(([id]) => id) : []);
     if (pinned.size) {
       for (const buffer of memory.buffers) {
         if (pinned.has(buffer.id))

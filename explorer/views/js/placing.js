@@ -1,6 +1,7 @@
 // Moving a buffer on the memory map: where it would lie, what is there already, and the fork in
 // which it lies there. Also why it lies where it does: the places that the planner refused.
 
+import {PINS, decide, pinsOf} from "./addresses.js";
 import {element} from "./dom.js";
 import {bytesText, exactText} from "./numbers.js";
 import {placed} from "./plot.js";
@@ -46,7 +47,7 @@ function snappedOffset(memory, buffer, wanted, reach) {
 // The ghost of a buffer at another place. `geometry`: {rectangle(buffer, offset), bytesPerPixel()}
 export function createPlacing(app, memory, plot, geometry, onchange) {
   let ghost = null; // {buffer, offset, refusal}
-  const pins = () => new Map(app.session ? app.session.settings().pins : []);
+  const pins = () => new Map(app.session ? pinsOf(app.session.settings()) : []);
 
   function show(next) {
     ghost = next;
@@ -150,11 +151,9 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
 
 // A fork in which a buffer lies at an offset, besides those that are pinned already.
 function pinBuffer(app, id, offset) {
-  const settings = app.session.settings();
-  app.session.fork({
-    ...settings,
-    pins: [...settings.pins.filter(([other]) => other !== id), [id, offset]],
-  });
+  const settings = structuredClone(app.session.settings());
+  decide(settings, PINS, [...pinsOf(settings).filter(([other]) => other !== id), [id, offset]]);
+  app.session.fork(settings);
 }
 
 // A page, a notebook's output and a saved trace hold results: a fork takes a compiler.
@@ -182,7 +181,7 @@ export function pinForm(app, buffer) {
     value: buffer.offset,
     "aria-label": `address of ${buffer.id} in bytes`,
   });
-  const isPinned = app.session.settings().pins.some(([id]) => id === buffer.id);
+  const isPinned = pinsOf(app.session.settings()).some(([id]) => id === buffer.id);
   return element(
     "form",
     {

@@ -3,8 +3,7 @@
 //
 // session = {models: [{key, label, kind: "model" | "trace", isUpload, isOpen}], model, isTrace,
 //            targets, optional,
-//            settings: {target, disable, decisions: {address: value}, budget, pins: [[buffer, at]],
-//                       order: [passes that change places]},
+//            settings: {target, decisions: {address: value}}, switchedOff: names of passes,
 //            wanted: settings of the last compilation that was asked for, with its model,
 //            status: "idle" | "working" | "failed", progress: {stage, name, index, total} | null,
 //            error: {what, where, advice} | null, notice: what of a link could not be restored,
@@ -17,6 +16,7 @@
 //            upload: {name, received, parts} | null, refusals: number, uploadLimit,
 //            suffixes: of files that can be opened, mostCompared}
 
+import {decide, isOff} from "./addresses.js";
 import {acceptDrops, documentStrip, setText} from "./documents.js";
 import {button, element, replace} from "./dom.js";
 import {clip} from "./scene.js";
@@ -29,6 +29,7 @@ const NO_SESSION = {
   targets: [],
   optional: [],
   settings: NO_SETTINGS,
+  switchedOff: [],
   wanted: NO_SETTINGS,
   status: "idle",
   notice: "",
@@ -182,18 +183,14 @@ export function createSession(host, onchange, root) {
         ? "switch this pass off: the result becomes a branch"
         : "switch this pass on again",
       onchange: () => {
-        const settings = base();
-        fork({
-          ...settings,
-          disable: box.checked
-            ? settings.disable.filter((item) => item !== name)
-            : [...settings.disable, name],
-        });
+        const settings = structuredClone(base());
+        decide(settings, name, box.checked ? undefined : false);
+        fork(settings);
       },
     });
     // A compilation that failed or was cancelled changes nothing: the box goes back.
     live.push(() => {
-      box.checked = !now().settings.disable.includes(name);
+      box.checked = !isOff(now().settings, name);
     });
     return box;
   }
@@ -227,7 +224,7 @@ export function createSession(host, onchange, root) {
     isTrace: () => now().isTrace,
     isOptional: (name) => now().optional.includes(name),
     optional: () => now().optional,
-    switchedOff: () => now().settings.disable,
+    switchedOff: () => now().switchedOff,
     settings: () => now().settings,
     targets: () => now().targets,
     branches: () => now().branches,

@@ -5,14 +5,7 @@ import {button, element} from "./dom.js";
 import {clip} from "./scene.js";
 import {IN_LINK, choicesInLink} from "./state.js";
 
-export const NO_SETTINGS = {
-  target: "",
-  disable: [],
-  decisions: {},
-  budget: null,
-  pins: [],
-  order: [],
-};
+export const NO_SETTINGS = {target: "", decisions: {}};
 const SESSION_IN_LINK = ["model", "target", "fork"];
 
 // {model, settings} that a link asks the other side for; null when it says nothing of that.

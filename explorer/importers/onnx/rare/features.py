@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.code_points import encoded, is_strings
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.code_points import encoded, is_strings
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.rare.strings import is_equal, of_one_width
 from explorer.importers.onnx.rare.trees import DOMAIN
@@ -46,6 +46,45 @@ def scaler(node: Node, build: Build) -> SSAValue:
         for name, default in (("offset", 0.0), ("scale", 1.0))
     )
     return build.binary("mul", build.binary("sub", x, offset), scale)
+
+
+@converts("Normalizer", domain=DOMAIN)
+def normalizer(node: Node, build: Build) -> SSAValue:
+    """Rows over their norm: the greatest element, the sum of absolute values, or the length. Rows
+    whose norm is 0 stay as they are."""
+    x, norm = build.cast(node.operand(0), np.float32), node.text("norm", "MAX")
+    last = [build.rank(x) - 1]
+    if norm == "MAX":
+        size = build.reduce("max", x, last, keepdims=True)
+    elif norm == "L1":
+        size = build.reduce("sum", build.unary("abs", x), last, keepdims=True)
+    elif norm == "L2":
+        squares = build.reduce("sum", build.binary("mul", x, x), last, keepdims=True)
+        size = build.unary("sqrt", squares)
+    else:
+        raise ValueError(f"norm {norm!r}; MAX, L1 or L2 expected")
+    is_nothing = build.binary("equal", size, build.scalar_like(0.0, x))
+    return build.binary("div", x, build.select(is_nothing, build.scalar_like(1.0, x), size))
+
+
+@converts("Imputer", domain=DOMAIN)
+def imputer(node: Node, build: Build) -> SSAValue:
+    """Elements that stand for a missing one become the number of their column."""
+    x = node.operand(0)
+    if build.is_float(x):
+        numbers = node.numbers("imputed_value_floats")
+        missing = node.number("replaced_value_float", 0.0)
+    else:
+        numbers = node.integers("imputed_value_int64s")
+        missing = node.integer("replaced_value_int64", 0)
+    columns = build.size(x, build.rank(x) - 1)
+    if not numbers or (len(numbers) > 1 and columns not in (None, len(numbers))):
+        raise ValueError(f"{len(numbers or ())} numbers for the columns of {build.shape(x)}")
+    if np.isnan(missing):
+        is_missing = build.unary("is_nan", x)
+    else:
+        is_missing = build.binary("equal", x, build.weight(np.array(missing, build.dtype(x))))
+    return build.select(is_missing, build.weight(np.array(numbers, build.dtype(x))), x)
 
 
 @converts("ZipMap", domain=DOMAIN)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.code_points import encoded
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.code_points import encoded
 from explorer.importers.onnx.nodes import Node, Unsupported
 from explorer.importers.onnx.structures import Imported, StringTensor
 from explorer.ir.top.indexing import GatherOp

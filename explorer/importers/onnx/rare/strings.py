@@ -19,8 +19,8 @@ from functools import cache
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.code_points import DOMAIN, LARGEST, encoded
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.code_points import DOMAIN, LARGEST, encoded
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.structures import Imported, StringTensor
 from explorer.ir.top.elementwise import broadcast_shapes

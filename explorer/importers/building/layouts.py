@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
+from explorer.importers.building.build import Build
 
 
 def channels_first(x: SSAValue, build: Build) -> SSAValue:

@@ -17,7 +17,8 @@ from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.oracle import random_inputs
 from explorer.backends import backend_of
-from explorer.backends.interface import Backend, Opening
+from explorer.backends.interface import Backend
+from explorer.backends.records import Opening
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.costs import machine_for
 from explorer.compilation.kernel_records import ladder, schedule_calls, with_assembly

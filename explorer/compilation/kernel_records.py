@@ -50,7 +50,7 @@ def with_assembly(
     device: DeviceRecord | None,
 ) -> dict[str, KernelRecord]:
     """The records with their assembly, its links to the source, or why there is none."""
-    programs = [part.program for part in program.parts if part.program is not None]
+    programs = [p.program for p in program.parts if p.program is not None and p.program.kernels]
     found = {
         name: assembly
         for each in programs or [program]

@@ -66,7 +66,11 @@ class OnnxImporter(Importer):
         self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
     ) -> dict[str, np.ndarray]:
         last = {v.name: v.shape[-1] for v in model.inputs if v.shape}
-        places = {name: sizes[size] for name, size in last.items() if size in sizes}
+        places = {
+            name: sizes[size]
+            for name, size in last.items()
+            if isinstance(size, str) and size in sizes
+        }
         return string_inputs.program_inputs(
             last.keys() | {v.name for v in model.inputs}, inputs, places
         )

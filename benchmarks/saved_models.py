@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from explorer.onnx_backend.children import Child
+from verification.children import Child
 
 LEVELS = ("itself", "basic", "extended", "all")
 """`itself`: the model as it is, for what the import makes of it without onnxruntime."""
@@ -105,9 +105,9 @@ def answer(replies: int) -> int:
 
 def examine(request: Mapping[str, str]) -> Finding:
     """Deviations of the saved model, or why there are none."""
-    from explorer.cli.checks.cases import Case, read_cases
-    from explorer.cli.checks.examine import one_line, read_all
     from explorer.errors import ExplorerError
+    from verification.checks.cases import Case, read_cases
+    from verification.checks.examine import one_line, read_all
 
     path, files = Path(request["path"]), Path(request["files"])
     cases = read_cases(Path(request["cases"])) if request["cases"] else {}
@@ -126,9 +126,9 @@ def compared(
     given: Mapping[str, np.ndarray],
 ) -> Finding:
     from explorer.accuracy.oracle import random_inputs
-    from explorer.cli.checks.examine import one_line
     from explorer.importers.model import bind_dimensions
     from explorer.importers.onnx import load
+    from verification.checks.examine import one_line
 
     model = load(path)
     sizes = bind_dimensions(model, {**sizes_of(model, given), **dimensions})

@@ -75,12 +75,14 @@ def compile(
     *,
     disable: Sequence[str] = (),
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
     **options: Any,  # the fields of explorer.compilation.Settings
 ) -> Compilation:
     """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
 
     disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
-    pair (lowest, highest) for one of them: one program for all these sizes.
+    pair (lowest, highest) for one of them: one program for all these sizes. inputs: arrays whose
+    shapes tell the sizes that dimensions leaves out.
     Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
     schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
     progress.
@@ -89,7 +91,9 @@ def compile(
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
-    return compile_model(source, target, disable=disable, dimensions=dimensions, **options)
+    return compile_model(
+        source, target, disable=disable, dimensions=dimensions, inputs=inputs, **options
+    )
 
 
 def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:
@@ -143,7 +147,7 @@ def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[s
 
 def devices():
     """The devices of this machine, and why something was refused (list of DeviceRecord)."""
-    from explorer.runtime.devices import list_devices
+    from explorer.backends import list_devices
 
     return list_devices()
 

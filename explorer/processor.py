@@ -27,6 +27,12 @@ def vector_floats(processor_text: str | None = None) -> int:
     return 4
 
 
+def has_dot_products(processor_text: str | None = None) -> bool:
+    """Whether it adds four products of bytes to a sum of 32 bits at once (VNNI)."""
+    features = _features(read_processor_text() if processor_text is None else processor_text)
+    return bool({"avx512_vnni", "avx512vnni", "avx_vnni", "avxvnni"} & features)
+
+
 def processor_name() -> str:
     """`AMD EPYC 9R14`, or the architecture where the system does not say."""
     found = re.search(r"^model name\s*:\s*(.+)$", read_processor_text(), re.MULTILINE)

@@ -1,7 +1,8 @@
 """Ties results to views: what a notebook shows of them, and how they become pages.
 
 Layers below know no view; `register()` gives their classes `_repr_html_`, and compilations the
-methods `explore` and `export_html`. Text forms come first: `str()` of everything is readable.
+methods `view`, `explore` and `export_html`. Text forms come first: `str()` of everything is
+readable.
 """
 
 from __future__ import annotations
@@ -10,9 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from explorer.compilation import Accuracy, Compilation, Inspection, SavedCompilation
+from explorer.compilation import (
+    Accuracy,
+    Compilation,
+    Inspection,
+    Ladder,
+    SavedCompilation,
+    Table,
+)
 from explorer.compilation.comparing import Comparison
+from explorer.compilation.ladders import Bars
+from explorer.compilation.pipelines import near_name
 from explorer.compilation.saving import SavedPass
+from explorer.errors import InputError
 from explorer.files import write_file
 from explorer.ir.passes import PassResult
 from explorer.ir.program import Snapshot
@@ -36,6 +47,8 @@ from explorer.results import (
 from explorer.results.trace import Snapshot as SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
+from explorer.views import register as register_of_views
+from explorer.views.view import Shown
 
 _Render = Callable[[Any], str]  # of the class that it stands beside
 
@@ -64,6 +77,7 @@ def register() -> None:
     for kind in (Compilation, Inspection, SavedCompilation):
         kind.explore = _explore  # pyright: ignore[reportAttributeAccessIssue]
         kind.export_html = _export_html  # pyright: ignore[reportAttributeAccessIssue]
+        kind.view = _view  # pyright: ignore[reportAttributeAccessIssue]
     SearchResult.to_frame = _search_frame  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -86,6 +100,28 @@ def _export_html(self: Compilation | Inspection | SavedCompilation, path: str | 
     path = Path(path)
     write_file(path, export_page(self.trace()))
     return path
+
+
+def _view(
+    self: Compilation | Inspection | SavedCompilation, name: str, pass_name: str | None = None
+) -> Shown:
+    """One of the registered views, after a pass (the last one by default).
+
+    Raises:
+        InputError: for a name that no view or pass has, or where there is nothing to see.
+    """
+    views = {view.name: view for view in register_of_views.shown_views(register_of_views.VIEWS)}
+    if name not in views:
+        raise InputError(f"there is no view {name!r}", hint=near_name(name, list(views)))
+    trace = self.trace()
+    names = [record.name for record in trace.passes]
+    if pass_name is not None and pass_name not in names:
+        raise InputError(f"there is no pass {pass_name!r}", hint=near_name(pass_name, names))
+    part = views[name].missing(trace)
+    if part is not None:
+        raise InputError(f"this compilation has no {part.noun}", hint=part.advice)
+    index = len(names) - 1 if pass_name is None else names.index(pass_name)
+    return Shown(view=views[name], trace=trace, index=index)
 
 
 def _search_frame(self: SearchResult) -> Any:  # a pandas.DataFrame or a frames.Table
@@ -118,6 +154,10 @@ def _pass_trace(result: PassResult | SavedPass) -> Trace:
         None,
         None,
     )
+
+
+def _rungs(ladder: Ladder) -> list[tuple[str, float, float]]:
+    return [(rung.step, rung.milliseconds, rung.gflops) for rung in ladder.rungs]
 
 
 _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
@@ -169,6 +209,18 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     Session: (
         lambda session: static.session_text(session.record()),
         lambda session: static.session_html(session.record()),
+    ),
+    Ladder: (
+        lambda ladder: static.ladder_text(_rungs(ladder)),
+        lambda ladder: static.ladder_html(_rungs(ladder)),
+    ),
+    Bars: (
+        lambda bars: static.bars_text(bars.values, bars.unit),
+        lambda bars: static.bars_html(bars.values, bars.unit),
+    ),
+    Table: (
+        lambda table: static.frame_text(table.columns, table.rows),
+        lambda table: static.frame_html(table.columns, table.rows),
     ),
     Graph: (static.graph_text, static.graph_html),
     Snapshot: (

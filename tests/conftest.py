@@ -1,5 +1,6 @@
 """What every test may ask for: the folders of models, and whether golden files are rewritten."""
 
+import gc
 import importlib.util
 import os
 import sys
@@ -10,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from explorer.errors import DeviceError
+from explorer.runtime.devices import DeviceRecord, opencl_device
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -19,6 +23,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what is generated into the golden files instead of comparing with them",
     )
+
+
+def pytest_configure() -> None:
+    """Collecting tests makes a million objects that stay: looking for garbage there finds none."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Later, garbage is looked for where there is enough to be worth walking over what is alive."""
+    gc.freeze()
+    gc.unfreeze()  # into the oldest generation, as after a compilation
+    gc.set_threshold(50_000, 10, 10)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +69,21 @@ def models_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no folder of models at {folder}: name one with EXPLORER_MODELS")
     return folder
+
+
+@pytest.fixture(scope="session")
+def opencl_device_or_reason() -> DeviceRecord | str:
+    try:
+        return opencl_device()
+    except DeviceError as error:
+        return str(error)
+
+
+@pytest.fixture
+def opencl_device_record(opencl_device_or_reason: DeviceRecord | str) -> DeviceRecord:
+    if isinstance(opencl_device_or_reason, str):
+        pytest.skip(opencl_device_or_reason)
+    return opencl_device_or_reason
 
 
 def load_module(path: Path) -> ModuleType:

@@ -1,5 +1,6 @@
 """The pinned packages of requirements/ are those that pyproject.toml asks for, each with hashes."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -51,5 +52,17 @@ def test_the_build_backend_is_pinned_too():
 
 def test_no_pin_names_where_packages_come_from():
     place = r"https?://|file://|--(extra-)?index-url|--find-links"
-    for file in (REPOSITORY / "requirements").iterdir():
+    for file in (REPOSITORY / "requirements").glob("*.txt"):
         assert not re.search(place, file.read_text()), file
+
+
+def test_the_checkers_of_javascript_are_pinned_with_hashes():
+    folder = REPOSITORY / "requirements" / "javascript"
+    wanted = json.loads((folder / "package.json").read_text())["devDependencies"]
+    lock = json.loads((folder / "package-lock.json").read_text())["packages"]
+    assert lock.pop("")["devDependencies"] == wanted
+    assert {
+        name.removeprefix("node_modules/"): pin["version"] for name, pin in lock.items()
+    } == wanted
+    for name, pin in lock.items():
+        assert pin["integrity"].startswith("sha512-") and "resolved" not in pin, name

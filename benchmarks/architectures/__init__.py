@@ -25,7 +25,7 @@ from architectures.dynamic import (
     dynamic_feed_forward_columns,
 )
 from architectures.transformers import bert_2x768, vit_tiny
-from explorer.cli.latency.onnx_runtime import onnx_content
+from explorer.cli.latency.reference import onnx_content
 from explorer.cli.models import load_with_weights
 from explorer.errors import InputError
 from explorer.importers import SourceModel

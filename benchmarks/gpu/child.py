@@ -36,7 +36,6 @@ from explorer.cli.models import load_with_weights  # noqa: E402
 from explorer.errors import InputError  # noqa: E402
 from explorer.importers import SourceModel  # noqa: E402
 from explorer.results.events import TimedEvent  # noqa: E402
-from explorer.runtime.roofline import PeakMeter  # noqa: E402
 from explorer.runtime.tensor_cores import tensor_core_refusal  # noqa: E402
 from explorer.targets import Target, load_target  # noqa: E402
 
@@ -66,12 +65,14 @@ def main(arguments: Sequence[str]) -> None:
 
 def examine_device(write: Write, target: str) -> None:
     """The device, its peaks and whether its matrix instructions can be used."""
-    device = explorer.compile(str(SAMPLES / "digits_mlp.onnx"), target=target).device
+    compilation = explorer.compile(str(SAMPLES / "digits_mlp.onnx"), target=target)
+    device = compilation.device
     assert device is not None, "an OpenCL target has a device"
     answer: dict[str, Any] = {"device": dataclasses.asdict(device)}
     answer["tensor_cores"] = tensor_core_refusal(device)
     write(answer)
-    peaks = PeakMeter().peaks(device)
+    peaks = compilation.backend.peaks(device, device.compute_units)
+    assert peaks is not None
     answer["peaks"] = {"gflops": peaks.gflops, "gbytes_per_second": peaks.gbytes_per_second}
     write(answer)
     if not answer["tensor_cores"]:

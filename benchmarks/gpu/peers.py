@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from explorer.cli.latency.onnx_runtime import onnx_content
+from explorer.cli.latency.reference import onnx_content
 from explorer.importers import SourceModel
 from explorer.runtime.vendors import vendor_variables
 

@@ -29,7 +29,7 @@ from chart import draw
 from models import check_name, every_name
 from rows import Row, Rows, class_of, from_json, means
 
-from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT, OPENVINO, OURS, PEERS
+from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS, PEERS
 from explorer.cli.latency.open_vino import environment
 from explorer.cli.latency.rounds import LEAST_CALLS
 from explorer.errors import ExplorerError
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--busy", type=int, default=0, help="processes that compute meanwhile")
     parser.add_argument("--chart", type=Path, help="an SVG file")
     chosen = parser.parse_args(arguments)
-    known = (*PEERS, ONNXRUNTIME_EXACT)
+    known = (*PEERS, EXACT)
     peers = [peer for peer in known if peer in {ONNXRUNTIME, *chosen.against.split(",")}]
     names = chosen.models or every_name()
     try:

@@ -25,9 +25,9 @@ from rows import Row
 
 import explorer
 from explorer.accuracy.metrics import tensor_error
-from explorer.cli.latency import ONNXRUNTIME, ONNXRUNTIME_EXACT, OPENVINO, OURS
-from explorer.cli.latency.onnx_runtime import OnnxRuntime, onnx_content
+from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS
 from explorer.cli.latency.open_vino import OpenVino
+from explorer.cli.latency.reference import ReferenceSide, onnx_content
 from explorer.cli.latency.rounds import Calls, Side, take_turns
 from explorer.compilation import Compilation
 from explorer.errors import DeviceError, ExplorerError, ModelError
@@ -54,11 +54,11 @@ def _row(
 ) -> Row:
     problems: dict[str, str] = {}
     with ExitStack() as stack:
-        runtime = stack.enter_context(OnnxRuntime(opened.model, inputs, threads))
+        runtime = stack.enter_context(ReferenceSide(opened.model, inputs, threads))
         executable = stack.enter_context(compilation.open(threads, isolated=False))
         sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime]
-        if ONNXRUNTIME_EXACT in peers:
-            exact = OnnxRuntime(opened.model, inputs, threads, is_exact=True)
+        if EXACT in peers:
+            exact = ReferenceSide(opened.model, inputs, threads, is_exact=True)
             sides.append(stack.enter_context(exact))
         if OPENVINO in peers:
             try:

@@ -32,7 +32,7 @@ from explorer.accuracy.ties import (
     near_ties,
     returned_values,
 )
-from explorer.importers.onnx.code_points import SUFFIX, widened
+from explorer.importers.building.code_points import SUFFIX, widened
 from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import Origin

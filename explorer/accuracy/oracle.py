@@ -1,25 +1,23 @@
-"""The oracle: what the source model computes, according to onnxruntime without optimizations.
+"""The oracle: what the source model computes, according to who is right about its format.
 
     reference(model, {"image": image}, ["conv1_out", "logits"])
         -> {"conv1_out": array, "logits": array}
 
-All intermediate tensors can be had, by their names in the model. Runs on one thread, so that the
-same inputs always give the same numbers; in a child process (`explorer/references/`).
+All intermediate tensors can be had, by their names in the model. The same inputs always give the
+same numbers. Who is right is another program (`explorer/references/`), in a child process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import onnx
 
 from explorer.errors import InputError, ModelError
+from explorer.importers import index_limits
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
-from explorer.importers.onnx.host_values import program_arrays
-from explorer.importers.onnx.reading import OnnxContent
 from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
-from explorer.references.onnx_runtime import open_model
+from explorer.references.interface import reference_of
 
 TENSORS_PER_RUN = 256
 """Tensors of a model that are held at once; a larger model runs several times."""
@@ -28,20 +26,6 @@ HINT = (
     "compare with the outputs that come with the model (--golden FILE.npz), or with the imported "
     "program (--golden imported)"
 )
-WIDENED = " (widened)"
-UNREADABLE = {
-    "tensor(bfloat16)": "bfloat16",
-    "tensor(float8e4m3fn)": "float8_e4m3fn",
-    "tensor(float8e4m3fnuz)": "float8_e4m3fnuz",
-    "tensor(float8e5m2)": "float8_e5m2",
-    "tensor(float8e5m2fnuz)": "float8_e5m2fnuz",
-    "tensor(float4e2m1)": "float4_e2m1fn",
-    "tensor(int4)": "int4",
-    "tensor(uint4)": "uint4",
-    "tensor(int2)": "int2",
-    "tensor(uint2)": "uint2",
-}
-"""Types of onnxruntime that it does not give to NumPy, and their names here."""
 
 
 def reference(
@@ -51,7 +35,7 @@ def reference(
 ) -> dict[str, np.ndarray]:
     """The named tensors of the model, or all of its outermost graph, for these inputs.
 
-    InputError for a tensor that the model does not have; ModelError where onnxruntime cannot
+    InputError for a tensor that the model does not have; ModelError where the reference cannot
     load or run the model.
     """
     return dict(iterate_reference(model, inputs, tensors))
@@ -64,59 +48,25 @@ def iterate_reference(
     tensors_per_run: int = TENSORS_PER_RUN,
 ) -> Iterator[tuple[str, np.ndarray]]:
     """As `reference`, some tensors at a time: for models whose tensors don't fit into memory."""
-    content = _content(model)
-    computed = computed_tensors(model)
-    wanted = computed if tensors is None else list(dict.fromkeys(tensors))
+    computed = dict.fromkeys(model.tensors)
+    wanted = list(dict.fromkeys(model.tensors if tensors is None else tensors))
     to_run = []
     for name in wanted:
         if name in computed:
             to_run.append(name)
         elif name in inputs:
             yield name, np.asarray(inputs[name])
-        elif name in content.weights:
-            yield name, content.weights[name]
+        elif name in model.constants:
+            yield name, model.constants[name]
         else:
             raise InputError(f"the model has no tensor {name!r}", node=name)
     for begin in range(0, len(to_run), tensors_per_run):
         try:
-            yield from _run(model, inputs, to_run[begin : begin + tensors_per_run])
+            names = to_run[begin : begin + tensors_per_run]
+            yield from reference_of(model).tensors(model, inputs, names)
         except ModelError as error:
             error.hint = HINT
             raise
-
-
-def _run(
-    model: SourceModel, inputs: Mapping[str, np.ndarray], names: Sequence[str]
-) -> list[tuple[str, np.ndarray]]:
-    """Computed tensors. A type that onnxruntime has but makes no arrays of is cast to float32,
-    which holds it exactly, by a node behind it."""
-    outputs = {output.name for output in _content(model).proto.graph.output}
-    exposed = [name for name in names if name not in outputs]
-    narrow: dict[str, np.dtype] = {}
-    opened = open_model(model, is_optimized=False, addition=_addition(exposed))
-    try:
-        narrow = _narrow_outputs(opened.outputs, names)
-        if narrow:
-            opened.close()
-            opened = open_model(model, is_optimized=False, addition=_addition(exposed, narrow))
-        asked = {name: name + WIDENED if name in narrow else name for name in names}
-        found = opened.run(inputs, list(asked.values()))
-    finally:
-        opened.close()
-    values: list[tuple[str, np.ndarray]] = []
-    for name in names:
-        value = found[asked[name]]
-        if isinstance(value, np.ndarray) and value.dtype != object:
-            values.append((name, value.astype(narrow.get(name, value.dtype), copy=False)))
-        elif name in outputs:
-            values += program_arrays(_content(model).proto, name, value).items()
-    return values
-
-
-def computed_tensors(model: SourceModel) -> list[str]:
-    """Every result of the outermost graph's nodes, in order."""
-    graph = _content(model).proto.graph
-    return [name for node in graph.node for name in node.output if name]
 
 
 def random_inputs(
@@ -131,7 +81,7 @@ def random_inputs(
     """
     sizes = bind_dimensions(model, dimensions or {})
     generator = np.random.default_rng(seed)
-    limits = _index_limits(model)
+    limits = index_limits(model)
     inputs = {}
     for value in model.inputs:
         shape = with_sizes(value.shape or (), sizes)
@@ -156,47 +106,3 @@ def _draw(
         return generator.integers(0, 256, shape).astype(dtype)
     default = 2 if "mask" in name or "type" in name or "segment" in name else 8
     return generator.integers(0, limits.get(name, default), shape).astype(dtype)
-
-
-def _index_limits(model: SourceModel) -> dict[str, int]:
-    """For inputs that are looked up in a weight, directly or after a cast: the weight's rows."""
-    content = _content(model)
-    limits: dict[str, int] = {}
-    source = {value.name: value.name for value in model.inputs}
-    for node in content.proto.graph.node:
-        if node.op_type in ("Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"):
-            if node.input[0] in source:
-                source[node.output[0]] = source[node.input[0]]
-        elif node.op_type == "Gather" and node.input[1] in source:
-            table = content.weights.get(node.input[0])
-            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-            if table is not None and table.ndim > axis >= 0:
-                name = source[node.input[1]]
-                limits[name] = min(limits.get(name, table.shape[axis]), table.shape[axis])
-    return limits
-
-
-def _narrow_outputs(types: Mapping[str, str], names: Collection[str]) -> dict[str, np.dtype]:
-    """Of some outputs those of types that onnxruntime has, but for which it makes no arrays."""
-    return {
-        name: numpy_dtype(ELEMENT_TYPES[UNREADABLE[kind]])
-        for name, kind in types.items()
-        if kind in UNREADABLE and name in names
-    }
-
-
-def _addition(exposed: Sequence[str], narrow: Collection[str] = ()) -> onnx.GraphProto:
-    """What makes the exposed tensors outputs, too; narrow ones in float32, with `WIDENED` behind
-    their names."""
-    casts = [
-        onnx.helper.make_node("Cast", [name], [name + WIDENED], to=onnx.TensorProto.FLOAT)
-        for name in narrow
-    ]
-    names = [name for name in exposed if name not in narrow]
-    names += [name + WIDENED for name in narrow]
-    return onnx.GraphProto(node=casts, output=[onnx.ValueInfoProto(name=name) for name in names])
-
-
-def _content(model: SourceModel) -> OnnxContent:
-    assert isinstance(model.content, OnnxContent), model.format
-    return model.content

@@ -1,7 +1,7 @@
 """The branches of one page: compilations, each named by what was decided otherwise.
 
 Branch("1", Request("net.onnx", "cpu"))                             "first"
-Branch("2", Request("net.onnx", "cpu", ("fuse-activation",)))       "without fuse-activation"
+Branch("2", Request.deciding("net.onnx", "cpu", {"fuse-bias": False}))      "without fuse-bias"
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.app.session import Bisection, DrawnTrace, Request, missing_stages
+from explorer.results.decisions import TARGET, words
 from explorer.views.payload_comparison import Side, comparison_payload, side_of
 from explorer.views.payload_difference import difference_payload
 
@@ -88,7 +89,7 @@ class Branch:
             return self.trace.head["label"] or "as saved"
         parts = [self.request.label]
         if self.request.target != first_target:
-            parts.append(f"for {self.request.target}")
+            parts.append(words(TARGET, self.request.target))
         return ", ".join(part for part in parts if part) or "first"
 
 

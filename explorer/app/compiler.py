@@ -19,9 +19,9 @@ from explorer.errors import UnsupportedError
 from explorer.results import ProfileRecord, Trace
 
 if TYPE_CHECKING:
+    from explorer.backends.peaks import PeakMeter
     from explorer.compilation import Accuracy, Compilation
     from explorer.runtime.profiles import Peaks
-    from explorer.runtime.roofline import PeakMeter
 
 
 class ModelCompiler:
@@ -134,7 +134,7 @@ class ModelCompiler:
             key=lambda kept: self._shared(kept, request),
         )
         self._compilations[request] = self._compilations[parent].fork(
-            label=request.label, progress=progress, **changes(parent, request)
+            decisions=changes(parent, request), label=request.label, progress=progress
         )
         return self._compilations[request]
 
@@ -162,13 +162,11 @@ class ModelCompiler:
         profile = compilation.profile()
         progress("measuring the device's peaks", 1, 2)
         peaks = self._peaks(compilation, profile.threads)
-        return peaks.on(profile)
+        return profile if peaks is None else peaks.on(profile)
 
-    def _peaks(self, compilation: Compilation, threads: int) -> Peaks:
-        from explorer.runtime.devices import first_usable, list_devices
-        from explorer.runtime.roofline import PeakMeter
+    def _peaks(self, compilation: Compilation, threads: int) -> Peaks | None:
+        from explorer.backends.peaks import PeakMeter
 
         if self._meter is None:
             self._meter = PeakMeter()
-        device = compilation.device or first_usable(list_devices(), "cpu")
-        return self._meter.peaks(device, threads)
+        return self._meter.peaks(compilation.backend, compilation.device, threads)

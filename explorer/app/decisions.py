@@ -1,15 +1,20 @@
 """Decisions as a page sends them, checked: whatever no page of ours would send is no request.
 
-{"target": "cpu", "disable": ["fuse-activation"], "decisions": {"schedule-loops/conv_1/pixels": 4},
- "budget": null, "pins": [["conv_1", 1024]], "order": []}    <->    Request(...)
+{"target": "cpu", "decisions": {"fuse-activation": false, "schedule-loops/conv_1/pixels": 4}}
+    <->    Request(...)
+
+Links of earlier versions hold `disable`, `budget`, `pins` and `order` beside the decisions: other
+words for what has an address, too (`results.decisions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from explorer.app.session import STEPS_SUFFIX, Request, sorted_pairs
+from explorer.app.session import Request
+from explorer.results.decisions import BUDGET, ORDER, PINS, STEPS, Value, place_of
 
 MOST_DECISIONS = 500
 MOST_TEXT = 400
@@ -19,14 +24,7 @@ MOST_STEPS_TEXT = 100_000
 
 def settings_of(request: Request) -> dict[str, Any]:
     """The decisions of a request as fork.js reads and sends them."""
-    return {
-        "target": request.target,
-        "disable": list(request.disable),
-        "decisions": request.values,
-        "budget": request.budget_bytes,
-        "pins": [list(pin) for pin in request.pins],
-        "order": list(request.order),
-    }
+    return {"target": request.target, "decisions": request.values}
 
 
 def request_of(settings: object, path: str, targets: Sequence[str]) -> Request | None:
@@ -34,59 +32,70 @@ def request_of(settings: object, path: str, targets: Sequence[str]) -> Request |
 
     Whether there are such passes and decisions is for the compiler to say.
     """
-    if not isinstance(settings, Mapping):
+    if not isinstance(settings, Mapping) or settings.get("target") not in targets:
         return None
-    target, disable = settings.get("target"), settings.get("disable")
-    decisions, budget = settings.get("decisions"), settings.get("budget")
-    pins = settings.get("pins")
-    if target not in targets or not isinstance(disable, list) or not isinstance(pins, list):
+    decisions, disable = settings.get("decisions"), settings.get("disable", [])
+    if not isinstance(decisions, Mapping) or not _are_names(disable):
         return None
-    if not _are_decisions(decisions) or not (budget is None or _is_size(budget)):
+    asked: dict[str, Value] = dict.fromkeys(disable, False)
+    for word, address in (("budget", BUDGET), ("pins", PINS), ("order", ORDER)):
+        if word in settings:
+            asked[address] = settings[word]
+    asked |= decisions
+    if len(asked) > MOST_DECISIONS or not all(_is_decision(a, v) for a, v in asked.items()):
         return None
-    if len(pins) > MOST_DECISIONS or not all(_is_pin(pin) for pin in pins):
-        return None
-    order = settings.get("order", [])
-    if not _are_names(disable) or not _are_names(order):
-        return None
-    return Request(
-        path,
-        str(target),
-        tuple(dict.fromkeys(disable)),
-        sorted_pairs(decisions),
-        budget,
-        tuple(sorted((name, offset) for name, offset in pins)),
-        tuple(order),
-    )
+    if asked.get(PINS):
+        asked[PINS] = sorted(asked[PINS])
+    for address in (BUDGET, PINS, ORDER):
+        if asked.get(address) in (None, []):  # as by default
+            asked.pop(address, None)
+    return Request.deciding(path, str(settings["target"]), asked)
+
+
+def _is_decision(address: object, value: Value) -> bool:
+    if not _is_text(address):
+        return False
+    check = _CHECKS.get(address)
+    if check is not None:
+        return check(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, list):
+        return len(value) <= MOST_DECISIONS and all(map(_is_single, value))
+    is_steps = place_of(address).title == STEPS
+    return _is_single(value, MOST_STEPS_TEXT if is_steps else MOST_TEXT)
+
+
+def _is_single(value: object, longest: int = MOST_TEXT) -> bool:
+    return isinstance(value, bool | int | str) and len(str(value)) <= longest
 
 
 def _are_names(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and len(value) <= MOST_DECISIONS and all(map(_is_text, value))
 
 
-def _is_text(value: object) -> bool:
+def _is_text(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) <= MOST_TEXT
 
 
-def _are_decisions(value: object) -> TypeGuard[Mapping[str, bool | int | str]]:
-    return (
-        isinstance(value, Mapping)
-        and len(value) <= MOST_DECISIONS
-        and all(
-            _is_text(address)
-            and isinstance(choice, bool | int | str)
-            and len(str(choice)) <= _longest(address)
-            for address, choice in value.items()
-        )
-    )
-
-
-def _longest(address: str) -> int:
-    return MOST_STEPS_TEXT if address.endswith(STEPS_SUFFIX) else MOST_TEXT
+def _are_pins(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= MOST_DECISIONS and all(map(_is_pin, value))
 
 
 def _is_pin(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and _is_text(value[0]) and _is_size(value[1])
 
 
+def _is_budget(value: object) -> bool:
+    return value is None or _is_size(value)
+
+
 def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+
+
+_CHECKS: Mapping[str, Callable[[object], bool]] = {
+    BUDGET: _is_budget,
+    PINS: _are_pins,
+    ORDER: _are_names,
+}

@@ -11,10 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.app.session import MODEL_SUFFIX, TRACE_SUFFIX
+from explorer.app.session import TRACE_SUFFIX
 from explorer.errors import InputError
+from explorer.importers.format import model_suffixes
 
-SUFFIXES = (MODEL_SUFFIX, TRACE_SUFFIX)
+
+def offered_suffixes() -> tuple[str, ...]:
+    """Of the files that a page can open."""
+    return (*model_suffixes(), TRACE_SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,11 @@ def offered_files(paths: Sequence[Path | str]) -> list[Path]:
     files: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            found = sorted(f for f in path.iterdir() if f.suffix.lower() in SUFFIXES)
+            suffixes = offered_suffixes()
+            found = sorted(f for f in path.iterdir() if f.suffix.lower() in suffixes)
             if not found:
                 raise InputError(
-                    f"no model in this folder: no {' and no '.join(SUFFIXES)} file",
+                    f"no model in this folder: no {' and no '.join(suffixes)} file",
                     file=str(path),
                     hint="explorer serve net.onnx",
                 )

@@ -13,13 +13,15 @@ from typing import Any
 
 from explorer.app.branches import Branch
 from explorer.app.session import Request, Searched
+from explorer.results.decisions import BUDGET, PINS, SCHEDULES
 
 MOST_CANDIDATES = 200
 MOST_SECONDS = 600
 MOST_NAME = 400
 KEPT_SEARCHES = 24
 """Of one page; the oldest goes when there are more."""
-SCHEDULES = "schedule-loops/"
+PLACED = (PINS, BUDGET)
+"""Decisions about memory, which no schedule asks for."""
 """How the addresses of decisions about schedules begin."""
 
 
@@ -106,5 +108,9 @@ def with_search(searches: Sequence[Search], search: Search) -> tuple[Search, ...
 
 
 def _without_schedules(request: Request) -> Request:
-    kept = tuple(pair for pair in request.decisions if not pair[0].startswith(SCHEDULES))
-    return replace(request, decisions=kept, pins=(), budget_bytes=None)
+    kept = tuple(
+        (address, value)
+        for address, value in request.decisions
+        if address.split("/")[0] != SCHEDULES and address not in PLACED
+    )
+    return replace(request, decisions=kept)

@@ -1,6 +1,6 @@
 """The records that page, workbench and worker exchange.
 
-Request("digits_cnn.onnx", "cpu", disable=("fuse-activation",))   what is to be compiled
+Request("digits_cnn.onnx", "cpu", (("fuse-activation", "false"),))   what is to be compiled
     -> Stage("passes", trace), Stage("program", trace) ...        more is known after each
     -> DrawnTrace(head, chunks as JSON text, stages)              as the page takes it
 
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from explorer.errors import ExplorerError
 from explorer.results import Trace
+from explorer.results.decisions import Decisions, label_of, place_of
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is done next, how many are done, how many there are)."""
@@ -29,9 +30,6 @@ their schedules. Then errors, times, and the machine's instructions."""
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
 TRACE_SUFFIX = ".nnx"
-MODEL_SUFFIX = ".onnx"
-STEPS_SUFFIX = "/steps"
-"""Of an address whose value is a whole schedule, a list of steps as JSON."""
 
 
 class Cancelled(BaseException):
@@ -47,16 +45,13 @@ class Request:
 
     path: str
     target: str
-    disable: tuple[str, ...] = ()
-    """Names of passes that are left out."""
     decisions: tuple[tuple[str, str], ...] = ()
-    """(address, value as JSON), sorted."""
-    budget_bytes: int | None = None
-    """Most bytes that the arena may take."""
-    pins: tuple[tuple[str, int], ...] = ()
-    """(buffer, offset in bytes), sorted."""
-    order: tuple[str, ...] = ()
-    """Names of passes that change places, in the order in which they run; others stay."""
+    """(address, value as JSON), sorted: what is decided otherwise (`results.decisions`)."""
+
+    @staticmethod
+    def deciding(path: str, target: str, decisions: Decisions) -> Request:
+        """With decisions by address."""
+        return Request(path, target, sorted_pairs(decisions))
 
     @property
     def is_trace(self) -> bool:
@@ -70,41 +65,19 @@ class Request:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The decisions by address: booleans, integers and words."""
+        """The decisions by address."""
         return {address: json.loads(value) for address, value in self.decisions}
+
+    @property
+    def disable(self) -> tuple[str, ...]:
+        """Names of passes that are left out."""
+        off = [address for address, value in self.decisions if value == "false"]
+        return tuple(address for address in off if place_of(address).group == "pass")
 
     @property
     def label(self) -> str:
         """What is different from the defaults; empty when nothing is."""
-        parts = [f"without {name}" for name in self.disable]
-        for address, value in self.values.items():
-            pass_name, *rest = address.split("/")
-            if value is False:
-                place = f" at {rest[1]}" if len(rest) > 1 else ""
-                parts.append(f"without {rest[0]}{place}" if rest else f"without {pass_name}")
-            elif address.endswith(STEPS_SUFFIX):
-                parts.append(f"{' '.join(rest[:-1])} by a list of steps")
-            else:
-                parts.append(f"{' '.join(rest)} = {value}")
-        if self.order:
-            parts.append("passes reordered")
-        if self.budget_bytes is not None:
-            parts.append(f"at most {self.budget_bytes} bytes")
-        parts += [f"{name} at byte {offset}" for name, offset in self.pins]
-        return ", ".join(parts)
-
-    @staticmethod
-    def of_json(data: Mapping[str, Any]) -> Request:
-        """What `dataclasses.asdict` made, after a journey through JSON."""
-        return Request(
-            data["path"],
-            data["target"],
-            tuple(data["disable"]),
-            tuple((address, value) for address, value in data["decisions"]),
-            data["budget_bytes"],
-            tuple((name, offset) for name, offset in data["pins"]),
-            tuple(data["order"]),
-        )
+        return label_of(self.values)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from explorer.app.branches import MOST_COMPARED, Branch
 from explorer.app.decisions import settings_of
-from explorer.app.offers import Choice
+from explorer.app.offers import Choice, offered_suffixes
 from explorer.app.searches import Search
 from explorer.app.session import Failure, Progressed, Request
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, Upload
@@ -84,6 +84,7 @@ class Shown:
             "isTrace": shown.is_trace,
             "optional": list(branch.trace.optional) if branch else [],
             "settings": settings_of(shown),
+            "switchedOff": list(shown.disable),
             "wanted": {**settings_of(self.wanted), "model": self._key(self.wanted.path)},
             "status": self.status,
             "progress": None
@@ -119,6 +120,7 @@ class Shown:
             },
             "refusals": self.refusals,
             "uploadLimit": UPLOAD_LIMIT_BYTES,
+            "suffixes": list(offered_suffixes()),
             "mostCompared": MOST_COMPARED,
         }
 

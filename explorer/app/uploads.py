@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from explorer.app.offers import SUFFIXES
+from explorer.app.offers import offered_suffixes
 
 UPLOAD_LIMIT_BYTES = 512 * 2**20
 """Of one file."""
@@ -162,10 +162,11 @@ class Uploads:
         file_name = PurePosixPath(name.replace("\\", "/")).name
         label = file_name[:MOST_LABEL] or "model"
         suffix = PurePosixPath(file_name).suffix.lower()  # of the whole name, however long
-        if suffix not in SUFFIXES:
+        suffixes = offered_suffixes()
+        if suffix not in suffixes:
             raise UploadRefused(
                 f"{label!r} is nothing that can be read here: expected a model or a saved "
-                f"trace, {' or '.join(SUFFIXES)}"
+                f"trace, {' or '.join(suffixes)}"
             )
         self._count += 1
         path = self._folder / f"upload_{self._count}{suffix}"

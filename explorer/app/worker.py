@@ -28,6 +28,7 @@ from explorer.app.session import (
     stages_of,
 )
 from explorer.results import Trace
+from explorer.results.encoding import from_json
 from explorer.runtime.processes import limit_memory
 from explorer.views.payload import encode, trace_payload
 from explorer.views.payload_snapshots import SnapshotParts
@@ -91,7 +92,7 @@ class Worker:
         while is_blocking or self._connection.poll():
             is_blocking = False
             kind, key, data, *more = json.loads(self._connection.recv_bytes())
-            request = Request.of_json(data)
+            request = from_json(Request, data)
             if kind == "compile":
                 self._urgent.append(Task(key, request, list(stages_of(request))))
             elif kind == "prepare":

@@ -23,25 +23,12 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from explorer.cli import (
-    bench,
-    cache,
-    check,
-    compile,
-    conformance,
-    devices,
-    fuzz,
-    opt,
-    rules,
-    run,
-    serve,
-    show,
-    tune,
-)
+from explorer.cli import bench, cache, check, compile, devices, opt, rules, run, serve, show, tune
+from explorer.cli.repository import Command, repository_command
 from explorer.cli.terminal import STANDARD_OUTPUT, print_error, print_note, printing
 from explorer.errors import CacheWarning, ExplorerError, ModelError
 
-COMMANDS: dict[str, ModuleType] = {
+COMMANDS: dict[str, ModuleType | Command] = {
     "compile": compile,
     "check": check,
     "run": run,
@@ -52,8 +39,8 @@ COMMANDS: dict[str, ModuleType] = {
     "serve": serve,
     "devices": devices,
     "cache": cache,
-    "conformance": conformance,
-    "fuzz": fuzz,
+    "conformance": repository_command("conformance"),
+    "fuzz": repository_command("fuzz"),
     "rules": rules,
 }
 A_MISTAKE = 2

@@ -2,11 +2,14 @@
 
 --dim batch=4 --dim time=16   -> {"batch": 4, "time": 16}
 --disable a,b --disable c     -> ["a", "b", "c"]
+--decide host=false --decide plan-memory/planner=no-sharing
+                              -> {"host": False, "plan-memory/planner": "no-sharing"}
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 
 
@@ -81,6 +84,31 @@ def dimension(text: str) -> tuple[str, int | tuple[int, int]]:
     if int(lowest) > int(highest):
         raise argparse.ArgumentTypeError(f"expected name=lowest..highest: {text!r}")
     return name, (int(lowest), int(highest))
+
+
+def add_decisions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--decide",
+        action="append",
+        default=[],
+        type=decision,
+        metavar="ADDRESS=VALUE",
+        help="a knob, rule or rewrite decided otherwise (docs/forks.md)",
+    )
+
+
+def decision(text: str) -> tuple[str, object]:
+    """`fuse-bias=false` -> ("fuse-bias", False), `plan-memory/planner=greedy` -> (..., "greedy").
+
+    The value is JSON where it reads as that, else a word.
+    """
+    address, separator, value = text.partition("=")
+    if not separator or not address or not value:
+        raise argparse.ArgumentTypeError(f"expected address=value: {text!r}")
+    try:
+        return address, json.loads(value)
+    except ValueError:
+        return address, value
 
 
 def names(text: str) -> list[str]:

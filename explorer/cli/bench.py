@@ -19,15 +19,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.latency import ONNXRUNTIME, OPENVINO, OURS, PEERS
+from explorer.cli.latency import OPENVINO, OURS, PEERS, REFERENCE
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
+from explorer.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from explorer.cli.latency.rounds import Side
     from explorer.importers import SourceModel
-    from explorer.runtime.devices import DeviceRecord
 
 SUMMARY = "measure the latency against other runtimes"
 LAUNCH_REPEATS = 20
@@ -40,9 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         type=peers,
-        default=[ONNXRUNTIME],
+        default=[REFERENCE],
         metavar="PEER,...",
-        help=f"what to compare with: {', '.join(PEERS)} (default: {ONNXRUNTIME})",
+        help=f"what to compare with: {', '.join(PEERS)} (default: {REFERENCE}, which is "
+        "onnxruntime for ONNX)",
     )
     parser.add_argument(
         "--repeats",
@@ -67,17 +68,21 @@ def peers(text: str) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     from explorer.accuracy.oracle import random_inputs
+    from explorer.backends import backend_of
     from explorer.cli.latency.rounds import LEAST_CALLS, Calls, take_turns
     from explorer.cli.models import VARIANT, with_weights
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource, start
+    from explorer.targets import load_target
 
     source = ModelSource(
         arguments.model, arguments.target, {"host": arguments.host}, default_cache()
     )
     model = with_weights(source.model)
-    device = device_of(arguments.target)
-    threads = arguments.threads if device is None or device.processor == "cpu" else None
+    against = resolved_peers(arguments.against, model)
+    backend = backend_of(load_target(arguments.target))
+    device = backend.device()
+    threads = backend.threads_on(device, arguments.threads)
     if device is not None and threads is None:
         print_note(f"threads are the peers'; {device.name} takes what it has")
     with ExitStack() as stack:
@@ -99,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
         ours = Calls(OURS, partial(executable.run, inputs))
         # Before this thread is bound: threads and processes that it starts would be bound with it.
-        sides = [ours, *open_peers(arguments.against, model, inputs, arguments.threads, stack)]
+        sides = [ours, *open_peers(against, model, inputs, arguments.threads, stack)]
         stack.enter_context(bound_caller(arguments.affinity))
         progress = stack.enter_context(Progress("timing"))
         rounds = math.ceil(arguments.repeats / LEAST_CALLS)
@@ -117,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "ratio": timings.ratio(OURS, peer),
                 "noise": timings.noise(OURS, peer),
             }
-            for peer in arguments.against
+            for peer in against
         },
     }
     if arguments.json:
@@ -138,12 +143,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def device_of(target: str) -> DeviceRecord | None:
-    """The OpenCL device that programs for a target run on; None for generated C."""
-    from explorer.compilation.settings import device_for
-    from explorer.targets import load_target
+def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:
+    """The reference by its own name. InputError for another format's reference."""
+    from explorer.references.interface import reference_of
 
-    return device_for(load_target(target))
+    reference = reference_of(model).name
+    found = [reference if name == REFERENCE else name for name in names]
+    for name in found:
+        if name not in (reference, OPENVINO):
+            raise InputError(
+                f"{name} runs no {model.format} models", hint=f"--against {REFERENCE}: {reference}"
+            )
+    return list(dict.fromkeys(found))
 
 
 def open_peers(
@@ -154,14 +165,13 @@ def open_peers(
     stack: ExitStack,
 ) -> list[Side]:
     """Those that were asked for; the stack closes them."""
-    from explorer.cli.latency.onnx_runtime import OnnxRuntime
     from explorer.cli.latency.open_vino import OpenVino
+    from explorer.cli.latency.reference import ReferenceSide
 
     found: list[Side] = []
-    if ONNXRUNTIME in names:
-        found.append(stack.enter_context(OnnxRuntime(model, inputs, threads)))
-    if OPENVINO in names:
-        found.append(stack.enter_context(OpenVino(model, inputs, threads)))
+    for name in names:
+        kind = OpenVino if name == OPENVINO else ReferenceSide
+        found.append(stack.enter_context(kind(model, inputs, threads)))
     return found
 
 

@@ -79,12 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.cache.kept import KeptPrograms
+    from explorer.backends.starting import kept_programs
     from explorer.runtime.cache.tuned import TunedStore
 
     cache = _cache(arguments)
     entries = cache.entries()
-    kept = KeptPrograms(cache).programs()
+    kept = kept_programs(cache).programs()
     tuned = TunedStore(cache.folder).entries()
     if arguments.json:
         print_json(
@@ -228,12 +228,13 @@ def _compiled(arguments: argparse.Namespace, source: ModelSource) -> Compilation
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.cache.kept import KeptPrograms, drop
+    from explorer.backends.starting import kept_programs
+    from explorer.runtime.cache.kept import drop
     from explorer.runtime.cache.tuned import TunedStore
 
     cache = _cache(arguments)
     tuned = TunedStore(cache.folder)
-    kept = KeptPrograms(cache)
+    kept = kept_programs(cache)
     of_entries = cache.verify()
     wrong = {**of_entries, **kept.verify(), **tuned.verify()}
     if arguments.repair:
@@ -250,11 +251,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _prune(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.cache.kept import KeptPrograms
+    from explorer.backends.starting import kept_programs
 
     cache = _cache(arguments)
     dropped = cache.prune(arguments.most)
-    stay = len(cache.entries()) + len(KeptPrograms(cache).programs())
+    stay = len(cache.entries()) + len(kept_programs(cache).programs())
     print_lines([f"{len(dropped)} dropped, {stay} stay"])
     return 0
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines, printable
+from explorer.errors import ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,9 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.models
     asked = (arguments.targets, arguments.cases, arguments.report, arguments.record)
     if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
-        from explorer.cli.checks.command import run_table
+        from explorer.cli.repository import verification
 
-        return run_table(arguments)
+        return verification("checks.command").run_table(arguments)
     arguments.model = names[0]
     return check_one(arguments)
 
@@ -105,7 +107,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.cli.inputs import read_inputs
     from explorer.cli.models import load_with_weights, told_sizes
-    from explorer.references.onnx_runtime import shared_process
+    from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
     model = load_with_weights(arguments.model)
@@ -115,7 +117,8 @@ def check_one(arguments: argparse.Namespace) -> int:
     golden = None if arguments.golden is None else read_golden(arguments.golden)
     sizes = {**told_sizes(model, sizes), **sizes}
     if golden is None:
-        shared_process().start()  # beside the compilation
+        with suppress(ModelError):  # nobody is: then the imported program is compared with
+            reference_of(model).start()  # beside the compilation
     with Progress("compiling") as progress:
         compilation = explorer.compile(
             model,

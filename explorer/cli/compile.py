@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PASS[,PASS]",
         help="leave passes out",
     )
+    options.add_decisions(parser)
     options.add_dimensions(parser)
     options.add_host(parser)
     options.add_json(parser)
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             arguments.target,
             disable=arguments.disable,
+            decisions=dict(arguments.decide),
             dimensions=dict(arguments.dim),
             host=arguments.host,
             fuel=arguments.fuel,
@@ -149,10 +151,15 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
             stem = f"{number:02d}-{re.sub('[^A-Za-z0-9-]', '-', result.name)}"
             _write(partial / f"{stem}.mlir", result.after.dump().encode())
             _write_weights(result.after, partial / f"{stem}.weights.npz", written)
-        language = compilation.program.source.language
-        suffix = {"c": "c", "opencl": "cl"}[language]
-        source = "\n".join(compilation.program.source.lines) + "\n"
-        _write(partial / f"program.{suffix}", source.encode())
+        program = compilation.program
+        texts = {
+            f"program-{p.function}": p.program
+            for p in program.parts
+            if p.program is not None and p.device != HOST
+        }
+        for name, each in (texts or {"program": program}).items():
+            source = "\n".join(each.source.lines) + "\n"
+            _write(partial / f"{name}.{compilation.backend.suffix}", source.encode())
 
 
 def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]) -> None:

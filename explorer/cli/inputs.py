@@ -6,7 +6,6 @@ arrays, sizes = read_inputs(model, Path("inputs.npz"), {})
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import numpy as np
 
 from explorer.cli.arrays import read_arrays
 from explorer.errors import InputError
+from explorer.results.names import near_name
 
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
@@ -62,7 +62,7 @@ def check_arrays(
             raise InputError(
                 f"the model has no input {name!r}; its inputs are {', '.join(known) or 'none'}",
                 file=str(path),
-                hint=_near(name, known, "leave that array out"),
+                hint=near_name(name, known, "leave that array out"),
             )
     found = dict(sizes)
     for value in model.inputs:
@@ -104,8 +104,3 @@ def describe(value: SourceValue | ModelInput, sizes: Mapping[str, int] | None = 
     parts = [f"{d}={known[d]}" if d in known else d for d in map(str, value.shape or ())]
     inside = ", ".join(parts) + ("," if len(parts) == 1 else "")
     return f"{value.element_type} of shape ({inside})"
-
-
-def _near(name: str, known: list[str], otherwise: str) -> str:
-    found = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {found[0]!r}?" if found else otherwise

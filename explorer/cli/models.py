@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING
 from explorer.cli.terminal import print_note, printable
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from explorer.compilation.sizes import Size
     from explorer.importers import SourceModel
 
 SEED = 0
 VARIANT = f"random weights, seed {SEED}"
 """What a program of such a model is kept under."""
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def load_with_weights(path: str) -> SourceModel:
@@ -34,14 +31,12 @@ def load_with_weights(path: str) -> SourceModel:
 
 def with_weights(model: SourceModel) -> SourceModel:
     """The very model, or another one with random weights in the place of constants."""
-    from explorer.importers.onnx.randomize import randomize_constant_weights
-    from explorer.importers.onnx.reading import OnnxContent, from_proto
+    from explorer.importers.format import importer_of
 
-    content = model.content
-    if not isinstance(content, OnnxContent) or not has_constant_weights(content.proto):
-        return model
-    print_note("weights are constant; seeded random ones are used")
-    return from_proto(randomize_constant_weights(content.proto, SEED), model.name, model.path)
+    found = importer_of(model).with_random_weights(model, SEED)
+    if found is not model:
+        print_note("weights are constant; seeded random ones are used")
+    return found
 
 
 def told_sizes(model: SourceModel, given: Mapping[str, Size]) -> dict[str, int]:
@@ -60,9 +55,3 @@ def told_sizes(model: SourceModel, given: Mapping[str, Size]) -> dict[str, int]:
             printable(f"sizes that the model does not say: {sizes}; for others: --dim {other}")
         )
     return found
-
-
-def has_constant_weights(model: ModelProto) -> bool:
-    """Is some layer's weight a constant? Elsewhere a ConstantOfShape is part of the computation."""
-    constants = {node.output[0] for node in model.graph.node if node.op_type == "ConstantOfShape"}
-    return any(node.op_type in WEIGHTED and node.input[1] in constants for node in model.graph.node)

@@ -101,8 +101,8 @@ def find_passes(names: list[str], target_name: str) -> list[Pass]:
         Settings,
         default_pipeline,
         device_for,
-        near_name,
     )
+    from explorer.results.names import near_name
     from explorer.targets import load_target
 
     target = load_target(target_name)

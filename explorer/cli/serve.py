@@ -7,6 +7,7 @@ from pathlib import Path
 
 from explorer.cli import arguments as options
 from explorer.errors import InputError
+from explorer.importers.format import model_suffixes
 
 SUMMARY = "open the explorer in the browser"
 SAMPLES = "sample_models"
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 def sample_folder() -> list[Path]:
     """The sample models in the current folder or beside the package's source."""
     for folder in (Path.cwd(), Path(__file__).parents[2]):
-        if any((folder / SAMPLES).glob("*.onnx")):
+        if any(path.suffix in model_suffixes() for path in (folder / SAMPLES).glob("*")):
             return [folder / SAMPLES]
     raise InputError("there is no model to show", hint="explorer serve net.onnx")
 

@@ -5,32 +5,33 @@
     explorer show net.onnx --pass import --what graph -o graph.svg
     explorer show net.onnx --what operators
 
-The file's suffix chooses the form: `.html` and `.json` (constraints: `.json` only), `.svg` and
-`.dot` for graphs, text for any other. A trace (`.nnx`) needs no compiler and no device. Operators
-are shown of models that cannot be compiled, too, with the reasons.
+What can be shown are the views of `explorer/views/register.py`. The file's suffix chooses the form:
+`.html` and `.json`, `.svg` and `.dot` for graphs, text for any other. A trace (`.nnx`) needs no
+compiler and no device. Operators are shown of models that cannot be compiled, too, with the
+reasons.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
-import html
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.terminal import Progress, print_lines, printable, terminal_width
+from explorer.cli.terminal import Progress, print_lines, terminal_width
 from explorer.errors import InputError
 from explorer.files import check_output, reading_file, write_file
+from explorer.results.names import near_name
+from explorer.views import register
+from explorer.views.view import Face, View
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation, SavedCompilation
-    from explorer.results import KernelRecord, Trace
+    from explorer.results import Trace
 
-SUMMARY = "show the IR, differences, graph, memory, kernels or constraints of a compilation"
-WHAT = ("ir", "diff", "graph", "memory", "kernels", "constraints", "operators")
+SUMMARY = "show the IR, differences, graph, memory, kernels or another view of a compilation"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pass", dest="pass_name", metavar="NAME", help="a pass (default: the last one)"
     )
+    views = register.shown_views(register.VIEWS)
     parser.add_argument(
-        "--what", "--view", dest="what", choices=WHAT, default="ir", help="default: ir"
+        "--what",
+        "--view",
+        dest="view",
+        choices=[view.name for view in views],
+        default=views[0].name,
+        help=f"default: {views[0].name}",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
     options.add_target(parser)
@@ -48,25 +55,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    view = register.view_named(arguments.view, register.VIEWS)
     if arguments.output is not None:
         check_output(arguments.output)
-        render_as = find_renderer(arguments.what, arguments.output)
-    else:
-        render_as = TEXTS[arguments.what]
-    if arguments.what == "operators" and not is_trace(arguments.model):
-        _write(arguments, render_as(_inspected(arguments), -1))
+    form = find_form(view, arguments.output)
+    if view.is_of_model and not is_trace(arguments.model):
+        _write(arguments, form(_inspected(arguments), -1))
         return 0
     compilation = open_compilation(arguments)
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
     trace = compilation.trace()
+    check_needs(view, trace, arguments.model)
     if is_trace(arguments.model):
         # It may fit its schema and contradict itself: a snapshot that names what is not there.
         hint = "save it again with explorer compile --save"
         with reading_file(arguments.model, "trace", hint=hint):
-            rendered = render_as(trace, index % len(trace.passes))
+            rendered = form(trace, index % len(trace.passes))
     else:
-        rendered = render_as(trace, index % len(trace.passes))
+        rendered = form(trace, index % len(trace.passes))
     _write(arguments, rendered)
     return 0
 
@@ -108,192 +115,67 @@ def is_trace(path: str) -> bool:
 
 def _index(compilation: Compilation | SavedCompilation, name: str) -> int:
     if name not in compilation.names:
-        near = difflib.get_close_matches(name, compilation.names, 1)
-        raise InputError(
-            f"there is no pass {name!r}",
-            hint=f"did you mean {near[0]!r}?" if near else f"one of {', '.join(compilation.names)}",
-        )
+        hint = near_name(name, compilation.names)
+        raise InputError(f"there is no pass {name!r}", hint=hint)
     return compilation.names.index(name)
 
 
-# -- text ----------------------------------------------------------------------------------------
+# -- forms ---------------------------------------------------------------------------------------
 
 
-def ir_text(trace: Trace, index: int) -> str:
-    return "\n".join(trace.snapshots[index].text.lines) + "\n"
+def find_form(view: View, path: Path | None) -> Face:
+    """What makes the text of that file, by its suffix; InputError where the view has no such form.
+
+    Any other suffix than those of pages, data and pictures is one of plain text.
+    """
+    assert view.faces is not None
+    suffix = "" if path is None else path.suffix.lower()
+    faces = view.faces()
+    made: dict[str, Face | None] = {
+        ".html": _page_of(view, faces.html),
+        ".json": _json_of(faces.json),
+        ".svg": faces.svg,
+        ".dot": faces.dot,
+    }
+    if suffix not in made:
+        return lambda trace, index: faces.text(trace, index, terminal_width()) + "\n"
+    form = made[suffix]
+    if form is None:
+        raise InputError(
+            f"{view.name} has no {suffix} form",
+            file=str(path),
+            hint="use .html, .json or .txt, or --what graph",
+        )
+    return form
 
 
-def diff_text(trace: Trace, index: int) -> str:
-    """What the pass did, and the lines of IR that it changed."""
-    from explorer.views.static import pass_text
+def _page_of(view: View, html: Face | None) -> Face | None:
+    if html is None:
+        return None
 
-    before = trace.snapshots[max(index - 1, 0)].text.lines
-    after = trace.snapshots[index].text.lines
-    name = trace.passes[index].name
-    lines = difflib.unified_diff(before, after, f"before {name}", f"after {name}", n=2, lineterm="")
-    return "\n".join([pass_text(trace, index), "", *lines]) + "\n"
+    def page(trace: Trace, index: int) -> str:
+        from explorer.views.static.markup import document
 
+        title = trace.passes[index].name if view.is_of_pass else view.name
+        return document(title, html(trace, index))
 
-def graph_text(trace: Trace, index: int) -> str:
-    from explorer.views import static
-
-    graph = trace.snapshots[index].graph
-    return static.graph_text(graph, limit=len(graph.nodes)) + "\n"
+    return page
 
 
-def memory_text(trace: Trace, index: int) -> str:
-    from explorer.views import static
+def _json_of(record: Callable[[Trace, int], object] | None) -> Face | None:
+    if record is None:
+        return None
 
-    return static.memory_text(_memory(trace)) + "\n"
-
-
-def operators_text(trace: Trace, index: int) -> str:
-    from explorer.views import static
-
-    return static.operators_text(trace, terminal_width()) + "\n"
-
-
-def kernels_text(trace: Trace, index: int) -> str:
-    return "\n".join(line for kernel in trace.kernels for line in _kernel_lines(kernel)) + "\n"
-
-
-def constraints_text(trace: Trace, index: int) -> str:
-    """What the model asks of its symbolic dimensions, and which nodes do."""
-    lines = [
-        f"{c.text}    {c.operation}" + (f" (from {', '.join(c.nodes)})" if c.nodes else "")
-        for c in trace.constraints
-    ]
-    return "\n".join(lines or ["no constraints"]) + "\n"
-
-
-def _kernel_lines(kernel: KernelRecord) -> Iterator[str]:
-    """The source, below a comment that says what it is for. Names are ours or identifiers."""
-    yield f"// {kernel.name}: {kernel.kind}, {kernel.flops:,} FLOP, {kernel.bytes_moved:,} bytes"
-    yield f"// launched by {', '.join(printable(name) for name in kernel.operations)}"
-    yield from kernel.source.lines
-    yield ""
-
-
-def _memory(trace: Trace):
-    if trace.memory is None:
-        raise InputError("this trace has no memory plan", hint="compile the model again")
-    return trace.memory
-
-
-# -- files ---------------------------------------------------------------------------------------
-
-
-def ir_html(trace: Trace, index: int) -> str:
-    from explorer.views.static import source_html
-
-    text = trace.snapshots[index].text
-    return page(trace.passes[index].name, source_html(text, limit=len(text.lines)))
-
-
-def diff_html(trace: Trace, index: int) -> str:
-    from explorer.views.static import pass_html
-
-    return page(trace.passes[index].name, pass_html(trace, index))
-
-
-def graph_html(trace: Trace, index: int) -> str:
-    from explorer.views import static
-
-    return page(trace.passes[index].name, static.graph_html(trace.snapshots[index].graph))
-
-
-def graph_svg(trace: Trace, index: int) -> str:
-    from explorer.views import static
-
-    return static.graph_svg(trace.snapshots[index].graph)
-
-
-def graph_dot(trace: Trace, index: int) -> str:
-    from explorer.views import static
-
-    return static.graph_dot(trace.snapshots[index].graph)
-
-
-def memory_html(trace: Trace, index: int) -> str:
-    from explorer.views import static
-
-    graph = trace.snapshots[-1].graph
-    return page("memory", static.memory_html(_memory(trace), static.families_of(graph)))
-
-
-def operators_html(trace: Trace, index: int) -> str:
-    from explorer.views import static
-
-    return page("operators", static.operators_html(trace))
-
-
-def kernels_html(trace: Trace, index: int) -> str:
-    from explorer.views.static import kernel_html
-
-    return page("kernels", "\n".join(kernel_html(kernel) for kernel in trace.kernels))
-
-
-def as_json(record: Callable[[Trace, int], object]) -> Callable[[Trace, int], str]:
-    """A renderer that writes a record of `explorer.results` as JSON."""
-
-    def render(trace: Trace, index: int) -> str:
+    def data(trace: Trace, index: int) -> str:
         from explorer.results.encoding import to_json
 
         return json.dumps(to_json(record(trace, index)), indent=1) + "\n"
 
-    return render
+    return data
 
 
-def page(title: str, body: str) -> str:
-    return (
-        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        f"<title>{html.escape(printable(title))}</title></head>\n<body>\n{body}\n</body>\n</html>\n"
-    )
-
-
-Renderer = Callable[["Trace", int], str]
-
-TEXTS: dict[str, Renderer] = {
-    "ir": ir_text,
-    "diff": diff_text,
-    "graph": graph_text,
-    "memory": memory_text,
-    "kernels": kernels_text,
-    "constraints": constraints_text,
-    "operators": operators_text,
-}
-FILES: dict[tuple[str, str], Renderer] = {
-    ("ir", ".html"): ir_html,
-    ("ir", ".json"): as_json(lambda trace, index: trace.snapshots[index].text),
-    ("diff", ".html"): diff_html,
-    ("diff", ".json"): as_json(lambda trace, index: trace.diffs[index]),
-    ("graph", ".html"): graph_html,
-    ("graph", ".svg"): graph_svg,
-    ("graph", ".dot"): graph_dot,
-    ("graph", ".json"): as_json(lambda trace, index: trace.snapshots[index].graph),
-    ("memory", ".html"): memory_html,
-    ("memory", ".json"): as_json(lambda trace, index: _memory(trace)),
-    ("kernels", ".html"): kernels_html,
-    ("kernels", ".json"): as_json(lambda trace, index: trace.kernels),
-    ("operators", ".html"): operators_html,
-    ("operators", ".json"): as_json(
-        lambda trace, index: {
-            "operators": trace.operators,
-            "problems": [{"name": name, "reason": reason} for name, reason in trace.problems],
-        }
-    ),
-    ("constraints", ".json"): as_json(lambda trace, index: trace.constraints),
-}
-_PICTURES = (".svg", ".dot")
-
-
-def find_renderer(what: str, path: Path) -> Renderer:
-    """By the file's suffix; InputError for a picture of what has none."""
-    suffix = path.suffix.lower()
-    if suffix in _PICTURES and (what, suffix) not in FILES:
-        raise InputError(
-            f"{what} has no {suffix} form",
-            file=str(path),
-            hint="use .html, .json or .txt, or --what graph",
-        )
-    return FILES.get((what, suffix), TEXTS[what])
+def check_needs(view: View, trace: Trace, file: str) -> None:
+    """InputError where the trace has not what the view shows."""
+    part = view.missing(trace)
+    if part is not None:
+        raise InputError(f"this compilation has no {part.noun}", file=file, hint=part.advice)

@@ -19,10 +19,10 @@ from explorer.results import AccuracyReport
 from explorer.runtime.sizes import size_of_inputs
 
 if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
+    from explorer.compilation.compiled import Compiled
 
 
-def is_smaller(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> bool:
+def is_smaller(compilation: Compiled, inputs: Mapping[str, np.ndarray]) -> bool:
     """Whether the inputs are of another size than the one that the snapshots have."""
     open_range = compilation.settings.open_range
     if open_range is None:
@@ -30,7 +30,7 @@ def is_smaller(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> bo
     return size_of_inputs(compilation.program, inputs) != open_range.highest
 
 
-def smaller_subject(compilation: Compilation) -> Subject:
+def smaller_subject(compilation: Compiled) -> Subject:
     """The imported program, with the binary's outputs as `output:NAME`."""
     imported = compilation.passes[0].after
 
@@ -44,7 +44,7 @@ def smaller_subject(compilation: Compilation) -> Subject:
 
 
 def with_lowest(
-    compilation: Compilation,
+    compilation: Compiled,
     report: AccuracyReport,
     reference: Callable[[Values, Sequence[str]], Values],
     seed: int = 0,

@@ -23,12 +23,12 @@ from explorer.ir.passes import RulePass, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
 from explorer.ir.top.data import WeightOp
+from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
 
 if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
+    from explorer.compilation.compiled import Compiled
 
-ORACLE = "onnxruntime, optimizations off"
 GOLDEN = "golden tensors"
 IMPORTED = "the imported program"
 
@@ -38,7 +38,7 @@ class Accuracy:
     """The comparison of a compilation with its source model."""
 
     report: AccuracyReport
-    compilation: Compilation
+    compilation: Compiled
     inputs: Mapping[str, np.ndarray]
     expected: Values
     exact: ExactReference | None = None
@@ -133,7 +133,7 @@ def suspect(rewrite: Rewrite) -> Suspect:
 
 
 def check(
-    compilation: Compilation,
+    compilation: Compiled,
     inputs: Mapping[str, np.ndarray] | None,
     tolerance: float,
     progress: Progress | None,
@@ -141,9 +141,9 @@ def check(
 ) -> Accuracy:
     """Compares every snapshot and the binary on its device with the source model.
 
-    `golden`: tensors by name to compare with instead of onnxruntime's; empty for those that the
+    `golden`: tensors by name to compare with instead of the oracle's; empty for those that the
     imported program computes, which tells whether passes and code keep its meaning. These are also
-    what a model is compared with that onnxruntime does not run: the report's `oracle_note` says so.
+    what a model is compared with that the oracle does not run: the report's `oracle_note` says so.
     """
     chosen = dict(inputs) if inputs is not None else compilation.example_inputs()
     wanted = sorted(
@@ -154,12 +154,11 @@ def check(
     compared_with = _reference(compilation, chosen, wanted, golden)
     oracle, expected = compared_with.name, compared_with.tensors
     exact: ExactReference | None = None
-    if oracle == ORACLE:
+    if compared_with.is_oracle:
         exact = ExactReference(compilation.model, imported, chosen, expected, tolerance)
     cache = EvaluationCache()
     runner = CompiledRunner()
     binary = TappedProgram(compilation.executable)
-    is_native = "c" in compilation.target.languages
     subjects = []
     for index, result in enumerate(compilation.passes):
         same = index > 0 and not result.changed
@@ -167,7 +166,11 @@ def check(
         run = snapshot_runner(snapshot, cache, runner)
         if snapshot.level == "memory":
             # The plan's addresses count: on the processor that is the binary itself.
-            run = binary.values if is_native else planned_runner(compilation, snapshot, runner)
+            run = (
+                binary.values
+                if compilation.backend.runs_snapshots
+                else planned_runner(compilation, snapshot, runner)
+            )
         subjects.append(Subject(result.name, snapshot, run, same))
     subjects.append(
         Subject(f"binary on {compilation.target.name}", compilation.final, binary.values)
@@ -208,10 +211,12 @@ class _Reference:
     tensors: Values
     note: str = ""
     """Why it is not who was asked first."""
+    is_oracle: bool = False
+    """Another program, which rounds like ours."""
 
 
 def _reference(
-    compilation: Compilation, inputs: Values, wanted: Sequence[str], golden: Values | None
+    compilation: Compiled, inputs: Values, wanted: Sequence[str], golden: Values | None
 ) -> _Reference:
     """The golden tensors; without any the oracle's; the imported program's where these are empty,
     and where the oracle does not load the model, refuses to run it, or dies of it."""
@@ -220,14 +225,16 @@ def _reference(
     note = ""
     if golden is None:
         try:
-            return _Reference(ORACLE, reference(compilation.model, inputs, wanted))
+            title = reference_of(compilation.model).title
+            tensors = reference(compilation.model, inputs, wanted)
+            return _Reference(title, tensors, is_oracle=True)
         except ModelError as error:
             note = error.message
     imported = compilation.passes[0].after
     return _Reference(IMPORTED, imported_tensors(imported, inputs), note)
 
 
-def _outputs(compilation: Compilation) -> list[tuple[str, str]]:
+def _outputs(compilation: Compiled) -> list[tuple[str, str]]:
     """Names of the source's outputs, and of the values that they are in a run."""
     return [(name, f"{OUTPUT}{name}") for name in compilation.port_names[1]]
 
@@ -252,6 +259,6 @@ def snapshot_runner(
     return lambda inputs, replaced: runner.run(snapshot, inputs, replaced)
 
 
-def planned_runner(compilation: Compilation, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
+def planned_runner(compilation: Compiled, snapshot: Snapshot, runner: CompiledRunner) -> Runner:
     """The snapshot as C at the addresses of the memory plans."""
     return lambda inputs, replaced: runner.run(snapshot, inputs, replaced, compilation.plans)

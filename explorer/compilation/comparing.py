@@ -27,9 +27,9 @@ from explorer.compilation.differences import (
     graph_difference,
 )
 from explorer.compilation.frames import Row, as_frame
-from explorer.compilation.pipelines import near_name
 from explorer.errors import InputError
 from explorer.results import GraphDiff, KernelRecord, PassRecord, Trace
+from explorer.results.names import near_name
 from explorer.results.trace import Snapshot
 
 

@@ -13,21 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
-from explorer.accuracy.oracle import random_inputs
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
-from explorer.compilation.collection import paused_collection
 from explorer.compilation.comparing import Comparison
+from explorer.compilation.compiled import Compiled
 from explorer.compilation.continuing import edit_by_hand
-from explorer.compilation.costs import machine_for
 from explorer.compilation.forking import (
     KEEP,
     Changes,
@@ -41,12 +37,6 @@ from explorer.compilation.forking import (
 )
 from explorer.compilation.frames import CODE_KINDS, to_frame
 from explorer.compilation.inserting import Insertable, make_insertion
-from explorer.compilation.knobs import knobs_of
-from explorer.compilation.ladders import Ladder, measure_ladder
-from explorer.compilation.opened import operator_records
-from explorer.compilation.pipelines import near_name
-from explorer.compilation.programs import keys_of
-from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run, run
 from explorer.compilation.saving import save
 from explorer.compilation.settings import (
@@ -54,48 +44,20 @@ from explorer.compilation.settings import (
     Settings,
     default_pipeline,
     device_for,
-    machine_lanes,
 )
-from explorer.compilation.sized import run_for_sizes
-from explorer.compilation.sizes import Size, chosen_sizes
-from explorer.compilation.tracing import ladder, make_trace, schedule_calls, with_assembly
+from explorer.compilation.sizes import Size, chosen_sizes, sizes_with_inputs
+from explorer.compilation.tracing import make_trace
 from explorer.errors import InputError
 from explorer.importers import SourceModel, program_inputs
 from explorer.ir.calls import device_functions
-from explorer.ir.constraints import constraints_of
-from explorer.ir.evaluation import entry_function, input_names, output_names
-from explorer.ir.host_functions import HostFunction
-from explorer.ir.passes import Pass, PassResult, RulePass
-from explorer.ir.program import Snapshot
-from explorer.ir.rewriting import Rule
-from explorer.kernels.cost import estimate
-from explorer.kernels.parts import build_parts
-from explorer.kernels.passes import KERNELS, ScheduleLoops
-from explorer.kernels.program import BuiltProgram, build_program
-from explorer.kernels.schedules.schedule import ScheduledKernel
+from explorer.ir.passes import Pass, PassResult
 from explorer.memory.planners import Planner
-from explorer.memory.planning import MEMORY, plans_of, value_offsets
 from explorer.results import (
-    ConstraintRecord,
-    CostEstimate,
-    KernelRecord,
-    KernelSearch,
-    Knob,
-    MemoryPlan,
-    OperatorRecord,
     OutsideIndex,
     ProfileRecord,
-    Program,
-    ProgramLookup,
-    RuleRecord,
-    SourceText,
     Trace,
 )
-from explorer.runtime.cache import ProgramCache, default_cache
-from explorer.runtime.executable import Executable
-from explorer.runtime.native import NativeProgram
-from explorer.runtime.parts import open_parts
-from explorer.runtime.roofline import with_peaks_of
+from explorer.results.names import near_name
 from explorer.targets import Target, load_target
 
 
@@ -107,6 +69,7 @@ def compile_model(
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
     planner: Planner | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
@@ -117,9 +80,13 @@ def compile_model(
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
 
+    `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
+    out.
+
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
-    sizes, open_range = chosen_sizes(model, dimensions or {})
+    asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
+    sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
         target if isinstance(target, Target) else load_target(target),
         dimensions=sizes,
@@ -142,293 +109,15 @@ def compile_model(
     return compilation
 
 
-class Compilation:
-    """A model compiled for a target, pass by pass. Made by `compile_model`, never changed."""
+class Compilation(Compiled):
+    """A model compiled for a target. Made by `compile_model`, never changed: forks are others."""
 
     def __init__(self, model: SourceModel, run: Run, label: str = ""):
-        self.model = model
-        self.settings = run.settings
-        self.device = run.device
-        self.pipeline = run.pipeline
-        self.passes = list(run.results)
-        self.label = label
-        self._run = run
-        self._executable: Executable | None = None
+        super().__init__(model, run, label)
         self._accuracy: Accuracy | None = None
         self._profile: ProfileRecord | None = None
-        self._assembled: dict[str, KernelRecord] | None = None
-        self._caches: list[ProgramCache] = []
-        self._searches: dict[str, KernelSearch] = {}
-
-    # -- looking -----------------------------------------------------------------------------
-    @property
-    def target(self) -> Target:
-        return self.settings.target
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the passes in order."""
-        return [p.name for p in self.passes]
-
-    def __getitem__(self, key: str | int) -> PassResult:
-        """A pass result by name or index."""
-        if isinstance(key, int):
-            return self.passes[key]
-        for result in self.passes:
-            if result.name == key:
-                return result
-        raise InputError(f"there is no pass {key!r}", hint=near_name(key, self.names))
-
-    def __len__(self) -> int:
-        return len(self.passes)
-
-    @property
-    def source(self) -> Snapshot:
-        """The model as it is, node by node: the program before the first pass."""
-        return self.passes[0].before
-
-    @cached_property
-    def operators(self) -> tuple[OperatorRecord, ...]:
-        """The model's operators, family by family, with what the import made of them."""
-        return operator_records(self.source, self.passes[0].rewrites)
-
-    @property
-    def final(self) -> Snapshot:
-        return self.passes[-1].after
-
-    @cached_property
-    def memory(self) -> MemoryPlan:
-        """Where every activation lies; the arenas of several device functions side by side."""
-        plan = self._artifact(MEMORY)
-        assert isinstance(plan, MemoryPlan)
-        return plan
-
-    @cached_property
-    def plans(self) -> dict[str, MemoryPlan]:
-        """The memory plan of every device function by the function's name."""
-        result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), None)
-        return {} if result is None else plans_of(result.artifacts, result.after.program)
-
-    @cached_property
-    def knobs(self) -> tuple[Knob, ...]:
-        """What may be decided otherwise: address, value, legal values and the reason.
-
-        `fork(decisions={knob.address: value})` takes each. Single rewrites have addresses, too:
-        see `decisions()` and the events of the passes.
-        """
-        return knobs_of(self._run)
-
-    @cached_property
-    def constraints(self) -> tuple[ConstraintRecord, ...]:
-        """What the model asks of its symbolic dimensions; `to_frame("constraints")` is the table.
-
-        Empty where it has none, or could only be imported at given sizes.
-        """
-        entry = entry_function(self.passes[0].after.program)
-        return tuple(
-            ConstraintRecord(c.text, c.kind, c.operation, c.nodes) for c in constraints_of(entry)
-        )
-
-    @property
-    def unmet(self) -> tuple[str, ...]:
-        """Overrides that decided nothing: no operation or kernel of that name was there."""
-        return self._run.unmet
-
-    @cached_property
-    def schedule(self) -> dict[str, dict[str, int | str]]:
-        """What was decided for every kernel: tile sizes and the like. Each is a decision."""
-        return {name: dict(kernel.choices) for name, kernel in self._scheduled.items()}
-
-    @property
-    def kernels(self) -> dict[str, KernelRecord]:
-        """Kernel records by name: the schedule's ladder, source with line map, phases.
-
-        Their assembly is there once `assembly()` was called.
-        """
-        return self._printed if self._assembled is None else self._assembled
-
-    def assembly(self) -> dict[str, KernelRecord]:
-        """The kernels with what the device's compiler makes of them, line by line.
-
-        Takes two compilations of the program. Where there is no assembly to be had, a record's
-        `assembly_note` says why.
-        """
-        if self._assembled is None:
-            self._assembled = with_assembly(self._printed, self.program, self.device)
-        return self._assembled
-
-    @cached_property
-    def _printed(self) -> dict[str, KernelRecord]:
-        return {
-            k.name: replace(
-                k,
-                steps=ladder(self._scheduled[k.name]),
-                calls=schedule_calls(self._scheduled[k.name]),
-            )
-            for k in self.program.kernels
-        }
-
-    def cost(self, kernel: str, threads: int = 1) -> CostEstimate:
-        """The time of one launch that the cost model predicts, with the terms that it is made of.
-
-        A model of a processor: of GPUs it knows nothing.
-        """
-        scheduled = self._scheduled_kernel(kernel)
-        lanes = machine_lanes(self.target, self.device)
-        return estimate(scheduled.function, machine_for(self.target, lanes, threads))
-
-    def measure_ladder(self, kernel: str, repeats: int = 5) -> Ladder:
-        """Speed of a kernel after every step of its schedule, each step built as C and timed.
-
-        Takes about half a second per step. On this processor, whatever the target is.
-        """
-        return measure_ladder(self._scheduled_kernel(kernel), repeats)
-
-    def _scheduled_kernel(self, name: str) -> ScheduledKernel:
-        if name not in self._scheduled:
-            raise InputError(
-                f"there is no kernel {name!r}", hint=near_name(name, list(self._scheduled))
-            )
-        return self._scheduled[name]
-
-    def rule_source(self, rule: str) -> SourceText:
-        """The Python text of a rule by its name, also of one that was written in a notebook."""
-        if rule not in self._rules:
-            raise InputError(f"there is no rule {rule!r}", hint=near_name(rule, list(self._rules)))
-        return text_of(self._rules[rule])
-
-    @cached_property
-    def rule_records(self) -> tuple[RuleRecord, ...]:
-        """The texts of the rules that fired or declined somewhere."""
-        used = dict.fromkeys(event.rule for r in self.passes for event in r.record.events)
-        return tuple(RuleRecord(n, text_of(self._rules[n])) for n in used if n in self._rules)
-
-    @cached_property
-    def _rules(self) -> dict[str, type[Rule]]:
-        return {r().name: r for p in self.pipeline if isinstance(p, RulePass) for r in p.rules}
-
-    @cached_property
-    def program(self) -> Program:
-        """What the device runs: source text, launches, ports, offsets."""
-        return self.built.program
-
-    @cached_property
-    @paused_collection()
-    def built(self) -> BuiltProgram:
-        language = "opencl" if "opencl" in self.target.languages else "c"
-
-        def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
-            plan = self.plans[function.sym_name.data]
-            return build_program(
-                self.final,
-                value_offsets(plan),
-                plan.peak_bytes,
-                self.target.name,
-                language,
-                inputs,
-                outputs,
-                function=function,
-            )
-
-        return build_parts(self.final, self.target.name, build, *self.port_names)
-
-    @cached_property
-    def port_names(self) -> tuple[list[str], list[str]]:
-        """True names of the model's inputs and outputs, in the order of the program's ports."""
-        entry = entry_function(self.passes[0].after.program)
-        return list(input_names(entry)), list(output_names(entry))
-
-    @property
-    def _scheduled(self) -> dict[str, ScheduledKernel]:
-        kernels = self._artifact(KERNELS)
-        assert isinstance(kernels, dict)
-        return kernels
-
-    def _artifact(self, name: str) -> object:
-        for result in reversed(self.passes):
-            if name in result.artifacts:
-                return result.artifacts[name]
-        raise InputError(f"no pass of this pipeline makes {name}", hint="use the default pipeline")
 
     # -- running -----------------------------------------------------------------------------
-    @property
-    def executable(self) -> Executable:
-        """The program on its device, built when first asked for."""
-        if self._executable is None:
-            self._executable = self.open()
-        return self._executable
-
-    def open(
-        self,
-        threads: int | None = None,
-        isolated: bool = True,
-        *,
-        affinity: Sequence[int] = (),
-        cache: ProgramCache | None = None,
-    ) -> Executable:
-        """Builds the program for its device, or takes it from the cache; the caller closes it.
-
-        threads: of the processor, one by default; on an OpenCL device all that it has by default,
-        and fewer only where it is a processor. `isolated` runs C in a process of its own.
-        affinity: a processor for each thread, the caller's first (docs/threads.md).
-        `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
-        """
-        cache = default_cache() if cache is None else cache
-        if "opencl" in self.target.languages and affinity:
-            raise InputError("affinity: an OpenCL driver has its own threads")
-
-        def open_part(built: BuiltProgram) -> Executable:
-            if "opencl" not in self.target.languages:
-                return NativeProgram(
-                    built.program,
-                    built.weights,
-                    isolated,
-                    threads or 1,
-                    affinity=affinity,
-                    name=self.model.name,
-                    cache=cache,
-                )
-            assert self.device is not None
-            # Only here: pyopencl takes as long to import as a small model to compile.
-            from explorer.runtime.opencl import OpenCLProgram
-
-            return OpenCLProgram(
-                built.program,
-                built.weights,
-                self.device,
-                compute_units=threads,
-                name=self.model.name,
-                cache=cache,
-            )
-
-        def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
-            sized = Compilation(self.model, run_for_sizes(host, arguments, self._run))
-            return sized.open(threads, isolated, affinity=affinity, cache=cache)
-
-        executable = open_parts(self.built, open_part, compile_for)
-        if not any(cache is known for known in self._caches):
-            self._caches.append(cache)
-        return executable
-
-    @property
-    def lookups(self) -> tuple[ProgramLookup, ...]:
-        """Where the program's binary came from, each time that it was opened, and why."""
-        if not self._caches:
-            return ()
-        digests = {key.digest() for key in keys_of(self)}
-        return tuple(
-            found for cache in self._caches for found in cache.looked if found.digest in digests
-        )
-
-    @property
-    def searches(self) -> tuple[KernelSearch, ...]:
-        """What searches for schedules tried on this compilation, the last one of each kernel."""
-        return tuple(self._searches.values())
-
-    def remember(self, search: KernelSearch) -> None:
-        """Keeps what a search found, so that a trace of this compilation shows it."""
-        self._searches[search.kernel] = search
-
     def run(
         self, inputs: Mapping[str, np.ndarray], check_indices: bool = False
     ) -> dict[str, np.ndarray]:
@@ -474,17 +163,9 @@ class Compilation:
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
             profile = executable.profile(chosen, repeats)
-        self._profile = with_peaks_of(self.device, profile) if with_peaks else profile
+        peaks = self.backend.peaks(self.device, profile.threads) if with_peaks else None
+        self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
-
-    def example_inputs(
-        self, seed: int = 0, dimensions: Mapping[str, int] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Seeded random inputs that fit the compiled shapes: the largest, unless sizes are given.
-
-        Other sizes fit a program for a range only.
-        """
-        return random_inputs(self.model, seed, {**self.settings.dimensions, **(dimensions or {})})
 
     # -- trusting ----------------------------------------------------------------------------
     def accuracy(
@@ -623,17 +304,6 @@ class Compilation:
                 f"nothing in this program is decided by {address!r}", hint=near_name(address, near)
             )
 
-    def decisions(self) -> dict[str, object]:
-        """Every decision by its address with its value: giving them back replays this program."""
-        made: dict[str, object] = {}
-        for result in self.passes[1:]:
-            for rewrite in result.rewrites:
-                made[rewrite.address] = rewrite.applied
-        for kernel, choices in self.schedule.items():
-            for choice, value in choices.items():
-                made[f"{ScheduleLoops.name}/{kernel}/{choice}"] = value
-        return made
-
     # -- keeping -----------------------------------------------------------------------------
     def trace(self, with_code: bool = True, with_assembly: bool = False) -> Trace:
         """Everything that is known, as plain data; what was not measured is None.
@@ -669,13 +339,8 @@ class Compilation:
 
     def save(self, path: str | Path) -> Path:
         """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""
-        return save(self, path)
-
-    def close(self) -> None:
-        """Gives the device's memory and processes back."""
-        if self._executable is not None:
-            self._executable.close()
-            self._executable = None
+        snapshots = [result.after for result in self.passes]
+        return save(self.trace(), snapshots, self.source, path)
 
     def __str__(self) -> str:
         lines = [f"{self.model.name} for {self.target.name}"]

@@ -9,18 +9,21 @@ Every knob of a compilation has an address, and `decide` takes a value for any o
     PASS                        whether an optional pass runs
     PASS/RULE, PASS/RULE/SITE   whether a rule is used at all, or at an operation
     schedule-loops/KERNEL/CHOICE, assign-layouts/blocked/VALUE ...     what passes decide
-    plan-memory/planner, plan-memory/budget_bytes, fuel, dimensions/NAME
+    plan-memory/planner, plan-memory/budget_bytes, fuel, dimensions/NAME, host
+    plan-memory/pins            buffers with the bytes at which they are to lie
+    order                       passes that change places among themselves
     target, target/FIELD        another target, or another value of one of its fields
+
+The options of a fork that are no addresses are other words for some of these.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from explorer.compilation.pipelines import IMPORT, Insertion, Order, near_name
+from explorer.compilation.pipelines import IMPORT, Insertion, Order
 from explorer.compilation.settings import Settings, rule_names
 from explorer.compilation.sizes import Size, as_sizes, chosen_sizes, parse_size
 from explorer.errors import InputError
@@ -29,18 +32,26 @@ from explorer.ir.passes import Pass
 from explorer.kernels.nest import ScheduleError
 from explorer.kernels.passes import ScheduleLoops
 from explorer.kernels.schedules.listing import GIVEN, as_text
-from explorer.memory.planners import Planner, choose_planner, default_planners
-from explorer.memory.planning import PlanMemory
+from explorer.memory.pinned import PinnedPlanner
+from explorer.memory.planners import GreedyPlanner, Planner, choose_planner, default_planners
 from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
+from explorer.results.decisions import (
+    BUDGET,
+    DIMENSIONS,
+    FUEL,
+    HOST,
+    ORDER,
+    PINS,
+    PLANNER,
+    TARGET,
+    Value,
+    label_of,
+)
+from explorer.results.names import near_name
 from explorer.targets import Target, load_target
 
-PLANNER = f"{PlanMemory.name}/planner"
-BUDGET = f"{PlanMemory.name}/budget_bytes"
 BLOCK = f"{AssignLayouts.name}/block"
 BLOCKED = f"{AssignLayouts.name}/blocked"
-FUEL = "fuel"
-TARGET = "target"
-DIMENSIONS = "dimensions"
 
 TargetChoice = str | Path | Target | Mapping[str, object]
 """A name, a file, a target, or fields of the present one by dotted path with other values."""
@@ -121,8 +132,10 @@ def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
         settings = _with_layout(settings, changes.layout, scope)
     for kernel, asked in (changes.schedule or {}).items():
         settings = _with_schedule(settings, kernel, asked, scope)
-    # A target first: other addresses may name its fields.
-    decisions = sorted((changes.decisions or {}).items(), key=lambda item: item[0] != TARGET)
+    # A target first: other addresses may name its fields. Pins last: they are a planner.
+    decisions = sorted(
+        (changes.decisions or {}).items(), key=lambda item: (item[0] != TARGET, item[0] == PINS)
+    )
     for address, value in decisions:
         settings = decide(settings, address, value, scope)
     return settings
@@ -153,7 +166,7 @@ def _without_effect(name: str) -> InputError:
 def decide(settings: Settings, address: str, value: object, scope: Scope) -> Settings:
     """The settings with another value at an address; None takes an override back."""
     head, _, rest = address.partition("/")
-    is_argument = head in (TARGET, DIMENSIONS) or address in (PLANNER, BUDGET)
+    is_argument = head in (TARGET, DIMENSIONS) or address in (PLANNER, BUDGET, PINS, HOST)
     if is_argument and settings.pipeline is not None:
         raise _without_effect(address)
     if address == TARGET:
@@ -171,10 +184,18 @@ def decide(settings: Settings, address: str, value: object, scope: Scope) -> Set
         return replace(settings, planner=chosen_planner(name))
     if address == BUDGET:
         return replace(settings, budget_bytes=_count(address, value))
+    if address == HOST:
+        if value is not None and not isinstance(value, bool):
+            raise InputError(f"{address} cannot be {value!r}: it has parts, or not", hint="a bool")
+        return replace(settings, host=value is not False)
+    if address == PINS:
+        return _with_pins(settings, value)
+    if address == ORDER:
+        return _with_order(settings, value)
     if any(address == p.name for p in scope.pipeline):
-        if not isinstance(value, bool):
+        if value is not None and not isinstance(value, bool):
             raise InputError(f"{address} cannot be {value!r}: a pass runs, or not", hint="a bool")
-        return switch(settings, address, value, scope)
+        return switch(settings, address, value is not False, scope)
     decisions = {a: v for a, v in settings.decisions.items() if a != address}
     if value is not None:
         decisions[address] = value
@@ -221,6 +242,36 @@ def planner_name(planner: Planner) -> str:
     """The name under which it is chosen; that of its function or class for others."""
     named = [name for name, known in default_planners().items() if known == planner]
     return named[0] if named else getattr(planner, "__name__", type(planner).__name__)
+
+
+def _with_pins(settings: Settings, value: object) -> Settings:
+    """Buffers at bytes of the arena, by name or as pairs; None and nothing let all go."""
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    if pairs is None or pairs == []:
+        is_pinned = isinstance(settings.planner, PinnedPlanner)
+        return replace(settings, planner=GreedyPlanner()) if is_pinned else settings
+    if not isinstance(pairs, list | tuple) or not all(map(_is_pin, pairs)):
+        raise InputError(
+            f"{PINS} cannot be {value!r}: buffers with bytes are expected", hint='{"conv_1": 1024}'
+        )
+    pins = tuple(sorted((str(name), int(offset)) for name, offset in pairs))
+    return replace(settings, planner=PinnedPlanner(pins))
+
+
+def _is_pin(pair: object) -> bool:
+    if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+        return False
+    return isinstance(pair[1], int) and not isinstance(pair[1], bool) and pair[1] >= 0
+
+
+def _with_order(settings: Settings, value: object) -> Settings:
+    """Passes that change places, instead of those that did before; None for none."""
+    edits = tuple(edit for edit in settings.edits if not isinstance(edit, Order))
+    if value is None or value == []:
+        return replace(settings, edits=edits)
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise InputError(f"{ORDER} cannot be {value!r}: a list of passes is expected")
+    return replace(settings, edits=(*edits, Order(tuple(value))))
 
 
 # -- schedules, pipeline and layout ----------------------------------------------------------------
@@ -371,69 +422,50 @@ def _positive(name: str, value: object) -> int:
 # -- in words --------------------------------------------------------------------------------------
 
 
+def decisions_of(settings: Settings) -> dict[str, Value]:
+    """All that has an address, by that; of the target its name and the fields that knobs have."""
+    found: dict[str, Value] = dict.fromkeys(settings.disable, False)
+    for edit in settings.edits:
+        if isinstance(edit, Order):
+            found[ORDER] = [*edit.names]
+    found |= settings.decisions
+    target = settings.target
+    found[TARGET] = target.name
+    found[f"{TARGET}/vector_floats"] = target.vector_floats
+    found[f"{TARGET}/layout.channel_block"] = target.layout.channel_block
+    found[BUDGET] = settings.budget_bytes
+    if isinstance(settings.planner, PinnedPlanner):
+        found[PINS] = [list(pin) for pin in settings.planner.pins]
+    else:
+        found[PLANNER] = planner_name(settings.planner)
+    found[FUEL] = settings.fuel
+    found[HOST] = settings.host
+    found |= {f"{DIMENSIONS}/{name}": size for name, size in settings.dimensions.items()}
+    if settings.open_range is not None:
+        kept = settings.open_range
+        found[f"{DIMENSIONS}/{kept.name}"] = f"{kept.lowest}..{kept.highest}"
+    return found
+
+
 def describe(old: Settings, new: Settings) -> str:
     """What is different in the new settings, for a label; `fork` where nothing is."""
-    parts = [f"without {name}" for name in new.disable if name not in old.disable]
-    parts += [f"with {name}" for name in old.disable if name not in new.disable]
-    for edit in new.edits[len(old.edits) :]:
-        if isinstance(edit, Insertion):
-            parts.append(f"with {edit.pass_.name} after {edit.after}")
-        else:
-            parts.append(f"in the order {', '.join(edit.names)}")
+    before, after = decisions_of(old), decisions_of(new)
+    if old.target.name != new.target.name:  # its fields go with it
+        before = {a: v for a, v in before.items() if not a.startswith(f"{TARGET}/")}
+        after = {a: v for a, v in after.items() if not a.startswith(f"{TARGET}/")}
+    if PINS in after or PINS in before:  # they are a planner
+        before.pop(PLANNER, None)
+        after.pop(PLANNER, None)
+    parts = [label_of(after, before)]
+    if old.target != new.target and not any(
+        before.get(a) != v for a, v in after.items() if a.split("/")[0] == TARGET
+    ):
+        parts.append(f"for {new.target.name} with other fields")
     parts += [
-        f"without {address}"
-        if value is False and address.count("/") == 1
-        else _assigned(address, value)
-        for address, value in new.decisions.items()
-        if old.decisions.get(address) != value
+        f"with {edit.pass_.name} after {edit.after}"
+        for edit in new.edits[len(old.edits) :]
+        if isinstance(edit, Insertion)
     ]
-    parts += [f"{a} as before" for a in old.decisions if a not in new.decisions]
-    if new.target != old.target:
-        parts.append(_describe_target(old.target, new.target))
-    if new.budget_bytes != old.budget_bytes:
-        parts.append(_limit("budget", new.budget_bytes, " bytes"))
-    if new.planner != old.planner:
-        parts.append(f"planner {planner_name(new.planner)}")
-    if new.fuel != old.fuel:
-        parts.append(_limit("fuel", new.fuel))
-    parts += [
-        f"{name} = {size}"
-        for name, size in new.dimensions.items()
-        if old.dimensions.get(name) != size
-    ]
-    if new.open_range != old.open_range and new.open_range is not None:
-        parts.append(str(new.open_range))
     if new.pipeline != old.pipeline:
         parts.append("with passes of its own" if new.pipeline else "with the target's passes")
-    return ", ".join(parts) or "fork"
-
-
-def _assigned(address: str, value: object) -> str:
-    """`schedule-loops/conv_1/pixels = 7`; a whole list of steps is too long for a label."""
-    if address.startswith(f"{ScheduleLoops.name}/") and address.endswith(f"/{GIVEN}"):
-        return f"{address.removesuffix(f'/{GIVEN}')} by a list of steps"
-    return f"{address} = {json.dumps(value)}"
-
-
-def _limit(name: str, value: int | None, unit: str = "") -> str:
-    return f"no {name}" if value is None else f"{name} {value}{unit}"
-
-
-def _describe_target(old: Target, new: Target) -> str:
-    if old.name != new.name:
-        return f"for {new.name}"
-    fields = [
-        f"{name} = {value}"
-        for name, value, other in _fields_of(old, new)
-        if value != other and not isinstance(value, tuple)
-    ]
-    return f"for {new.name} with {', '.join(fields) or 'other fields'}"
-
-
-def _fields_of(old: Target, new: Target) -> list[tuple[str, object, object]]:
-    """(dotted name, new value, old value) of the fields that a knob may have."""
-    read: list[tuple[str, Callable[[Target], object]]] = [
-        ("vector_floats", lambda t: t.vector_floats),
-        ("layout.channel_block", lambda t: t.layout.channel_block),
-    ]
-    return [(name, get(new), get(old)) for name, get in read]
+    return ", ".join(part for part in parts if part) or "fork"

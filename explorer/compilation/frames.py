@@ -3,27 +3,23 @@
     c.to_frame("events")          pandas.DataFrame, where pandas is installed
     c.to_frame("events").query("not applied")
 
-Without pandas the same rows come as a `Table`, which iterates over dicts and shows itself. All
-is read from the trace, so a compilation out of a file gives the same tables.
+Without pandas the same rows come as a `Table`, which iterates over dicts. All is read from the
+trace, so a compilation out of a file gives the same tables.
 """
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.compilation.pipelines import near_name
 from explorer.errors import InputError
 from explorer.results import AccuracyReport, KernelRecord, PassAccuracy, Trace
+from explorer.results.names import near_name
 
 Row = Mapping[str, Any]
 """Column -> value. Columns have types of their own, hence Any."""
-
-SHOWN_ROWS = 60
-"""Most rows that a table shows of itself; it holds all."""
 
 
 @dataclass(frozen=True)
@@ -45,41 +41,6 @@ class Table:
             raise InputError(f"there is no column {column!r}", hint=near_name(column, self.columns))
         index = self.columns.index(column)
         return [row[index] for row in self.rows]
-
-    def __str__(self) -> str:
-        cells = [self.columns, *(tuple(map(_text, row)) for row in self.rows[:SHOWN_ROWS])]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        ]
-        return "\n".join([*lines, *self._left_out()])
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
-        printer.text("..." if cycle else str(self))
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(c)}</th>" for c in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_text(v))}</td>" for v in row) + "</tr>"
-            for row in self.rows[:SHOWN_ROWS]
-        )
-        note = "".join(f"<p>{html.escape(line)}</p>" for line in self._left_out())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
-
-    def _left_out(self) -> list[str]:
-        rest = len(self.rows) - SHOWN_ROWS
-        return [f"and {rest} more rows"] if rest > 0 else []
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return str(value)
 
 
 def to_frame(trace: Trace, kind: str) -> Any:  # a DataFrame or a Table

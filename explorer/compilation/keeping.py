@@ -10,19 +10,17 @@ with compilation.open(cache=cache) as executable:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, TensorProto
 
-from explorer.compilation.programs import key_of
+from explorer.backends.starting import kept_programs
 from explorer.errors import ExplorerError
-from explorer.importers import SourceModel
+from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
-from explorer.importers.onnx.reading import OnnxContent
 from explorer.ir.evaluation import entry_function, specialized_inputs
 from explorer.results.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
 from explorer.runtime.cache import ProgramCache
@@ -32,7 +30,7 @@ from explorer.runtime.cache.kept_files import without_text
 from explorer.runtime.cache.requests import Request, Sizes, preview_of
 
 if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
+    from explorer.compilation.compiled import Compiled
 
 MOST_CONTENT_BYTES = 1 << 16
 """Of an input that decides a shape."""
@@ -41,7 +39,7 @@ CLOCK_NS = 20_000_000
 
 
 def keep(
-    compilation: Compilation,
+    compilation: Compiled,
     request: Request,
     cache: ProgramCache,
     inputs: Mapping[str, np.ndarray] | None = None,
@@ -52,7 +50,7 @@ def keep(
     `inputs`: what the program was compiled for, where contents decided shapes. `seconds`: that
     compiling took.
     """
-    programs = KeptPrograms(cache)
+    programs = kept_programs(cache)
     try:
         kept = finished(compilation, request, programs, inputs or {}, seconds)
     except (ExplorerError, OSError, EOFError, ValueError) as error:
@@ -63,7 +61,7 @@ def keep(
 
 
 def finished(
-    compilation: Compilation,
+    compilation: Compiled,
     request: Request,
     programs: KeptPrograms,
     inputs: Mapping[str, np.ndarray],
@@ -77,7 +75,10 @@ def finished(
         return "the explorer's own sources changed since this process began"
     if compilation.program.parts:
         return "the program has parts, and only whole ones are kept"
-    key = key_of(compilation)
+    language = compilation.backend.kept
+    if language is None:
+        return f"programs of the backend {compilation.backend.name} are not kept"
+    (key,) = compilation.program_keys
     entry = programs.cache.held(key.digest())
     if entry is None:
         return "the driver gives no binary of its programs"
@@ -93,7 +94,7 @@ def finished(
         options=request.options,
         sizes=sizes_of_compilation(compilation),
         contents=contents,
-        circumstances=programs.circumstances.of_language(key.language),
+        circumstances=programs.circumstances.of_language(language),
         program=without_text(compilation.built.program),
         language=key.language,
         binary=key.digest(),
@@ -108,7 +109,7 @@ def sheet_of(model: SourceModel, request: Request) -> ModelSheet:
     """What calling needs to know of a model. ValueError for external data that just changed."""
     folder = request.path.parent
     files = []
-    for name in sorted(set(external_files(model))):
+    for name in sorted(set(files_of(model))):
         state = os.stat(folder / name)
         if max(state.st_mtime_ns, state.st_ctime_ns) >= request.at_ns - CLOCK_NS:
             raise ValueError(f"{name} beside the model changed while it was compiled")
@@ -127,7 +128,7 @@ def plain_sheet(model: SourceModel) -> ModelSheet:
     )
 
 
-def sizes_of_compilation(compilation: Compilation) -> Sizes:
+def sizes_of_compilation(compilation: Compiled) -> Sizes:
     """Lowest and highest of every symbolic dimension, in order of their names."""
     settings = compilation.settings
     sizes = {name: (size, size) for name, size in settings.dimensions.items()}
@@ -140,7 +141,7 @@ def sizes_of_compilation(compilation: Compilation) -> Sizes:
 
 
 def fixed_contents(
-    compilation: Compilation, inputs: Mapping[str, np.ndarray]
+    compilation: Compiled, inputs: Mapping[str, np.ndarray]
 ) -> tuple[FixedContent, ...] | None:
     """What the inputs hold that decide shapes; None where that is too much."""
     entry = entry_function(compilation.passes[0].after.program)
@@ -151,37 +152,3 @@ def fixed_contents(
             return None
         contents.append(FixedContent(name, array.tobytes().hex(), preview_of(array)))
     return tuple(contents)
-
-
-def external_files(model: SourceModel) -> Iterator[str]:
-    """Names of the files that hold tensors of an ONNX model, as it says them."""
-    assert isinstance(model.content, OnnxContent)
-    proto = model.content.proto
-    yield from _files_of_graph(proto.graph)
-    for function in proto.functions:
-        for node in function.node:
-            yield from _files_of_attributes(node.attribute)
-
-
-def _files_of_graph(graph: GraphProto) -> Iterator[str]:
-    for tensor in graph.initializer:
-        yield from _file_of(tensor)
-    for sparse in graph.sparse_initializer:
-        yield from (*_file_of(sparse.values), *_file_of(sparse.indices))
-    for node in graph.node:
-        yield from _files_of_attributes(node.attribute)
-
-
-def _files_of_attributes(attributes: Iterable[AttributeProto]) -> Iterator[str]:
-    for attribute in attributes:
-        for tensor in (attribute.t, *attribute.tensors):
-            yield from _file_of(tensor)
-        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-            yield from (*_file_of(sparse.values), *_file_of(sparse.indices))
-        for graph in (attribute.g, *attribute.graphs):
-            yield from _files_of_graph(graph)
-
-
-def _file_of(tensor: TensorProto) -> Iterator[str]:
-    if tensor.data_location == TensorProto.EXTERNAL:
-        yield from (entry.value for entry in tensor.external_data if entry.key == "location")

@@ -14,14 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.compilation.forking import (
-    BUDGET,
-    DIMENSIONS,
-    FUEL,
-    PLANNER,
-    TARGET,
-    planner_name,
-)
+from explorer.backends import backend_of
+from explorer.compilation.forking import planner_name
 from explorer.compilation.running import Run
 from explorer.compilation.settings import Settings, machine_lanes, rule_names
 from explorer.ir.passes import KNOBS, Pass, PassResult
@@ -30,7 +24,8 @@ from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.layout import LEGAL_BLOCKS
 from explorer.results import Knob
-from explorer.targets import VECTOR_FLOATS, list_targets
+from explorer.results.decisions import BUDGET, DIMENSIONS, FUEL, HOST, PLANNER, TARGET
+from explorer.targets import list_targets
 
 BOTH = (True, False)
 
@@ -62,7 +57,7 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
         yield Knob(
             f"{TARGET}/vector_floats",
             target.vector_floats,
-            _including(("auto", *VECTOR_FLOATS), target.vector_floats),
+            _including(("auto", *backend_of(target).vector_widths), target.vector_floats),
             f"{lanes} float32 per vector" + (" on the device at hand" * _is_auto(settings)),
         )
         blocks = ("vector", 1, *(b for b in LEGAL_BLOCKS if b))
@@ -74,6 +69,8 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
         )
         if target.requantization is not None:
             yield from _requantization_knobs(target.requantization)
+        why = "what has no compiled form runs there" if settings.host else "such models are refused"
+        yield Knob(HOST, settings.host, BOTH, why)
     for name, size in settings.dimensions.items():
         value, why = size, "size of a symbolic dimension of the model"
         kept = settings.open_range

@@ -8,16 +8,15 @@
     unroll       115.8 GFLOP/s  ████████████████████
 
 Each rung is the loop nest after one step, printed as C, compiled, and run on the same seeded
-numbers; its result is compared with the first rung's, which is the textbook's.
+numbers; its result is compared with the first rung's, which is the textbook's. Views draw the bars
+(`explorer/views/static/bars.py`).
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
@@ -26,10 +25,9 @@ from xdsl.dialects.builtin import MemRefType
 from explorer.accuracy.metrics import tensor_error
 from explorer.ir.kernel_dialect import kernel_arguments
 from explorer.ir.types import numpy_dtype
-from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
+from explorer.kernels.languages import print_kernel
 from explorer.kernels.nest import LoopNest, extent_of, perfect_chain
-from explorer.kernels.opencl import print_opencl
 from explorer.kernels.packing import pack_argument, pack_array
 from explorer.kernels.printer import PrintedKernel
 from explorer.kernels.program import memref_bytes
@@ -39,8 +37,6 @@ from explorer.results import Argument, KernelRecord, Launch, Port, Program
 from explorer.runtime.native import NativeProgram
 
 ALIGNMENT_BYTES = 64
-BAR_BLOCKS = 24
-"""Length of the longest bar of text, in characters."""
 
 
 @dataclass(frozen=True)
@@ -78,25 +74,6 @@ class Ladder:
         pairs = zip(self.rungs, self.rungs[1:], strict=False)
         return {after.step: before.milliseconds / after.milliseconds for before, after in pairs}
 
-    def __str__(self) -> str:
-        return bars_text([(r.step, _speed(r), _height(r)) for r in self.rungs])
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
-        printer.text("..." if cycle else str(self))
-
-    def _repr_html_(self) -> str:
-        return bars_html([(r.step, _speed(r), _height(r)) for r in self.rungs])
-
-
-def _height(rung: Rung) -> float:
-    return rung.gflops or 1 / rung.milliseconds
-
-
-def _speed(rung: Rung) -> str:
-    if rung.gflops:
-        return f"{rung.gflops:.1f} GFLOP/s"
-    return f"{rung.milliseconds * 1e3:.1f} µs"
-
 
 @dataclass(frozen=True)
 class Bars:
@@ -104,42 +81,6 @@ class Bars:
 
     values: tuple[tuple[str, float], ...]
     unit: str
-
-    def __str__(self) -> str:
-        return bars_text([(name, f"{v:.1f} {self.unit}", v) for name, v in self.values])
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
-        printer.text("..." if cycle else str(self))
-
-    def _repr_html_(self) -> str:
-        return bars_html([(name, f"{v:.1f} {self.unit}", v) for name, v in self.values])
-
-
-def bars_text(rows: list[tuple[str, str, float]]) -> str:
-    """One line per (name, number as text, height)."""
-    most = max((height for _, _, height in rows), default=0.0) or 1.0
-    name_width = max((len(name) for name, _, _ in rows), default=0)
-    number_width = max((len(number) for _, number, _ in rows), default=0)
-    return "\n".join(
-        f"{name:{name_width}}  {number:>{number_width}}  "
-        f"{'█' * max(1, round(height / most * BAR_BLOCKS))}"
-        for name, number, height in rows
-    )
-
-
-def bars_html(rows: list[tuple[str, str, float]]) -> str:
-    """The same as a table with inline styles: notebooks that are not trusted strip all others."""
-    most = max((height for _, _, height in rows), default=0.0) or 1.0
-    cell = "padding:1px 10px 1px 0;border:0;background:transparent"
-    lines = [
-        f'<tr style="background:transparent"><td style="{cell};text-align:left">'
-        f"<code>{html.escape(name)}</code></td>"
-        f'<td style="{cell};text-align:right;white-space:nowrap">{html.escape(number)}</td>'
-        f'<td style="{cell};width:24em"><div style="width:{max(height / most * 100, 0.5):.1f}%;'
-        f'height:0.9em;background:#4c78a8;border-radius:2px"></div></td></tr>'
-        for name, number, height in rows
-    ]
-    return f'<table style="border-collapse:collapse;border:0">{"".join(lines)}</table>'
 
 
 # -- measuring -------------------------------------------------------------------------------------
@@ -246,9 +187,9 @@ def nest_program(
         arguments.append(Argument(argument.name, space, ends[space], size, argument.role))
         ends[space] += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     launch = Launch(name, name, tuple(arguments), ())
-    printed = (print_opencl if language == "opencl" else print_c)(function, name)
+    printed = print_kernel(language, function, name)
     program = Program(
-        "opencl" if language == "opencl" else "cpu",
+        language,
         emit_program(language, [printed], [launch]).source,
         (_kernel_record(printed),),
         (launch,),

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from explorer.errors import InputError
 from explorer.ir.passes import LEVELS, Pass
+from explorer.results.names import near_name
 
 IMPORT = "import"
 """What stands before the first pass."""
-
-MOST_LISTED = 24
-"""Names in a message."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +106,3 @@ def _require_order(old: Sequence[Pass], new: Sequence[Pass]) -> None:
                 f"pass {found!r} cannot run before {first!r}: it needs what that makes",
                 hint="change the order of passes that can be disabled",
             )
-
-
-def near_name(name: str, names: Sequence[str]) -> str:
-    """`did you mean 'x'?`, or the names there are."""
-    found = get_close_matches(name, names, 1)
-    if found:
-        return f"did you mean {found[0]!r}?"
-    listed = ", ".join(names[:MOST_LISTED])
-    return f"there are {listed}" + (" and others" if len(names) > MOST_LISTED else "")

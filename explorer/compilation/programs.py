@@ -1,6 +1,6 @@
 """The compiled program of a compilation, as the program cache knows it.
 
-key_of(compilation)             what its binary depends on; `keys_of` of every part's
+key_of(compilation)             what its binary depends on; `program_keys` of every part's
 bundle_for(compilation)         its binary in a file that starts without a compiler's work
 finished_for(compilation, ...)  the rest of it, which starts without a pass
 """
@@ -11,46 +11,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from explorer.backends.starting import kept_programs
 from explorer.errors import BuildError
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.cache.bundles import ShippedProgram, bundle_of
-from explorer.runtime.cache.c_programs import library_key
 from explorer.runtime.cache.digests import digest_of_array
-from explorer.runtime.cache.kept import KeptPrograms
 from explorer.runtime.cache.requests import Request
-from explorer.runtime.caller_devices import device_for
-from explorer.runtime.compilers import find_compiler
 
 if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
-    from explorer.results import Program
+    from explorer.compilation.compiled import Compiled
 
 
-def keys_of(compilation: Compilation) -> list[ProgramKey]:
-    """As `key_of`, of every part that runs on a device."""
-    parts = compilation.built.parts.values() or [compilation.built]
-    return [_key_of(compilation, part.program) for part in parts if part.host is None]
-
-
-def key_of(compilation: Compilation) -> ProgramKey:
+def key_of(compilation: Compiled) -> ProgramKey:
     """Without building anything; raises `BuildError` where there is no compiler."""
-    return _key_of(compilation, compilation.built.program)
-
-
-def _key_of(compilation: Compilation, program: Program) -> ProgramKey:
-    source = "\n".join(program.source.lines) + "\n"
-    name = compilation.model.name
-    if "opencl" in compilation.target.languages:
-        from explorer.runtime.cache.opencl_programs import program_key  # imports pyopencl
-
-        assert compilation.device is not None
-        device = device_for(program, compilation.device)
-        return program_key(source, (), device, name)
-    return library_key(source, find_compiler(), (), name)
+    (key,) = compilation.program_keys
+    return key
 
 
 def bundle_for(
-    compilation: Compilation,
+    compilation: Compiled,
     keeps_source: bool = True,
     finished: Iterable[ShippedProgram] = (),
 ) -> bytes:
@@ -66,17 +45,18 @@ def bundle_for(
     entry = _built(compilation).held(key_of(compilation).digest())
     if entry is None:
         raise BuildError(
-            "the OpenCL driver gives no binary of its programs, so there is nothing to ship",
+            f"the {compilation.backend.title} driver gives no binary of its programs, so there is "
+            "nothing to ship",
             hint="export for the target cpu",
         )
     return bundle_of([entry], keeps_source, finished)
 
 
-def finished_for(compilation: Compilation, request: Request) -> ShippedProgram | str:
+def finished_for(compilation: Compiled, request: Request) -> ShippedProgram | str:
     """The finished program that was compiled for a request; or why it cannot be kept."""
     from explorer.compilation.keeping import finished
 
-    kept = finished(compilation, request, KeptPrograms(_built(compilation)), {}, 0.0)
+    kept = finished(compilation, request, kept_programs(_built(compilation)), {}, 0.0)
     if isinstance(kept, str):
         return kept
     weights = compilation.built.weights
@@ -84,7 +64,7 @@ def finished_for(compilation: Compilation, request: Request) -> ShippedProgram |
     return ShippedProgram(replace(kept, weights=digest), weights)
 
 
-def _built(compilation: Compilation) -> ProgramCache:
+def _built(compilation: Compiled) -> ProgramCache:
     """A cache of this process that holds the program."""
     cache = ProgramCache(default_cache().folder)
     compilation.open(cache=cache).close()

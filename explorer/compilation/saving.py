@@ -18,18 +18,19 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from explorer.compilation.frames import to_frame
 from explorer.errors import DeviceError, InputError, ModelError
 from explorer.files import reading_file, write_file
+from explorer.ir import program
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -46,9 +47,6 @@ from explorer.results import (
 from explorer.results.encoding import from_json, to_json
 from explorer.results.trace import Snapshot
 
-if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
-
 FORMAT = "nn-compiler-explorer trace"
 MANIFEST = "manifest.json"
 MOST_WEIGHT_BYTES = 16 * 2**20
@@ -60,18 +58,22 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _WAY_OUT = "save it again with Compilation.save or explorer compile --save"
 
 
-def save(compilation: Compilation, path: str | Path) -> Path:
-    """Writes the compilation's trace, complete or not at all; InputError says why it cannot."""
+def save(
+    trace: Trace, snapshots: Sequence[program.Snapshot], source: program.Snapshot, path: str | Path
+) -> Path:
+    """Writes a trace, complete or not at all; InputError says why it cannot.
+
+    `snapshots`: what the trace's own show, after every pass; `source`: the model as it is.
+    """
     path = Path(path)
-    trace = compilation.trace()
     order: list[int] = []
     texts: dict[int, str] = {}
-    for result, snapshot in zip(compilation.passes, trace.snapshots, strict=True):
-        if id(snapshot) not in order:
-            order.append(id(snapshot))
-            texts[id(snapshot)] = result.after.dump()
+    for snapshot, shown in zip(snapshots, trace.snapshots, strict=True):
+        if id(shown) not in order:
+            order.append(id(shown))
+            texts[id(shown)] = snapshot.dump()
     distinct = {id(s): s for s in trace.snapshots}
-    weights = compilation.final.weights
+    weights = snapshots[-1].weights
     total = sum(a.nbytes for a in weights.values())
     keeps_weights = total <= MOST_WEIGHT_BYTES
     manifest = {
@@ -91,7 +93,7 @@ def save(compilation: Compilation, path: str | Path) -> Path:
             file.writestr(f"snapshots/{number}.json", json.dumps(to_json(distinct[key])))
             file.writestr(f"snapshots/{number}.mlir", texts[key])
         file.writestr("source.json", json.dumps(to_json(trace.source)))
-        file.writestr("source.mlir", compilation.source.dump())
+        file.writestr("source.mlir", source.dump())
         if keeps_weights:
             arrays = io.BytesIO()
             # Names in a model are not file names: arrays are numbered, weights.json names them.

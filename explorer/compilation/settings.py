@@ -6,30 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from explorer.compilation.pipelines import Edit, near_name, with_edits
+from explorer.backends import backend_of
+from explorer.backends.records import Lowering
+from explorer.compilation.pipelines import Edit, with_edits
 from explorer.compilation.tuned import TunedSchedules, tuned_schedules
 from explorer.errors import InputError
 from explorer.ir.passes import Pass, RulePass
 from explorer.ir.ranges import SizeRange
 from explorer.ir.requantization import AS_ONNXRUNTIME
-from explorer.kernels.clipping import ClipLoops
-from explorer.kernels.cost.machine import cache_levels
-from explorer.kernels.passes import LowerToLoops, ScheduleLoops
-from explorer.kernels.rows import FindRows
-from explorer.kernels.schedules import Machine
-from explorer.kernels.schedules.machine import USUAL_CACHES
 from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.memory.planning import PlanMemory
 from explorer.passes import top_pipeline
-from explorer.passes.join_in_place import JoinInPlace
 from explorer.passes.keep_range import KeepRange
-from explorer.passes.layout import LEGAL_BLOCKS, AssignLayouts
-from explorer.passes.lower import LowerToKernels
+from explorer.passes.layout import LEGAL_BLOCKS
 from explorer.passes.place import PlaceOnDevice
-from explorer.processor import cache_bytes, vector_floats
-from explorer.runtime.devices import DeviceRecord, opencl_device
-from explorer.runtime.tensor_cores import tensor_core_refusal
-from explorer.targets import VECTOR_FLOATS, Target
+from explorer.results.names import near_name
+from explorer.runtime.devices import DeviceRecord
+from explorer.targets import Target
 
 if TYPE_CHECKING:
     from explorer.compilation.continuing import HandEdit
@@ -74,35 +66,36 @@ class Settings:
     """Text of a person's own in the place of what some pass made."""
 
 
-WIDE_LANES = 16
-"""Processors with vectors of 512 bits mostly have dot products of bytes (VNNI)."""
-
-
 def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
     """The passes for a target, in order."""
     target = settings.target
+    backend = backend_of(target)
     lanes = machine_lanes(target, device)
     open_range = settings.open_range
     sizes = dict(settings.dimensions)
     kept = () if open_range is None else (KeepRange(open_range, sizes),)
+    lowering = Lowering(
+        target=target,
+        device=device,
+        lanes=lanes,
+        channel_block=channel_block(target, lanes),
+        is_open=open_range is not None,
+        tuned=_tuned(settings, device),
+        planner=settings.planner,
+        budget_bytes=settings.budget_bytes,
+    )
     return (
         *kept,
         *top_pipeline(
             dict(settings.dimensions),
             requantization=target.requantization or AS_ONNXRUNTIME,
-            fuses_attention="opencl" not in target.languages,
-            multiplies_pairs="opencl" not in target.languages and lanes < WIDE_LANES,
+            fuses_attention=backend.fuses_attention,
+            multiplies_pairs=backend.multiplies_pairs(lanes),
+            splits_signs=backend.splits_signs(lanes),
         ),
         # One program for a range of sizes has one function.
         PlaceOnDevice(target.name, settings.host and settings.open_range is None),
-        AssignLayouts(channel_block(target, lanes)),
-        JoinInPlace(),
-        LowerToKernels(),
-        LowerToLoops(),
-        *(() if settings.open_range is None else (FindRows(),)),
-        ScheduleLoops(machine_for(target, device, lanes), _tuned(settings, device)),
-        *(() if settings.open_range is None else (ClipLoops(),)),
-        PlanMemory(settings.planner, settings.budget_bytes),
+        *backend.passes(lowering),
     )
 
 
@@ -112,28 +105,6 @@ def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | 
     return tuned_schedules(settings.target, device, settings.tuned_threads)
 
 
-def machine_for(target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
-    """What schedules ask for: a GPU is scheduled for work-groups, everything else for vectors."""
-    language = "opencl" if "opencl" in target.languages else "c"
-    kind = target.schedules
-    if kind == "auto":
-        kind = "gpu" if device is not None and device.processor == "gpu" else "cpu"
-    if language != "opencl" or kind != "gpu":
-        caches = cache_levels(target.caches, cache_bytes())
-        return Machine(lanes, language, core=target.core, caches=caches or USUAL_CACHES)
-    matrices = _tensor_cores(target, device)
-    return Machine(lanes, language, 32, kind, target.precision, matrices)
-
-
-def _tensor_cores(target: Target, device: DeviceRecord | None) -> str:
-    """How matrix instructions are written, empty for none; tried only where they may be used."""
-    if target.precision != "mixed" or target.tensor_cores == "none":
-        return ""
-    if target.tensor_cores == "emulated":
-        return "emulated"
-    return "" if device is None or tensor_core_refusal(device) else "ptx"
-
-
 def full_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
     """The given passes or the target's, edited; disabled ones included."""
     return with_edits(settings.pipeline or default_pipeline(settings, device), settings.edits)
@@ -141,14 +112,13 @@ def full_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass
 
 def machine_lanes(target: Target, device: DeviceRecord | None) -> int:
     """Floats in a vector: the target's, or the device's where the target says auto."""
+    backend = backend_of(target)
     if target.vector_floats == "auto":
-        if "opencl" in target.languages and device is not None:
-            return max(4, min(16, device.vector_floats))
-        return vector_floats()
-    if target.vector_floats not in VECTOR_FLOATS:
+        return backend.vector_floats(device)
+    if target.vector_floats not in backend.vector_widths:
         raise InputError(
             f"target {target.name}: vector_floats is {target.vector_floats}",
-            hint="auto or one of " + ", ".join(map(str, VECTOR_FLOATS)),
+            hint="auto or one of " + ", ".join(map(str, backend.vector_widths)),
         )
     return int(target.vector_floats)
 
@@ -166,10 +136,8 @@ def channel_block(target: Target, lanes: int) -> int:
 
 
 def device_for(target: Target) -> DeviceRecord | None:
-    """The OpenCL device that the program will run on; None for generated C."""
-    if "opencl" not in target.languages:
-        return None
-    return opencl_device()
+    """The device that the program will run on; None for this processor."""
+    return backend_of(target).device()
 
 
 def without_disabled(pipeline: Sequence[Pass], disable: Sequence[str]) -> tuple[Pass, ...]:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import SourceModel, to_top
 from explorer.importers.model import (
     bind_dimensions,
     check_dimension_names,
     is_batch,
+    sizes_of_inputs,
     symbolic_dimensions,
 )
 from explorer.ir.constraints import Constraint, constraints_of
@@ -54,6 +57,25 @@ def chosen_sizes(
         if open_range.lowest == open_range.highest:
             open_range = None
     return complete_sizes(model, numbers), open_range
+
+
+def sizes_with_inputs(
+    model: SourceModel, sizes: Mapping[str, Size], inputs: Mapping[str, np.ndarray]
+) -> dict[str, Size]:
+    """`sizes`, and for dimensions that they leave out those of arrays that the model gets.
+
+    InputError for an array that does not fit the model, or has another size than the one given.
+    """
+    told = sizes_of_inputs(model, inputs)
+    for name, size in told.items():
+        given = sizes.get(name, size)
+        lowest, highest = (given, given) if isinstance(given, int) else (given[0], given[-1])
+        if not lowest <= size <= highest:
+            raise InputError(
+                f"dimension {name!r} is {size} in the inputs, and {given} was asked for",
+                hint="give one of the two, or arrays of that size",
+            )
+    return {**told, **sizes}
 
 
 def complete_sizes(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, int]:

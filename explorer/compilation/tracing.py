@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from explorer.compilation.compiled import Compiled
 from explorer.importers import SourceModel, SourceValue
-from explorer.ir.printing import show
 from explorer.ir.types import ELEMENT_TYPES, format_shape
-from explorer.kernels.schedules.listing import as_data
-from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
-    KernelRecord,
     ModelRecord,
     ProfileRecord,
-    Program,
-    ScheduleCall,
-    ScheduleStep,
     Trace,
 )
 from explorer.results.trace import Snapshot as SnapshotRecord
-from explorer.runtime.assembly import assemble
-from explorer.runtime.devices import DeviceRecord
-
-if TYPE_CHECKING:
-    from explorer.compilation.compilation import Compilation
 
 
 def make_trace(
-    compilation: Compilation,
+    compiled: Compiled,
     accuracy: AccuracyReport | None,
     profile: ProfileRecord | None,
     with_code: bool = True,
@@ -40,34 +26,35 @@ def make_trace(
     """The whole compilation as data. Unchanged snapshots stay the same object."""
     seen: dict[int, SnapshotRecord] = {}
     snapshots = []
-    for result in compilation.passes:
+    for result in compiled.passes:
         key = id(result.after)
         if key not in seen:
             seen[key] = SnapshotRecord(result.after.text, result.after.graph)
         snapshots.append(seen[key])
-    device = compilation.device.name if compilation.device else ""
+    device = compiled.device.name if compiled.device else ""
     return Trace(
         TRACE_VERSION,
-        model_record(compilation.model),
-        compilation.target.name,
+        model_record(compiled.model),
+        compiled.target.name,
         device,
-        compilation.label,
-        tuple(r.record for r in compilation.passes),
+        compiled.label,
+        tuple(r.record for r in compiled.passes),
         tuple(snapshots),
-        tuple(r.diff for r in compilation.passes),
-        tuple((k, json.dumps(v)) for k, v in compilation.decisions().items()),
-        compilation.memory,
-        tuple(compilation.kernels.values()) if with_code else (),
-        compilation.program if with_code else None,
+        tuple(r.diff for r in compiled.passes),
+        tuple((k, json.dumps(v)) for k, v in compiled.decisions().items()),
+        compiled.memory,
+        tuple(compiled.kernels.values()) if with_code else (),
+        compiled.program if with_code else None,
         accuracy,
         profile,
-        compilation.knobs,
-        compilation.rule_records,
-        SnapshotRecord(compilation.source.text, compilation.source.graph),
-        compilation.operators,
-        constraints=compilation.constraints,
-        lookups=compilation.lookups,
-        searches=compilation.searches,
+        compiled.knobs,
+        compiled.rule_records,
+        SnapshotRecord(compiled.source.text, compiled.source.graph),
+        compiled.operators,
+        constraints=compiled.constraints,
+        lookups=compiled.lookups,
+        searches=compiled.searches,
+        language=compiled.backend.title,
     )
 
 
@@ -92,43 +79,3 @@ def _describe(value: SourceValue) -> str:
         return value.element_type
     element_type = ELEMENT_TYPES.get(value.element_type, value.element_type)
     return f"{format_shape(value.shape)} {element_type}"
-
-
-def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
-    """The schedule's steps as records, each with the loop nest after it as text."""
-    return tuple(
-        ScheduleStep(
-            step.name,
-            step.arguments,
-            show(step.function, tags_by_location=True),
-            sum(1 for _ in step.function.walk()) - 1,
-        )
-        for step in kernel.steps
-    )
-
-
-def schedule_calls(kernel: ScheduledKernel) -> tuple[ScheduleCall, ...]:
-    """The schedule's steps with all their arguments, as `KernelRecord.schedule` shows them."""
-    return tuple(
-        ScheduleCall(
-            str(row["step"]),
-            tuple((key, json.dumps(value)) for key, value in row.items() if key != "step"),
-        )
-        for row in as_data(kernel.steps[-1].calls)
-    )
-
-
-def with_assembly(
-    kernels: Mapping[str, KernelRecord], program: Program, device: DeviceRecord | None
-) -> dict[str, KernelRecord]:
-    """The records with their assembly, its links to the source, or why there is none."""
-    found = assemble(program, device)
-    return {
-        name: replace(
-            kernel,
-            assembly=found[name].text,
-            assembly_lines=found[name].source_lines,
-            assembly_note=found[name].note,
-        )
-        for name, kernel in kernels.items()
-    }

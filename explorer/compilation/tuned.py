@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.errors import BuildError, InputError
+from explorer.backends import backend_of
+from explorer.errors import InputError
 from explorer.kernels.schedules.schedule import Choice
 from explorer.runtime.cache import default_cache
-from explorer.runtime.cache.c_programs import library_key
 from explorer.runtime.cache.folder import cache_folder
 from explorer.runtime.cache.tuned import TunedKey, TunedStore, generator_digest
-from explorer.runtime.compilers import find_compiler
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
 
@@ -69,16 +68,8 @@ def schedules_for(
     target: Target, device: DeviceRecord | None, threads: int, stamp: tuple[int, int] = (0, 0)
 ) -> TunedSchedules | None:
     """What keys are made of on this machine; None where there is no compiler to measure with."""
-    if "opencl" in target.languages:
-        if device is None:
-            return None
-        name, compiler = device.name, f"{device.driver} {device.version}"
-        threads = min(threads, device.compute_units)
-    else:
-        try:
-            key = library_key("", find_compiler(), (), "")
-        except BuildError:
-            return None
-        name, compiler = key.device, f"{key.compiler} {' '.join(key.options)}"
+    found = backend_of(target).measured_on(device, threads)
+    if found is None:
+        return None
     folder = str(tuned_store().folder)
-    return TunedSchedules(folder, target.name, name, compiler, threads, stamp)
+    return TunedSchedules(folder, target.name, found.device, found.compiler, found.threads, stamp)

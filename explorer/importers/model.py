@@ -11,14 +11,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
-from explorer.ir.rewriting import Rewrite
-from explorer.ir.types import Dim, Shape
-from explorer.ir.weights import Weights
+
+if TYPE_CHECKING:
+    import numpy as np
+    from xdsl.dialects.builtin import ModuleOp
+
+    from explorer.ir.rewriting import Rewrite
+    from explorer.ir.types import Dim, Shape
+    from explorer.ir.weights import Weights
 
 _BATCH_NAME = re.compile(r"batch|^n$", re.IGNORECASE)
 
@@ -60,6 +63,12 @@ class SourceModel:
     """Elements of all weights together."""
     content: object
     """The parsed file; its type is the importer's."""
+    tensors: tuple[str, ...] = ()
+    """Names of what the nodes outside of nested graphs compute, in order: a program's origins
+    name them, and the reference shows them. Where a format has no unique names of tensors, they
+    are what the importer calls them."""
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Weights by name, as the file has them."""
     assumed: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Contents that inputs are taken to have where the program's shapes depend on them: such a
     program is right for these contents only, and its entry function names the inputs
@@ -112,6 +121,37 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
                     "--input FILE.npz",
                 )
     return bound
+
+
+def sizes_of_inputs(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Sizes of the symbolic dimensions that arrays for some inputs have.
+
+    InputError for an array that is for no input, or does not have its shape, and where two arrays
+    have different sizes of one dimension.
+    """
+    known = {value.name: value for value in model.inputs}
+    sizes: dict[str, int] = {}
+    for name, array in inputs.items():
+        if name not in known:
+            listed = ", ".join(map(repr, known)) or "none"
+            raise InputError(f"the model has no input {name!r}", hint=f"its inputs: {listed}")
+        shape = known[name].shape
+        if shape is None:
+            continue
+        if len(shape) != array.ndim:
+            raise InputError(
+                f"input {name!r}: expected {len(shape)} axes, got {array.ndim}", node=name
+            )
+        for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=True)):
+            is_named = isinstance(dimension, str)
+            expected = sizes.setdefault(dimension, size) if is_named else dimension
+            if size != expected:
+                what = f"as {dimension!r} has elsewhere" if is_named else "as the model says"
+                raise InputError(
+                    f"input {name!r}: axis {axis} has size {size}, expected {expected} {what}",
+                    node=name,
+                )
+    return sizes
 
 
 def is_batch(model: SourceModel, name: str) -> bool:

@@ -240,6 +240,7 @@ class DotOp(IRDLOperation):
     sums: vector<n x i32>; bytes: vector<4 x ui8>, or of i8, to which 128 is added; filters:
     vector<4n x i8>, four neighbours for each lane. Sums wrap around at 32 bits. fits_pairs: the
     products of two neighbours (0 and 1, 2 and 3) add up to 16 bits, whatever the bytes are.
+    splits_signs: the size of a filter w is multiplied with (byte - 128) ^ (w < 0 ? -1 : 0).
     """
 
     name = "loop.dot"
@@ -248,10 +249,12 @@ class DotOp(IRDLOperation):
     bytes = operand_def(VectorType)
     filters = operand_def(VectorType)
     fits_pairs = opt_prop_def(UnitAttr)
+    splits_signs = opt_prop_def(UnitAttr)
     result = result_def(VectorType)
 
     assembly_format = (
-        "$sums `,` $bytes `,` $filters (`fits_pairs` $fits_pairs^)? attr-dict "
+        "$sums `,` $bytes `,` $filters (`fits_pairs` $fits_pairs^)? "
+        "(`splits_signs` $splits_signs^)? attr-dict "
         "`:` type($sums) `,` type($bytes) `,` type($filters) `->` type($result)"
     )
 

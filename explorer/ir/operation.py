@@ -92,6 +92,8 @@ class TopOperation(IRDLOperation):
     FAMILY: ClassVar[str] = "elementwise"
     """For the views: see `results.GraphNode.family`."""
     KEEPS_FINITE: ClassVar[bool] = False
+    READS_ANY_LAYOUT: ClassVar[bool] = False
+    """Its kernel reads blocked operands and halos, whatever its result's layout is."""
     REPEATS: ClassVar[bool] = False
     """Its regions may run more than once."""
     SIZED_BY_DATA: ClassVar[bool] = False
@@ -253,6 +255,20 @@ class TopOperation(IRDLOperation):
         operands = [changes.pop(name, getattr(self, name)) for name in names]
         kept = {k: v for k, v in self.properties.items() if k != "operandSegmentSizes"}
         return type(self).make(operands, **{**kept, **changes})  # pyright: ignore
+
+    def with_operands(
+        self, operands: Sequence[SSAValue], **properties: PropertyValue | Attribute | None
+    ):
+        """A new operation like this one on other operands, one for each of `self.operands`."""
+        given = iter(operands)
+        groups: dict[str, SSAValue | list[SSAValue] | None] = {}
+        for name, _ in self.get_irdl_definition().operands:
+            own = getattr(self, name)
+            if own is None or isinstance(own, SSAValue):
+                groups[name] = None if own is None else next(given)
+            else:
+                groups[name] = [next(given) for _ in own]
+        return self.altered(**{**groups, **properties})
 
     def get(self, name: str, default: PropertyValue | None = None) -> Any:
         """A property as a Python value (bool, int, float, str, tuple), or the default.

@@ -24,7 +24,7 @@ from explorer.kernels.language import (
     vector_name,
 )
 from explorer.kernels.printer import KernelPrinter, Parameter, PrintedKernel
-from explorer.kernels.scalar_types import BOOLEAN, FLOAT, ScalarType
+from explorer.kernels.scalar_types import BOOLEAN, FLOAT, SIGNED, ScalarType
 
 FIXED_WIDTH = {
     "char": "int8_t",
@@ -44,6 +44,18 @@ OWN_VECTOR_FUNCTIONS = PRELUDE_MATH | frozenset(("fabs", "rint", "floor", "ceil"
 @dataclass(frozen=True)
 class CLanguage(Language):
     index: str = "long"
+    prelude_files = (
+        "c/base.c",
+        "c/vectors.c",
+        "c/math.c",
+        "c/integers.c",
+        "c/stored.c",
+        "math.c",
+        "stored.c",
+    )
+    widest_vector = 64
+    has_dots = True
+    has_driver = True
 
     @property
     def name(self) -> str:
@@ -71,6 +83,10 @@ class CLanguage(Language):
         wide = vector_name(element, lanes)
         needs = (Requirement("widen", source.name, lanes, wide),)
         return Call(f"{wide}_from_{vector_name(source, lanes)}({value})", needs)
+
+    def narrow(self, element: ScalarType, lanes: int, value: str) -> Call:
+        name = f"{vector_name(element, lanes)}_from_{vector_name(SIGNED[32], lanes)}"
+        return Call(f"{name}({value})", (Requirement("narrow", element.name, lanes),))
 
     def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"({vector_name(element, lanes)}){value}"

@@ -27,15 +27,13 @@ from explorer.kernels.claims import (
     tasks_per_claim,
 )
 from explorer.kernels.identifiers import comment_text
-from explorer.kernels.language import Language
-from explorer.kernels.opencl import OpenCLLanguage
+from explorer.kernels.languages import language_named
 from explorer.kernels.prelude import driver_text, prelude_lines
 from explorer.kernels.printer import Parameter, PrintedKernel
 from explorer.kernels.source_lines import SourceLines
 from explorer.results.program import Argument, Chain, Launch
 from explorer.results.source import SourceText
 
-LANGUAGES: Mapping[str, Language] = {"c": CLanguage(), "opencl": OpenCLLanguage("int")}
 MOST_TASKS = 2**31 - 1
 C_HEADERS = """
 #define _GNU_SOURCE
@@ -97,19 +95,16 @@ def emit_program(
 
     Raises InputError when kernels and launches do not fit together.
     """
-    if language not in LANGUAGES:
-        raise InputError(
-            f"there is no language {language!r}", hint=f"use one of {', '.join(LANGUAGES)}"
-        )
+    form = language_named(language)
     by_name = _check_kernels(language, kernels)
     for launch in launches:
         _check_launch(launch, by_name)
     lines = SourceLines()
-    if language == "c":
+    if form.has_driver:
         _add_text(lines, C_HEADERS)
-    for text in prelude_lines(LANGUAGES[language], [n for k in kernels for n in k.needs]):
+    for text in prelude_lines(form, [n for k in kernels for n in k.needs]):
         lines.add(0, text)
-    parts = parts_of(kernels) if language == "c" else {}
+    parts = parts_of(kernels) if form.has_driver else {}
     if parts:
         _add_text(lines, PARTS)
     kernel_lines: dict[str, range] = {}
@@ -121,7 +116,7 @@ def emit_program(
         kernel_lines[kernel.name] = range(start, len(lines.lines))
         _close_part(lines, parts)
         lines.add(0, "")
-    if language == "c":
+    if form.has_driver:
         _add_driver(lines, kernels, launches, by_name, claims_per_section, size_offset, parts)
     chain = add_chain(lines, launches, by_name)
     while lines.lines and not lines.lines[-1]:
@@ -265,7 +260,7 @@ def _add_sections_of(
 
 def _place(parameter: Parameter, number: int) -> str:
     constant = "" if parameter.is_written else "const "
-    element = LANGUAGES["c"].memory_name(parameter.element)
+    element = CLanguage().memory_name(parameter.element)
     return f"({constant}{element} *)({_space_of(parameter)} + offsets[{number}])"
 
 

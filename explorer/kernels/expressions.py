@@ -84,6 +84,9 @@ class Expression:
 
 
 NARROW = (SIGNED[8], SIGNED[16], UNSIGNED[8], UNSIGNED[16])
+BYTES = (SIGNED[8], UNSIGNED[8])
+LEAST_NARROWED = 4
+"""Lanes of which a vector of bytes is made in one go."""
 
 
 class ExpressionWriter:
@@ -354,11 +357,12 @@ class ExpressionWriter:
 
     def _dot(self, op: DotOp, lanes: int, operands: Sequence[Expression]) -> Expression:
         """`dot_int16(sums, (int32_t)bytes, (int16)filters)`: bytes and filters as 32-bit numbers"""
-        if self.language.name != "c":
+        if not self.language.has_dots:
             raise UnsupportedError(f"loop.dot is not printed as {self.language.name}")
         sums, few, filters = operands
         is_signed = scalar_type(op.bytes.type).kind == "signed"
         section = "dot" if op.fits_pairs is None else "dot_fitting"
+        section = section if op.splits_signs is None else "dot_split"
         section = f"{section}_of_signed" if is_signed else section
         self.require(Requirement(section, SIGNED[32].name, lanes))
         number = f"({self.language.scalar_name(SIGNED[32])}){few.within(UNARY)}"
@@ -397,7 +401,11 @@ class ExpressionWriter:
             # Of what does not fit the lowest bits are kept; C leaves it open, and devices differ.
             wide = SIGNED[64 if element.bits == 32 else 32]
             self.require(*vector_requirement(wide, lanes))
-            operand = Expression(self._converted(wide, lanes, operand), UNARY)
+            operand, source = Expression(self._converted(wide, lanes, operand), UNARY), wide
+        if lanes >= LEAST_NARROWED and source == SIGNED[32] and element in BYTES:
+            call = self.language.narrow(element, lanes, operand.text)
+            self.require(*call.needs)
+            return Expression(call.name)
         if lanes and source in NARROW and source.bits < element.bits:
             is_unsigned = isinstance(op, arith.ExtUIOp | arith.UIToFPOp)
             narrow = _unsigned(source) if is_unsigned else source

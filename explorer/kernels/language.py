@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -58,6 +59,14 @@ class Language(ABC):
     """One printed language. `index` is the C type of loop indices and subscripts."""
 
     index: str
+    prelude_files: ClassVar[tuple[str, ...]]
+    """In the folder of the prelude, in the order in which sections are looked for."""
+    widest_vector: ClassVar[int]
+    """Elements of a vector."""
+    has_dots: ClassVar[bool] = False
+    """Whether sums of products of bytes (`loop.dot`) are printed."""
+    has_driver: ClassVar[bool] = False
+    """Whether a program runs its launches by itself, by a table; otherwise its host does."""
 
     @property
     @abstractmethod
@@ -87,6 +96,10 @@ class Language(ABC):
 
     def widen(self, source: ScalarType, element: ScalarType, lanes: int, value: str) -> Call:
         """A vector of narrow integers converted to 32 bits: the whole call as a name."""
+        return Call(self.convert(element, lanes, value))
+
+    def narrow(self, element: ScalarType, lanes: int, value: str) -> Call:
+        """The lowest bytes of a vector of signed 32-bit integers: the whole call as a name."""
         return Call(self.convert(element, lanes, value))
 
     @abstractmethod

@@ -45,6 +45,15 @@ LARGEST_INT = 2**31 - 1
 class OpenCLLanguage(Language):
     is_processor: bool = False
     """Whether the kernel is scheduled for a processor."""
+    prelude_files = (
+        "opencl/base.cl",
+        "opencl/vectors.cl",
+        "opencl/stored.cl",
+        "opencl/tensor_cores.cl",
+        "math.c",
+        "stored.c",
+    )
+    widest_vector = 16
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ lowered to textbook loops first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -33,22 +33,22 @@ from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
-from explorer.kernels.c import print_c
 from explorer.kernels.emit import emit_program
+from explorer.kernels.languages import print_kernel
 from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.opencl import print_opencl
-from explorer.kernels.printer import PrintedKernel
 from explorer.results import (
     Argument,
     KernelRecord,
     Launch,
     OpenDimension,
+    PhaseRecord,
     Port,
     Program,
     ScheduleStep,
+    SourceText,
     WeightSlot,
 )
-from explorer.results.program import Tap
+from explorer.results.program import Chain, Tap
 
 ALIGNMENT_BYTES = 64
 PACKED_LEVELS = ("scheduled", "memory")
@@ -71,12 +71,32 @@ class BuiltProgram:
         return self.packed.array()
 
 
+@dataclass(frozen=True)
+class KernelText:
+    source: SourceText
+    phases: tuple[PhaseRecord, ...]
+
+
+@dataclass(frozen=True)
+class ProgramText:
+    """What a device is given to build, and where each kernel's own text is shown."""
+
+    source: SourceText
+    kernels: Mapping[str, KernelText]
+    chain: Chain | None = None
+
+
+MakeText = Callable[[Mapping[str, func.FuncOp], Sequence[Launch], int | None], ProgramText]
+"""From kernels of loops by name, in order, and the launches; the number is where in the arena the
+size of an open dimension lies."""
+
+
 def build_program(
     snapshot: Snapshot,
     offsets: Mapping[str, int],
     arena_bytes: int,
     target: str,
-    language: str,
+    language: str | MakeText,
     input_names: Sequence[str] = (),
     output_names: Sequence[str] = (),
     steps: Mapping[str, Sequence[ScheduleStep]] | None = None,
@@ -84,28 +104,33 @@ def build_program(
 ) -> BuiltProgram:
     """Prints every kernel of a device function and lays out its launches.
 
+    `language`: the name of a printed one, or what makes the text of a backend of one's own.
     `function`: by default the only one on a device. `offsets`: of every value and scratch buffer
     by name, in bytes. `input_names` and `output_names` are the ports' names in order (default: the
     values' own). `steps`: the ladder of every kernel, for the records.
     """
     if function is None:
         function = only_device_function(snapshot.program)
-    builder = _Builder(snapshot, function, offsets, language)
+    make_text = printed_in(language) if isinstance(language, str) else language
+    builder = _Builder(snapshot, function, offsets)
     launches = [builder.launch(op) for op in builder.launches]
     packed = builder.pack_weights()  # while the kernels are printed
     used = {launch.kernel for launch in launches}
-    printed = [builder.print(name) for name in builder.kernels if name in used]
+    kernels = {name: builder.lowered(name) for name in builder.kernels if name in used}
     arena_bytes = max(arena_bytes, ALIGNMENT_BYTES)
     size = builder.open_dimension(arena_bytes)
     size_offset = None
     if size is not None:
         size_offset = size.offset_bytes
         arena_bytes = size.offset_bytes + ALIGNMENT_BYTES
-    emitted = emit_program(language, printed, launches, size_offset=size_offset)
+    text = make_text(kernels, launches, size_offset)
     program = Program(
         target,
-        emitted.source,
-        tuple(builder.kernel_record(p, launches, (steps or {}).get(p.name, ())) for p in printed),
+        text.source,
+        tuple(
+            builder.kernel_record(name, kernel, launches, (steps or {}).get(name, ()))
+            for name, kernel in text.kernels.items()
+        ),
         tuple(launches),
         builder.ports(list(function.body.block.args), input_names, builder.rows("inputs")),
         builder.ports(builder.results, output_names, builder.rows("outputs")),
@@ -114,23 +139,30 @@ def build_program(
         arena_bytes,
         packed.form.size_bytes,
         size,
-        emitted.chain,
+        text.chain,
     )
     return BuiltProgram(program, packed)
 
 
+def printed_in(language: str) -> MakeText:
+    """All kernels in one translation unit of a printed language."""
+
+    def make(
+        kernels: Mapping[str, func.FuncOp], launches: Sequence[Launch], size_offset: int | None
+    ) -> ProgramText:
+        printed = [print_kernel(language, k, name, is_chained=True) for name, k in kernels.items()]
+        emitted = emit_program(language, printed, launches, size_offset=size_offset)
+        texts = {p.name: KernelText(p.source, p.phases) for p in printed}
+        return ProgramText(emitted.source, texts, emitted.chain)
+
+    return make
+
+
 class _Builder:
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        function: func.FuncOp,
-        offsets: Mapping[str, int],
-        language: str,
-    ):
+    def __init__(self, snapshot: Snapshot, function: func.FuncOp, offsets: Mapping[str, int]):
         self.snapshot = snapshot
         self.function = function
         self.offsets = offsets
-        self.language = language
         self.is_packed = snapshot.level in PACKED_LEVELS
         self.kernels = snapshot.kernels
         self.launches = [op for op in function.body.block.ops if isinstance(op, LaunchOp)]
@@ -158,29 +190,32 @@ class _Builder:
         return self.size.inputs if side == "inputs" else self.size.outputs
 
     # -- kernels ---------------------------------------------------------------------------------
-    def print(self, name: str) -> PrintedKernel:
+    def lowered(self, name: str) -> func.FuncOp:
+        """A kernel as loops."""
         kernel = self.kernels[name]
         if any(isinstance(op, GenericOp) for op in kernel.body.block.ops):
             kernel = lower_to_loops(kernel)
-        if self.language == "c":
-            return print_c(kernel, name)
-        return print_opencl(kernel, name, is_chained=True)
+        return kernel
 
     def kernel_record(
-        self, printed: PrintedKernel, launches: Sequence[Launch], steps: Sequence[ScheduleStep]
+        self,
+        name: str,
+        text: KernelText,
+        launches: Sequence[Launch],
+        steps: Sequence[ScheduleStep],
     ) -> KernelRecord:
-        users = [op for op in self.launches if op.kernel.data == printed.name]
-        sizes = next(launch for launch in launches if launch.kernel == printed.name).arguments
-        kind = self.kernels[printed.name].attributes["kernel.kind"]
+        users = [op for op in self.launches if op.kernel.data == name]
+        sizes = next(launch for launch in launches if launch.kernel == name).arguments
+        kind = self.kernels[name].attributes["kernel.kind"]
         return KernelRecord(
-            printed.name,
+            name,
             str(kind.data),  # pyright: ignore[reportAttributeAccessIssue]
             tuple(identity_of(op) for op in users),
             2 * users[0].macs(),
             sum(a.size_bytes for a in sizes if a.role != "scratch"),
             tuple(steps),
-            printed.phases,
-            printed.source,
+            text.phases,
+            text.source,
         )
 
     # -- launches --------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ A value is named by the operation that makes it. Weights are no values: their me
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 
 from explorer.errors import InputError
 from explorer.memory.places import Place, Relation, places_of
 from explorer.memory.uses import Use, verify_contents
 from explorer.results.memory import BufferLifetime, BufferPart
+from explorer.results.names import near_name
 
 
 def lifetimes(
@@ -71,10 +71,10 @@ def lifetimes(
 
     def read(value: str, step: int, reader: str) -> None:
         if value not in places or places[value].storage not in births:
-            near = get_close_matches(value, births, n=1)
+            order = "a program order in which values come before their uses"
             raise InputError(
                 f"memory: {reader} reads {value!r}, which nothing has written before",
-                hint=near[0] if near else "a program order in which values come before their uses",
+                hint=near_name(value, births, otherwise=order),
             )
         touch(value, step)
 

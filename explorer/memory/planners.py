@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Protocol
 
 from explorer.errors import InputError
@@ -23,6 +22,7 @@ from explorer.memory.greedy import STRATEGIES, Columns, Strategy, place, sort_ke
 from explorer.memory.refusals import NO_REFUSALS, Refusals, ranks_of, refused_placements
 from explorer.memory.verify import verify_buffers
 from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
+from explorer.results.names import near_name
 
 
 class Planner(Protocol):
@@ -99,8 +99,8 @@ def choose_planner(name: str, planners: Mapping[str, Planner]) -> Planner:
     """The planner of that name, or an error that lists the names there are."""
     if name in planners:
         return planners[name]
-    near = get_close_matches(name, planners, n=1) or sorted(planners)
-    raise InputError(f"there is no memory planner {name!r}", hint=" or ".join(near))
+    hint = near_name(name, planners, otherwise=" or ".join(sorted(planners)))
+    raise InputError(f"there is no memory planner {name!r}", hint=hint)
 
 
 def name_steps(buffers: Sequence[BufferLifetime], steps: Sequence[str]) -> tuple[str, ...]:

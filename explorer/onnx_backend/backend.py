@@ -18,6 +18,7 @@ import numpy as np
 from onnx import ModelProto
 from onnx.backend.base import Backend, BackendRep
 
+from explorer.backends import backend_of
 from explorer.compilation import Compilation, compile_model
 from explorer.errors import DeviceError, InputError
 from explorer.importers import SourceModel, to_top
@@ -30,9 +31,9 @@ from explorer.onnx_backend.signatures import (
     structured_outputs,
     tensors_of,
 )
-from explorer.runtime.devices import opencl_device
 from explorer.runtime.executable import Executable
 from explorer.session import Signature
+from explorer.targets import load_target
 
 DEVICES = ("INTERPRETER", "CPU", "OPENCL")
 TARGETS = {"CPU": "cpu", "OPENCL": "opencl"}
@@ -163,12 +164,13 @@ class ExplorerBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         chosen = cls._device(device)
-        if chosen == "OPENCL":
-            try:
-                opencl_device()
-            except DeviceError:
-                return False
-        return chosen in DEVICES
+        if chosen not in TARGETS:
+            return chosen in DEVICES
+        try:
+            backend_of(load_target(TARGETS[chosen])).device()
+        except DeviceError:
+            return False
+        return True
 
     @classmethod
     def _device(cls, device: str) -> str:

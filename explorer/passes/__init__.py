@@ -84,18 +84,19 @@ def top_pipeline(
     requantization: Requantization = AS_ONNXRUNTIME,
     fuses_attention: bool = True,
     multiplies_pairs: bool = False,
+    splits_signs: bool = False,
 ) -> list[Pass]:
     """The passes over `top` in order.
 
     sizes: of symbolic dimensions, by name; default: of inputs' first dimensions that have none
     (None makes that an error); requantization: the scheme of the target; fuses_attention: whether
     its tasks have memory of their own for rows of scores; multiplies_pairs: whether it adds up
-    products of bytes in pairs of 16 bits.
+    products of bytes in pairs of 16 bits; splits_signs: whether it does so in vectors of 256 bits.
     """
     made: dict[type[Pass], Pass] = {
         BindDimensions: BindDimensions(sizes, default),
         ComputeInIntegers: ComputeInIntegers(requantization),
-        FuseQuantization: FuseQuantization(multiplies_pairs),
+        FuseQuantization: FuseQuantization(multiplies_pairs, splits_signs),
         SplitAttentions: SplitAttentions(fuses_attention),
     }
     return [made.get(kind) or kind() for kind in TOP_PIPELINE]

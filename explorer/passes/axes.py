@@ -8,17 +8,10 @@ A reshape passes an operation if the axes that the operation works on are groups
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-
-@dataclass(frozen=True)
-class AxisGroup:
-    """Neighbouring axes of both shapes with the same number of elements."""
-
-    source: tuple[int, ...]
-    target: tuple[int, ...]
+from explorer.ir.interfaces import AxisGroup
 
 
 def axis_groups(source: Sequence[int], target: Sequence[int]) -> list[AxisGroup] | None:
@@ -66,22 +59,6 @@ def _without_units(
         first = merged.pop(0)
         merged[0] = (first[0] + merged[0][0], first[1] + merged[0][1])
     return [AxisGroup(tuple(left), tuple(right)) for left, right in merged]
-
-
-def source_axis(
-    groups: Sequence[AxisGroup], axis: int, source: Sequence[int], target: Sequence[int]
-) -> int | None:
-    """The axis of `source` with exactly the elements of that axis of `target`; None if none has.
-
-    (1, 8, 1, 1) reshaped to (1, 8): axis 1 is axis 1. Axes of extent 1 are none in particular.
-    """
-    for group in groups:
-        if axis not in group.target or target[axis] == 1:
-            continue
-        others = [a for a in group.target if target[a] != 1]
-        candidates = [a for a in group.source if source[a] != 1]
-        return candidates[0] if len(candidates) == len(others) == 1 else None
-    return None
 
 
 def joined_axes(shape: Sequence[int], permutation: Sequence[int]) -> list[list[int]]:

@@ -10,7 +10,6 @@ place: `x.2` is axis 2 of input x.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -27,6 +26,7 @@ from explorer.ir.symbols import parse
 from explorer.ir.top.dimensions import UNKNOWN, dimension_of
 from explorer.ir.types import Dim, Shape, element_type_of, layout_of, shape_of, tensor_type
 from explorer.passes.infer_shapes import infer_function
+from explorer.results.names import near_name
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,5 @@ def _explain(sizes: Mapping[str, int]) -> str:
 
 
 def _near(name: str, names: list[str]) -> str:
-    found = difflib.get_close_matches(name, names, 1)
-    if found:
-        return f"did you mean {found[0]!r}?"
-    return f"the symbolic dimensions are {', '.join(names)}" if names else "all sizes are fixed"
+    known = f"the symbolic dimensions are {', '.join(names)}" if names else "all sizes are fixed"
+    return near_name(name, names, otherwise=known)

@@ -17,10 +17,10 @@ from xdsl.ir import Block, Operation
 from explorer.ir.operation import TopOperation
 from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import RecordedRewriter, Rule
+from explorer.ir.top.binary_kinds import COMMUTATIVE
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.weights import Weights
-from explorer.passes.arithmetic.constants import COMMUTATIVE
 
 LARGEST_COMPARED_BYTES = 1 << 20
 """Weights up to this size are compared by contents, larger ones by name only."""

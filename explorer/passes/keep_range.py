@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from explorer.errors import InputError
 from explorer.ir.constraints import check_sizes, constraints_of
 from explorer.ir.evaluation import entry_function, entry_return
+from explorer.ir.interfaces import Rows, Status
 from explorer.ir.passes import EventLog, Pass
 from explorer.ir.ranges import RANGE, OpenSize, RangeAttr, SizeRange
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
-from explorer.passes.rows import Rows, Status, analyse_rows
+from explorer.passes.rows import analyse_rows
 
 MOST_SIZES = 65_536
 """Sizes of a range; each is checked against the constraints."""

@@ -12,6 +12,7 @@ change; only encodings do, and `top.convert_layout` copies where two forms meet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -19,41 +20,31 @@ from xdsl.dialects import func
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from explorer.errors import InputError
+from explorer.ir.interfaces import CHANNELS, Blockable, Windowed
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import origin_of, set_origins, sources_of
 from explorer.ir.passes import KNOBS, EventLog, Pass
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
-from explorer.ir.top.definitions import lowest
-from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import ConcatOp, PadOp, SliceOp, TransposeOp
-from explorer.ir.top.normalization import LocalResponseNormOp
+from explorer.ir.top.movement import MovementOperation
 from explorer.ir.top.pooling import PoolOp
-from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
-from explorer.ir.top.reduction import ReduceOp
 from explorer.ir.types import (
     PLAIN,
     Layout,
-    QuantizedType,
-    element_type_of,
     is_static,
     layout_of,
     static_shape,
-    stored_type,
     with_layout,
 )
-from explorer.passes.quantized.zero_points import multiplies_bytes
 from explorer.results import Knob
 
-CHANNELS = 1
 MANY_CHANNELS = 16
 """From here on a convolution's plain input is worth copying into blocks. With fewer channels (a
 picture has three) rounding them up to a block costs more than it brings."""
 MANY_TAPS = 9
 """Uses of each element by a window, from which on a copy of the input costs little."""
-ELEMENTWISE = (UnaryOp, BinaryOp, SelectOp, CastOp, QuantizeOp, DequantizeOp, RequantizeOp)
 Halo = tuple[int, int, int, int]
 NO_HALO: Halo = (0, 0, 0, 0)
 
@@ -104,7 +95,7 @@ class _Assignment:
             if isinstance(op, TopOperation) and not isinstance(op, WeightOp):
                 self._assign_blocks(op, block)
         for op in list(self.function.body.block.ops):
-            if isinstance(op, TopOperation) and needs_halo(op) != NO_HALO:
+            if isinstance(op, Windowed) and needs_halo(op) != NO_HALO:
                 self._give_halo(op)
         for op in list(self.function.body.block.ops):
             if isinstance(op, ReturnOp) or (isinstance(op, TopOperation) and op.is_view):
@@ -153,7 +144,7 @@ class _Assignment:
     def _assign_blocks(self, op: TopOperation, block: int) -> None:
         chosen, reason = self._value_block(op, block)
         if not chosen:
-            if isinstance(op, ConvOp | PoolOp) or reason == OVERRIDDEN:
+            if isinstance(op, Windowed) or reason == OVERRIDDEN:
                 self.events.decline("blocked", op, reason, BLOCKED)
             if not isinstance(op, ReturnOp):
                 self._read_plain(op)
@@ -169,8 +160,8 @@ class _Assignment:
     def _read_plain(self, op: TopOperation) -> None:
         for index, operand in enumerate(op.operands):
             layout = layout_of(operand)
-            if isinstance(op, TransposeOp) and not op.is_view:
-                continue  # it is a copy itself, and reads any layout
+            if op.READS_ANY_LAYOUT and not op.is_view:
+                continue
             if layout.block or (layout.halo != NO_HALO and reads_whole_buffer(op)):
                 with self.events.rewrite("read-plain", op, PLAIN_REASON):
                     self.rewriter.set_operand(op, index, self._convert(operand, PLAIN, op))
@@ -183,8 +174,8 @@ class _Assignment:
                     self.rewriter.set_operand(op, index, self._convert(operand, PLAIN, op))
 
     # -- halos ---------------------------------------------------------------------------------
-    def _give_halo(self, op: TopOperation) -> None:
-        halo, fill = needs_halo(op), halo_fill(op)
+    def _give_halo(self, op: Windowed) -> None:
+        halo, fill = needs_halo(op), op.padding_fill
         value = op.operands[0]
         present = layout_of(value)
         if _covers(present.halo, halo) and present.fill == fill:
@@ -256,73 +247,34 @@ def why_not_blocked(op: TopOperation, layout: Layout) -> str:
     shape = static_shape(op.results[0])
     if len(shape) != 4:
         return "only four-dimensional tensors are blocked"
-    if any(len(table) > 1 for _, table in op.kernel_constants()) and not isinstance(op, ConvOp):
+    if not isinstance(op, Blockable):
+        return f"{op.name} has no blocked form"
+    if not op.HAS_BLOCKED_TABLES and any(len(table) > 1 for _, table in op.kernel_constants()):
         return "it has a scale for each slice"
-    if isinstance(op, ConvOp):
-        if op.sums is not None and not multiplies_bytes(op):
-            return "it multiplies integers that no dot product takes"
-        if not isinstance(op.weight.owner, WeightOp):
-            return "its filters are not constant, so that they cannot be packed"
-        if op.bias is not None and not isinstance(op.bias.owner, WeightOp):
-            return "its bias is computed, and has no zeros for the channels that fill up a block"
-        if op.get("group") != 1 and not op.is_depthwise:
-            inside = (static_shape(op.weight)[1], shape[CHANNELS] // op.get("group"))
-            if op.sums is not None or any(size % layout.block for size in inside):
-                return f"its {op.get('group')} groups would cut through blocks"
-        if _fills_pixels_better(op, layout):
-            return "its few output channels leave blocks mostly empty; its rows fill vectors"
-        return ""
-    if isinstance(op, PoolOp):
-        if layout_of(op.operands[0]).block or _is_worth_blocks(op):
-            return ""
-        return "its input is not blocked"
-    if isinstance(op, PadOp):
-        return _why_pad_not_blocked(op, layout)
-    if isinstance(op, LocalResponseNormOp):
-        return "" if layout_of(op.input).block else "its input is not blocked"
-    if isinstance(op, ReduceOp):
-        if not layout_of(op.operands[0]).block:
-            return "its input is not blocked"
-        if not op.get("keepdims") or not set(op.get("axes")) <= {2, 3}:
-            return "it does not reduce whole planes"
-        return ""
-    if isinstance(op, ConcatOp):
-        sizes = [static_shape(o)[CHANNELS] for o in op.operands]
-        if op.get("axis") != CHANNELS or any(s % layout.block for s in sizes):
-            return "the channels that it joins do not fill whole blocks"
-        blocked = sum(prod(static_shape(o)) for o in op.operands if layout_of(o).block)
-        if 2 * blocked < prod(shape):
-            return "most of its inputs are not blocked"
-        return ""
-    if isinstance(op, SliceOp):
-        return _why_slice_not_blocked(op, layout)
-    if isinstance(op, ELEMENTWISE):
-        return _why_elementwise_not_blocked(op, shape)
-    return f"{op.name} has no blocked form"
+    return op.why_not_blocked(layout.block) or _why_not_worth(op, layout)
 
 
-def _why_pad_not_blocked(op: PadOp, layout: Layout) -> str:
-    if not layout_of(op.input).block:
+def _why_not_worth(op: TopOperation, layout: Layout) -> str:
+    """Blocks begin at windows that gain by them; all others follow what they read."""
+    if isinstance(op, ConvOp) and _fills_pixels_better(op, layout):
+        return "its few output channels leave blocks mostly empty; its rows fill vectors"
+    if isinstance(op, PoolOp) and not layout_of(op.input).block and not _is_worth_blocks(op):
         return "its input is not blocked"
-    if op.amounts is not None or op.get("value") != 0:
-        return "its amounts are computed" if op.amounts is not None else "it pads with no zeros"
-    spread = op.get("interior", (0,) * len(static_shape(op.input)))
-    if op.get("low")[CHANNELS] % layout.block or spread[CHANNELS]:
-        return "it moves channels to other lanes"
+    if isinstance(op, Windowed):
+        return ""
+    given = [o for o in op.operands if not isinstance(o.owner, WeightOp)]
+    if isinstance(op, MovementOperation):
+        given = list(op.moved_operands())
+    blocked = [o for o in given if layout_of(o).block]
+    if not blocked:
+        return "none of its inputs is blocked" if len(given) > 1 else "its input is not blocked"
+    if isinstance(op, MovementOperation) and 2 * _elements(blocked) < _elements(given):
+        return "most of its inputs are not blocked"
     return ""
 
 
-def _why_slice_not_blocked(op: SliceOp, layout: Layout) -> str:
-    if not layout_of(op.input).block:
-        return "its input is not blocked"
-    if not op.is_static_slice:
-        return "its bounds are computed"
-    channels = static_shape(op.input)[CHANNELS]
-    taken = op.ranges(static_shape(op.input))[CHANNELS]
-    is_whole = taken.step == 1 and not taken.start % layout.block
-    if not is_whole or (taken.stop % layout.block and taken.stop != channels):
-        return "it moves channels to other lanes"
-    return ""
+def _elements(values: Sequence[SSAValue]) -> int:
+    return sum(prod(static_shape(value)) for value in values)
 
 
 def _fills_pixels_better(op: ConvOp, layout: Layout) -> bool:
@@ -348,23 +300,6 @@ def _channels(op: PoolOp) -> int:
     return static_shape(op.input)[CHANNELS]
 
 
-def _why_elementwise_not_blocked(op: TopOperation, shape: tuple[int, ...]) -> str:
-    if not op.keeps_finite:
-        return "it may make infinities of the zeros in padding channels"
-    activations = [o for o in op.operands if not isinstance(o.owner, WeightOp)]
-    if not any(layout_of(o).block for o in activations):
-        return "none of its inputs is blocked"
-    for operand in activations:
-        own = static_shape(operand)
-        if len(own) == 4 and own[CHANNELS] in (1, shape[CHANNELS]):
-            continue
-        if len(own) > 2 and own[-3] != 1:
-            return "an input of another rank reaches across channels"
-    if shape[CHANNELS] == 1:
-        return "it has a single channel"
-    return ""
-
-
 def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
     """Does a blocked operation need this operand blocked too?"""
     if isinstance(operand.owner, WeightOp):
@@ -375,9 +310,8 @@ def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
     if isinstance(op, ConvOp) and operand is op.input and not op.is_depthwise:
         block = layout_of(operand).block
         return not block and (shape[CHANNELS] >= MANY_CHANNELS or op.sums is not None)
-    if isinstance(op, ELEMENTWISE):
-        return len(shape) == 4 and shape[CHANNELS] == static_shape(op.results[0])[CHANNELS]
-    return True
+    index = next(i for i, given in enumerate(op.operands) if given is operand)
+    return not isinstance(op, Blockable) or op.shares_blocks(index)
 
 
 def operand_block(op: TopOperation, operand: SSAValue, block: int) -> int:
@@ -394,20 +328,10 @@ def operand_block(op: TopOperation, operand: SSAValue, block: int) -> int:
 
 def needs_halo(op: TopOperation) -> Halo:
     """Rows and columns that the operation's window reads around its input."""
-    if not isinstance(op, ConvOp | PoolOp) or len(static_shape(op.operands[0])) != 4:
+    if not isinstance(op, Windowed) or len(static_shape(op.operands[0])) != 4:
         return NO_HALO
-    if isinstance(op, PoolOp) and not op.reads_padding:
-        return NO_HALO
-    top, left, bottom, right = op.get("pads")
+    top, left, bottom, right = op.padding if op.reads_padding else NO_HALO
     return (top, left, bottom, right)
-
-
-def halo_fill(op: TopOperation) -> float:
-    """What a window expects there: the least number for a maximum, else what stands for zero."""
-    kind = element_type_of(op.operands[0])
-    if isinstance(op, PoolOp) and op.get("kind") == "max":
-        return float(lowest(stored_type(kind)))
-    return float(kind.zero_point_array[0]) if isinstance(kind, QuantizedType) else 0.0
 
 
 def reads_whole_buffer(op: TopOperation) -> bool:

@@ -30,7 +30,6 @@ from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.shapes import RangeOp
 from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
 from explorer.passes.fold_batch_norm import split_batch_norm
-from explorer.passes.layout import halo_fill
 from explorer.passes.matching import constant, dtype_of, weight_name
 from explorer.passes.remove_no_ops import MergeReshapes, RemoveReshape
 from explorer.passes.unroll_control import ComputeBothBranches, MaskIterations
@@ -233,7 +232,7 @@ class PadBeforeWindow(Rule):
             return
         if isinstance(op, PoolOp) and not op.reads_padding:
             return
-        fill = halo_fill(op)
+        fill = op.padding_fill
         low, high = [0, 0, *pads[:3]], [0, 0, *pads[3:]]
         pad = PadOp.make([op.input, None], low=low, high=high, interior=[0] * 5, value=fill)
         origin = origin_of(op.input)

@@ -13,13 +13,16 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
+from explorer.ir.constants import constant as constant
+from explorer.ir.constants import is_about as is_about
+from explorer.ir.constants import is_constant as is_constant
+from explorer.ir.constants import scalar as scalar
+from explorer.ir.constants import splat as splat
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined
-from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of
-from explorer.ir.weights import Weights
 
 AnyOperation = TypeVar("AnyOperation", bound=Operation)
 
@@ -29,38 +32,8 @@ def maker(value: SSAValue, kind: type[AnyOperation]) -> AnyOperation | None:
     return value.owner if isinstance(value.owner, kind) else None
 
 
-def constant(value: SSAValue, weights: Weights) -> np.ndarray | None:
-    """The array of a weight; None for what is computed."""
-    weight = maker(value, WeightOp)
-    return None if weight is None else weights[weight.weight.data]
-
-
-def is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, WeightOp)
-
-
-def scalar(value: SSAValue, weights: Weights) -> float | None:
-    """The only element of a weight, whatever its rank."""
-    array = constant(value, weights)
-    return float(array.item()) if array is not None and array.size == 1 else None
-
-
-def splat(value: SSAValue, weights: Weights) -> float | None:
-    """The number that all elements of a weight are; None where they differ, or for no elements."""
-    array = constant(value, weights)
-    if array is None or not array.size:
-        return None
-    first = array.flat[0]
-    return float(first) if bool(np.all(array == first)) else None
-
-
 def is_float(value: SSAValue) -> bool:
     return isinstance(element_type_of(value), AnyFloat)
-
-
-def is_about(number: float | None, expected: float) -> bool:
-    """Equal but for the rounding of constants to single precision (6e-8 each, relative)."""
-    return number is not None and abs(number - expected) <= 1e-6 * abs(expected)
 
 
 def has_fused_parts(op: ConvOp | MatMulOp) -> bool:

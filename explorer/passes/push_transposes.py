@@ -13,101 +13,27 @@ adds no transpose, so that the pass ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.ir.interfaces import Permutable, Permutation, Permuted, inverse
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp, PadOp, SliceOp, TransposeOp
-from explorer.ir.top.normalization import SoftmaxOp
-from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
-from explorer.ir.top.reduction import ReduceOp
-from explorer.ir.types import QuantizedType, element_type_of, is_static, shape_of, size_bytes
+from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
+from explorer.ir.top.movement import ConcatOp, TransposeOp
+from explorer.ir.top.quantized import DequantizeOp, QuantizeOp
+from explorer.ir.types import is_static, shape_of, size_bytes
 from explorer.passes.fixpoint import FixpointPass
 from explorer.passes.linear.matmul_forms import MATMUL_RULES
 from explorer.passes.linear.scale_behind import ScaleOperand
 from explorer.passes.matching import constant, is_constant, maker, uses
 from explorer.passes.movement.reshapes import SinkReshape
 from explorer.passes.simplify_movement import MOVEMENT_RULES
-
-Permutation = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Permuted:
-    """An operation on operands that were not transposed, and what its result still needs."""
-
-    properties: dict[str, list[int] | int]
-    """Those that name axes, for the new order of axes."""
-    behind: Permutation
-    """The transpose that makes the old result of the new one."""
-
-
-def inverse(permutation: Sequence[int]) -> Permutation:
-    """inverse((2, 0, 1)) == (1, 2, 0): the one undoes the other."""
-    return tuple(int(axis) for axis in np.argsort(permutation))
-
-
-# -- how a transpose passes an operation ---------------------------------------------------------
-
-
-def _through_elementwise(op: TopOperation, permutation: Permutation) -> Permuted:
-    return Permuted({}, permutation)
-
-
-def _through_axis(op: TopOperation, permutation: Permutation) -> Permuted:
-    """Softmax and concat: axis a was axis permutation[a] before the transpose."""
-    return Permuted({"axis": permutation[op.get("axis")]}, permutation)
-
-
-def _through_reduce(op: TopOperation, permutation: Permutation) -> Permuted:
-    """Without `keepdims` the axes that remain keep their order in relation to one another."""
-    axes = op.get("axes")
-    properties: dict[str, list[int] | int] = {"axes": sorted(permutation[a] for a in axes)}
-    if op.get("keepdims"):
-        return Permuted(properties, permutation)
-    left = [permutation[a] for a in range(len(permutation)) if a not in axes]
-    return Permuted(properties, tuple(sorted(left).index(axis) for axis in left))
-
-
-def _through_per_axis(op: TopOperation, permutation: Permutation) -> Permuted:
-    """Pad and slice have a list with one number per axis for each property."""
-    back = inverse(permutation)
-    names = ("low", "high", "interior") if isinstance(op, PadOp) else ("starts", "stops", "steps")
-    lists = {name: op.get(name) for name in names}
-    moved = {n: [numbers[a] for a in back] for n, numbers in lists.items() if numbers is not None}
-    return Permuted({**moved}, permutation)
-
-
-def _through_quantization(op: TopOperation, permutation: Permutation) -> Permuted:
-    """Parameters of the result that belong to one axis would have to move with it."""
-    assert isinstance(op, QuantizeOp | DequantizeOp | RequantizeOp)
-    made = element_type_of(op.results[0])
-    if isinstance(made, QuantizedType) and not made.is_per_tensor:
-        raise Declined(f"{identity_of(op)} has a scale for every slice of an axis")
-    return Permuted({}, permutation)
-
-
-_THROUGH: dict[type[TopOperation], Callable[[TopOperation, Permutation], Permuted]] = {
-    UnaryOp: _through_elementwise,
-    BinaryOp: _through_elementwise,
-    SelectOp: _through_elementwise,
-    CastOp: _through_elementwise,
-    QuantizeOp: _through_quantization,
-    DequantizeOp: _through_quantization,
-    RequantizeOp: _through_quantization,
-    SoftmaxOp: _through_axis,
-    ConcatOp: _through_axis,
-    ReduceOp: _through_reduce,
-    PadOp: _through_per_axis,
-    SliceOp: _through_per_axis,
-}
 
 
 @dataclass(frozen=True)
@@ -119,7 +45,7 @@ class _Plan:
     permutation: Permutation
 
 
-def _plan(op: TopOperation) -> _Plan | None:
+def _plan(op: Permutable) -> _Plan | None:
     """None where no operand is transposed; Declined where the others do not follow."""
     transposes = {o.owner: None for o in op.operands if isinstance(o.owner, TransposeOp)}
     if not transposes:
@@ -131,11 +57,14 @@ def _plan(op: TopOperation) -> _Plan | None:
             raise Declined(reason)
     if not is_static(op.results[0]):
         raise Declined(f"the shape of {identity_of(op)} is not known yet")
-    through = _THROUGH[type(op)](op, permutation)
-    return _Plan(through, tuple(transposes), permutation)
+    try:
+        permuted = op.permuted(permutation)
+    except ValueError as error:
+        raise Declined(f"{identity_of(op)}: {error}") from None
+    return _Plan(permuted, tuple(transposes), permutation)
 
 
-def _why_not_permuted(op: TopOperation, operand: SSAValue, permutation: Permutation) -> str:
+def _why_not_permuted(op: Permutable, operand: SSAValue, permutation: Permutation) -> str:
     rank = len(permutation)
     name = identity_of(op)
     transpose = maker(operand, TransposeOp)
@@ -145,9 +74,7 @@ def _why_not_permuted(op: TopOperation, operand: SSAValue, permutation: Permutat
         return ""
     if len(shape_of(operand)) > rank:
         return f"an operand of {name} has more axes than are transposed"
-    if is_constant(operand) and not isinstance(op, PadOp | SliceOp):
-        return ""
-    if _is_single_element(operand) and not isinstance(op, ConcatOp | PadOp | SliceOp):
+    if is_constant(operand) or (op.BROADCASTS and _is_single_element(operand)):
         return ""
     other = operand.owner
     named = identity_of(other) if isinstance(other, TopOperation) else "an input"
@@ -159,14 +86,14 @@ def _is_single_element(value: SSAValue) -> bool:
 
 
 def _permuted_operand(
-    op: TopOperation, operand: SSAValue, plan: _Plan, rewriter: RecordedRewriter
+    op: Permutable, operand: SSAValue, plan: _Plan, rewriter: RecordedRewriter
 ) -> SSAValue:
     """What the operand is without the transpose; a constant is permuted back into a new weight."""
     transpose = maker(operand, TransposeOp)
     if transpose is not None:
         return transpose.input
     array = constant(operand, rewriter.weights)
-    if array is None or (_is_single_element(operand) and not isinstance(op, ConcatOp)):
+    if array is None or (op.BROADCASTS and _is_single_element(operand)):
         return operand
     rank = len(plan.permutation)
     aligned = array.reshape((1,) * (rank - array.ndim) + array.shape)
@@ -176,15 +103,10 @@ def _permuted_operand(
     return rewriter.add_weight(op, f"{weight.weight.data}.permuted", moved, like=weight)
 
 
-def _insert_permuted(op: TopOperation, plan: _Plan, rewriter: RecordedRewriter) -> SSAValue:
+def _insert_permuted(op: Permutable, plan: _Plan, rewriter: RecordedRewriter) -> SSAValue:
     """Inserts the operation without the transpose before it; its origin is permuted likewise."""
     operands = [_permuted_operand(op, o, plan, rewriter) for o in op.operands]
-    names = [name for name, _ in op.get_irdl_definition().operands]
-    if isinstance(op, ConcatOp):
-        new = op.altered(inputs=operands, **plan.permuted.properties)
-    else:
-        given = dict(zip(names, operands, strict=False))
-        new = op.altered(**given, **plan.permuted.properties)
+    new = op.with_operands(operands, **plan.permuted.properties)
     set_origins(new, [_permuted_origin(origin_of(op.results[0]), plan.permuted.behind)])
     rewriter.insert_before(op, new, stem=identity_of(op))
     return new.results[0]
@@ -237,9 +159,9 @@ class SinkTranspose(Rule):
     it cancels with, or moves fewer bytes: none at all where a reduction removes the axes.
     """
 
-    matches = tuple(_THROUGH)
+    matches = (Permutable,)
 
-    def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
+    def rewrite(self, op: Permutable, rewriter: RecordedRewriter) -> None:
         plan = _plan(op)
         if plan is None:
             return
@@ -272,9 +194,9 @@ class BypassTransposes(Rule):
     back to x's order: none has to be added. Pays because those transposes vanish.
     """
 
-    matches = tuple(_THROUGH)
+    matches = (Permutable,)
 
-    def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
+    def rewrite(self, op: Permutable, rewriter: RecordedRewriter) -> None:
         users = [use.operation for use in op.results[0].uses]
         if not users or not all(isinstance(user, TransposeOp) for user in users):
             return

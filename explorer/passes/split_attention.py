@@ -44,7 +44,7 @@ from explorer.ir.top.movement import ReshapeOp
 from explorer.ir.top.normalization import SoftmaxOp
 from explorer.ir.types import element_type_of, is_static, shape_of, static_shape
 from explorer.passes.matching import dtype_of, weight_name
-from explorer.passes.recognition.attention import swapped
+from explorer.passes.movement.swaps import swapped
 from explorer.results import Knob
 
 SPLIT, FUSED = CHOICES = ("split", "fused")

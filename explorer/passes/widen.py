@@ -27,21 +27,12 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from explorer.ir.interfaces import KeepsNumbers
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import origins_of, set_origins
 from explorer.ir.rewriting import RecordedRewriter, Rule
 from explorer.ir.top.casting import CastOp
-from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import (
-    ConcatOp,
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-)
-from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import arithmetic_type, element_type_of, numpy_dtype, widened
 from explorer.ir.weights import Weights
 from explorer.passes.matching import (
@@ -56,12 +47,6 @@ from explorer.passes.matching import (
 PRODUCTS = (ConvOp, MatMulOp)
 ROUNDED = (Float16Type(), BFloat16Type())
 """Types that vectors of floats are rounded to; of narrower ones each element is a call."""
-MOVES = (ReshapeOp, TransposeOp, ConcatOp, SliceOp, ExpandOp, PadOp, PoolOp, UnaryOp)
-"""What may have no other numbers than its operands; see `_is_exact`."""
-EXACT_KINDS = ("relu", "abs", "neg")
-"""Functions that have no other numbers than their operand, but for the sign."""
-ALL_TYPES_HAVE = (0.0, 1.0, -1.0, float("inf"), float("-inf"))
-"""Numbers that padding is filled with."""
 
 
 class WidenProducts(Rule):
@@ -116,23 +101,16 @@ class MoveWide(Rule):
     products. Pays because the pairs of casts on both sides become the rounding of products.
     """
 
-    matches = MOVES
+    matches = (KeepsNumbers,)
 
-    def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
+    def rewrite(self, op: KeepsNumbers, rewriter: RecordedRewriter) -> None:
         kind = element_type_of(op.results[0])
-        if kind not in ROUNDED or not _is_exact(op) or not _is_widened_behind(op):
+        if kind not in ROUNDED or not op.keeps_numbers or not _is_widened_behind(op):
             return
         for value in op.operands:
             if element_type_of(value) == kind and not _comes_wide(value, rewriter.weights):
                 return
-        operands = {name: getattr(op, name) for name, _ in op.get_irdl_definition().operands}
-        wide: dict[str, SSAValue | list[SSAValue]] = {}
-        for name, given in operands.items():
-            if isinstance(given, SSAValue):
-                wide[name] = _widened(given, op, rewriter)
-            elif given is not None:
-                wide[name] = [_widened(value, op, rewriter) for value in given]
-        moving = op.altered(**wide)
+        moving = op.with_operands([_widened(value, op, rewriter) for value in op.operands])
         set_origins(moving, origins_of(op))
         rewriter.insert_before(op, moving)
         rewriter.replace(op, CastOp.make([moving.results[0]], to=kind))
@@ -183,19 +161,10 @@ def _is_rounded(value: SSAValue, kind: Attribute, weights: Weights) -> bool:
     if array is not None:
         with np.errstate(all="ignore"):
             return bool(np.all(array.astype(numpy_dtype(kind)).astype(array.dtype) == array))
-    if not isinstance(owner, MOVES) or not _is_exact(owner):
+    if not isinstance(owner, KeepsNumbers) or not owner.keeps_numbers:
         return False
     own = element_type_of(value)
     return all(_is_rounded(v, kind, weights) for v in owner.operands if element_type_of(v) == own)
-
-
-def _is_exact(op: TopOperation) -> bool:
-    """Are all numbers of the result numbers of its operands, but for the sign and padding?"""
-    if isinstance(op, UnaryOp):
-        return op.kind.data in EXACT_KINDS
-    if isinstance(op, PoolOp):
-        return op.get("kind") == "max"
-    return not isinstance(op, PadOp) or op.get("value", 0.0) in ALL_TYPES_HAVE
 
 
 def _is_widened_behind(op: TopOperation) -> bool:
@@ -209,7 +178,7 @@ def _is_widened_behind(op: TopOperation) -> bool:
                 return True
             if isinstance(user, CastOp) and user.to == arithmetic_type(kind):
                 return True
-            if isinstance(user, MOVES) and user not in met and _is_exact(user):
+            if isinstance(user, KeepsNumbers) and user not in met and user.keeps_numbers:
                 met.add(user)
                 pending.append(user)
     return False

@@ -1,11 +1,24 @@
-"""What every reference can do with a model, whatever program it is."""
+"""What every reference can do with a model, whatever program it is.
+
+judge = reference_of(model)
+judge.tensors(model, {"image": image}, ["conv1_out", "logits"])     who is right
+with judge.open(model, threads=2) as opened:                        who is faster
+    opened.time({"image": image}, least=3, budget_seconds=0.02)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
+
+from explorer.errors import ModelError
+from explorer.importers.format import format_named, loaded
+
+if TYPE_CHECKING:
+    from explorer.importers.model import SourceModel
 
 
 class OpenedModel(Protocol):
@@ -47,3 +60,69 @@ class OpenedModel(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *of_error: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class ReferenceNode:
+    """One node of a model, which the reference can compute alone and in float64."""
+
+    name: str
+    operator: str
+    inputs: tuple[str, ...]
+    """Tensors; empty for one that is left out."""
+    outputs: tuple[str, ...]
+    evaluate: Callable[[Sequence[np.ndarray | None]], list[np.ndarray]]
+    """Its results with floats in float64. Raises whatever it meets where nobody can compute it."""
+    is_passed_on: bool = False
+    """Whether its first result is its first input."""
+
+
+class Reference(Protocol):
+    """Who is right about the models of a format. Subclass it for what most have in common."""
+
+    name: str
+    """Of the program: onnxruntime."""
+    title: str
+    """What reports call it, with how it runs: `onnxruntime, optimizations off`."""
+
+    def start(self) -> None:
+        """Prepares for what will be asked soon, beside other work; nothing where that is quick."""
+
+    def tensors(
+        self, model: SourceModel, inputs: Mapping[str, np.ndarray], names: Sequence[str]
+    ) -> list[tuple[str, np.ndarray]]:
+        """Some of `model.tensors`, every node computed as the file says it. One that is no tensor
+        of numbers comes in the form that the imported program has it in, or not at all.
+
+        ModelError where the program does not load or run the model.
+        """
+        ...
+
+    def open(
+        self,
+        model: SourceModel,
+        *,
+        threads: int = 1,
+        is_exact: bool = False,
+        sizes: Mapping[str, int] | None = None,
+    ) -> OpenedModel:
+        """The model as its users run it, in a child of its own, which ends when it is closed.
+
+        `is_exact`: without what makes it faster and a little wrong. `sizes`: of symbolic
+        dimensions, known beforehand. ModelError where the program does not load the model.
+        """
+        ...
+
+    def nodes(self, model: SourceModel) -> Mapping[str, ReferenceNode]:
+        """By the tensors that they make, to judge a float64 run; none where the reference has no
+        float64: then tensors that it rounds are held to the tolerance alone."""
+        del model
+        return {}
+
+
+def reference_of(model: SourceModel) -> Reference:
+    """Who is right about a model. ModelError where nobody is known."""
+    found = format_named(model.format).reference
+    if found is None:
+        raise ModelError(f"nobody else runs {model.format} models here")
+    return loaded(found)

@@ -58,6 +58,8 @@ class OpenedOnnxModel:
         self.outputs: dict[str, str] = dict(opened["outputs"])
         """onnxruntime's types of the outputs by name: `tensor(float)`."""
         self._is_open = True
+        self.owns_process = False
+        """Whether the child ends with the model."""
 
     @property
     def is_alive(self) -> bool:
@@ -91,6 +93,8 @@ class OpenedOnnxModel:
             self._process.leave()
         finally:
             self._process.release()
+            if self.owns_process:
+                self._process.close()
 
     def __enter__(self) -> Self:
         return self
@@ -188,6 +192,24 @@ def open_proto(
         label,
         file,
     )
+
+
+def open_alone(
+    model: SourceModel,
+    *,
+    threads: int = 1,
+    is_exact: bool = False,
+    sizes: Mapping[str, int] | None = None,
+) -> OpenedOnnxModel:
+    """As `open_model`, in a child of its own, which ends when the model is closed."""
+    process = own_process()
+    try:
+        opened = open_model(model, is_exact=is_exact, threads=threads, sizes=sizes, process=process)
+    except BaseException:
+        process.close()
+        raise
+    opened.owns_process = True
+    return opened
 
 
 def own_process(limits: Limits | None = None) -> ReferenceProcess:

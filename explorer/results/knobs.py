@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KnobValue = bool | int | str | None
+KnobValue = bool | int | float | str | None
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,6 @@ class Knob:
     """`pass/rule/operation`, `pass/rule`, `pass`, or a part of the settings (`target`)."""
     value: KnobValue
     choices: tuple[KnobValue, ...]
-    """All legal values, this one included; empty where any integer goes, or none at all (None)."""
+    """All legal values, this one included; empty where any number goes, or none at all (None)."""
     why: str
     """The reason for the value, for people."""

@@ -145,7 +145,7 @@ class Program:
     """Everything that building and running needs, and nothing of the compiler."""
 
     target: str
-    """cpu or opencl."""
+    """The target's name."""
     source: SourceText
     kernels: tuple[KernelRecord, ...]
     launches: tuple[Launch, ...]

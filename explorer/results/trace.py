@@ -83,3 +83,10 @@ class Trace:
     """Where the binary came from, each time that the program was opened."""
     searches: tuple[KernelSearch, ...] = ()
     """What searches for schedules tried, the last one of each kernel."""
+    language: str = ""
+    """What kernels are written in, as a person says it: OpenCL C. Older traces have none."""
+
+    @property
+    def source_language(self) -> str:
+        """`language`; of a trace without, what its target says."""
+        return self.language or ("OpenCL C" if self.target.startswith("opencl") else "C")

@@ -1,6 +1,6 @@
 """A child process that answers requests, each with a time limit: a crash or a hang ends it only.
 
-    child = Child(("-m", "explorer.onnx_backend.case_process"))
+    child = Child(("-m", "verification.conformance.case_process"))
     child.ask({"case": "test_add", "group": "node", "device": "CPU"}, seconds=60)
 
     request   one line of JSON to the child's standard input

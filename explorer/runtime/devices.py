@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -37,6 +37,7 @@ _CL_VARIABLES = ("OCL_", "POCL_", "OPENCL_", "CUDA_VISIBLE", "PYOPENCL_", "LD_LI
 OPENCL_HINT = (
     "install a driver: the GPU vendor's, or PoCL for the processor (Debian: pocl-opencl-icd)"
 )
+HINTS = {"cpu": "install gcc or clang", "opencl": OPENCL_HINT}
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,15 @@ def list_devices(
     Takes about a second: every device builds and runs something. `time_limit_seconds` is for
     each process that tries OpenCL devices.
     """
-    devices: list[DeviceRecord] = []
-    if "cpu" in kinds:
-        devices.append(examine_processor())
-    if "opencl" in kinds:
-        order = ("gpu", "accelerator", "cpu")
-        found = probe_opencl(time_limit_seconds)
-        devices.extend(sorted(found, key=lambda device: order.index(device.processor)))
-    return devices
+    searches: dict[str, Callable[[], list[DeviceRecord]]] = {
+        "cpu": lambda: [examine_processor()],
+        "opencl": lambda: sorted(probe_opencl(time_limit_seconds), key=_order),
+    }
+    return [device for kind in KINDS if kind in kinds for device in searches[kind]()]
+
+
+def _order(device: DeviceRecord) -> int:
+    return ("gpu", "accelerator", "cpu").index(device.processor)
 
 
 def opencl_device() -> DeviceRecord:
@@ -105,7 +107,7 @@ def first_usable(devices: Sequence[DeviceRecord], kind: str) -> DeviceRecord:
     refusals = [f"{d.name}: {d.refusal}" for d in devices if d.kind == kind]
     raise DeviceError(
         f"no {kind} device can be used on this machine" + "".join(f"; {r}" for r in refusals),
-        hint=OPENCL_HINT if kind == "opencl" else "install gcc or clang",
+        hint=HINTS.get(kind, ""),
     )
 
 

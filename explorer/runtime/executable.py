@@ -8,7 +8,6 @@ with NativeProgram(program, weights) as executable:          # or OpenCLProgram
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from types import TracebackType
@@ -18,6 +17,7 @@ import numpy as np
 
 from explorer.errors import DeviceError, InputError
 from explorer.results.events import ProfileRecord
+from explorer.results.names import nearest
 from explorer.results.program import Port, Program, Tap
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
@@ -133,7 +133,7 @@ def check_inputs(program: Program, inputs: Mapping[str, np.ndarray]) -> list[np.
     names = [port.name for port in program.inputs]
     for name in inputs:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
+            near = nearest(name, names)
             raise InputError(
                 f"the program has no input `{name}`; its inputs are {', '.join(names) or 'none'}",
                 hint=f"`{near[0]}`" if near else "",

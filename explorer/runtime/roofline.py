@@ -1,6 +1,6 @@
 """Measure what a device can do at best: multiply-adds per second, and bytes per second.
 
-    PeakMeter().peaks(device, threads=2)
+    measure_processor(device, threads=2)
     -> Peaks(device="AMD EPYC", threads=2, gflops=540.0, gbytes_per_second=61.0, caches=(...))
 
 These are the lines of a roofline plot (Williams, Waterman, Patterson, CACM 52(4), 2009), on a
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from explorer.errors import BuildError
 from explorer.processor import cache_bytes
-from explorer.results.events import CachePeak, ProfileRecord
+from explorer.results.events import CachePeak
 from explorer.results.kernels import KernelRecord, PhaseRecord
 from explorer.results.program import Argument, Launch, Program
 from explorer.results.source import SourceText
-from explorer.runtime.devices import DeviceRecord, first_usable, list_devices
+from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
 from explorer.runtime.native import NativeProgram
 from explorer.runtime.profiles import Peaks
@@ -61,33 +61,6 @@ int explorer_run(char *arena, const char *weights, int threads,
 }
 """
 """Starting threads anew takes some 50 microseconds, of runs of several milliseconds."""
-
-
-class PeakMeter:
-    """Measures every device once, and remembers the figures as long as it lives."""
-
-    def __init__(self) -> None:
-        self._peaks: dict[tuple[DeviceRecord, int], Peaks] = {}
-
-    def peaks(self, device: DeviceRecord, threads: int = 1) -> Peaks:
-        """Peaks of `device`; `threads` counts for kind cpu only. Takes about a second.
-
-        Raises `BuildError` or `DeviceError` as any program does.
-        """
-        if device.kind != "cpu":
-            threads = device.compute_units
-        key = (device, threads)
-        if key not in self._peaks:
-            measure = measure_processor if device.kind == "cpu" else measure_opencl
-            self._peaks[key] = measure(device, threads)
-        return self._peaks[key]
-
-
-def with_peaks_of(device: DeviceRecord | None, profile: ProfileRecord) -> ProfileRecord:
-    """The profile with the measured peaks of its device; None stands for the processor."""
-    chosen = device or first_usable(list_devices(), "cpu")
-    peaks = PeakMeter().peaks(chosen, profile.threads)
-    return peaks.on(profile)
 
 
 def measure_processor(device: DeviceRecord, threads: int) -> Peaks:

@@ -59,7 +59,7 @@ def tensor_core_refusal(device: DeviceRecord, way: str = PTX) -> str:
 
     Takes about half a second, once per process and device.
     """
-    if device.kind != "opencl" or not device.address:
+    if not device.address:
         return "it is no OpenCL device"
     with (
         vendor_variables() as variables,

@@ -1,4 +1,5 @@
-"""Answers without a compiled program: through onnxruntime, or through the IR's NumPy meaning.
+"""Answers without a compiled program: through who is right about the model's format, or through the
+IR's NumPy meaning.
 
 fallback = Fallback(model)
 fallback.run({"image": x})      {"scores": array}
@@ -20,21 +21,23 @@ from explorer.errors import InputError, ModelError
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.references.interface import OpenedModel
-    from explorer.references.process import ReferenceProcess
 
-KINDS = ("onnxruntime", "interpreter")
+REFERENCE = "reference"
+INTERPRETER = "interpreter"
+KINDS = (REFERENCE, "onnxruntime", INTERPRETER)
+"""What may be asked for; `reference` is onnxruntime for ONNX models."""
 
 
 class Fallback:
     """Prepared with the first call, which is when `model` is asked for where it is a function.
 
-    `threads`: of onnxruntime. Safe for threads; close it, which ends its child.
+    `threads`: of the reference. Safe for threads; close it, which ends its child.
     """
 
     def __init__(
         self,
         model: SourceModel | Callable[[], SourceModel],
-        wanted: str = KINDS[0],
+        wanted: str = REFERENCE,
         threads: int = 1,
     ) -> None:
         if wanted not in KINDS:
@@ -42,9 +45,9 @@ class Fallback:
         self._given = model
         self._threads = threads
         self._lock = threading.Lock()  # of the child, which answers one call after another
-        self._process: ReferenceProcess | None = None
         self._opened: OpenedModel | None = None
         self.name = wanted
+        """Who answers; since the first call by name."""
         self.reason = ""
         """Why it is not the one that was wanted."""
 
@@ -57,33 +60,32 @@ class Fallback:
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name. ModelError where nothing can run the model."""
         with self._lock:
-            if self.name == "onnxruntime":
+            if self.name != INTERPRETER:
                 try:
                     return self._open().run(inputs)
                 except ModelError as error:
                     # It does not load the model, or died of it, and would do so again.
                     if self._opened is not None and self._opened.is_alive:
                         raise
-                    self.name, self.reason = "interpreter", str(error)
+                    self.name, self.reason = INTERPRETER, str(error)
         return self._interpret(inputs)
 
     def close(self) -> None:
         """Ends the child, where one was started."""
         with self._lock:
-            self._opened = None
-            if self._process is not None:
-                self._process.close()
-                self._process = None
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
 
     def _open(self) -> OpenedModel:
-        from explorer.references.onnx_runtime import open_model, own_process
+        from explorer.references.interface import reference_of
 
-        if self._process is None:
-            self._process = own_process()
         if self._opened is None:
-            self._opened = open_model(
-                self._model, is_exact=True, threads=self._threads, process=self._process
-            )
+            judge = reference_of(self._model)
+            if self.name not in (REFERENCE, judge.name):
+                raise ModelError(f"{self.name} runs no {self._model.format} models")
+            self._opened = judge.open(self._model, threads=self._threads, is_exact=True)
+            self.name = judge.name
         return self._opened
 
     def _interpret(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
+from explorer.backends import backend_named
+from explorer.backends.starting import open_kept
 from explorer.errors import ExplorerError, InputError
 from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
 from explorer.runtime.affinity import check_affinity
@@ -34,7 +36,6 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import NEVER, Startable
 from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.executable import Executable
-from explorer.runtime.starting import open_kept
 from explorer.session.fallback import Fallback
 from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
 from explorer.session.signatures import Signature
@@ -43,6 +44,7 @@ from explorer.session.source import ModelSource, cache_with
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    from explorer.backends.interface import Backend
     from explorer.compilation import Compilation
     from explorer.importers import SourceModel
 
@@ -96,7 +98,7 @@ class Session:
         target: str = "cpu",
         *,
         mode: Mode = "strict",
-        meanwhile: str = "onnxruntime",
+        meanwhile: str = "reference",
         ranges: Mapping[str, Sequence[Range]] | None = None,
         most_programs: int = 10,
         calls_per_program: int = 4,
@@ -369,7 +371,7 @@ class Session:
         executable = open_kept(
             found,
             self._cache,
-            self.threads if self.target == "cpu" else None,
+            self._threads_of(backend_named(found.kept.language)),
             self._isolated,
             self._affinity,
         )
@@ -396,7 +398,7 @@ class Session:
         entry = entry_function(compilation.passes[0].after.program)
         signature = Signature.of(given, specialized_inputs(entry), ranges)
         executable = compilation.open(
-            self.threads if self.target == "cpu" else None,
+            self._threads_of(compilation.backend),
             self._isolated,
             affinity=self._affinity,
             cache=self._cache,
@@ -406,6 +408,10 @@ class Session:
         if self._source.request is not None:
             keep(compilation, self._source.request, self._cache, given, seconds)
         return Compiled(signature, compilation, executable, seconds, lookup)
+
+    def _threads_of(self, backend: Backend) -> int | None:
+        """A session's threads are of the processor: a driver has its own."""
+        return self.threads if backend.owns_threads else None
 
     def _assumed(self, given: Inputs) -> dict[str, np.ndarray]:
         """Contents that a program may be made for: without parts on the host all, and with these

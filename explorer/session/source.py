@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.backends.starting import kept_programs
 from explorer.errors import ModelError
 from explorer.results.kept import ModelSheet
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.digests import digest_of_file
-from explorer.runtime.cache.kept import KeptPrograms
 from explorer.runtime.cache.requests import Request, request_of, varied
 from explorer.runtime.starting import know_element_types
 
@@ -41,7 +41,7 @@ class ModelSource:
         self._given = model
         self._lock = threading.Lock()
         self._model: SourceModel | None = None
-        self.kept = KeptPrograms(cache)
+        self.kept = kept_programs(cache)
         found = request_of(model, target, options)
         self.request = found if isinstance(found, Request) else None
         self.undigested = "" if isinstance(found, Request) else found.reason

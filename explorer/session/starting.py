@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from explorer.backends.starting import open_kept
 from explorer.results.kept import ModelSheet
 from explorer.results.program import Program
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import Startable
 from explorer.runtime.cache.requests import Sizes, sizes_of
 from explorer.runtime.executable import Executable
-from explorer.runtime.starting import open_kept
 from explorer.session.source import ModelSource, cache_with
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from explorer.errors import InputError
 from explorer.files import reading_file
-from explorer.targets.reading import Place, Value, read_record, suggestion
+from explorer.results.names import suggestion
+from explorer.targets.reading import Place, Value, read_record
 from explorer.targets.schema import (
     VECTOR_FLOATS,
     Cache,

@@ -12,7 +12,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.targets.reading import Place, Value, suggestion
+from explorer.results.names import suggestion
+from explorer.targets.reading import Place, Value
 
 
 def overridden(record: Any, overrides: Mapping[str, Value], place: Place) -> dict[str, Value]:

@@ -29,12 +29,11 @@ import reprlib
 import sys
 import types
 import typing
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 from explorer.errors import InputError
+from explorer.results.names import nearest, suggestion
 
 Value = Any  # what a TOML file may hold, before it is checked
 Annotation = Any  # annotations have no type in common
@@ -124,7 +123,7 @@ def read_value(annotation: Annotation, value: Value, place: Place) -> Value:
         if accepts(form, value):
             return float(value) if plain(form) is float else value
     words = [word for form in forms for word in typing.get_args(form) if isinstance(word, str)]
-    near = get_close_matches(value, words, n=1) if isinstance(value, str) else []
+    near = nearest(value, words) if isinstance(value, str) else []
     raise place.error(
         f"is {reprlib.repr(value)}, expected {expected(annotation)}"
         + (suggestion(value, words) if near else "")
@@ -217,10 +216,3 @@ def expected(annotation: Annotation) -> str:
         else:
             texts.append(" ".join([words[plain(form)], *map(str, limits)]))
     return " or ".join(texts)
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What to write instead, in brackets: the most similar name, or all there are."""
-    known = list(known)
-    near = get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else f" (known: {', '.join(known)})"

@@ -21,8 +21,9 @@ from typing import Annotated, Literal, TypeVar
 
 from explorer.errors import InputError
 from explorer.ir import requantization
+from explorer.results.names import suggestion
 from explorer.targets.overrides import overridden
-from explorer.targets.reading import Pattern, Place, Problem, Range, Value, read_record, suggestion
+from explorer.targets.reading import Pattern, Place, Problem, Range, Value, read_record
 
 Name = Annotated[
     str,
@@ -221,6 +222,8 @@ class Target:
     data_types: tuple[DataType, ...]
     memories: tuple[Memory, ...]
     description: str = ""
+    backend: Name | None = None
+    """Who makes its code and runs it (`explorer.backends`); by default that of its language."""
     vector_floats: Literal["auto"] | Count = "auto"
     """float32 per vector register; auto: what the processor at hand has."""
     schedules: Literal["auto", "cpu", "gpu"] = "auto"

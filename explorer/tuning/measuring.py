@@ -213,13 +213,12 @@ class Bench:
     def _open(
         self, made: NestProgram, library: BuiltLibrary | None, limit_seconds: float
     ) -> Runnable:
-        if self.workload.language == "opencl":
-            assert self.workload.device is not None
-            units = min(self.threads, self.workload.device.compute_units)
-            is_cpu = self.workload.device.processor == "cpu"
+        backend, device = self.workload.backend, self.workload.device
+        if not backend.builds_libraries:
+            assert device is not None
+            units = backend.threads_on(device, min(self.threads, device.compute_units))
             child = self._children[0 if self._default is None else 1]
-            device = self.workload.device
-            return child.open(made, device, units if is_cpu else None, limit_seconds)
+            return child.open(made, device, units, limit_seconds)
         assert library is not None
         return NativeProgram(
             made.program,

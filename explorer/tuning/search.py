@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 
 from explorer.compilation.compilation import Compilation
 from explorer.compilation.tuned import tuned_store
 from explorer.errors import InputError
 from explorer.results import Candidate, KernelSearch, SearchResult
+from explorer.results.names import near_name
 from explorer.runtime.cache.tuned import TunedEntry, TunedStore
 from explorer.tuning.building import BuiltLibrary, build_all
 from explorer.tuning.journal import FOLDER, Journal
@@ -116,11 +116,7 @@ def _chosen(workloads: list[Workload], names: Sequence[str] | None) -> list[Work
     by_name = {workload.kernel: workload for workload in workloads}
     for name in names:
         if name not in by_name:
-            near = get_close_matches(name, by_name, n=1)
-            raise InputError(
-                f"there is no kernel {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(by_name)}",
-            )
+            raise InputError(f"there is no kernel {name!r}", hint=near_name(name, by_name))
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
@@ -267,7 +263,7 @@ class KernelSearcher:
 
     def _build(self, bench: Bench, batch: list[Proposal]) -> Sequence[BuiltLibrary | None]:
         """Libraries of C; OpenCL's driver builds where it measures, so that there are none."""
-        if self.workload.language == "opencl":
+        if not self.workload.backend.builds_libraries:
             return [None] * len(batch)
         sources = [bench.source(proposal.kernel) for proposal in batch]
         return build_all(sources, self.jobs if len(sources) > 1 else 1, self._backend(sources))

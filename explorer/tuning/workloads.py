@@ -15,6 +15,8 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
+from explorer.backends import backend_named
+from explorer.backends.interface import Backend
 from explorer.compilation.compilation import Compilation
 from explorer.compilation.costs import machine_for
 from explorer.compilation.ladders import NestProgram, nest_program
@@ -47,6 +49,7 @@ class Workload:
     key: TunedKey
     launches: int = 1
     """How often the model runs it."""
+    backend: Backend = field(default_factory=lambda: backend_named("c"))
     device: DeviceRecord | None = None
     """OpenCL device; None for generated C."""
 
@@ -94,7 +97,7 @@ def workloads_of(compilation: Compilation, threads: int = 1) -> list[Workload]:
         digest = workload_digest(origin, kernel.given_packs, machine)
         workload = Workload(
             name, origin, kernel.given_packs, machine, costs, lookup.key(digest), counts[name],
-            compilation.device,
+            compilation.backend, compilation.device,
         )  # fmt: skip
         cost = workload.predict(kernel).microseconds * counts[name]
         found.append((cost, workload))

@@ -1,7 +1,8 @@
 """The explorer's ES module: its sources under `js/` joined into one file without imports.
 
-    js/dom.js, js/numbers.js, ... js/explorer.js  +  explorer.css  +  theme.py's colours
-        ->  const STYLE = "..."; const LOOK = {...}; ... export default {render};
+    js/explorer.js, what it imports  +  explorer.css, theme.py's colours as theme.js
+                                     +  the panes of register.py as panes.js
+        ->  const $theme = ...; const $dom = ...; ... export default {render};
 
 One module runs unchanged in a notebook (anywidget), in the app (Panel's JSComponent) and in an
 offline page; none of the three fetches anything.
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+from explorer.views import register
+from explorer.views.bundle import bundle
 from explorer.views.theme import (
     DIFFERENCES,
     FAMILIES,
@@ -26,63 +29,37 @@ from explorer.views.theme import (
     cividis,
     stylesheet,
 )
+from explorer.views.view import View
 
 FOLDER = Path(__file__).parent
-SOURCES = (
-    "dom",
-    "numbers",
-    "host",
-    "state",
-    "shared_link",
-    "steady",
-    "hover",
-    "blocks",
-    "data",
-    "code",
-    "rule",
-    "passes",
-    "scene",
-    "graph_nodes",
-    "minimap",
-    "graph",
-    "details",
-    "tensors",
-    "schedule_editor",
-    "schedule_search",
-    "levels",
-    "links",
-    "inspector",
-    "fork",
-    "plot",
-    "placing",
-    "memory",
-    "accuracy",
-    "timeline",
-    "roofline",
-    "kernels",
-    "operators",
-    "lookups",
-    "difference",
-    "compare",
-    "dock",
-    "search",
-    "topbar",
-    "documents",
-    "session",
-    "keys",
-    "explorer",
-)
-"""Files of `js/` in reading order; constants stand before what uses them."""
 STYLES = ("explorer.css", "measures.css", "model.css")
 SCALE_STEPS = 64
 
 
+def explorer_module(views: tuple[View, ...] | None = None) -> str:
+    """The text of the module, with a pane for every view (all registered ones by default)."""
+    return _joined(register.VIEWS if views is None else views)
+
+
 @cache
-def explorer_module() -> str:
-    """The text of the module."""
-    sources = [(FOLDER / "js" / f"{name}.js").read_text(encoding="utf-8") for name in SOURCES]
-    head = f"const STYLE = {json.dumps(_style())};\nconst LOOK = {json.dumps(_looks())};\n"
-    return head + "\n".join(sources) + "\nexport default {render};\n"
+def _joined(views: tuple[View, ...]) -> str:
+    return bundle("explorer.js", partial(module_source, views=views))
+
+
+def module_source(name: str, views: tuple[View, ...]) -> str:
+    """A module's text: a file of `js/`, that of a view's pane, or what is made here.
+
+    `js/theme.d.ts` and `js/panes.d.ts` say what made modules hold.
+    """
+    if name == "panes.js":
+        return register.panes_module(views)
+    panes = {view.pane.module.name: view.pane.module for view in views if view.pane is not None}
+    if name in panes:
+        return panes[name].read_text(encoding="utf-8")
+    if name == "theme.js":
+        style, look = json.dumps(_style()), json.dumps(_looks())
+        return f"export const STYLE = {style};\nexport const LOOK = {look};\n"
+    return (FOLDER / "js" / name).read_text(encoding="utf-8")
 
 
 def _style() -> str:

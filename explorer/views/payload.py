@@ -14,7 +14,8 @@
                "rules"      the Python text of the rules
                "links"      share of linked lines, by level, for the program and every kernel
                        "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
-                       "source", "decisions", "knobs", "comparison", "difference"
+                       "source", "decisions", "knobs", "comparison", "difference",
+                       and of every view with data of its own (register.py) its name
 
 Everything that a model or a pass named is a string in here, and becomes text on the screen, never
 markup. Chunks are made when asked for; `chunk_messages` cuts them into messages below 1 MB.
@@ -24,11 +25,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
+from explorer.results.decisions import DIMENSIONS, place_of
+from explorer.views import register
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
+from explorer.views.needs import parts_of
 from explorer.views.payload_comparison import comparison_payload, side_of
 from explorer.views.payload_difference import difference_payload
 from explorer.views.payload_links import links_payload
@@ -37,12 +41,11 @@ from explorer.views.payload_measures import (
     AccuracyTables,
     kernel_payload,
     lookups_payload,
-    memory_payload,
     number,
     profile_payload,
     worst_of,
 )
-from explorer.views.payload_model import operators_payload, problems_payload
+from explorer.views.payload_model import problems_payload
 from explorer.views.payload_passes import (
     checks_of_passes,
     makers_payload,
@@ -57,8 +60,6 @@ from explorer.views.payload_text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
 
 PAYLOAD_VERSION = 2
-DIMENSIONS = "dimensions/"
-"""How the addresses of knobs for sizes of symbolic dimensions begin."""
 MESSAGE_CHARACTERS = 400_000
 """Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
 
@@ -114,10 +115,13 @@ def trace_payload(
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
-    makers["operators"] = partial(operators_payload, trace)
-    if trace.memory is not None:
-        makers["memory"] = partial(memory_payload, trace.memory)
+    views = [(view, view.payload) for view in register.VIEWS if not view.missing(trace)]
+    late = {}
+    for view, make in views:
+        if make is not None:
+            (makers if view.is_settled else late)[view.name] = partial(make, trace)
     settled = frozenset(makers)
+    makers |= late
     makers["index"] = partial(_index_payload, trace, parts)
     makers["links"] = partial(links_payload, trace)
     makers["rules"] = partial(rule_texts_payload, trace)
@@ -176,6 +180,7 @@ def _head(
         "version": PAYLOAD_VERSION,
         "model": _model_payload(trace),
         "target": trace.target,
+        "language": trace.source_language,
         "device": trace.device,
         "label": trace.label,
         "passes": [
@@ -190,9 +195,9 @@ def _head(
             {"text": c.text, "node": ", ".join(c.nodes), "kind": c.kind} for c in trace.constraints
         ],
         "sizes": [
-            [knob.address.removeprefix(DIMENSIONS), knob.value]
+            [place_of(knob.address).title, knob.value]
             for knob in trace.knobs
-            if knob.address.startswith(DIMENSIONS)
+            if knob.address.startswith(f"{DIMENSIONS}/")
         ],
         "summary": _summary(trace),
         "problems": problems_payload(trace),
@@ -205,15 +210,8 @@ def _head(
             "initially": list(parts.open_at_first),
         },
         "kernelCount": len(trace.kernels),
-        "has": {
-            "memory": trace.memory is not None,
-            "accuracy": trace.accuracy is not None,
-            "profile": trace.profile is not None,
-            "program": trace.program is not None,
-            "steps": any(kernel.steps for kernel in trace.kernels),
-            "compare": is_compared,
-            "operators": bool(trace.operators),
-        },
+        "has": {**parts_of(trace), "compare": is_compared},
+        "tabs": register.tabs_payload(trace, register.VIEWS),
     }
 
 
@@ -243,6 +241,7 @@ def _knob(knob: Knob) -> Json:
         "value": knob.value,
         "choices": list(knob.choices),
         "why": knob.why,
+        **asdict(place_of(knob.address)),
     }
 
 

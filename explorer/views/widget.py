@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.results import Trace
+from explorer.views import register
 from explorer.views.module import explorer_module
 from explorer.views.payload import (
     TracePayload,
@@ -72,12 +73,13 @@ def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
         revision = traitlets.Int(0).tag(sync=True)
         head = traitlets.Dict().tag(sync=True)
 
+    views = register.VIEWS
     widget = ExplorerWidget(head=payload.head)
     widget.layout.height = height
 
     def reply(_widget: Any, message: Json, _buffers: Any) -> None:  # ipywidgets types neither
         if isinstance(message, dict) and message.get("kind") == "module":
-            widget.send({"kind": "module", "text": explorer_module()})
+            widget.send({"kind": "module", "text": explorer_module(views)})
         for answer in answers(payload, message, revision=0):
             widget.send(answer)
 

@@ -90,7 +90,7 @@ def decisions_of(trace: Trace, request: Request) -> tuple[tuple[str, str], ...]:
 def knobs_of(trace: Trace, request: Request) -> tuple[Knob, ...]:
     """Switches of passes and of one rule, and the schedule's choices."""
     wanted = request.values
-    names = [*(request.order or OPTIONAL)]
+    names = [*(wanted.get("order") or OPTIONAL)]
     rule = "fuse-add/add-into-conv"
     return (
         *(Knob(name, name not in request.disable, (True, False), "a pass") for name in names),

@@ -235,7 +235,8 @@ def test_a_worker_that_dies_leaves_all_branches(page: Bench):
     assert len(page.workers) == 2
     assert page.worker.prepared == [page.shown.branches[0].request]
     page.say("retry")
-    assert page.worker.asked == {3: Request(page.shown.choices[0].path, "cpu", ("fuse",))}
+    path = page.shown.choices[0].path
+    assert page.worker.asked == {3: Request.deciding(path, "cpu", {"fuse": False})}
 
 
 def test_stages_that_failed_are_tried_again(page: Bench):

@@ -19,6 +19,7 @@ from explorer.app.session import STAGES, Bisection, Failure, Progress, Request, 
 from explorer.app.worker import Worker
 from explorer.errors import InputError, UnsupportedError
 from explorer.results import Trace
+from explorer.results.decisions import BUDGET, ORDER, PINS
 
 MODEL = str(Path(__file__).resolve().parents[2] / "sample_models" / "digits_mlp.onnx")
 
@@ -116,7 +117,7 @@ def test_passes_of_a_fork_are_run_while_errors_are_compared(trace: Trace):
 
     def during(stage: str) -> None:
         if stage == "accuracy" and 2 not in wire.expected:
-            wire.arrive("compile", 2, Request(MODEL, "cpu", ("fuse-add",)))
+            wire.arrive("compile", 2, Request.deciding(MODEL, "cpu", {"fuse-add": False}))
             while not any(key == 2 for _, key, _ in wire.of_kind("stage")[:5]):
                 time.sleep(0.005)  # a comparison takes its time
 
@@ -158,7 +159,7 @@ def test_the_background_holds_still_while_passes_run(trace: Trace):
 
 def test_what_is_cancelled_ends_at_its_next_step(trace: Trace):
     wire = Wire()
-    first, second = Request(MODEL, "cpu"), Request(MODEL, "cpu", ("fuse-add",))
+    first, second = Request(MODEL, "cpu"), Request.deciding(MODEL, "cpu", {"fuse-add": False})
 
     def during(stage: str) -> None:
         if stage == "passes" and 2 not in wire.expected:
@@ -192,7 +193,7 @@ def test_what_is_prepared_is_silent_until_somebody_asks(trace: Trace):
 
 def test_cancelling_stops_what_was_prepared_for_the_same(trace: Trace):
     wire = Wire()
-    request, other = Request(MODEL, "cpu"), Request(MODEL, "cpu", ("fuse-add",))
+    request, other = Request(MODEL, "cpu"), Request.deciding(MODEL, "cpu", {"fuse-add": False})
     seen: list[str] = []
 
     def during(stage: str) -> None:
@@ -219,7 +220,7 @@ def test_times_are_taken_again_when_something_was_compiled_meanwhile(trace: Trac
             return
         measured.append(stage)
         if 2 not in wire.expected:
-            wire.arrive("compile", 2, Request(MODEL, "cpu", ("fuse-add",)))
+            wire.arrive("compile", 2, Request.deciding(MODEL, "cpu", {"fuse-add": False}))
             while (2, "passes") not in [(key, stage) for _, key, stage in wire.of_kind("stage")]:
                 time.sleep(0.005)
 
@@ -284,7 +285,9 @@ def test_a_pinned_buffer_lies_where_the_fork_wants_it():
     assert plan is not None
     name = plan.placements[-1].buffer.id
     offset = plan.peak_bytes + 64 - plan.peak_bytes % 64
-    pinned = compiler.stage(Request(MODEL, "cpu", pins=((name, offset),)), "passes", quiet)
+    pinned = compiler.stage(
+        Request.deciding(MODEL, "cpu", {PINS: [[name, offset]]}), "passes", quiet
+    )
     assert pinned.memory is not None
     assert pinned.memory.offsets[name] == offset
     free = compiler.stage(Request(MODEL, "cpu"), "program", quiet)
@@ -305,36 +308,62 @@ def test_a_fork_takes_back_what_its_parent_decided():
     compiler = ModelCompiler()
     address = "schedule-loops/matmul_1/epilogue"
     compiler.stage(Request(MODEL, "cpu", decisions=((address, '"separate"'),)), "passes", quiet)
-    other = Request(MODEL, "cpu", disable=("fuse-bias",))
+    other = Request.deciding(MODEL, "cpu", {"fuse-bias": False})
     trace = compiler.stage(other, "passes", quiet)
     assert dict(trace.decisions)[address] == '"fused"'
     assert "fuse-bias" not in [record.name for record in trace.passes]
-    again = compiler.stage(Request(MODEL, "cpu", budget_bytes=1 << 20), "passes", quiet)
+    again = compiler.stage(Request.deciding(MODEL, "cpu", {BUDGET: 1 << 20}), "passes", quiet)
     assert "fuse-bias" in [record.name for record in again.passes]
 
 
 def test_settings_of_a_page_become_a_request_and_back():
-    request = Request(
-        MODEL,
-        "cpu",
-        ("fuse-add",),
-        (("a/b/c", "false"), ("a/b/d", "4"), ("a/e", "false")),
-        4096,
-        (("conv_1", 64),),
-        ("q", "p"),
-    )
-    again = request_of(settings_of(request), MODEL, ("cpu",))
-    assert again == request
+    decisions = {
+        "fuse-add": False,
+        "a/b/c": False,
+        "a/b/d": 4,
+        "a/b/e": 0.5,
+        "a/e": False,
+        "a/f": ["x", "y"],
+        BUDGET: 4096,
+        PINS: [["conv_1", 64]],
+        ORDER: ["q", "p"],
+    }
+    request = Request.deciding(MODEL, "cpu", decisions)
+    assert request_of(settings_of(request), MODEL, ("cpu",)) == request
+    sent = json.loads(json.dumps({"target": "cpu", "decisions": decisions}))
+    assert settings_of(request) == sent and request_of(sent, MODEL, ("cpu",)) == request
+    assert request.values == decisions and request.disable == ("fuse-add",)
     assert request.label == (
-        "without fuse-add, without b at c, b d = 4, without e, passes reordered, "
-        "at most 4096 bytes, conv_1 at byte 64"
+        "without b at c, b d = 4, b e = 0.5, without e, f = ['x', 'y'], without fuse-add, "
+        "in the order q, p, at most 4096 bytes, conv_1 at byte 64"
     )
+
+
+def test_a_link_of_an_earlier_version_is_followed():
+    settings = {
+        "target": "cpu",
+        "disable": ["fuse-add"],
+        "decisions": {"a/b/d": 4},
+        "budget": 4096,
+        "pins": [["conv_1", 64]],
+        "order": ["q", "p"],
+    }
+    request = request_of(settings, MODEL, ("cpu",))
+    assert request is not None and request.values == {
+        "a/b/d": 4,
+        "fuse-add": False,
+        ORDER: ["q", "p"],
+        BUDGET: 4096,
+        PINS: [["conv_1", 64]],
+    }
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"target": "../x"}, {"disable": "all"}, {"decisions": []}, {"decisions": {"a": [1]}},
+        {"target": "../x"}, {"disable": "all"}, {"decisions": []}, {"decisions": {"a": {"b": 1}}},
+        {"decisions": {"a": [["b"]]}},
+        {"decisions": {"a": float("nan")}}, {"decisions": {"plan-memory/pins": [["a"]]}},
         {"decisions": {"a" * 500: 1}}, {"budget": -1}, {"budget": True}, {"pins": [["a"]]},
         {"pins": [["a", "0"]]}, {"pins": None}, {"order": [1]}, {"order": "fuse"},
         {"disable": [["a"]]}, {"disable": ["a"] * 501},
@@ -347,7 +376,7 @@ def test_settings_that_no_page_of_ours_sends_are_refused(change: dict[str, objec
 
 
 def test_a_failure_says_what_was_being_done_and_the_way_out(synthetic: ModuleType):
-    request = Request("net.onnx", "cpu", ("fuse-add",))
+    request = Request.deciding("net.onnx", "cpu", {"fuse-add": False})
     failure = failure_of(ValueError("first line\nsecond line"), request)
     assert failure == Failure(
         "first line",
@@ -384,7 +413,7 @@ def test_a_model_that_cannot_be_imported_is_shown_as_it_is(refused: str):
     assert compiler.optional(request) == ()
     assert compiler.stage(request, "program", quiet) is trace
     with pytest.raises(UnsupportedError, match="1 node of refused cannot be imported"):
-        compiler.stage(Request(refused, "cpu", disable=("fuse-bias",)), "passes", quiet)
+        compiler.stage(Request.deciding(refused, "cpu", {"fuse-bias": False}), "passes", quiet)
     compiler.forget(request)
     assert compiler.stage(request, "passes", quiet) == trace
 

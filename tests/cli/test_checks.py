@@ -13,14 +13,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from explorer.cli.checks.cases import Case, Golden, Source, read_cases
-from explorer.cli.checks.examine import PASSED, WRONG, examine, judge
-from explorer.cli.checks.jobs import Limits, find_models, make_jobs, read_record, run_jobs
-from explorer.cli.checks.labels import read_examples
-from explorer.cli.checks.sources import read_source
-from explorer.cli.checks.steps import STEPS, run_steps
-from explorer.cli.checks.table import Table
 from explorer.errors import InputError
+from verification.checks.cases import Case, Golden, Source, read_cases
+from verification.checks.examine import PASSED, WRONG, examine, judge
+from verification.checks.jobs import Limits, find_models, make_jobs, read_record, run_jobs
+from verification.checks.labels import read_examples
+from verification.checks.sources import read_source
+from verification.checks.steps import STEPS, run_steps
+from verification.checks.table import Table
 
 X = np.array([[1, -2, 3]], np.float32)
 

@@ -79,6 +79,17 @@ def test_a_disabled_pass_does_not_run(explorer_command, cnn):
     assert not {"fuse-activation", "fuse-bias"} & set(names)
 
 
+def test_decisions_go_by_their_addresses(explorer_command, cnn):
+    decided = ("--decide", "fuse-bias=false", "--decide", "plan-memory/planner=no-sharing")
+    finished = explorer_command("compile", cnn, *decided, "--json")
+    plain = json.loads(explorer_command("compile", cnn, "--json").output)
+    found = json.loads(finished.output)
+    assert "fuse-bias" not in [p["name"] for p in found["passes"]]
+    assert found["memory"]["peak_bytes"] > plain["memory"]["peak_bytes"]
+    refused = explorer_command("compile", cnn, "--decide", "fuse-bais=false")
+    assert refused.status == 2 and "did you mean 'fuse-bias'?" in refused.errors
+
+
 def test_fuel_limits_rewrites_of_optional_passes(explorer_command, cnn):
     def rewrites(*arguments: str) -> int:
         finished = explorer_command("compile", cnn, "--json", *arguments)

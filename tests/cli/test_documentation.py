@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.importers import format as formats
 from explorer.ir.top import OPERATIONS
 from explorer.targets import load_target
 
@@ -22,6 +23,9 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     (tmp_path / "sample_models").symlink_to(REPOSITORY / "sample_models")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(formats, "FORMATS", formats.FORMATS)  # a page adds one
+    for text in blocks(page, "js"):  # a file of its own, whose name is the first comment
+        (tmp_path / re.match(r"// ([\w.]+)", text)[1]).write_text(text, encoding="utf-8")
     names: dict[str, object] = {"__name__": "documentation"}
     for number, block in enumerate(blocks(page, "python"), 1):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from explorer.accuracy.oracle import random_inputs
-from explorer.cli.latency.onnx_runtime import OnnxRuntime, onnx_content
+from explorer.cli.latency.reference import ReferenceSide, onnx_content
 from explorer.errors import InputError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -51,7 +51,7 @@ def test_activations_of_an_architecture_stay_sane(load, name):
     model = architectures.open_architecture(name)
     if name in architectures.BUILT:  # the light models are of a format without such weights
         onnx.checker.check_model(onnx_content(model).proto)
-    with OnnxRuntime(model, random_inputs(model, 0), 1) as runtime:
+    with ReferenceSide(model, random_inputs(model, 0), 1) as runtime:
         (output,) = runtime.run().values()
     assert np.isfinite(output).all()
     assert output.std() > 1e-4

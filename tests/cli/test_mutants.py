@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.cli.mutants.damage import DAMAGES, damage
 from explorer.cli.snapshots import used_weights, weights_as_npz, weights_path
 from explorer.errors import ModelError
-from explorer.onnx_backend.children import answer_all
-from explorer.onnx_backend.mutation import DEFECTS, MOST_SECONDS, seconds_for, try_mutant
 from explorer.runtime.child import Child
+from verification.children import answer_all
+from verification.mutation.damage import DAMAGES, damage
+from verification.mutation.mutants import DEFECTS, MOST_SECONDS, seconds_for, try_mutant
 
 MUTANTS = 25
 """Of each kind; more are tried by `explorer fuzz --mutate`."""
@@ -66,7 +66,7 @@ def test_damaged_files_of_every_kind_are_refused_or_read(files):
         for path in files.values()
         for seed in range(MUTANTS)
     ]
-    program = ("-m", "explorer.cli.mutants.process")
+    program = ("-m", "verification.mutation.process")
 
     answers = answer_all(
         [*whole, *requests], lambda: Child(program, [str(files[".onnx"])]), seconds=120
@@ -108,7 +108,7 @@ def test_a_slow_file_may_take_as_much_longer_when_it_is_damaged(tmp_path):
 def test_a_lower_limit_of_memory_is_kept():
     script = (
         "import resource\n"
-        "from explorer.onnx_backend.mutation import prepare_process\n"
+        "from verification.mutation.mutants import prepare_process\n"
         "resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n"
         "prepare_process()\n"
         "print(resource.getrlimit(resource.RLIMIT_AS)[0] >> 30)\n"

@@ -10,6 +10,7 @@ import pytest
 
 import explorer
 from explorer.compilation import Compilation
+from explorer.compilation.forking import decisions_of
 from explorer.errors import DeviceError, InputError, PassError
 from explorer.ir.rewriting import Rule
 from explorer.ir.top.elementwise import UnaryOp
@@ -69,7 +70,7 @@ def test_a_disabled_pass_is_switched_on_again(compiled):
 @pytest.mark.parametrize("name", ["fuse-unary", "fuse-activation/fuse-unary"])
 def test_a_single_rule_is_switched_off_and_on(compiled, name):
     without = compiled.fork(disable=[name])
-    assert without.label == "without fuse-activation/fuse-unary"
+    assert without.label == "without fuse-unary"
     assert "fuse-activation" in without.names
     assert not without["fuse-activation"].rewrites
     assert shared(compiled, without) == "fuse-residual"
@@ -255,7 +256,7 @@ def test_an_unknown_layout_is_refused(compiled, layout, message):
 def test_a_target_with_other_fields(compiled):
     fork = compiled.fork(target={"vector_floats": 4})
     assert fork.target.vector_floats == 4
-    assert fork.label == "for cpu with vector_floats = 4"
+    assert fork.label == "vector_floats = 4"
     assert set(blocks(fork).values()) == {4}
     # fuse-quantization pairs weights of bytes where vectors are shorter than 512 bits.
     assert shared(compiled, fork) == "fuse-activation"
@@ -288,7 +289,7 @@ def test_a_planner_goes_by_its_name(compiled):
 
 def test_a_budget_is_taken_back_with_none(compiled):
     fork = compiled.fork(budget_bytes=2**20)
-    assert fork.label == f"budget {2**20} bytes"
+    assert fork.label == f"at most {2**20} bytes"
     again = fork.fork(budget_bytes=None)
     assert again.label == "no budget"
     assert again.settings == compiled.settings
@@ -329,6 +330,45 @@ def test_other_fuel_shares_what_was_done_with_less(compiled):
     assert all(a is b for a, b in zip(compiled.passes, plenty.passes, strict=True))
 
 
+# -- one mapping -----------------------------------------------------------------------------------
+
+
+def test_every_option_has_an_address(compiled):
+    buffer = compiled.memory.placements[-1].buffer.id
+    offset = compiled.memory.peak_bytes + 64 - compiled.memory.peak_bytes % 64
+    decisions = {
+        "fuse-activation": False,
+        "order": ["fuse-residual", "fuse-bias"],
+        "plan-memory/pins": {buffer: offset},
+        "plan-memory/budget_bytes": 2**20,
+    }
+    fork = compiled.fork(decisions=decisions)
+    settings = fork.settings
+    assert settings.disable == ("fuse-activation",)
+    assert fork.names.index("fuse-residual") < fork.names.index("fuse-bias")
+    assert fork.memory.offsets[buffer] == offset and settings.budget_bytes == 2**20
+    assert {a: decisions_of(settings)[a] for a in decisions} == {
+        **decisions,
+        "plan-memory/pins": [[buffer, offset]],
+    }
+    back = fork.fork(decisions=dict.fromkeys(decisions))
+    assert back.settings == compiled.settings
+
+
+@pytest.mark.parametrize(
+    ("address", "value", "message"),
+    [
+        ("order", "fuse-bias", "a list of passes is expected"),
+        ("plan-memory/pins", {"conv_1": -1}, "buffers with bytes are expected"),
+        ("plan-memory/pins", 4, "buffers with bytes are expected"),
+        ("fuse-bias", 1, "a pass runs, or not"),
+    ],
+)
+def test_what_an_address_cannot_be_is_refused(compiled, address, value, message):
+    with pytest.raises(InputError, match=message):
+        compiled.fork(decisions={address: value})
+
+
 # -- settings alone --------------------------------------------------------------------------------
 
 
@@ -336,7 +376,7 @@ def test_a_fork_is_what_its_settings_say(compiled):
     fork = compiled.fork(disable=["fuse-activation"], layout="plain").fork(planner="no-sharing")
     branch = compiled.branch(fork.settings)
     assert final_text(branch) == final_text(fork)
-    assert branch.label == ("without fuse-activation, assign-layouts/block = 0, planner no-sharing")
+    assert branch.label == ("without fuse-activation, block = 0, planner no-sharing")
 
 
 def test_a_branch_says_which_overrides_decide_nothing(compiled):

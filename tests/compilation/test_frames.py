@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import explorer
 from explorer.compilation import Compilation, Table
-from explorer.compilation.frames import FRAMES, SHOWN_ROWS
+from explorer.compilation.frames import FRAMES
 from explorer.errors import InputError
 from explorer.importers.onnx import from_proto
 
@@ -151,20 +151,3 @@ def test_a_table_iterates_over_dicts_and_gives_columns():
     assert len(TABLE) == 2
     with pytest.raises(InputError, match="did you mean 'size'"):
         TABLE["sizes"]
-
-
-def test_a_table_shows_itself_as_text():
-    assert str(TABLE) == "name   size\n<a>    1.5\nb & c"
-
-
-def test_names_are_escaped_in_html():
-    html = TABLE._repr_html_()
-    assert "<td>&lt;a&gt;</td><td>1.5</td>" in html
-    assert "<td>b &amp; c</td><td></td>" in html
-
-
-def test_a_long_table_says_what_it_leaves_out():
-    table = Table(("n",), tuple((i,) for i in range(SHOWN_ROWS + 5)))
-    assert str(table).splitlines()[-1] == "and 5 more rows"
-    assert "<p>and 5 more rows</p>" in table._repr_html_()
-    assert len(table["n"]) == SHOWN_ROWS + 5

@@ -1,5 +1,6 @@
 """Several device functions in one program: plans, code, transfers and runs of each, and the sum."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from runpy import run_path
@@ -25,6 +26,7 @@ from explorer.ir.top.linear import ConvOp
 from explorer.memory.verify import verify_plan
 from explorer.results.program import Transfer
 from explorer.runtime.parts import PartsProgram
+from explorer.views.payload import trace_payload
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 
@@ -184,10 +186,25 @@ def test_a_budget_holds_for_all_arenas_together(halves):
     )
 
 
+def test_kernels_of_all_parts_have_assembly(halves):
+    kernels = halves.assembly()
+    assert set(kernels) == {kernel.name for kernel in halves.program.kernels}
+    assert {kernel.assembly_note for kernel in kernels.values()} == {""}
+
+
 def test_a_trace_keeps_the_parts(halves, tmp_path):
     opened = explorer.open(halves.save(tmp_path / "halves.nnx")).trace()
     assert opened.program == halves.program
     assert opened.memory == halves.memory
+
+
+def test_views_show_all_parts(halves):
+    payload = trace_payload(halves.trace())
+    assert [launch[0] for launch in payload.chunk("index")["launches"]] == list(halves.memory.steps)
+    shown = json.dumps(payload.chunk("memory"))
+    assert all(f'"{name}"' in shown for name in halves.memory.steps)
+    assert any("main_cpu_2" in line for line in halves["split-in-two"].after.text.lines)
+    assert halves._repr_html_()
 
 
 def test_what_expects_one_function_says_that_there_are_two(halves):

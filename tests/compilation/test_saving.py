@@ -245,6 +245,19 @@ def test_a_manifest_that_lists_other_snapshots_is_refused(file, tmp_path, snapsh
         explorer.open(rewritten(file, tmp_path, manifest_json=changed))
 
 
+def test_a_trace_from_before_there_were_parts_and_languages_opens(file, tmp_path):
+    with zipfile.ZipFile(file) as content:
+        trace = json.loads(content.read("trace.json"))
+    for record, field in ((trace, "language"), (trace["program"], "parts")):
+        del record[field]
+    del trace["program"]["results"]
+    opened = explorer.open(rewritten(file, tmp_path, trace_json=json.dumps(trace).encode()))
+    assert opened.trace().source_language == "C"
+    assert opened.trace().program.parts == opened.trace().program.transfers == ()
+    gpu = replace(opened.trace(), target="opencl_gpu")
+    assert gpu.source_language == "OpenCL C"
+
+
 def test_another_version_is_refused(file, tmp_path):
     with zipfile.ZipFile(file) as content:
         manifest = json.loads(content.read("manifest.json"))

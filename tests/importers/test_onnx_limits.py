@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from explorer.errors import ModelError
 from explorer.importers import load, to_top
+from explorer.importers.building.limits import MOST_DIMENSIONS
 from explorer.importers.onnx import from_proto
 from explorer.importers.onnx.names import MOST_NAME_CHARACTERS
-from explorer.importers.onnx.tensors import MOST_DIMENSIONS
 
 
 def model_of(

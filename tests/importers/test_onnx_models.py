@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,12 @@ from explorer.ir.origins import origin_of
 from explorer.ir.structure import value_name
 
 TOLERANCE = 1e-4
+
+
+def swept(*names: str) -> list[Any]:
+    """Parameters of a test that `make sweeps` runs."""
+    return [pytest.param(name, marks=pytest.mark.sweep) for name in names]
+
 
 SAMPLES = ("digits_mlp", "digits_cnn", "digits_resnet", "digits_mobilenet", "digits_transformer")
 
@@ -42,8 +49,6 @@ MODELS = [
     "dtln_1",
     "dtln_2",
     "fastestdet",
-    "gpt2_past_ort",
-    "gtcrn_simple",
     "hyperlpr_litecls_96",
     "magika_v3_3",
     "mnist-8",
@@ -55,10 +60,8 @@ MODELS = [
     "rl_g1_policy",
     "rl_go1_policy",
     "shufflenet-v2-12-int8",
-    "sinet_portrait",
     "super_resolution-10",
     "tensorwarp_tiny_transformer",
-    "tfbert_qa_ort",
     "tiny_gpt2_past",
     "tinyvit_demo",
     "transformer_deepquant",
@@ -66,6 +69,7 @@ MODELS = [
     "vit_tracker",
     "vww_96_float",
 ]
+LONGER_MODELS = ("gpt2_past_ort", "gtcrn_simple", "sinet_portrait", "tfbert_qa_ort")
 LARGE_MODELS = ["basic_pitch", "dnsmos_sig_bak_ovr", "simplified_ssd"]
 
 TENSOR_BY_TENSOR = {
@@ -89,7 +93,7 @@ WITH_GOLDEN_OUTPUTS = (
     "mlperf_kws_deeploy",
     "transformer_deepquant",
 )
-LIGHT = ("light_squeezenet", "light_inception_v1", "light_resnet50")
+LIGHT = ("light_squeezenet", *swept("light_inception_v1", "light_resnet50"))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -118,7 +122,7 @@ def test_every_tensor_of_a_sample_model_is_compared(
     assert all(any(part in n.lower() for part in without_computation) for n in renamed), renamed
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *swept(*LONGER_MODELS)])
 def test_model_computes_what_onnxruntime_computes(
     name: str, models_folder: Path, compare: Callable
 ) -> None:
@@ -129,6 +133,7 @@ def test_model_computes_what_onnxruntime_computes(
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", LARGE_MODELS)
 def test_large_model_computes_what_onnxruntime_computes(
     name: str, models_folder: Path, compare: Callable

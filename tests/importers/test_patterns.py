@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.importers.onnx.automata import automaton
 from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.rare.automata import automaton
 
 PATTERNS = [
     r"",

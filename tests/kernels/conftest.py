@@ -71,11 +71,17 @@ def run_c(compile_c: CompileC) -> Run:
     return run
 
 
+@pytest.fixture(scope="session")
+def opencl_context() -> Any:
+    """A context on the first OpenCL device that works."""
+    return _opencl_context(pytest.importorskip("pyopencl"))
+
+
 @pytest.fixture
-def run_opencl() -> Run:
+def run_opencl(opencl_context: Any) -> Run:
     """`run_opencl(function, arrays)` does the same on the first OpenCL device that works."""
     cl: Any = pytest.importorskip("pyopencl")
-    context = _opencl_context(cl)
+    context = opencl_context
 
     def run(function: func.FuncOp, arrays: Arrays) -> dict[str, np.ndarray]:
         printed = print_opencl(function, "kernel_1")

@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -370,10 +371,9 @@ def run_nest(function, arrays, packs=None):
         arenas[space] = np.concatenate([arenas[space], data, padding])
     launch = Launch("launch", function.sym_name.data, tuple(arguments), ())
     printed = print_c(function, function.sym_name.data)
-    with tempfile.TemporaryDirectory() as folder:
-        run = compile_program(emit_program("c", [printed], [launch]).source.lines, folder)
-        aligned = {space: _aligned(data) for space, data in arenas.items()}
-        assert run(*[a.ctypes.data for a in aligned.values()], 1, None, None, None) == 0
+    run = built_program(tuple(emit_program("c", [printed], [launch]).source.lines))
+    aligned = {space: _aligned(data) for space, data in arenas.items()}
+    assert run(*[a.ctypes.data for a in aligned.values()], 1, None, None, None) == 0
     results = {}
     used = {space: np.zeros(data.size, bool) for space, data in arenas.items()}
     for name, (space, start, size) in places.items():
@@ -403,12 +403,17 @@ def as_the_kernel_takes_them(function, arrays):
     return taken
 
 
-def compile_program(lines, folder, flags=FLAGS):
-    """The program's entry point; see explorer/kernels/emit.py for its arguments."""
-    path = Path(folder, "program.c")
-    path.write_text("\n".join(lines) + "\n")
-    subprocess.run(["gcc", *flags, str(path), "-o", f"{folder}/program.so", "-lm"], check=True)
-    run = ctypes.CDLL(f"{folder}/program.so").explorer_run
+@cache
+def built_program(lines):
+    """The program's entry point; see explorer/kernels/emit.py for its arguments.
+
+    Each text is compiled once: many schedules are compared with one textbook nest.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "program.c")
+        path.write_text("\n".join(lines) + "\n")
+        subprocess.run(["gcc", *FLAGS, str(path), "-o", f"{folder}/program.so", "-lm"], check=True)
+        run = ctypes.CDLL(f"{folder}/program.so").explorer_run
     run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 3]
     return run
 

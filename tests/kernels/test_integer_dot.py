@@ -1,6 +1,7 @@
 """Dot products of bytes: the step, its refusals, and the function on every instruction set."""
 
 import ctypes
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from explorer.kernels.steps.restructure import reorder, split
 U8 = IntegerType(8, Signedness.UNSIGNED)
 COLUMNS, DEPTH = 32, 12
 FLAGS = ["-std=gnu11", "-shared", "-fPIC", "-Wall", "-Wno-unused-function", "-Werror"]
-INSTRUCTION_SETS = ["native", "x86-64-v4", "x86-64-v3", "x86-64"]
+INSTRUCTION_SETS = ["native", "icelake-server", "alderlake", "x86-64-v4", "x86-64-v3", "x86-64"]
+"""The second one has AVX-512 VNNI, the third AVX-VNNI."""
 
 
 def product_kernel(left: IntegerType = U8, right: IntegerType = i8, offset: int = 0, sums=i32):
@@ -114,14 +116,7 @@ def test_every_instruction_set_computes_the_same_dot_product(lanes, instructions
             f"    store_int{lanes}(total, sums);",
             "}",
         ]
-    source, library = tmp_path / "dot.c", tmp_path / "dot.so"
-    source.write_text("\n".join(text) + "\n")
-    command = ["gcc", "-O2", f"-march={instructions}", *FLAGS, str(source), "-o", str(library)]
-    built = subprocess.run(command, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    if not _runs_here(instructions):
-        pytest.skip(f"this processor has not all of {instructions}")
-    functions = ctypes.CDLL(str(library))
+    functions = _built(text, instructions, tmp_path)
     random = np.random.default_rng(lanes)
     extremes = [(255, 127), (255, -128), (0, -128)]
     for trial in range(40):
@@ -134,6 +129,58 @@ def test_every_instruction_set_computes_the_same_dot_product(lanes, instructions
             sums = start.copy()
             getattr(functions, f"run_{name}")(_at(sums), _at(given), _at(filters))
             np.testing.assert_array_equal(sums, reference(start, few, filters))
+
+
+def split_reference(sums: np.ndarray, few: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """Sizes of filters times bytes less 128, of which a negative filter flips the bits."""
+    wide, byte = filters.astype(np.int64).reshape(-1, 4), few.astype(np.int64) - 128
+    products = np.abs(wide) * np.where(wide < 0, ~byte, byte)
+    return (sums.astype(np.int64) + products.sum(axis=1)).astype(np.int32)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
+def test_products_with_split_signs_never_leave_16_bits(lanes, instructions, tmp_path: Path):
+    names = ("dot_split", "dot_split_of_signed")
+    needs = [Requirement(name, "int", lanes) for name in names]
+    text = prelude_lines(CLanguage(), [Requirement("vector", "int", lanes), *needs])
+    for name in names:
+        text += [f"void run_{name}(int32_t *sums, const int32_t *few, const int32_t *filters)"]
+        text += ["{", f"    const int{lanes} from = load_int{lanes}(sums);"]
+        text += [f"    const int{lanes} packed = load_int{lanes}(filters);"]
+        text += [f"    store_int{lanes}({name}_int{lanes}(from, *few, packed), sums);", "}"]
+    functions = _built(text, instructions, tmp_path)
+    random = np.random.default_rng(lanes)
+    extremes = list(itertools.product((0, 127, 128, 255), (-128, -127, 0, 127)))
+    for trial in range(60):
+        few = random.choice([0, 1, 127, 128, 255], 4).astype(np.uint8)
+        filters = random.choice([-128, -127, -1, 0, 1, 127], 4 * lanes).astype(np.int8)
+        if trial < len(extremes):
+            few[:], filters[:] = extremes[trial]
+        start = random.integers(-(2**31), 2**31, lanes).astype(np.int32)
+        for name, given in zip(names, (few, (few ^ 128).view(np.int8)), strict=True):
+            sums = start.copy()
+            getattr(functions, f"run_{name}")(_at(sums), _at(given), _at(filters))
+            np.testing.assert_array_equal(sums, split_reference(start, few, filters))
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("kind", ["char", "uchar"])
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
+def test_every_instruction_set_keeps_the_lowest_bytes(kind, lanes, instructions, tmp_path: Path):
+    needs = [Requirement("vector", "int", lanes), Requirement("narrow", kind, lanes)]
+    text = prelude_lines(CLanguage(), needs)
+    scalar = {"char": "int8_t", "uchar": "uint8_t"}[kind]
+    text += [f"void run({scalar} *narrow, const int32_t *wide)", "{"]
+    text += [f"    const int{lanes} from = load_int{lanes}(wide);"]
+    text += [f"    store_{kind}{lanes}({kind}{lanes}_from_int{lanes}(from), narrow);", "}"]
+    functions = _built(text, instructions, tmp_path)
+    wide = np.random.default_rng(lanes).integers(-(2**31), 2**31, (20, lanes)).astype(np.int32)
+    wide[0], wide[1], wide[2], wide[3] = -1, 255, 128, -(2**31)
+    for row in wide:
+        narrow = np.zeros(lanes, np.int8 if kind == "char" else np.uint8)
+        functions.run(_at(narrow), _at(row))
+        np.testing.assert_array_equal(narrow, row.astype(narrow.dtype))
 
 
 def test_the_dot_product_is_one_instruction_where_the_processor_has_it(tmp_path: Path):
@@ -151,6 +198,18 @@ def test_the_dot_product_is_one_instruction_where_the_processor_has_it(tmp_path:
     assert "vpmulld" not in assembly
 
 
+def _built(text: list[str], instructions: str, folder: Path) -> ctypes.CDLL:
+    """The compiled text; skips the test where this processor cannot run it."""
+    source, library = folder / "functions.c", folder / "functions.so"
+    source.write_text("\n".join(text) + "\n")
+    command = ["gcc", "-O2", f"-march={instructions}", *FLAGS, str(source), "-o", str(library)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    if not _runs_here(instructions):
+        pytest.skip(f"this processor has not all of {instructions}")
+    return ctypes.CDLL(str(library))
+
+
 def _at(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
@@ -165,5 +224,11 @@ def _processor_flags() -> set[str]:
 
 
 def _runs_here(instructions: str) -> bool:
-    needed = {"x86-64-v4": {"avx512f", "avx512bw", "avx512vl"}, "x86-64-v3": {"avx2"}}
+    wide = {"avx512f", "avx512bw", "avx512vl"}
+    needed = {
+        "icelake-server": {*wide, "avx512_vnni", "avx512_vbmi2", "vaes", "sha_ni"},
+        "alderlake": {"avx2", "avx_vnni", "vaes", "sha_ni"},
+        "x86-64-v4": wide,
+        "x86-64-v3": {"avx2"},
+    }
     return needed.get(instructions, set()) <= _processor_flags()

@@ -14,6 +14,7 @@ import explorer
 from explorer.compilation import Compilation
 from explorer.ir.evaluation import entry_function, entry_return
 from explorer.ir.structure import value_name
+from explorer.kernels.passes import KERNELS
 from explorer.targets import load_target
 
 X_SCALE, Y_SCALE = np.float32(0.02), np.float32(0.15)
@@ -117,7 +118,10 @@ def compiled(tmp_path: Path) -> Compile:
 
 
 def steps_of(compilation: Compilation) -> list[str]:
-    return [s.name for kernel in compilation.kernels.values() for s in kernel.steps]
+    """Of all kernels; `compilation.kernels` would print the loop nest after each of them, too."""
+    scheduled = compilation["schedule-loops"].artifacts[KERNELS]
+    assert isinstance(scheduled, dict)
+    return [step.name for kernel in scheduled.values() for step in kernel.steps]
 
 
 def assert_same_bits(compilation: Compilation) -> None:
@@ -147,7 +151,7 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS)
-@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("lanes", [4, pytest.param(8, marks=pytest.mark.sweep), 16])
 def test_a_convolution_is_exact(case, lanes, compiled):
     compilation = compiled(convolution(**CONVOLUTIONS[case]), vector_floats=lanes)
     assert_same_bits(compilation)
@@ -166,11 +170,46 @@ MATRICES = {
 
 
 @pytest.mark.parametrize("case", MATRICES)
-@pytest.mark.parametrize("lanes", [4, 16])
-def test_a_matrix_product_is_exact(case, lanes, compiled):
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
+    monkeypatch.setattr("explorer.compilation.settings.has_dot_products", lambda: False)
     compilation = compiled(matrix_product(**MATRICES[case]), vector_floats=lanes)
     assert_same_bits(compilation)
     assert "dot" in steps_of(compilation)
+    splits = "split-signs" in [e.rule for e in compilation["fuse-quantization"].rewrites]
+    assert splits == (lanes == 8)
+
+
+@pytest.mark.parametrize("x_type", [np.uint8, np.int8])
+@pytest.mark.parametrize("w_type", [np.uint8, np.int8])
+def test_sums_of_the_largest_bytes_are_exact(x_type, w_type, compiled, monkeypatch):
+    monkeypatch.setattr("explorer.compilation.settings.has_dot_products", lambda: False)
+    rows, depth, columns = 12, 48, 37
+    x_ends, w_ends = ([np.iinfo(t).min, np.iinfo(t).max] for t in (x_type, w_type))
+    random = np.random.default_rng(0)
+    w = random.choice(w_ends, (depth, columns)).astype(w_type)
+    w[:, :2] = w_ends
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(x_type))
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["x", "w", "zero"], ["y"])],
+        "sums",
+        [
+            helper.make_tensor_value_info("x", kind, [rows, depth]),
+            helper.make_tensor_value_info("zero", kind, []),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [rows, columns])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    compilation = compiled(
+        helper.make_model(graph, opset_imports=opsets, ir_version=8), vector_floats=8
+    )
+    assert "split-signs" in [e.rule for e in compilation["fuse-quantization"].rewrites]
+    x = random.choice(x_ends, (rows, depth)).astype(x_type)
+    x[0], x[1] = x_ends
+    for zero in x_ends:
+        (actual,) = compilation.run({"x": x, "zero": np.array(zero, x_type)}).values()
+        np.testing.assert_array_equal(actual, (x.astype(int) - zero) @ w.astype(int))
 
 
 def test_depths_that_four_does_not_divide_are_multiplied_without_dots(compiled):

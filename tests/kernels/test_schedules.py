@@ -12,6 +12,7 @@ from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.nest import ScheduleError
 from explorer.kernels.phases import phases
 from explorer.kernels.schedules import Machine, preferred_schedule, schedule_kernel
+from explorer.kernels.schedules.schedule import replayed
 from explorer.kernels.steps.pack import blocked_pack
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -168,6 +169,13 @@ def test_the_steps_of_a_convolution_are_named_and_can_be_replayed():
     expected = samples.run_nest(scheduled.steps[0].function, arrays)["y"]
     fused = samples.run_nest(scheduled.steps[4].function, arrays)["y"]
     np.testing.assert_allclose(fused, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_one_replay_gives_the_nests_after_all_steps():
+    scheduled = schedule_kernel(samples.convolution(32, 16, 8, 8), AVX512, blocked("xy"))
+    in_turn = [(step, str(function)) for step, function in replayed(scheduled.steps)]
+    assert len({text for _, text in in_turn}) > 5
+    assert in_turn == [(step, str(step.function)) for step in scheduled.steps]
 
 
 def test_weights_are_packed_in_the_order_in_which_the_tile_reads_them():

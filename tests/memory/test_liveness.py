@@ -257,5 +257,5 @@ def test_programs_that_make_no_sense_are_refused(uses, views, message):
 
 
 def test_a_misspelt_value_gets_a_near_name():
-    with pytest.raises(InputError, match="try: conv_1"):
+    with pytest.raises(InputError, match="did you mean 'conv_1'"):
         lifetimes([Use("relu", ("conv1",), ("relu",))], {"conv_1": 4}, inputs=["conv_1"])

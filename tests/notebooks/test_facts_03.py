@@ -52,12 +52,12 @@ class Again(Reciprocal):
 @pytest.fixture(scope="module")
 def lesson():
     lesson = lessons.Lesson("03_write_your_own_pass")
-    lesson.run("cell-19", KEY)
+    lesson.run("cell-23", KEY)
     return lesson
 
 
 def test_predictions_answered_with_the_key_are_right(lesson):
-    assert [lesson.shown[cell].state for cell in ("cell-09", "cell-18", "cell-19")] == ["right"] * 3
+    assert [lesson.shown[cell].state for cell in ("cell-09", "cell-22", "cell-23")] == ["right"] * 3
 
 
 def test_two_rules_declined_the_same_addition(lesson):
@@ -79,15 +79,26 @@ def test_the_rule_is_part_of_the_record_with_its_text(lesson):
     assert "class FuseConstantResidual(Rule)" in "\n".join(lesson.shown["cell-14"].lines)
 
 
+def test_the_rule_as_an_expression_does_the_same_and_says_why_it_declines(lesson):
+    assert lesson.printed["cell-16"] == "34 launches, by the expression\n"
+    assert len(lesson["d"].program.launches) == 34
+    lines = lesson.printed["cell-18"].splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("applied")] == ["add_position2"]
+    declined = [line for line in lines if line.startswith("declined")]
+    assert len(declined) == 4  # "the residual connections"
+    assert all("expected a constant c, found " in line for line in declined)
+    assert "The docstring of `explorer.ir.patterns` has the whole language" in lesson.prose
+
+
 def test_the_refusal_names_the_pass_the_rule_and_the_operation(lesson):
     for name in ("pass drop-transpose", "rule drop-transpose", "operation transpose"):
-        assert name in lesson.printed["cell-16"]
+        assert name in lesson.printed["cell-20"]
 
 
 def test_the_wrong_rule_fires_and_only_the_numbers_tell(lesson):
     assert sum(event.applied for event in lesson["wrong"]["drop-scale"].events) == 2
     assert not lesson["report"].passed
-    fault = lesson.shown["cell-19"].evidence
+    fault = lesson.shown["cell-23"].evidence
     assert (fault.pass_name, fault.rule) == ("drop-scale", "drop-scale")
     assert "softmax" in fault.operation
 
@@ -108,30 +119,45 @@ def test_exercise_1_wants_a_rule_that_fires_four_times(lesson):
 
 
 def test_exercises_2_and_3_have_the_answers_of_their_solutions(lesson):
-    lesson.run("cell-25")
+    lesson.run("cell-29")
     early = lesson["early"]
     assert sum(event.applied for event in early["fuse-constant-residual"].events) == 13
     assert sum(event.applied for event in early["fuse-residual"].events) == 0
     assert sum(event.applied for event in lesson["c"]["fuse-residual"].events) == 4
     assert len(early.program.launches) > len(lesson["d"].program.launches)
-    for cell in ("cell-23", "cell-25"):
+    for cell in ("cell-27", "cell-29"):
         assert lesson.shown[cell].state == "not answered yet"
         assert "13" not in lesson.shown[cell].message
-    lessons.numbers_refused(lesson, "cell-23", {1: "it is not 1"})
+    lessons.numbers_refused(lesson, "cell-27", {1: "it is not 1"})
     wrong = {4: "it is not 4", "0": "a number, without quotes", None: "None is no answer"}
-    lessons.numbers_refused(lesson, "cell-25", wrong)
-    assert lesson.execute("cell-25", {"answer": 0}).is_right
+    lessons.numbers_refused(lesson, "cell-29", wrong)
+    assert lesson.execute("cell-29", {"answer": 0}).is_right
 
 
-def test_the_example_of_the_reference_page_fires_as_often_as_the_page_says():
+def test_the_examples_of_the_reference_page_fire_as_often_as_the_page_says():
     page = (lessons.REPOSITORY / "docs" / "writing-a-rule.md").read_text()
-    example = page.split("```python\n")[1].split("```")[0]
-    assert 'c.insert(MultiplyByReciprocal, after="import")' in example
+    by_hand, as_expression = (part.split("```")[0] for part in page.split("```python\n")[1:3])
+    assert 'c.insert(MultiplyByReciprocal, after="import")' in by_hand
     names = {}
-    rule = example[: example.index("c = ex.compile")]
-    exec(rule, names)
+    exec(by_hand[: by_hand.index("c = ex.compile")], names)
+    exec(as_expression, names)
     c = ex.compile(lessons.MODELS / "digits_transformer.onnx")
     for place, times in (("import", 4), ("recognize-attention", 0)):
-        d = c.insert(names["MultiplyByReciprocal"], after=place)
-        assert sum(event.applied for event in d["multiply-by-reciprocal"].events) == times
+        for rule, name in (
+            ("MultiplyByReciprocal", "multiply-by-reciprocal"),
+            ("DivideByConstant", "divide-by-constant"),
+        ):
+            d = c.insert(names[rule], after=place)
+            assert sum(event.applied for event in d[name].events) == times
     assert "Right after the import this one fires four times" in page
+
+
+def test_the_page_shows_what_the_matcher_says_of_a_near_miss():
+    page = (lessons.REPOSITORY / "docs" / "writing-a-rule.md").read_text()
+    names = {}
+    (near_miss,) = (part for part in page.split("```python\n")[1:] if "FuseConstantSum" in part)
+    exec(near_miss.split("```")[0], names)
+    c = ex.compile(lessons.MODELS / "digits_transformer.onnx", disable=["simplify-arithmetic"])
+    events = c.insert(names["FuseConstantSum"], after="fuse-bias")["fuse-constant-sum"].events
+    (told,) = (event.reason for event in events if event.site == "add6")
+    assert f"declined add6: {told}" in page

@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 import explorer.onnx_backend as backend
 from explorer.errors import InputError
 from explorer.onnx_backend import DEVICES, backend_for
-from explorer.onnx_backend.coverage import not_generated
-from explorer.onnx_backend.oracle import OracleRepresentation
-from explorer.onnx_backend.suite import open_here
+from verification.conformance.coverage import not_generated
+from verification.conformance.oracle import OracleRepresentation
+from verification.conformance.suite import open_here
 
 
 @pytest.fixture

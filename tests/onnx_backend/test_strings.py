@@ -11,10 +11,10 @@ from onnx import TensorProto, helper
 
 import explorer
 from explorer.errors import InputError, UnsupportedError
+from explorer.importers.building.code_points import decoded, encoded
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.code_points import decoded, encoded
 from explorer.onnx_backend import backend_for
-from explorer.onnx_backend.coverage import not_generated
+from verification.conformance.coverage import not_generated
 
 STRING = TensorProto.STRING
 

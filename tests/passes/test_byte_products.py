@@ -46,6 +46,19 @@ def test_a_zero_point_of_run_time_stands_beside_sums_of_columns(check, left, sub
     np.testing.assert_array_equal(checked.weight("w2"), given["w"].sum(axis=0))
 
 
+def test_products_of_the_same_bytes_make_numbers_of_them_once(check):
+    text = MATMUL.replace(
+        "top.return(%y)",
+        """%v = top.weight() {weight = "v"} : tensor<8x4xi32>
+  %u = top.matmul(%x, %v) : tensor<3x4xi32>
+  top.return(%y, %u)""",
+    )
+    given = weights(-128, 127)
+    checked = check(ComputeInIntegers(), text.replace("LEFT", "ui8"), {**given, "v": given["w"]})
+    assert checked.fired == ["multiply-bytes y", "multiply-bytes u"]
+    assert sum("top.bitcast(%q)" in line for line in checked.lines) == 1
+
+
 def test_constants_that_have_no_sign_become_signed_bytes(check):
     given = weights(0, 255)
     checked = check(ComputeInIntegers(), MATMUL.replace("LEFT", "ui8"), given)
@@ -145,10 +158,38 @@ def test_rows_change_places_until_pairs_fit(check):
     checked = check(FuseQuantization(multiplies_pairs=True), BYTES, {"w": rows})
     assert checked.fired == ["pair-weights y"]
     gather, product = checked.lines[:2]
-    assert "top.gather(%q, %w2)" in gather and "fits_pairs = true" in product
-    order = checked.weight("w2")
+    assert "top.gather(%q, %w1)" in gather and "fits_pairs = true" in product
+    order = checked.weight("w1")
     assert sorted(order) == list(range(6)) and order[4:].tolist() == [4, 5]
     assert pairs_fit(rows[order])
+
+
+def test_products_of_the_same_bytes_share_an_order(check):
+    text = BYTES.replace(
+        "top.return(%y)",
+        """%v = top.weight() {weight = "v"} : tensor<6x2x!top.quantized<i8, 1.0:0>>
+  %z = top.matmul(%q, %v) : tensor<3x2x!top.quantized<i32, 1.0:0>>
+  top.return(%y, %z)""",
+    )
+    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8)
+    v = np.array([[1, 1], [-90, 3], [-80, 2], [-70, 2], [1, 1], [2, 2]], np.int8)
+    checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
+    assert checked.fired == ["pair-weights y", "pair-weights z"]
+    assert sum("top.gather" in line for line in checked.lines) == 1
+    assert sum("fits_pairs = true" in line for line in checked.lines) == 2
+
+
+def test_products_of_which_one_fits_nobody_have_an_order_of_their_own(check):
+    text = BYTES.replace(
+        "top.return(%y)",
+        """%v = top.weight() {weight = "v"} : tensor<6x2x!top.quantized<i8, 1.0:0>>
+  %z = top.matmul(%q, %v) : tensor<3x2x!top.quantized<i32, 1.0:0>>
+  top.return(%y, %z)""",
+    )
+    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8)
+    v = np.full((6, 2), 127, np.int8)
+    checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
+    assert checked.fired == ["pair-weights y"]
 
 
 def test_rows_that_fit_nobody_are_told(check):
@@ -160,6 +201,60 @@ def test_rows_that_fit_nobody_are_told(check):
 def test_targets_with_dot_products_of_bytes_need_no_pairs(check):
     checked = check(FuseQuantization(), BYTES, {"w": np.ones((6, 2), np.int8)})
     assert checked.fired == checked.declined == []
+
+
+# -- signs -----------------------------------------------------------------------------------------
+
+LOUD = np.array([[127, -128], [127, 127], [65, -128], [90, 0]] * 2, np.int8)
+"""No two rows fit 16 bits: of the first column all are more than 64."""
+SPLITS = FuseQuantization(multiplies_pairs=True, splits_signs=True)
+
+
+def byte_product(left: str, zero: int, subtracted: int, rest: str = "") -> str:
+    kind = f"!top.quantized<{left}, 1.0:{zero}>"
+    return f"""
+    func.func @main(%q: tensor<3x8x{kind}>) {{
+      %w = top.weight() {{weight = "w"}} : tensor<8x2x!top.quantized<i8, 1.0:0>>
+      {rest}
+      %y = top.matmul(%q, %w) {{subtracted = {subtracted}}} : tensor<3x2x!top.quantized<i32, 1.0:0>>
+      top.return(%y)
+    }}
+    """
+
+
+@pytest.mark.parametrize(("left", "before", "after"), [("ui8", 0, 128), ("i8", -128, 0)])
+def test_signs_of_rows_that_fit_nobody_are_split_off(check, left, before, after):
+    checked = check(SPLITS, byte_product(left, 3, before), {"w": LOUD})
+    assert checked.fired == ["split-signs y"]
+    (product,) = [line for line in checked.lines if "top.matmul" in line]
+    assert f"sign_sums = %w1) {{splits_signs = true, subtracted = {after}}}" in product
+    wide = LOUD.astype(int)
+    expected = 128 * wide.sum(axis=0) - np.minimum(wide, 0).sum(axis=0)
+    np.testing.assert_array_equal(checked.weight("w1"), expected)
+
+
+def test_a_zero_point_of_run_time_takes_the_sums_of_columns_along(check):
+    text = byte_product("ui8", 0, 0)
+    text = text.replace("ui8, 1.0:0>>)", "ui8, 1.0:0>>, %z: tensor<ui8>)")
+    text = text.replace("(%q, %w)", "(%q, %w, left_zero = %z, right_sums = %t)")
+    text = text.replace("%y =", '%t = top.weight() {weight = "t"} : tensor<2xi32>\n  %y =')
+    sums = LOUD.astype(np.int32).sum(axis=0, dtype=np.int32)
+    checked = check(SPLITS, text, {"w": LOUD, "t": sums})
+    assert checked.fired == ["split-signs y"]
+    np.testing.assert_array_equal(
+        checked.weight("w1"), -np.minimum(LOUD.astype(int), 0).sum(axis=0)
+    )
+
+
+def test_pairs_are_taken_before_signs_are_split_off(check):
+    given = {"w": np.array([[64, -64]] * 6, np.int8)}
+    checked = check(SPLITS, BYTES, given)
+    assert checked.fired == ["pair-weights y"]
+
+
+def test_rows_that_are_no_fours_keep_their_signs(check):
+    checked = check(SPLITS, BYTES, {"w": np.full((6, 2), 127, np.int8)})
+    assert checked.fired == []
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -34,6 +34,7 @@ ARRAYS = {
     "eight": np.array([8], np.int64),
     "target": np.ones((1, 8), np.float32),
     "index": np.array([0, 2], np.int64),
+    "picture": np.ones((1, 3, 8, 8), np.float32),
 }
 
 
@@ -131,6 +132,16 @@ def test_what_works_row_by_row_stays_open(make_program, shape, lines, rows):
             [f"%y = top.slice(%x) {{starts = [9223372036854775807, 0], stops = [-1, 8], "
              f"steps = [-1, 1]}} : {tensor('n', 8)}"],
             "top.slice y: it takes some of the rows",
+        ),
+        # Filters of a convolution, as many as the size says, are no rows of pictures.
+        (
+            ("n", 3, 3, 3),
+            [
+                f'%p = top.weight() {{weight = "picture"}} : {tensor(1, 3, 8, 8)}',
+                f"%y = top.conv(%p, %x) {{pads = [0, 0, 0, 0], strides = [1, 1], "
+                f"dilations = [1, 1], group = 1}} : {tensor(1, 'n', 6, 6)}",
+            ],
+            "top.conv y: its parameters depend on the size",
         ),
         # ... but not be a number among the model's own.
         (

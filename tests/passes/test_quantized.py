@@ -294,7 +294,7 @@ def test_padding_that_no_integer_stands_for_stays_real(check):
         }}
         """,
     )
-    assert checked.declined == ["move-integers m: no integer stands for 0.2, which m pads with"]
+    assert checked.declined == ["move-integers m: m: no integer stands for 0.2, which it pads with"]
 
 
 def test_parts_of_a_concat_are_requantized_one_by_one(check):

@@ -146,3 +146,13 @@ def test_no_number_lies_outside_its_range(make_program, steps, seed):
         numbers = computed[identity_of(op)]
         numbers = numbers[~np.isnan(numbers)]
         assert np.all(numbers >= low) and np.all(numbers <= high)
+
+
+@pytest.mark.parametrize(("fill", "expected"), [(0.0, (0, 1)), (-2.0, (-2, 1)), (3.0, (0, 3))])
+def test_padding_lies_in_the_range_of_what_is_padded(make_program, fill, expected):
+    operations = unary("sigmoid", name="s") + (
+        f"%p = top.pad(%s) {{low = [0, 1], high = [0, 0], interior = [0, 0], value = {fill}}} "
+        ": tensor<2x4xf32>\n"
+        "%y = top.slice(%p) {starts = [0, 0], stops = [2, 3], steps = [1, 1]} : " + X
+    )
+    assert bounds(make_program, operations) == expected

@@ -127,6 +127,8 @@ def test_it_is_found(check, steps, expected):
         "t = tanh x\ns = softplus t\ny = mul x s",
         "d = mul x inverse_root\ne = erf d\nh = mul e half\na = add h one\ny = mul x a",
         "d = mul x inverse_root\ne = erf d\na = sub one e\nh = mul half x\ny = mul h a",
+        "q = mul x x\nr = mul q x\nc = mul r cubic\ns = add x c\nt = mul s outer\nu = tanh t\n"
+        "z = mul u zero\na = add z zero\ny = mul x a",
     ],
 )
 def test_what_only_resembles_it_stays(check, steps):
@@ -136,7 +138,7 @@ def test_what_only_resembles_it_stays(check, steps):
 def test_a_step_that_others_read_is_not_computed_twice(check):
     text = spelled("s = sigmoid x\ny = mul x s", "%y, %s")
     assert check(RecognizeActivations(), text, ARRAYS).declined == [
-        "recognize-silu y: s is used 2 times: silu would compute it again"
+        "recognize-silu y: s is needed elsewhere too"
     ]
 
 
@@ -145,3 +147,11 @@ def test_silu_of_a_product_is_a_silu(check):
     text = spelled("t = mul x quick\ns = sigmoid t\ny = mul t s")
     checked = check(RecognizeActivations(), text, ARRAYS, tolerance=TOLERANCE)
     assert checked.lines[1] == f'%silu1 = top.unary(%t) {{kind = "silu"}} : {X}'
+
+
+def test_a_gelu_of_another_multiple_says_so(check):
+    text = spelled("d = div x half\ne = erf d\na = add e one\np = mul x a\ny = mul p half")
+    checked = check(RecognizeActivations(), text, ARRAYS)
+    assert checked.declined == [
+        f"recognize-gelu {site}: erf is taken of no x / sqrt(2)" for site in ("p", "y")
+    ]

@@ -114,8 +114,7 @@ def test_a_mask_behind_a_bias_is_none_of_its(check):
     checked = recognize(check, operations + weights("%x") + MIXED, arguments=arguments)
     assert not checked.fired
     assert checked.declined == [
-        "recognize-attention y: the scores of p come from x: no product of two matrices that is "
-        "scaled, then masked, then added to"
+        "recognize-attention y: expected a product of queries and keys, found m (add)"
     ]
 
 
@@ -141,7 +140,7 @@ def test_a_transposed_product_of_values_and_weights_is_transposed_attention(chec
     [
         (SCORES + weights("%s") + MIXED, "%y, %s", "s is needed elsewhere too"),
         (SCORES + weights("%s") + MIXED, "%y, %p", "p is needed elsewhere too"),
-        (weights("%s2") + MIXED, "%y", "the scores of p come from an input: no product"),
+        (weights("%s2") + MIXED, "%y", "a product of queries and keys, found the input s2"),
         (
             f'%kt = top.weight() {{weight = "k"}} : {T}\n%s = top.matmul(%q, %kt) : {S}\n'
             + weights("%s")

@@ -156,10 +156,13 @@ def test_one_angle_for_all_pairs_is_no_table(check):
     assert checked.declined == ["recognize-turned-pairs y: y turns all pairs by one angle"]
 
 
-def test_parts_that_are_no_pairs_are_left_alone(check):
+def test_parts_that_are_no_pairs_are_left_alone_and_said_to_be_none(check):
     crossed = cut("a", 0, 4) + cut("b", 3, 7)
     checked = recognize(check, crossed + NEGATED + JOINED + TURNED + SUM)
-    assert not checked.fired and not checked.declined
+    assert not checked.fired
+    assert checked.declined == [
+        "recognize-rotary y: what is turned are no pairs of what the cosines multiply"
+    ]
 
 
 @pytest.mark.parametrize("parts", [HALVES, EVEN_AND_ODD])

@@ -106,12 +106,12 @@ def test_a_product_with_a_constant_matrix_has_the_rows_before_the_reshape(check)
         (
             RESHAPE + f"%y = top.softmax(%r) {{axis = 1, logarithm = false}} : {DEEP}",
             "%y",
-            "the axis of y is none before the reshape",
+            "y: its axis is none before the reshape",
         ),
         (
             RESHAPE + f"%y = top.layer_norm(%r) {{axis = 1, epsilon = 1.0e-05}} : {DEEP}",
             "%y",
-            "the axes of y are none before the reshape",
+            "y: its axes are none before the reshape",
         ),
         (
             RESHAPE
@@ -125,7 +125,7 @@ def test_a_product_with_a_constant_matrix_has_the_rows_before_the_reshape(check)
             + "%y = top.slice(%r) {starts = [0, 1, 0], steps = [1, 1, 1], stops = [2, 3, 8]} "
             ": tensor<2x2x8xf32>",
             "%y",
-            "axis 1 of y is none before the reshape",
+            "y: its axis 1 is none before the reshape",
         ),
     ],
 )

@@ -257,7 +257,7 @@ def test_a_session_closes_its_child():
     with explorer.Session(from_proto(negation()), mode="lazy") as session:
         session.run({"x": X})
         assert [call.answered_by for call in session.calls] == ["onnxruntime"]
-        child = session._fallback._process._child._process  # type: ignore[union-attr]
+        child = session._fallback._opened._process._child._process  # type: ignore[union-attr]
         assert child.poll() is None
     assert child.poll() is not None
     with pytest.raises(InputError, match="closed"):

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from explorer.backends import backend_named
 from explorer.results import KernelRecord, PhaseRecord, Program, SourceText
-from explorer.runtime.assembly import KernelAssembly, assemble
+from explorer.runtime.assembly import KernelAssembly
 from explorer.runtime.assembly.attribution import assign, kernel_ranges, wanted_functions
 from explorer.runtime.assembly.disassembler import disassemble, find_disassembler, parse_disassembly
 from explorer.runtime.assembly.functions import (
@@ -383,6 +384,10 @@ def results():
     return programs.lower(working)
 
 
+def assembled(program: Program, device: DeviceRecord | None = None) -> dict[str, KernelAssembly]:
+    return backend_named(program.source.language).assembly(program, device)
+
+
 def instructions_and_links(
     kernel_assembly: KernelAssembly,
 ) -> list[tuple[str, tuple[int, ...], tuple[str, ...]]]:
@@ -395,7 +400,7 @@ def instructions_and_links(
 def test_the_multiplication_of_a_c_kernel_is_linked_to_its_instructions(results) -> None:
     program = programs.build(results).program
     (record,) = (k for k in program.kernels if k.kind == "matmul")
-    found = assemble(program)
+    found = assembled(program)
     assert list(found) == [k.name for k in program.kernels]
     assert found[record.name].note == ""
     rows = instructions_and_links(found[record.name])
@@ -446,14 +451,14 @@ def test_a_line_table_changes_no_instruction_of_the_library(results, tmp_path: P
 
 def test_a_program_that_the_compiler_refuses_has_a_note(c_program) -> None:
     broken = replace(c_program, source=SourceText("c", ("int f( {",), ((),)))
-    found = assemble(broken)
+    found = assembled(broken)
     assert found["add"].text is None
     assert found["add"].note.startswith("there is no assembly: ")
     assert "refused the program" in found["add"].note
 
 
 def test_opencl_without_a_device_has_a_note(opencl_program) -> None:
-    assert assemble(opencl_program)["add"].note == (
+    assert assembled(opencl_program)["add"].note == (
         "there is no device whose driver could be asked"
     )
 
@@ -468,7 +473,7 @@ def device() -> DeviceRecord:
 
 def test_an_opencl_program_shows_what_its_driver_tells(results, device) -> None:
     program = programs.build(results, "opencl").program
-    found = assemble(program, device)
+    found = assembled(program, device)
     assert list(found) == [k.name for k in program.kernels]
     for kernel_assembly in found.values():
         if kernel_assembly.text is None or "no line is linked" in kernel_assembly.note:
@@ -484,7 +489,7 @@ def test_pocl_is_disassembled_with_its_lines(results, device) -> None:
         pytest.skip("needs PoCL and binutils")
     program = programs.build(results, "opencl").program
     (record,) = (k for k in program.kernels if k.kind == "matmul")
-    found = assemble(program, device)[record.name]
+    found = assembled(program, device)[record.name]
     assert found.note.startswith("this is the driver's code for work-groups of any size")
     rows = instructions_and_links(found)
     assert rows and all(lines and tags for _, lines, tags in rows)

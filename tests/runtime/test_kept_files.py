@@ -81,7 +81,6 @@ def test_every_damaged_byte_of_a_kept_program_is_noticed():
 @pytest.mark.parametrize(
     "change",
     [
-        {"language": "python"},
         {"binary": "../../elsewhere"},
         {"weights": ""},
         {"weights": "EF" * 32},

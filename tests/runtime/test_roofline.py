@@ -4,6 +4,8 @@ import dataclasses
 
 import pytest
 
+from explorer.backends import backend_named
+from explorer.backends.peaks import PeakMeter
 from explorer.results.events import CachePeak, ProfileRecord
 from explorer.runtime import roofline
 from explorer.runtime.devices import DeviceRecord, examine_processor, list_devices
@@ -12,7 +14,7 @@ from explorer.runtime.profiles import Peaks
 
 def test_the_processor_has_peaks():
     """Every processor of the last twenty years lies between these bounds, per thread."""
-    peaks = roofline.PeakMeter().peaks(examine_processor(), threads=2)
+    peaks = PeakMeter().peaks(backend_named("c"), examine_processor(), threads=2)
     assert peaks.threads == 2
     assert 0.5 < peaks.gflops < 2000
     assert 0.2 < peaks.gbytes_per_second < 2000
@@ -48,7 +50,7 @@ def test_an_opencl_device_has_peaks():
     usable = [d for d in list_devices(("opencl",)) if d.usable]
     if not usable:
         pytest.skip("no usable OpenCL device")
-    peaks = roofline.PeakMeter().peaks(usable[0])
+    peaks = PeakMeter().peaks(backend_named("opencl"), usable[0])
     assert peaks.device == usable[0].name
     assert peaks.gflops > 0.5
     assert peaks.gbytes_per_second > 0.2
@@ -63,8 +65,8 @@ def test_a_device_is_measured_once_per_number_of_threads(monkeypatch):
 
     monkeypatch.setattr(roofline, "measure_processor", measure)
     device = DeviceRecord("cpu", "a processor", "", "", 4, 0, 8, True, "")
-    meter = roofline.PeakMeter()
-    assert meter.peaks(device, 1) is meter.peaks(device, 1)
-    meter.peaks(device, 2)
-    meter.peaks(dataclasses.replace(device, name="another"), 1)
+    meter, backend = PeakMeter(), backend_named("c")
+    assert meter.peaks(backend, device, 1) is meter.peaks(backend, device, 1)
+    meter.peaks(backend, device, 2)
+    meter.peaks(backend, dataclasses.replace(device, name="another"), 1)
     assert measured == [("a processor", 1), ("a processor", 2), ("another", 1)]

@@ -7,6 +7,7 @@ import pytest
 
 import explorer
 from explorer.errors import InputError
+from explorer.kernels.schedules import ScheduledKernel
 from explorer.tuning import building, measuring
 from explorer.tuning.building import BuiltLibrary, build_all, build_library, place_name
 from explorer.tuning.measuring import Bench
@@ -21,14 +22,23 @@ def workload() -> Workload:
     return next(w for w in workloads_of(compiled) if w.kernel == "conv_3x3_2")
 
 
+@pytest.fixture(scope="module")
+def default(workload) -> ScheduledKernel:
+    return workload.schedule()
+
+
+@pytest.fixture(scope="module")
+def default_library(workload, default) -> BuiltLibrary:
+    with Bench(workload) as opened:
+        return build_library(opened.source(default))
+
+
 @pytest.fixture
-def bench(workload, monkeypatch):
+def bench(workload, default, default_library, monkeypatch):
     monkeypatch.setattr(measuring, "TURN_SECONDS", 1e-4)
     monkeypatch.setattr(measuring, "LEAST_LIMIT_SECONDS", 1.0)
     with Bench(workload) as opened:
-        kernel = workload.schedule()
-        library = build_library(opened.source(kernel))
-        assert opened.try_default(kernel, library).status == "measured"
+        assert opened.try_default(default, default_library).status == "measured"
         yield opened
 
 
@@ -53,33 +63,32 @@ def test_another_schedule_is_timed_against_the_default(bench, workload):
     assert 0 < found.ratio < 100
 
 
-def test_wrong_numbers_are_found_before_any_time_is_taken(bench, workload):
+def test_wrong_numbers_are_found_before_any_time_is_taken(bench, default):
     broken = built_with(bench, in_tasks("if (task == 1) continue;"))
-    found = bench.measure(workload.schedule(), broken)
+    found = bench.measure(default, broken)
     assert found.status == "wrong"
     assert "differs from the default's: max_relative" in found.reason
     assert found.microseconds == 0
 
 
-def test_a_crash_ends_the_candidate_and_nothing_else(bench, workload):
-    found = bench.measure(workload.schedule(), built_with(bench, in_tasks("__builtin_trap();")))
+def test_a_crash_ends_the_candidate_and_nothing_else(bench, default, default_library):
+    found = bench.measure(default, built_with(bench, in_tasks("__builtin_trap();")))
     assert found.status == "failed"
     assert found.reason
-    kernel = workload.schedule()
-    again = bench.measure(kernel, build_library(bench.source(kernel)))
+    again = bench.measure(default, default_library)
     assert again.status == "measured"
 
 
-def test_an_endless_loop_is_ended(bench, workload):
+def test_an_endless_loop_is_ended(bench, default):
     endless = built_with(bench, in_tasks("for (volatile int i = 0;; i = 0) { }"))
-    found = bench.measure(workload.schedule(), endless)
+    found = bench.measure(default, endless)
     assert (found.status, "did not finish within" in found.reason) == ("hung", True)
 
 
-def test_what_does_not_compile_says_why(bench, workload):
+def test_what_does_not_compile_says_why(bench, default):
     library = built_with(bench, in_tasks("this is no C;"))
     assert library.content == b""
-    found = bench.measure(workload.schedule(), library)
+    found = bench.measure(default, library)
     assert found.status == "failed"
     assert "refused the program" in found.reason
 

@@ -14,6 +14,8 @@ import explorer
 from explorer.compilation import Compilation
 from explorer.compilation.tuned import tuned_store
 from explorer.errors import CacheWarning, InputError
+from explorer.kernels.nest import ScheduleError
+from explorer.kernels.schedules import ScheduledKernel
 from explorer.results import SearchResult
 from explorer.results.encoding import from_json, to_json
 from explorer.targets import load_target
@@ -23,7 +25,7 @@ from explorer.tuning.building import BuiltLibrary
 from explorer.tuning.journal import Journal
 from explorer.tuning.measuring import Measurement
 from explorer.tuning.search import Budget, tune
-from explorer.tuning.workloads import workloads_of
+from explorer.tuning.workloads import Workload, workloads_of
 
 MODEL = Path(__file__).parents[2] / "sample_models" / "digits_cnn.onnx"
 KERNEL = "conv_3x3_1"
@@ -76,15 +78,38 @@ class InventedBench:
         return Measurement(microseconds, 0.1, DEFAULT_US, ratio, self.noise)
 
 
+@pytest.fixture(scope="module")
+def scheduled() -> dict[tuple, ScheduledKernel | ScheduleError]:
+    """What came of the choices that some search of this module asked for."""
+    return {}
+
+
 @pytest.fixture
-def bench(monkeypatch, tmp_path) -> type[InventedBench]:
-    """The invented bench, a search without a compiler, and a cache of its own."""
+def bench(monkeypatch, tmp_path, scheduled) -> type[InventedBench]:
+    """The invented bench, a search without a compiler, and a cache of its own.
+
+    The searches propose much the same: each schedule is made once, which is all that takes time.
+    """
+    schedule = Workload.schedule
+
+    def schedule_once(workload, choices=None):
+        key = (workload.kernel, *(choices or {}).items())
+        if key not in scheduled:
+            try:
+                scheduled[key] = schedule(workload, choices)
+            except ScheduleError as error:
+                scheduled[key] = error
+        made = scheduled[key]
+        if isinstance(made, ScheduleError):
+            raise made
+        return made
 
     class Fresh(InventedBench):
         measured: ClassVar[list[dict]] = []
         verdicts: ClassVar[dict[int, Measurement]] = {}
 
     monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path / "programs"))
+    monkeypatch.setattr(Workload, "schedule", schedule_once)
     monkeypatch.setattr(searching, "Bench", Fresh)
     monkeypatch.setattr(proposals, "POOL", 6)  # of few schedules, so that relatives are left
     libraries = lambda sources, jobs, backend: [BuiltLibrary(b"") for _ in sources]  # noqa: E731
@@ -106,8 +131,12 @@ def test_the_default_comes_first_and_nothing_is_tried_twice(compiled, bench):
     assert all(0 < c.predicted_us < math.inf for c in search.candidates)
 
 
-def test_the_same_seed_tries_the_same_and_another_one_others(compiled, bench, monkeypatch):
-    first, again = run(compiled, resume=False), run(compiled, resume=False)
+def test_the_same_seed_tries_the_same_and_another_one_others(
+    compiled, bench, monkeypatch, scheduled
+):
+    first = run(compiled, resume=False)
+    scheduled.clear()
+    again = run(compiled, resume=False)
     other = run(compiled, resume=False, seed=1)
     choices = [[c.choices for c in r[KERNEL].candidates] for r in (first, again, other)]
     assert choices[0] == choices[1]

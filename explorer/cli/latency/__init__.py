@@ -1,8 +1,10 @@
 """Latency: ours and other runtimes, measured in turns on the same inputs."""
 
 OURS = "ours"
+REFERENCE = "reference"
+"""Who is right about the model's format; for ONNX by its name, too."""
 ONNXRUNTIME = "onnxruntime"
 OPENVINO = "openvino"
-ONNXRUNTIME_EXACT = "exact"
-"""onnxruntime with products of bytes that are right without VNNI, too."""
-PEERS = (ONNXRUNTIME, OPENVINO)
+EXACT = "exact"
+"""The reference with products of bytes that are right without VNNI, too."""
+PEERS = (REFERENCE, ONNXRUNTIME, OPENVINO)

@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from explorer.cli.latency import OPENVINO
-from explorer.cli.latency.onnx_runtime import onnx_content
+from explorer.cli.latency.reference import onnx_content
 from explorer.errors import DeviceError, ModelError
 from explorer.importers import SourceModel
 from explorer.references import timing

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.build import Axis
 from explorer.importers.onnx.attention_scores import attend, causal, counted
-from explorer.importers.onnx.build import Axis, Build
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.onnx.build import Build
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.normalization import SoftmaxOp
 from explorer.ir.top.shapes import RangeOp

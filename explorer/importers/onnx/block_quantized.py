@@ -16,7 +16,8 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.onnx.activations import activated, default_parameters
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib import MICROSOFT
-from explorer.importers.onnx.layouts import channels_first, channels_last
 from explorer.importers.onnx.nn import conv, gemm, matmul
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.normalization import flattening_softmax

@@ -16,13 +16,14 @@ import numpy as np
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.layouts import channels_first, channels_last
+from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.layouts import channels_first, channels_last
 from explorer.importers.onnx.nodes import Convert, Node, Unsupported, converts
 from explorer.importers.onnx.normalization import flattening_softmax, softmax
 from explorer.importers.onnx.pooling import average_pool, global_pool, max_pool
 from explorer.importers.onnx.quantization import dequantize, qlinear_conv, quantize, requantized
-from explorer.importers.onnx.quantized_types import as_quantized, as_stored, quantized_type
+from explorer.importers.onnx.quantized_types import quantized_type
 from explorer.importers.onnx.structures import Imported
 from explorer.ir.top.quantized import DequantizeOp
 from explorer.ir.types import QuantizedType

@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
 
 from explorer.errors import ModelError
-from explorer.importers.onnx.build import Axis, Build, discard
+from explorer.importers.building.build import Axis, discard
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.structures import Imported, form_of, tensors_of, with_tensors
 from explorer.ir.top.control import IfOp, LoopOp, merged_types

@@ -23,29 +23,26 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.files import damage_of
-from explorer.importers.model import SourceModel, check_dimension_names, with_sizes
+from explorer.importers.building.build import Undecided, discard
+from explorer.importers.building.identifiers import stem_of
+from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
+from explorer.importers.building.program import ProgramBuilder
+from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.model import SourceModel, check_dimension_names
 from explorer.importers.onnx.block_size import find_block_size
 from explorer.importers.onnx.blocks import Blocks, find_blocks, is_blocked
-from explorer.importers.onnx.build import Build, Found, discard
+from explorer.importers.onnx.build import Build, Found
 from explorer.importers.onnx.converters import find_converter, missing_reason
-from explorer.importers.onnx.identifiers import argument_name, stem_of
-from explorer.importers.onnx.knowledge import Knowledge
 from explorer.importers.onnx.late import late_node
-from explorer.importers.onnx.nodes import Node, Undecided, Unsupported, attribute_value
-from explorer.importers.onnx.quantized_types import (
-    as_stored,
-    is_quantized,
-    with_suited_operands,
-)
+from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
+from explorer.importers.onnx.quantized_types import with_suited_operands
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.schemas import check_node
-from explorer.importers.onnx.specialize import specialize
 from explorer.importers.onnx.structures import (
     Imported,
     LabeledRows,
@@ -55,37 +52,18 @@ from explorer.importers.onnx.structures import (
     named_tensors,
     tensors_of,
 )
-from explorer.importers.onnx.tensors import check_rank, check_size, read_tensor
-from explorer.ir.constraints import set_constraints
-from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
-from explorer.ir.operation import IDENTITY, TopOperation, set_identity
-from explorer.ir.origins import (
-    Origin,
-    location_of,
-    origin_of,
-    origins_of,
-    set_origins,
-    sources_of,
-)
-from explorer.ir.rewriting import Names
-from explorer.ir.structure import DEVICE
-from explorer.ir.top.data import ReturnOp, WeightOp
-from explorer.ir.top.requirements import requirements
+from explorer.importers.onnx.tensors import read_tensor
 from explorer.ir.types import (
-    ELEMENT_TYPES,
     element_type_of,
     format_shape,
     numpy_dtype,
     shape_of,
-    tensor_type,
 )
 from explorer.ir.weights import Weights
 
 _DEEPEST_FUNCTION = 8
 """How far ONNX's function bodies may nest in each other."""
 
-MOST_ELEMENTS = 2**48
-"""Of one tensor: more than any machine holds, and few enough to count with."""
 MOST_NESTED_NODES = 10_000
 """Nodes of nested graphs that are converted, one of an unrolled loop once for each iteration: a
 small file with loops in loops could ask for any number."""
@@ -225,9 +203,9 @@ class _Import:
         """Why nodes cannot be converted, by name."""
         self.model = model
         self.content = model.content
-        self.sizes = sizes
         self.opsets = opset_versions(self.content.proto)
-        self.weights = Weights()
+        self.program = ProgramBuilder(model, sizes)
+        self.weights = self.program.weights
         self.problems: list[str] = []
         self.missing: dict[str, str] = {}
         """Tensors that could not be made; with a text where their first use is the problem."""
@@ -235,9 +213,8 @@ class _Import:
         graph = self.content.proto.graph
         declared = [*graph.input, *graph.value_info]
         self.scope = _Scope(self.content.weights, nodes=graph.node, declared=declared)
-        self.names = Names()
-        self.knowledge = Knowledge(self.weights, model.assumed)
-        self.build = Build(self.weights, self.knowledge, Block(), self)
+        self.build = Build(self.weights, self.program.knowledge, Block(), graphs=self)
+        self.program.build = self.build
 
     def conversion(self, module: ModuleOp | None) -> Conversion:
         return Conversion(
@@ -256,7 +233,7 @@ class _Import:
             self.missing[name] = f"weight {name!r} is stored as a sparse tensor"
         for name, reason in self.content.problems.items():
             self.missing[name] = f"{name!r} ({reason})"
-        self._arguments()
+        self.scope.values |= self.program.inputs(left_out=self.content.problems)
         self._nodes(graph.node)
         results = [self._operand(output.name, "the model's output") for output in graph.output]
         if self.problems:
@@ -270,60 +247,14 @@ class _Import:
         names = [output.name for output in graph.output]
         ports = [
             port
-            for name, result in zip(names, self._returned(results), strict=True)
+            for name, result in zip(names, results, strict=True)
             if result is not None
-            for port in named_tensors(name, result)
+            for port in named_tensors(name, self._returned(result))
         ]
-        return self._module(dict(ports)), self.weights
+        return self.program.module(dict(ports)), self.weights
 
-    def _arguments(self) -> None:
-        block, taken = self.build.block, set[str]()
-        for value in self.model.inputs:
-            if value.name in self.content.problems:
-                continue
-            shape = with_sizes(value.shape or (), self.sizes)
-            kind = tensor_type(ELEMENT_TYPES[value.element_type], shape)
-            numbers = [d for d in shape if isinstance(d, int)]
-            item_bytes = np.dtype(numpy_dtype(kind.element_type)).itemsize
-            check_size(numbers, item_bytes, f"input {value.name!r}")
-            argument = block.insert_arg(kind, len(block.args))
-            argument.name_hint = argument_name(value.name, taken)
-            taken.add(argument.name_hint)
-            self.scope.values[value.name] = argument
-            self.knowledge.add_input(argument, value.name)
-        self.names = Names(taken)
-
-    def _module(self, results: Mapping[str, SSAValue]) -> ModuleOp:
-        block = self.build.block
-        block.add_op(ReturnOp.make([list(results.values())], []))
-        types = [a.type for a in block.args], [r.type for r in results.values()]
-        function = func.FuncOp("main", types, Region(block))
-        function.attributes[DEVICE] = StringAttr("host")
-        function.attributes[INPUT_NAMES] = _strings(v.name for v in self.model.inputs)
-        function.attributes[OUTPUT_NAMES] = _strings(results)
-        specialize(block, self.build, self.names)
-        if self.knowledge.specialized:
-            function.attributes[SPECIALIZED] = _strings(sorted(self.knowledge.specialized))
-        declared = {v.name: v.shape or () for v in self.model.outputs}
-        set_constraints(function, requirements(function, self.weights, declared))
-        module = ModuleOp([function])
-        module.verify()
-        return module
-
-    def _returned(self, results: Sequence[Imported | None]) -> list[Imported | None]:
-        """What the model returns: the stored integers of quantized numbers."""
-        returned: list[Imported | None] = []
-        for result in results:
-            if isinstance(result, OpResult) and is_quantized(element_type_of(result)):
-                self.build.source, self.build.created = "", []
-                stored = as_stored(result, self.build)
-                (op,) = self.build.created
-                op.location = result.op.location
-                set_origins(op, [origin_of(result)])
-                self._identify(op, "", "")
-                result = stored
-            returned.append(result)
-        return returned
+    def _returned(self, result: Imported) -> Imported:
+        return self.program.returned(result) if isinstance(result, SSAValue) else result
 
     # -- graphs ----------------------------------------------------------------------------------
     def _nodes(self, nodes: Sequence[NodeProto]) -> None:
@@ -350,7 +281,7 @@ class _Import:
         if reason or is_open:
             self._skip(proto)
             return
-        self.build.source, self.build.created = called, []
+        self.program.begin(called)
         node = _make_node(proto, domain, opset, operands, called)
         state = self.scope, self.opsets, self.build.block, self.build.block.last_op
         try:
@@ -403,7 +334,7 @@ class _Import:
             return None
         self.scope, self.opsets, self.build.block, last = state
         discard(self.build.block, last)
-        self.build.source, self.build.created = node.name, []
+        self.program.begin(node.name)
         return late_node(node, proto, self.opsets, self.build, to_top)
 
     def _finish(self, node: Node, results: Sequence[Imported | None]) -> None:
@@ -414,30 +345,16 @@ class _Import:
                 self.missing[name] = f"result {index} ({name!r}) of {node.name} ({node.operator})"
             elif name:
                 self.scope.values[name] = value
-        created = set(self.build.created)
-        final = {tensor for r in results if r is not None for tensor in tensors_of(r)}
-        for op in self.build.created:
-            if IDENTITY in op.attributes:  # of a nested graph
-                continue
-            is_final = any(r in final for r in op.results)
-            self._identify(op, node.name if is_final else "", node.operator)
-        for name, value in zip(node.results, results, strict=False):
-            if not isinstance(value, OpResult) or not name:
-                continue
-            if value.op in created and self.scope.outer is None:
-                _set_origin(value, self.blocks().origin(name, value))
-            elif value.op not in created and not isinstance(value.op, WeightOp):
-                # Nothing was computed (Identity): the operation before it stands for this node too.
-                value.op.location = location_of([*sources_of(value.op), node.name])
-
-    def _identify(self, op: Operation, node: str, operator: str) -> None:
-        if isinstance(op, WeightOp):
-            set_identity(op, self.names.fresh(stem_of(op.weight.data, "weight")))
-        elif node:
-            set_identity(op, self.names.fresh(stem_of(node, operator)))
-        else:
-            label = op.label() if isinstance(op, TopOperation) else op.name
-            set_identity(op, self.names.fresh(stem_of(label.split(" ")[0], "value")))
+        final = [tensor for r in results if r is not None for tensor in tensors_of(r)]
+        self.program.identify_all(node.name, node.operator, final)
+        made = {
+            name: value
+            for name, value in zip(node.results, results, strict=False)
+            if isinstance(value, OpResult) and name
+        }
+        is_outermost = self.scope.outer is None
+        origins = {n: self.blocks().origin(n, v) for n, v in made.items() if is_outermost}
+        self.program.finish(node.name, node.operator, made, origins)
 
     def _operand(self, name: str, use: str) -> Imported | None:
         """The tensor's value; None where it could not be made (which is, or becomes, a problem)."""
@@ -446,9 +363,9 @@ class _Import:
             return found
         array = self.scope.array(name)
         if array is not None:
-            self.build.source, self.build.created = "", []
+            self.program.begin("")
             value = self.build.contents(array, name)
-            self._identify(self.build.created[0], "", "")
+            self.program.identify_weight()
             self.scope.values[name] = value
             return value
         reason = self.missing.get(name)
@@ -493,7 +410,7 @@ class _Import:
             raise ValueError(f"{len(arguments)} arguments for {len(graph.input)} inputs of a graph")
         for declared, argument in zip(graph.input, arguments, strict=True):
             if isinstance(argument, BlockArgument) and argument.name_hint is None:
-                argument.name_hint = self.names.fresh(stem_of(declared.name, "argument"))
+                argument.name_hint = self.program.names.fresh(stem_of(declared.name, "argument"))
             self.scope.values[declared.name] = self.arguments[declared.name] = argument
         problems = len(self.problems)
         made = list(created)
@@ -648,14 +565,6 @@ def _make_node(
     )
 
 
-def _set_origin(value: OpResult, origin: Origin | None) -> None:
-    """An operation keeps the first tensor that it was made for: equal ones say nothing new."""
-    origins = origins_of(value.op)
-    if origins[value.index] is None and origin is not None:
-        origins[value.index] = origin
-        set_origins(value.op, origins)
-
-
 def _function_body(
     node: Node, proto: NodeProto, types: Sequence[TypeProto]
 ) -> FunctionProto | None:
@@ -718,7 +627,3 @@ def _bind_attributes(proto: NodeProto, node: Node, defaults: Mapping[str, Attrib
             default.CopyFrom(defaults[attribute.ref_attr_name])
             default.name = attribute.name
             proto.attribute.append(default)
-
-
-def _strings(names) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([StringAttr(n) for n in names])

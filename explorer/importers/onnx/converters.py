@@ -6,7 +6,6 @@ The converters stand in one file per family. Adding one means declaring a functi
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import onnx
 
 from explorer.importers.onnx.nodes import Converter
+from explorer.results.names import nearest
 
 _COMMON = (
     "elementwise",
@@ -36,7 +36,7 @@ _OTHERS = (
     "spectral",
     "vision",
     "randomness",
-    "text_features",
+    "rare.text_features",
     "quantization",
     "dynamic_quantization",
     "attention",
@@ -48,13 +48,15 @@ _OTHERS = (
     "qonnx",
     "contrib_quantized",
     "nchwc",
-    "features",
-    "trees",
-    "training",
-    "gradient",
-    "strings",
-    "string_splitting",
-    "string_matching",
+    "rare.features",
+    "rare.trees",
+    "rare.tree_ensembles",
+    "rare.linear_models",
+    "rare.training",
+    "rare.gradient",
+    "rare.strings",
+    "rare.string_splitting",
+    "rare.string_matching",
 )
 """These are loaded with the first model that has an operator of them, or an unknown one."""
 
@@ -112,5 +114,5 @@ def _unknown_reason(operator: str, domain: str, opset: int) -> str:
     if same:
         return f"not supported in opset {opset}"
     supported = sorted({o for c in all_converters() for o in c.operators})
-    near = difflib.get_close_matches(operator, supported, n=1, cutoff=0.75)
+    near = nearest(operator, supported, similar=0.75)
     return f"unknown operator; did you mean {near[0]}?" if near else "unknown operator"

@@ -20,8 +20,9 @@ from functools import cached_property
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.build import Axis
 from explorer.importers.onnx.attention_scores import attend, counted, counted_to, length
-from explorer.importers.onnx.build import Axis, Build
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rotary import rotate

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
-from explorer.importers.onnx.code_points import SUFFIX, decoded, encoded
+from explorer.importers.building.code_points import SUFFIX, decoded, encoded
 from explorer.importers.onnx.structures import LABELS
 
 # Any: an array, None, or lists and maps of them.

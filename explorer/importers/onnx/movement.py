@@ -8,8 +8,10 @@ from itertools import accumulate
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
-from explorer.importers.onnx.nodes import Node, Undecided, Unsupported, converts
+from explorer.importers.building.build import Axis, Size, Undecided
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.computed_axes import squeeze_by_data, unsqueeze_by_data
+from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from explorer.ir.top.movement import TO_THE_END, PadOp, ReshapeOp, SliceOp
@@ -61,9 +63,11 @@ def squeeze_by_attribute(node: Node, build: Build) -> SSAValue:
 
 @converts("Squeeze", since=13)
 def squeeze(node: Node, build: Build) -> SSAValue:
-    axes = node.optional(1)
-    listed = None if axes is None else build.integers(axes, "the list of axes")
-    return _squeeze(node.operand(0), listed, build)
+    x, axes = node.operand(0), node.optional(1)
+    if axes is None:
+        return _squeeze(x, None, build)
+    listed = build.knowledge.integers(axes)
+    return squeeze_by_data(x, axes, build) if listed is None else _squeeze(x, listed, build)
 
 
 @converts("Unsqueeze", until=12)
@@ -73,7 +77,9 @@ def unsqueeze_by_attribute(node: Node, build: Build) -> SSAValue:
 
 @converts("Unsqueeze", since=13)
 def unsqueeze(node: Node, build: Build) -> SSAValue:
-    return build.unsqueeze(node.operand(0), build.integers(node.operand(1), "the list of axes"))
+    x, axes = node.operand(0), node.operand(1)
+    listed = build.knowledge.integers(axes)
+    return unsqueeze_by_data(x, axes, build) if listed is None else build.unsqueeze(x, listed)
 
 
 @converts("Transpose")

@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.onnx.blocks import NCHWC, Blocks, check_filters, unblocked
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib_fused import fused_conv
-from explorer.importers.onnx.layouts import channels_first, channels_last
 from explorer.importers.onnx.nodes import Convert, Node, Unsupported, converts
 from explorer.importers.onnx.pooling import average_pool, global_pool, max_pool
 from explorer.importers.onnx.resize import resize

@@ -20,6 +20,7 @@ from onnx import GraphProto, SparseTensorProto, TensorProto, TypeProto
 from xdsl.ir import SSAValue
 
 from explorer.errors import ModelError, UnsupportedError
+from explorer.importers.building.build import Unsupported
 from explorer.importers.onnx.structures import (
     Imported,
     LabeledRows,
@@ -46,14 +47,6 @@ AttributeValue = (
     | tuple
 )
 """The bare tuple holds what no converter reads (strings, tensors, graphs)."""
-
-
-class Unsupported(Exception):
-    """What a node asks for cannot be expressed; the message says why."""
-
-
-class Undecided(Unsupported):
-    """What decides the form of a node is known in a run only."""
 
 
 @dataclass(frozen=True)

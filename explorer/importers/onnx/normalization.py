@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.build import Undecided
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.structures import Imported
@@ -42,9 +43,15 @@ def dropout_by_operand(node: Node, build: Build) -> Sequence[SSAValue]:
     x = node.operand(0)
     ratio = 0.5
     training = node.optional(2)
-    is_training = training is not None and bool(build.known(training, "training_mode").item())
+    trains = None if training is None else build.knowledge.needed(training)
+    is_training = training is not None and (trains is None or bool(trains.item()))
     if is_training and node.optional(1) is not None:
-        ratio = float(build.known(node.operand(1), "the ratio of a dropout in training").item())
+        found = build.knowledge.needed(node.operand(1))
+        if trains is None or found is None:
+            return _dropout_by_data(node, build)
+        ratio = float(found.item())
+    elif training is not None and trains is None:
+        return _dropout_by_data(node, build)
     if not is_training or ratio == 0:
         if len(node.results) < 2:
             return [x]
@@ -56,6 +63,25 @@ def dropout_by_operand(node: Node, build: Build) -> Sequence[SSAValue]:
     mask = build.weight(generator.uniform(0, 1, shape) >= ratio)
     kept = build.value(SelectOp, [mask, x, build.scalar_like(0, x)])
     return [build.scaled(kept, 1 / (1 - ratio)), mask]
+
+
+def _dropout_by_data(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Whether anything is dropped, or how much, is an input: the mask is computed."""
+    if "seed" not in node.attributes:
+        raise Undecided("training_mode depends on the inputs, without a seed")
+    x, training = node.operand(0), node.operand(2)
+    shape = build.sizes(x, range(build.rank(x)), "a dropout in training")
+    generator = np.random.RandomState(node.integer("seed"))
+    drawn = build.weight(generator.uniform(0, 1, shape))
+    given = node.optional(1)
+    ratio = build.weight(np.array(0.5)) if given is None else build.cast(given, np.float64)
+    kept = build.binary("greater_equal", drawn, ratio)
+    mask = build.binary("or", kept, build.unary("not", training))
+    one = build.weight(np.array(1.0))
+    factor = build.binary("div", one, build.binary("sub", one, ratio))
+    scale = build.select(training, factor, one)
+    chosen = build.select(mask, x, build.scalar_like(0, x))
+    return [build.binary("mul", chosen, build.cast(scale, build.dtype(x))), mask]
 
 
 @converts("BatchNormalization")

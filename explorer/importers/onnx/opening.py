@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
+from explorer.importers.building.decomposition import decomposition, explained
 from explorer.importers.model import (
     ExaminedModel,
     OpenedProgram,
@@ -12,12 +14,13 @@ from explorer.importers.model import (
     symbolic_dimensions,
 )
 from explorer.importers.onnx import convert
-from explorer.importers.onnx.decomposition import decomposition
+from explorer.importers.onnx.converters import find_converter
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.importers.onnx.source import source_program
+from explorer.ir.operation import from_attribute
+from explorer.ir.source_dialect import NodeOp
 
-IMPORT = "import"
-"""Name of the pass that the import is."""
+BY_DEFINITION = "Written out by ONNX's own definition of the operator in terms of others."
 
 
 def open_program(
@@ -32,7 +35,7 @@ def open_program(
     found = convert.convert(model, dimensions, has_late_nodes)
     assert found.module is not None
     source = source_program(model, found)
-    rewrites = decomposition(source, found.module, found.microseconds, IMPORT)
+    rewrites = decomposition(source, found.module, found.microseconds, _explained)
     return OpenedProgram(source, found.module, found.weights, rewrites)
 
 
@@ -58,10 +61,21 @@ def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
     source = source_program(model, found)
     if found.module is None or problems:
         return ExaminedModel(source, problems)
-    rewrites = decomposition(source, found.module, found.microseconds, IMPORT)
+    rewrites = decomposition(source, found.module, found.microseconds, _explained)
     return ExaminedModel(source, problems, rewrites)
 
 
 def _default_sizes(model: SourceModel) -> dict[str, int]:
     """1 for every symbolic dimension, as a batch has."""
     return dict.fromkeys(symbolic_dimensions(model), 1)
+
+
+def _explained(node: NodeOp) -> tuple[str, str]:
+    version = int(from_attribute(node.version))
+    return _of_operator(node.operator.data, node.domain_name, version)
+
+
+@cache
+def _of_operator(operator: str, domain: str, version: int) -> tuple[str, str]:
+    converter = find_converter(operator, domain, version)
+    return ("", BY_DEFINITION) if converter is None else explained(converter.convert)

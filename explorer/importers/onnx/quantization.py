@@ -26,15 +26,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nn import conv, matmul
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.quantized_types import (
-    as_quantized,
-    as_stored,
-    quantized_type,
-    with_suited_operands,
-)
+from explorer.importers.onnx.quantized_types import quantized_type, with_suited_operands
 from explorer.importers.onnx.structures import Imported
 from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.ir.requantization import RequantizationAttr

@@ -13,22 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
+from explorer.importers.building.quantized_types import as_stored, is_quantized, type_of_numbers
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node
 from explorer.importers.onnx.structures import Imported, tensors_of
-from explorer.ir.top.casting import BitcastOp
-from explorer.ir.top.data import WeightOp
-from explorer.ir.types import (
-    QuantizedType,
-    element_type_from_numpy,
-    element_type_of,
-    shape_of,
-    stored_type,
-    tensor_type,
-)
+from explorer.ir.types import QuantizedType, element_type_of
 
 MOVES = frozenset(
     ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Expand",
@@ -50,46 +41,14 @@ def quantized_type(
 
     axis: that several scales run along. factor: of all scales.
     """
-    storage = element_type_from_numpy(dtype)
     scales = build.stored(scale)
-    if not isinstance(storage, IntegerType) or scales is None or scales.ndim > 1:
+    if scales is None or scales.dtype.name not in SCALE_TYPES:
         return None
     zeros = np.zeros(scales.shape, dtype) if zero_point is None else build.stored(zero_point)
-    if zeros is None or zeros.size not in (1, scales.size) or scales.dtype.name not in SCALE_TYPES:
+    if zeros is None:
         return None
-    numbers = scales.astype(np.float32).reshape(-1) * np.float32(factor)
-    whole = np.broadcast_to(zeros.reshape(-1).astype(np.int64), numbers.shape)
-    is_wide = storage.width.data > 16
-    if not numbers.size or (is_wide and whole.any()) or storage.width.data > 32:
-        return None
-    if len(numbers) > 1 and axis < 0:
-        return None
-    try:
-        return QuantizedType.get(
-            storage, numbers.tolist(), whole.tolist(), -1 if len(numbers) == 1 else axis
-        )
-    except ValueError:  # scales that are not positive
-        return None
-
-
-def as_quantized(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
-    """The value's integers as numbers of a quantized type; a constant is one from the start."""
-    if element_type_of(x) == kind:
-        return x
-    if isinstance(x.owner, WeightOp):
-        result = tensor_type(kind, shape_of(x))
-        return build.append(WeightOp.make([], [result], weight=x.owner.weight)).output
-    return build.value(BitcastOp, [x], to=kind)
-
-
-def as_stored(x: SSAValue, build: Build) -> SSAValue:
-    """The integers of quantized numbers; other values as they are."""
-    kind = element_type_of(x)
-    return build.value(BitcastOp, [x], to=stored_type(kind)) if is_quantized(kind) else x
-
-
-def is_quantized(kind: Attribute) -> bool:
-    return isinstance(kind, QuantizedType)
+    numbers = scales.astype(np.float32) * np.float32(factor)
+    return type_of_numbers(numbers, zeros, dtype, axis)
 
 
 def with_suited_operands(node: Node, knows_quantized: bool, build: Build) -> Node:

@@ -16,11 +16,18 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, numpy_helper
 
+from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.reading import parse
-from explorer.importers.onnx.tensors import check_size
 
 _MATRIX_OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _BATCH_NORMALIZATION = ("", "scale", "bias", "mean", "variance")
+
+
+def has_constant_weights(model: ModelProto) -> bool:
+    """Is some layer's weight a constant? Elsewhere a ConstantOfShape is part of the computation."""
+    constants = {node.output[0] for node in model.graph.node if node.op_type == "ConstantOfShape"}
+    layers = (node for node in model.graph.node if node.op_type in _MATRIX_OPERATORS)
+    return any(node.input[1] in constants for node in layers)
 
 
 def randomize_constant_weights(model: str | Path | ModelProto, seed: int) -> ModelProto:

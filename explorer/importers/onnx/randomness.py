@@ -13,9 +13,10 @@ import numpy as np
 import onnx
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, converts
-from explorer.importers.onnx.tensors import check_size, dtype_of
+from explorer.importers.onnx.tensors import dtype_of
 from explorer.ir.top.reduction import ArgOp
 
 

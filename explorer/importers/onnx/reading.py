@@ -23,11 +23,12 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from explorer.errors import ModelError, UnsupportedError
+from explorer.importers.building.limits import check_rank, check_size
 from explorer.importers.model import SourceModel, SourceNode, SourceValue
 from explorer.importers.onnx.names import check_names
 from explorer.importers.onnx.node_count import check_node_count
 from explorer.importers.onnx.string_inputs import with_codes
-from explorer.importers.onnx.tensors import check_rank, check_size, dtype_of, read_tensor
+from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.text import node_text
 from explorer.ir.types import Dim
 
@@ -80,7 +81,7 @@ def from_proto(
     proto: ModelProto, name: str = "model", path: Path | None = None, is_examined: bool = False
 ) -> SourceModel:
     """A SourceModel for a parsed model, which becomes its own: nodes without a name get one."""
-    if not proto.HasField("graph") or not proto.graph.node:
+    if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError("not an ONNX model: there is no graph in it", hint="check the file")
     check_node_count(proto)
     if proto.functions:
@@ -119,6 +120,8 @@ def from_proto(
         nodes=tuple(SourceNode(n.name, n.op_type, node_text(n)) for n in walk(graph)),
         parameters=sum(math.prod(w.shape) for w in weights.values()),
         content=OnnxContent(proto, weights, folder, problems),
+        tensors=tuple(name for node in graph.node for name in node.output if name),
+        constants=weights,
     )
 
 
@@ -322,7 +325,8 @@ def _sorted_indices(needs: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
-    """Name, type and shape; unnamed dimensions of inputs are called `name.axis`."""
+    """Name, type and shape; dimensions of inputs that have no name, or the size -1, as some
+    exporters write them, are called `name.axis`."""
     role = "input" if is_input else "output"
     kind = value.type.WhichOneof("value")
     is_text = kind == "tensor_type" and value.type.tensor_type.elem_type == onnx.TensorProto.STRING
@@ -360,6 +364,6 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
 
 
 def _dimension(dimension: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
-    if dimension.WhichOneof("value") == "dim_value":
+    if dimension.WhichOneof("value") == "dim_value" and dimension.dim_value != -1:
         return dimension.dim_value
     return re.sub(r"\s+", " ", dimension.dim_param).strip() or unnamed

@@ -18,8 +18,9 @@ import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Region, SSAValue
 
+from explorer.importers.building.build import Axis
 from explorer.importers.onnx.activations import activated, default_parameters
-from explorer.importers.onnx.build import Axis, Build
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.dynamic_quantization import MICROSOFT, Quantized, dynamic_product
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.control import LoopOp

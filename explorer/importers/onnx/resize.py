@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.build import Undecided
+from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.computed_resize import ComputedManner, resize_by_data
 from explorer.importers.onnx.interpolation import Taps, interpolate
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.tensors import check_size
 
 _FLOAT = np.float32
 _CROPPING = "tf_crop_and_resize"
@@ -72,8 +74,10 @@ def upsample_by_attribute(node: Node, build: Build) -> SSAValue:
 
 @converts("Upsample", "Resize", since=9, until=10)
 def upsample(node: Node, build: Build) -> SSAValue:
-    scales = build.known(node.operand(1), "the scales").tolist()
-    return _resize(node.operand(0), _Request(scales, None), _legacy(node), build)
+    x, scales = node.operand(0), build.knowledge.needed(node.operand(1))
+    if scales is None:
+        return _by_data(x, node.operand(1), True, range(build.rank(x)), _legacy(node), build)
+    return _resize(x, _Request(scales.tolist(), None), _legacy(node), build)
 
 
 @converts("Resize", since=11)
@@ -91,7 +95,13 @@ def resize(node: Node, build: Build) -> SSAValue:
         bool(node.integer("exclude_outside", 0)),
         node.number("extrapolation_value", 0.0),
     )
-    scales, sizes = (_numbers(node.optional(index), build) for index in (2, 3))
+    asked = [node.optional(index) for index in (2, 3)]
+    for operand in asked:
+        if operand is not None and build.knowledge.needed(operand) is None:
+            if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+                raise Undecided("sizes in proportion to each other, which the inputs decide")
+            return _by_data(x, operand, operand is asked[0], axes, manner, build)
+    scales, sizes = (_numbers(operand, build) for operand in asked)
     regions = [(0.0, 1.0)] * rank
     if manner.coordinates == _CROPPING:
         bounds = build.known(node.operand(1), "the region of a crop").tolist()
@@ -108,6 +118,27 @@ def resize(node: Node, build: Build) -> SSAValue:
     elif scales is not None:
         scales = _spread(scales, axes, [1.0] * rank)
     return _resize(x, _Request(scales, sizes, regions), manner, build)
+
+
+def _by_data(
+    x: SSAValue,
+    vector: SSAValue,
+    is_scales: bool,
+    axes: Sequence[int],
+    manner: _Manner,
+    build: Build,
+) -> SSAValue:
+    """`vector`: scales or sizes of the axes, which the inputs decide."""
+    if manner.antialias:
+        raise Undecided("antialias of a size that the inputs decide")
+    computed = ComputedManner(
+        manner.mode,
+        manner.coordinates,
+        manner.nearest,
+        manner.cubic_coefficient,
+        manner.exclude_outside,
+    )
+    return resize_by_data(x, vector, is_scales, axes, computed, build)
 
 
 def _legacy(node: Node) -> _Manner:

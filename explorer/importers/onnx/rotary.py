@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.attention import RotaryOp

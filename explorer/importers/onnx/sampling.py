@@ -15,7 +15,8 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build
+from explorer.importers.building.build import Axis
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Unsupported
 from explorer.ir.top.indexing import GatherNdOp
 

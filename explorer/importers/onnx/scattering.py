@@ -7,9 +7,10 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build
+from explorer.importers.building.build import Axis
+from explorer.importers.building.limits import check_size
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.tensors import check_size
 from explorer.ir.top.indexing import GatherElementsOp, ScatterElementsOp, ScatterNdOp
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.structures import Imported
-from explorer.importers.onnx.tensors import check_size, dtype_of, read_tensor
+from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.movement import ExpandOp
 from explorer.ir.top.reduction import ReduceOp

@@ -10,20 +10,20 @@ copied. Nodes that cannot be imported say why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
-from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from explorer.importers.building.identifiers import identifier
+from explorer.importers.building.source_program import SourceBuilder, end
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.convert import Conversion
 from explorer.importers.onnx.families import family_of
-from explorer.importers.onnx.identifiers import argument_name, identifier
 from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.settings import GRAPHS, settings_of
 from explorer.importers.onnx.structures import (
@@ -34,12 +34,7 @@ from explorer.importers.onnx.structures import (
     TensorSequence,
     tensors_of,
 )
-from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES
-from explorer.ir.operation import IDENTITY, identity_of, set_identity
-from explorer.ir.origins import location_of
-from explorer.ir.source_dialect import ConstantOp, NodeOp, ReturnOp, SourceValueType
-from explorer.ir.structure import DEVICE
-from explorer.ir.top.data import WeightOp
+from explorer.ir.source_dialect import NodeOp, SourceValueType
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.types import (
     ELEMENT_TYPES,
@@ -80,37 +75,23 @@ class _Scope:
         return self.outer.value(name) if found is None and self.outer is not None else found
 
 
-class _Builder:
+class _Builder(SourceBuilder):
     def __init__(self, model: SourceModel, conversion: Conversion) -> None:
+        super().__init__(conversion.module)
         assert isinstance(model.content, OnnxContent)
         self.model = model
         self.content = model.content
         self.conversion = conversion
         self.opsets = opset_versions(self.content.proto)
-        made = list(conversion.module.walk()) if conversion.module is not None else []
-        self.taken = {identity_of(op) for op in made if IDENTITY in op.attributes}
-        self.weights = {
-            identity_of(op) for op in made if isinstance(op, WeightOp) and IDENTITY in op.attributes
-        }
 
     def run(self) -> ModuleOp:
         graph = self.content.proto.graph
         scope = _Scope(Block(), _declared_types(graph))
-        names: set[str] = set()
-        for index, value in enumerate(self.model.inputs):
-            kind = self._type(value.name, self.conversion.tensors.get(value.name), scope)
-            argument = scope.block.insert_arg(kind, index)
-            argument.name_hint = argument_name(value.name, names)
-            names.add(argument.name_hint)
-            scope.values[value.name] = argument
-        self.taken |= names
-        results = self._graph(graph, scope)
-        types = [a.type for a in scope.block.args], [r.type for r in results]
-        function = func.FuncOp("main", types, Region(scope.block))
-        function.attributes[DEVICE] = StringAttr("host")
-        function.attributes[INPUT_NAMES] = _strings([v.name for v in self.model.inputs])
-        function.attributes[OUTPUT_NAMES] = _strings([o.name for o in graph.output])
-        return ModuleOp([function])
+        names = [value.name for value in self.model.inputs]
+        kinds = [self._type(name, self.conversion.tensors.get(name), scope) for name in names]
+        arguments = self.arguments(scope.block, list(zip(names, kinds, strict=True)))
+        scope.values.update(zip(names, arguments, strict=True))
+        return self.program(scope.block, self._graph(graph, scope), self.model)
 
     # -- graphs ----------------------------------------------------------------------------------
     def _graph(self, graph: GraphProto, scope: _Scope) -> list[SSAValue]:
@@ -123,7 +104,7 @@ class _Builder:
         for node in graph.node:
             self._node(node, scope)
         results = [self._value(output.name, scope) for output in graph.output]
-        scope.block.add_op(ReturnOp.create(operands=results))
+        end(scope.block, results)
         return results
 
     def _node(self, node: NodeProto, scope: _Scope) -> None:
@@ -146,9 +127,7 @@ class _Builder:
             bodies=self._bodies(node, scope),
             problem=self.conversion.problems.get(node.name, ""),
         )
-        op.location = location_of([node.name])
-        name = identifier(node.name) or identifier(node.op_type) or "unnamed"
-        set_identity(op, self._unused(f"node_{name}"))
+        self.name_node(op, node.name, node.op_type)
         scope.block.add_op(op)
         scope.first = scope.first or op
         scope.values.update(
@@ -172,7 +151,7 @@ class _Builder:
         for index, declared in enumerate(graph.input):
             kind = self._type(declared.name, self.conversion.arguments.get(declared.name), scope)
             argument = scope.block.insert_arg(kind, index)
-            argument.name_hint = self._unused(f"argument_{identifier(declared.name)}")
+            argument.name_hint = self.unused(f"argument_{identifier(declared.name)}")
             scope.values[declared.name] = argument
         self._graph(graph, scope)
         return Region(scope.block)
@@ -189,12 +168,8 @@ class _Builder:
         return self._constant(name, SourceValueType(StringAttr("sparse tensor")), outermost)
 
     def _constant(self, name: str, kind: Attribute, scope: _Scope) -> SSAValue:
-        op = ConstantOp.create(result_types=[kind], properties={"tensor": StringAttr(name)})
         weight = self.conversion.tensors.get(name) if scope.outer is None else None
-        if isinstance(weight, OpResult) and identity_of(weight.op) in self.weights:
-            set_identity(op, identity_of(weight.op))
-        else:
-            set_identity(op, self._unused(f"model_{identifier(name)}"))
+        op = self.constant(name, kind, weight)
         # In the file's order, in front of all nodes.
         if scope.first is None:
             scope.block.add_op(op)
@@ -202,14 +177,6 @@ class _Builder:
             scope.block.insert_op_before(op, scope.first)
         scope.values[name] = op.output
         return op.output
-
-    def _unused(self, name: str) -> str:
-        base, number = name, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}x{number}"
-        self.taken.add(name)
-        return name
 
     def _type(self, name: str, found: Imported | None, scope: _Scope) -> Attribute:
         """Of a tensor: as the import found it; what that leaves open is as the file says."""
@@ -251,7 +218,9 @@ def _declared_type(declared: TypeProto) -> Attribute | None:
 
 def _declared_shape(tensor: TypeProto.Tensor) -> Shape:
     return tuple(
-        d.dim_value if d.WhichOneof("value") == "dim_value" else _dimension_name(d.dim_param)
+        d.dim_value
+        if d.WhichOneof("value") == "dim_value" and d.dim_value != -1
+        else _dimension_name(d.dim_param)
         for d in tensor.shape.dim
     )
 
@@ -313,7 +282,3 @@ def _structure_words(value: TensorSequence | OptionalValue | StringTensor | Labe
         return f"sequence of {len(value.elements)}"
     inside = len(tensors_of(value))
     return "optional, empty" if value.content is None else f"optional of {inside}"
-
-
-def _strings(names: Sequence[str]) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([StringAttr(name) for name in names])

@@ -15,9 +15,11 @@ import numpy as np
 import onnx
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Axis, Build, Size
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.limits import check_size
+from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.tensors import check_size, dtype_of
+from explorer.importers.onnx.tensors import dtype_of
 
 LONGEST_TRANSFORM = 2048
 """Points that one matrix transforms; it has four times their square elements."""

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from explorer.errors import InputError
-from explorer.importers.onnx.code_points import DOMAIN, SUFFIX, encoded, is_strings, widened
+from explorer.importers.building.code_points import DOMAIN, SUFFIX, encoded, is_strings, widened
 
 PLACES = ".places"
 """What the last dimension of code points is called, behind the name of the input."""

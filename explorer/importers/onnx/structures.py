@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.code_points import SUFFIX
+from explorer.importers.building.code_points import SUFFIX
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.interfaces import Rows, RowWise, Status, aligned_axis, require_rows
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.broadcasting import may_broadcast_to
@@ -41,6 +42,7 @@ from explorer.ir.top.definitions import (
     scratch,
 )
 from explorer.ir.top.operands import require_same_type
+from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -59,7 +61,7 @@ PADDED_KEYS = 16
 
 
 @irdl_op_definition
-class AttentionOp(TopOperation):
+class AttentionOp(RowWise):
     """softmax(scale * query key^T, with `fill` where the mask is false, + bias) value
 
     query: (..., heads, queries, size); key: (..., heads / n, keys, size); value: (..., heads / n,
@@ -116,6 +118,17 @@ class AttentionOp(TopOperation):
         if self.mask is not None and element_type_of(self.mask) != i1:
             raise ValueError("the mask of an attention is bool; numbers to add are its bias")
         return [tensor_type(element_type_of(self.query), (*query[:COLUMNS], value[COLUMNS]))]
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        """Rows are whole examples: each attends to its own keys."""
+        moved = aligned_axis(self, index, axis)
+        heads = len(shape_of(self.output)) + HEADS
+        require_rows(moved < heads, "every row attends to all others")
+        return moved
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        is_same = all(status == result for status in given[:3])
+        require_rows(is_same, "queries, keys and values have other rows")
 
     def _check_scores(self, operand: SSAValue | None, role: str) -> None:
         if operand is None:

@@ -158,3 +158,6 @@ BINARY: dict[str, BinaryKind] = {
     "greater": BinaryKind(np.greater, lambda a, b: a.compare("gt", b), compares=True),
     "greater_equal": BinaryKind(np.greater_equal, lambda a, b: a.compare("ge", b), compares=True),
 }
+
+COMMUTATIVE = ("add", "mul", "max", "min", "and", "or", "xor", "equal")
+"""Kinds whose operands may change places."""

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from explorer.ir.operation import TopOperation
+from explorer.ir.interfaces import (
+    CHANNELS,
+    Blockable,
+    Permutable,
+    Permutation,
+    Permuted,
+    Reshapable,
+    RowWise,
+    SizeConstrained,
+    aligned_axis,
+)
+from explorer.ir.top.data import WeightOp
 from explorer.ir.top.dimensions import UNKNOWN
-from explorer.ir.types import Shape
+from explorer.ir.top.relations import Relation, broadcast_relations
+from explorer.ir.top.sizes import SizeContents
+from explorer.ir.types import QuantizedType, Shape, element_type_of, shape_of, static_shape
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -58,13 +72,51 @@ def collapse_broadcast(
     return [merge(s) for s in padded], merge(output)
 
 
-class ElementwiseOperation(TopOperation):
-    """What all elementwise operations share: plain buffers are seen with as few axes as can be."""
+class ElementwiseOperation(RowWise, SizeConstrained, Permutable, Reshapable, Blockable):
+    """What all elementwise operations share: plain buffers are seen with as few axes as can be.
+
+    Every element of the result is computed from the elements at its place in the operands, which
+    broadcast.
+    """
+
+    BROADCASTS: ClassVar[bool] = True
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         return collapse_broadcast(operands, output)
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        return aligned_axis(self, index, axis)
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        """Parameters of the result that belong to one axis would have to move with it."""
+        made = element_type_of(self.results[0])
+        if isinstance(made, QuantizedType) and not made.is_per_tensor:
+            raise ValueError("it has a scale for every slice of an axis")
+        return Permuted({}, permutation)
+
+    def why_not_blocked(self, block: int) -> str:
+        if not self.keeps_finite:
+            return "it may make infinities of the zeros in padding channels"
+        shape = static_shape(self.results[0])
+        for operand in self.operands:
+            own = static_shape(operand)
+            if isinstance(operand.owner, WeightOp):
+                continue  # it is laid out as the result needs it
+            if len(own) == len(shape) and own[CHANNELS] in (1, shape[CHANNELS]):
+                continue
+            if len(own) > 2 and own[-3] != 1:
+                return "an input of another rank reaches across channels"
+        return "it has a single channel" if shape[CHANNELS] == 1 else ""
+
+    def shares_blocks(self, index: int) -> bool:
+        """Not where it is broadcast along the channels."""
+        own, shape = shape_of(self.operands[index]), shape_of(self.results[0])
+        return len(own) == len(shape) and own[CHANNELS] == shape[CHANNELS]
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        return broadcast_relations([shape_of(o) for o in self.operands])
 
 
 def iteration(shape: Sequence[int]) -> dict[str, int]:

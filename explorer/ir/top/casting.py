@@ -30,9 +30,12 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar
+from explorer.ir.interfaces import ComputesSizes, Elements
 from explorer.ir.operation import Access
+from explorer.ir.symbols import Expression
 from explorer.ir.top.broadcasting import ElementwiseOperation, iteration
 from explorer.ir.top.operands import require_slices
+from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     element_type_of,
     is_static,
@@ -51,7 +54,7 @@ _LARGEST_EXPONENT = 254
 
 
 @irdl_op_definition
-class CastOp(ElementwiseOperation):
+class CastOp(ComputesSizes, ElementwiseOperation):
     """Converts the element type as C does: floats truncate towards zero, nonzero becomes true.
 
     Floats are rounded to nearest, ties to even. Integers lose their upper bits. To float8, with
@@ -73,6 +76,16 @@ class CastOp(ElementwiseOperation):
         if self.get("rounding", "up") not in ("up", "down", "nearest"):
             raise ValueError(f"rounding is {self.get('rounding')!r}; up, down or nearest expected")
         return [tensor_type(self.to, shape_of(self.input))]
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        """The same numbers, where it neither rounds nor wraps around."""
+        kinds = [numpy_dtype(element_type_of(v)) for v in (self.input, self.output)]
+        if any(kind.kind not in "iuf" or kind.itemsize < 4 for kind in kinds):
+            return None
+        return elements(self.input)
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        return contents.end(self.input)
 
     @property
     def _limit(self) -> float | None:
@@ -171,6 +184,9 @@ class BitcastOp(ElementwiseOperation):
     input = operand_def(TensorType)
     to = prop_def(Attribute)
     output = result_def(TensorType)
+
+    def why_not_blocked(self, block: int) -> str:
+        return f"{self.name} has no blocked form"
 
     @property
     def is_view(self) -> bool:

@@ -14,7 +14,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import MixesAxes
+from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     CHANNELS,
@@ -32,7 +33,7 @@ NEUTRAL = {"sum": 0, "prod": 1}
 
 
 @irdl_op_definition
-class CumulativeOp(TopOperation):
+class CumulativeOp(MixesAxes):
     """Running sums or products along an axis; `exclusive` leaves each element itself out.
 
     kind: sum (ONNX's CumSum) or prod (CumProd). `reverse` begins at the end.
@@ -58,6 +59,9 @@ class CumulativeOp(TopOperation):
         require_numbers(self.name, self.input)
         reduced_shape(shape_of(self.input), (self.get("axis"),), True)
         return [tensor_type(element_type_of(self.input), shape_of(self.input))]
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

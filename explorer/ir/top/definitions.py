@@ -15,11 +15,10 @@ from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, clamp_index
+from explorer.ir.interfaces import CHANNELS
 from explorer.ir.operation import Access
 from explorer.ir.top.elementwise import iteration
 from explorer.ir.types import numpy_dtype
-
-CHANNELS = 1
 
 
 def loop_names(rank: int) -> list[str]:

@@ -14,7 +14,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, clamp_index
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import MixesAxes
+from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
 from explorer.ir.top.operands import require_floats
@@ -26,11 +27,12 @@ LARGEST = 32
 
 
 @irdl_op_definition
-class DeterminantOp(TopOperation):
+class DeterminantOp(MixesAxes):
     """The determinant of every matrix in the last two axes (ONNX's Det)."""
 
     name = "top.determinant"
     FAMILY: ClassVar[str] = "reduction"
+    KEEPS_MIXED_AXES: ClassVar[bool] = False
 
     input = operand_def(TensorType)
     output = result_def(TensorType)
@@ -42,6 +44,10 @@ class DeterminantOp(TopOperation):
             raise ValueError(f"a determinant needs square matrices, not {shape}")
         require_floats("a determinant", [self.input])
         return [tensor_type(element_type_of(self.input), shape[:-2])]
+
+    def mixed_axes(self) -> Sequence[int]:
+        rank = len(shape_of(self.input))
+        return (rank - 2, rank - 1)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

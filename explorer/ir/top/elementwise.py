@@ -20,7 +20,9 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.interfaces import ComputesSizes, Elements, KeepsNumbers
 from explorer.ir.operation import Access
+from explorer.ir.symbols import Expression
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.binary_kinds import BINARY, BinaryKind
 from explorer.ir.top.broadcasting import (
@@ -32,6 +34,7 @@ from explorer.ir.top.broadcasting import (
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.operands import require_same_type
 from explorer.ir.top.quantized_scalars import real_array, real_scalar, stored_array, stored_scalar
+from explorer.ir.top.sizes import EXACT_IN_FLOATS, SizeContents, combined
 from explorer.ir.top.unary_kinds import UNARY, UnaryKind
 from explorer.ir.types import QuantizedType, element_type_of, shape_of, tensor_type
 
@@ -83,7 +86,7 @@ class RealOperation(ElementwiseOperation):
 
 
 @irdl_op_definition
-class UnaryOp(RealOperation):
+class UnaryOp(KeepsNumbers, RealOperation):
     """y = kind(x), with up to two parameters `alpha` and `beta` (clip: bounds)."""
 
     name = "top.unary"
@@ -110,6 +113,10 @@ class UnaryOp(RealOperation):
     @property
     def keeps_finite(self) -> bool:
         return self.table.keeps_finite
+
+    @property
+    def keeps_numbers(self) -> bool:
+        return self.kind.data in ("relu", "abs", "neg")
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in UNARY:
@@ -140,7 +147,7 @@ class UnaryOp(RealOperation):
 
 
 @irdl_op_definition
-class BinaryOp(RealOperation):
+class BinaryOp(ComputesSizes, RealOperation):
     """y = kind(a, b), broadcasting as NumPy does."""
 
     name = "top.binary"
@@ -183,6 +190,27 @@ class BinaryOp(RealOperation):
 
         k.generic("plain", [left.broadcast(d), right.broadcast(d)], output.at(*d), body)
         return "elementwise"
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        left, right = elements(self.left), elements(self.right)
+        if left is None or right is None:
+            return None
+        return combined(self.kind.data, left, right)
+
+    @property
+    def is_exact_for_sizes(self) -> bool:
+        return self.kind.data in EXACT_IN_FLOATS
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        """Numbers that count up, moved by one number."""
+        if self.kind.data != "add":
+            return None
+        for moved, offset in ((self.right, self.left), (self.left, self.right)):
+            added = contents.single(offset)
+            if added is not None:
+                end = contents.end(moved)
+                return None if end is None else end + added
+        return None
 
     def label(self) -> str:
         return self.kind.data.replace("_", " ")

@@ -9,7 +9,7 @@ an index: of constants the importer does, of what is computed `explorer.accuracy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +19,15 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import (
+    ComputesSizes,
+    Elements,
+    Moving,
+    RowWise,
+    SizeConstrained,
+    require_rows,
+)
+from explorer.ir.operation import Access, PropertyValue, TopOperation
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -29,8 +37,19 @@ from explorer.ir.top.definitions import (
     load_index,
     store_element,
 )
+from explorer.ir.top.dimensions import dimension_of
 from explorer.ir.top.operands import may_be_same_shape, require_integers, require_same_type
-from explorer.ir.types import Dim, Shape, element_type_of, shape_of, static_shape, tensor_type
+from explorer.ir.top.relations import Relation
+from explorer.ir.top.sizes import SizeContents, plain_numbers
+from explorer.ir.types import (
+    Dim,
+    QuantizedType,
+    Shape,
+    element_type_of,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
 
 
 @dataclass(frozen=True)
@@ -164,7 +183,7 @@ def _check_reduction(reduction: str) -> None:
 
 
 @irdl_op_definition
-class GatherOp(IndexingOperation):
+class GatherOp(RowWise, SizeConstrained, ComputesSizes, Moving, IndexingOperation):
     """Slices of `axis` at the given positions: result (before..., indices..., behind...)."""
 
     name = "top.gather"
@@ -184,6 +203,33 @@ class GatherOp(IndexingOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, indices = operands
         return (np.take(x, indices, axis=self.get("axis")),)
+
+    def on_stored(self, kind: QuantizedType) -> Mapping[str, PropertyValue]:
+        if not kind.is_per_tensor:
+            raise ValueError("it moves numbers with a scale per slice")
+        return {}
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        """The same places of every row, or for every row of indices what they name in a table."""
+        own = self.get("axis")
+        if index:
+            return own + axis
+        require_rows(axis != own, "it takes rows by their number")
+        return axis if axis < own else axis + len(shape_of(self.indices)) - 1
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """A table has a row for each index that is constant, or that is counted up to a size."""
+        rows = shape_of(self.input)[self.get("axis")]
+        known = contents.stored(self.indices)
+        if isinstance(rows, str) and known is not None and known.size:
+            yield "at least", rows, max(int(known.max()) + 1, -int(known.min()))
+        end = contents.end(self.indices)
+        if end is not None:
+            yield "at most", dimension_of(end), rows
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        x, indices = elements(self.input), plain_numbers(elements(self.indices))
+        return None if x is None or indices is None else self.evaluate(x, indices)[0]
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, indices = inputs

@@ -18,6 +18,14 @@ What is known at run time only (dynamic quantization) comes in operands of its o
 Zero points of signed bytes w leave the inner loop: sum of x * (w - zw) = sum of x * w - zw * sum
 of x, and the sum of x is the same for all channels.
 
+`splits_signs`: sizes of w are multiplied with x whose bits are flipped where w is negative, which
+takes sign_sums: what the sums begin as,
+
+    (x - o) * w = |w| * ((x - o) ^ s) + |w| * -s        s = -1 where w < 0, else 0
+
+where x - o (o = `subtracted`) is a signed byte. Two such products fit 16 bits for all bytes, which
+two of an unsigned and a signed byte do not: what `vpmaddubsw` needs.
+
 Sums wrap around at 32 bits, as they do in generated code. Reference: Jacob et al., "Quantization
 and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2.
 """
@@ -34,8 +42,9 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import RowWise
 from explorer.ir.layout import rounded_channels
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.quantized_scalars import (
     F32,
@@ -52,6 +61,8 @@ from explorer.ir.top.quantized_scalars import (
 from explorer.ir.types import QuantizedType, element_type_of, layout_of, shape_of, stored_type
 
 I8 = IntegerType(8)
+SIGNED_BYTES: dict[Attribute, int] = {I8: 0, IntegerType(8, Signedness.UNSIGNED): 128}
+"""What is subtracted from bytes of a type so that they are signed."""
 ZERO_TYPES = (I8, IntegerType(8, Signedness.UNSIGNED), I32)
 """Of a zero point that is known at run time only."""
 Reads = list[tuple[Buffer, list[Subscript]]]
@@ -82,6 +93,7 @@ class RunTime:
     right_sums: Any
     scale: Any
     channel_scales: Any
+    sign_sums: Any
 
     @property
     def is_scaled(self) -> bool:
@@ -98,7 +110,12 @@ class RunTime:
         return RunTime(**{name: None if part is None else change(part) for name, part in parts})
 
 
-class IntegerProduct(TopOperation):
+def unsigned_offset(kind: QuantizedType) -> int:
+    """What stored bytes are unsigned bytes without: 0, or -128 where they have a sign."""
+    return 0 if kind.storage.signedness.data == Signedness.UNSIGNED else -128
+
+
+class IntegerProduct(RowWise):
     """What convolution and matmul do where their operands are quantized."""
 
     TAKES_QUANTIZED: ClassVar[bool] = True
@@ -157,6 +174,20 @@ class IntegerProduct(TopOperation):
             return False
         return self.run_time.right_zero is not None or bool(np.any(right.zero_point_array))
 
+    @property
+    def multiplies_bytes(self) -> bool:
+        """Whether unsigned bytes, x's zero point folded, are multiplied with signed ones."""
+        left, right = (element_type_of(operand) for operand in list(self.operands)[:2])
+        if not isinstance(left, QuantizedType) or not isinstance(right, QuantizedType):
+            return False
+        zeros = right.zero_point_array
+        return (
+            left.storage.width.data == right.storage.width.data == 8
+            and self.input_offset == unsigned_offset(left)
+            and right.storage.signedness.data != Signedness.UNSIGNED
+            and (self.adds_up_input or bool(np.all(zeros == zeros[0])))
+        )
+
     def product_element(self) -> Attribute:
         """Element type of the result."""
         sums, by, run_time = self.sums, self.requantizes, self.run_time
@@ -185,6 +216,10 @@ class IntegerProduct(TopOperation):
             raise ValueError(f"{self.name} takes left_zero and right_sums together")
         if given.right_zero is not None and not self.adds_up_input:
             raise ValueError(f"{self.name} takes a right_zero of dense signed bytes only")
+        if (given.sign_sums is None) == bool(self.get("splits_signs")):
+            raise ValueError(f"{self.name} takes splits_signs and sign_sums together")
+        if given.sign_sums is not None and not self._multiplies_signed_bytes:
+            raise ValueError(f"{self.name} splits signs of products of signed bytes only")
         right, axis = shape_of(self.operands[1]), self.channel_axes()[0]
         one, each = ((), (1,)), (right[axis],)
         batched = () if axis == 0 or len(right) == 2 else ((*right[:-2], 1, right[-1]),)
@@ -194,6 +229,7 @@ class IntegerProduct(TopOperation):
             ("right_sums", given.right_sums, (I32,), batched or (each,)),
             ("scale", given.scale, (F32,), (*one, each)),
             ("channel_scales", given.channel_scales, (F32,), (each,)),
+            ("sign_sums", given.sign_sums, (I32,), (each,)),
         ):
             if value is None:
                 continue
@@ -234,6 +270,8 @@ class IntegerProduct(TopOperation):
             total = total - zero * given.right_sums
         if bias is not None and not given.is_scaled:
             total = total + bias
+        if given.sign_sums is not None:
+            total = total + given.sign_sums
         wrapped = total.astype(np.int32)
         if given.is_scaled:
             factors = [f for f in (given.scale, given.channel_scales) if f is not None]
@@ -281,6 +319,10 @@ class IntegerProduct(TopOperation):
         *zeros, y = rest
         if self.sums is None:
             return y + x * w
+        if self.get("splits_signs"):
+            wide = w.convert(I32)
+            sign = wide.shift_right(I32.width.data - 1)
+            return y + self.factor(x).logical_xor(sign) * (wide.logical_xor(sign) - sign)
         filters = w.convert(I32) if self.adds_up_input else centered_scalar(w, self._right, *zeros)
         return y + self.factor(x) * filters
 
@@ -300,6 +342,16 @@ class IntegerProduct(TopOperation):
         offset = self.input_offset
         wide = x.convert(I32)
         return wide - offset if offset else wide
+
+    @property
+    def _multiplies_signed_bytes(self) -> bool:
+        """Whether x - `subtracted` and w, as it is stored, are signed bytes."""
+        left, right = (element_type_of(operand) for operand in list(self.operands)[:2])
+        assert isinstance(left, QuantizedType) and isinstance(right, QuantizedType)
+        is_plain = self.adds_up_input or not np.any(right.zero_point_array)
+        return (
+            right.storage == I8 and is_plain and SIGNED_BYTES.get(left.storage) == self.input_offset
+        )
 
     @property
     def adds_up_input(self) -> bool:

@@ -19,7 +19,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import MixesAxes
+from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import domain, load_element, load_index, store_element
 from explorer.ir.types import element_type_of, shape_of, static_shape, tensor_type
@@ -29,7 +30,7 @@ MOST_WRITTEN_OUT = 16
 
 
 @irdl_op_definition
-class InterpolateOp(TopOperation):
+class InterpolateOp(MixesAxes):
     """y[i] = sum over t of weights[i, t] x[positions[i, t]] along `axis`.
 
     positions (integers from 0 on) and weights: (size of the result's axis, taps). Elements at no
@@ -57,6 +58,9 @@ class InterpolateOp(TopOperation):
             )
         result = (*shape[:axis], taps[0], *shape[axis + 1 :])
         return [tensor_type(element_type_of(self.input), result)]
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -10,7 +10,7 @@ optional operands, `activation` names a kind of `top.unary`, `rounding` a narrow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import product
 from typing import ClassVar
@@ -38,6 +38,17 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import (
+    CHANNELS,
+    Blockable,
+    MixesAxes,
+    Reshapable,
+    Reshaped,
+    SizeConstrained,
+    Windowed,
+    aligned_axis,
+    require_rows,
+)
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -53,6 +64,8 @@ from explorer.ir.top.operands import (
     require_vector,
 )
 from explorer.ir.top.quantized_scalars import F32, table_reads
+from explorer.ir.top.relations import Relation, broadcast_relations, window_relations
+from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     Dim,
     Shape,
@@ -83,7 +96,7 @@ def window_output(size: Dim, width: int, stride: int, before: int, after: int, s
     return positions
 
 
-class FusedOperation(IntegerProduct):
+class FusedOperation(SizeConstrained, IntegerProduct):
     """What convolution and matmul share: bias, residual and activation."""
 
     @property
@@ -135,7 +148,7 @@ class FusedOperation(IntegerProduct):
         position = 2 + (self.bias is not None) + (self.residual is not None)  # pyright: ignore
         found = {}
         for part in fields(RunTime):
-            is_present = getattr(self, part.name) is not None
+            is_present = getattr(self, part.name, None) is not None  # convolutions split no signs
             found[part.name] = operands[position] if is_present else None
             position += is_present
         return RunTime(**found)
@@ -193,6 +206,7 @@ class FusedOperation(IntegerProduct):
         target = output.at(*output_subscripts(*d))
         channel = bias_subscript(*d)
         reads = [] if bias is None or not self._begins_as_bias else [bias.at(channel)]
+        reads += [] if given.sign_sums is None else [given.sign_sums.at(channel)]
         biases = len(reads)
         if offsets is not None:
             right_zeros = zeros if given.right_zero is None else [given.right_zero]
@@ -275,7 +289,7 @@ class FusedOperation(IntegerProduct):
 
 
 @irdl_op_definition
-class ConvOp(FusedOperation):
+class ConvOp(MixesAxes, Blockable, Windowed, FusedOperation):
     """Convolution (cross-correlation) over 1 to 3 spatial dimensions, as ONNX's Conv.
 
     x: (N, C, spatial...), w: (O, C / group, window...), bias: (O,), residual: the result's shape.
@@ -284,6 +298,7 @@ class ConvOp(FusedOperation):
 
     name = "top.conv"
     FAMILY: ClassVar[str] = "convolution"
+    HAS_BLOCKED_TABLES: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -316,6 +331,17 @@ class ConvOp(FusedOperation):
     def channel_axes(self) -> tuple[int, int]:
         return 0, 1
 
+    def mixed_axes(self) -> Sequence[int]:
+        """Each image by itself, each element of which may depend on all of it."""
+        return range(1, len(shape_of(self.input)))
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """Every axis has room for one window; channels are what the weights say."""
+        x, weight = shape_of(self.input), shape_of(self.weight)
+        yield from window_relations(x, weight[2:], self.get("pads"), self.get("dilations"))
+        if isinstance(weight[1], int):
+            yield "equal", x[1], weight[1] * self.get("group")
+
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
@@ -329,6 +355,20 @@ class ConvOp(FusedOperation):
         shapes += [(*residual[:2], 1, x[2] * x[3])] if residual is not None else []
         shapes += self.at_run_time(operands).present
         return shapes, (*output[:2], 1, output[2] * output[3])
+
+    def why_not_blocked(self, block: int) -> str:
+        if self.sums is not None and not self.multiplies_bytes:
+            return "it multiplies integers that no dot product takes"
+        if not isinstance(self.weight.owner, WeightOp):
+            return "its filters are not constant, so that they cannot be packed"
+        if self.bias is not None and not isinstance(self.bias.owner, WeightOp):
+            return "its bias is computed, and has no zeros for the channels that fill up a block"
+        if self.get("group") != 1 and not self.is_depthwise:
+            channels = static_shape(self.output)[CHANNELS]
+            inside = (static_shape(self.weight)[1], channels // self.get("group"))
+            if self.sums is not None or any(size % block for size in inside):
+                return f"its {self.get('group')} groups would cut through blocks"
+        return ""
 
     @property
     def adds_up_input(self) -> bool:
@@ -511,12 +551,13 @@ class ConvOp(FusedOperation):
 
 
 @irdl_op_definition
-class MatMulOp(FusedOperation):
+class MatMulOp(Reshapable, FusedOperation):
     """a (..., m, k) times b (..., k, n); batch dimensions broadcast.
 
     bias: (n,); residual: broadcasts to the result. fits_pairs: products of an unsigned byte with
     each of two neighbours along k (2i and 2i + 1) add up to a number of 16 bits, whatever the
-    bytes are (`passes/quantized/weight_pairs.py`).
+    bytes are (`passes/quantized/weight_pairs.py`). splits_signs, sign_sums: see
+    `integer_products.py`.
     """
 
     name = "top.matmul"
@@ -531,6 +572,7 @@ class MatMulOp(FusedOperation):
     right_sums = opt_operand_def(TensorType)
     scale = opt_operand_def(TensorType)
     channel_scales = opt_operand_def(TensorType)
+    sign_sums = opt_operand_def(TensorType)
     activation = opt_prop_def(StringAttr)
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
@@ -538,6 +580,7 @@ class MatMulOp(FusedOperation):
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
     fits_pairs = opt_prop_def(BoolAttr)
+    splits_signs = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -549,6 +592,35 @@ class MatMulOp(FusedOperation):
     def channel_axes(self) -> tuple[int, int]:
         a, b = len(shape_of(self.left)), len(shape_of(self.right))
         return b - 1, max(a, b) - 1
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        """Rows of the left matrices, or one matrix of a batch for each row."""
+        rank = len(shape_of(self.operands[index]))
+        require_rows(index < 2, "what is added depends on the size")
+        if index == 0:
+            require_rows(axis < rank - 1, "it sums over the rows")
+        else:
+            require_rows(axis < rank - 2, "every element is made of all rows")
+        return aligned_axis(self, index, axis)
+
+    def reshaped_operands(self) -> Sequence[int]:
+        return (0,)
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, int]:
+        """Rows of any batch times one constant matrix are rows."""
+        (left,) = around
+        if not isinstance(self.right.owner, WeightOp) or len(shape_of(self.right)) != 2:
+            raise ValueError("its right side is no constant matrix")
+        if self.residual is not None:
+            raise ValueError("something is added in it already")
+        if len(left.source) < 2 or left.source[-1] != left.target[-1]:
+            raise ValueError("its columns are no axis before the reshape")
+        return {}
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        left, right = shape_of(self.left), shape_of(self.right)
+        yield "equal", left[-1], right[-2]
+        yield from broadcast_relations([left[:-2], right[:-2]])
 
     def infer_types(self) -> list[Attribute]:
         a, b = shape_of(self.left), shape_of(self.right)
@@ -568,6 +640,8 @@ class MatMulOp(FusedOperation):
         if self.sums is not None:
             given = self.at_run_time(operands)
             sums = np.matmul(*self.factors(a, b, given))
+            if self.get("splits_signs"):
+                sums = sums + np.minimum(b.astype(np.float64), 0).sum(axis=0)
             return (self.finish_integers(sums, bias, residual, given),)
         return (self.finish_meaning(np.matmul(a, b), bias, residual),)
 
@@ -689,7 +763,7 @@ class MatMulOp(FusedOperation):
         )
 
     def kernel_parameters(self) -> dict[str, int]:
-        return {"fits_pairs": 1} if self.get("fits_pairs") else {}
+        return {name: 1 for name in ("fits_pairs", "splits_signs") if self.get(name)}
 
     def macs(self) -> int:
         if not is_static(self.output) or not is_static(self.left):

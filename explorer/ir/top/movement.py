@@ -9,7 +9,7 @@ which a pass replaces by properties once it is constant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -30,9 +30,28 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import (
+    AlongAxis,
+    Blockable,
+    ComputesSizes,
+    Elements,
+    Moving,
+    Permutable,
+    Permutation,
+    Permuted,
+    Reshapable,
+    Reshaped,
+    Rows,
+    RowWise,
+    SizeConstrained,
+    Status,
+    aligned_axis,
+    inverse,
+    require_rows,
+)
+from explorer.ir.operation import Access, PropertyValue, TopOperation
 from explorer.ir.parts import Part, offset_of_part
-from explorer.ir.symbols import larger, number, smaller
+from explorer.ir.symbols import Expression, larger, number, smaller
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -52,7 +71,10 @@ from explorer.ir.top.dimensions import (
 )
 from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.operands import require_integers, require_same_type, require_vector
+from explorer.ir.top.quantized_scalars import real_array, stored_array
+from explorer.ir.top.relations import Relation, broadcast_relations, divisible, same_count
 from explorer.ir.top.reshaping import common_pieces, define_flat_copy, joined_subscripts
+from explorer.ir.top.sizes import SizeContents, plain_numbers
 from explorer.ir.types import (
     Dim,
     QuantizedType,
@@ -66,12 +88,14 @@ from explorer.ir.types import (
     tensor_type,
 )
 
+ALL_TYPES_HAVE = (0.0, 1.0, -1.0, float("inf"), float("-inf"))
+"""Numbers that padding is filled with, and that every type of floats has."""
 TO_THE_END = 2**63 - 1
 FAR = 2**31 - 1
 """Stops from here on mean the end of an axis whose size is not known."""
 
 
-class MovementOperation(TopOperation):
+class MovementOperation(RowWise, ComputesSizes, Moving):
     """What they share: finite stays finite, and the result has the first operand's element type."""
 
     FAMILY: ClassVar[str] = "movement"
@@ -91,13 +115,19 @@ class MovementOperation(TopOperation):
             raise ValueError(f"{self.name} joins numbers of different scales or zero points")
         return kind if kind.is_per_tensor else kind.with_axis(self.moved_axis(kind.axis_number))
 
-    def moved_operands(self) -> Sequence[SSAValue]:
-        """The operands whose elements the result holds."""
-        return (self.operands[0],)
-
     def moved_axis(self, axis: int) -> int:
         """Where an axis with a scale for each of its slices is in the result."""
         raise ValueError(f"{self.name} mixes slices of axis {axis}, each with a scale of its own")
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        """What is moved may be expressions; operands that say how must be known numbers."""
+        is_moved = [operand in self.moved_operands() for operand in self.operands]
+        found = [elements(operand) for operand in self.operands]
+        given = [a if m else plain_numbers(a) for a, m in zip(found, is_moved, strict=True)]
+        known = [array for array in given if array is not None]
+        if len(known) < len(given):
+            return None
+        return np.asarray(self.evaluate(*known)[0], object)
 
     def result_shape(self) -> Shape:
         """Shape of the result; ValueError where operands and properties do not fit."""
@@ -127,7 +157,7 @@ class MovementOperation(TopOperation):
 
 
 @irdl_op_definition
-class ReshapeOp(MovementOperation):
+class ReshapeOp(SizeConstrained, MovementOperation):
     """The same elements, in row-major order, under another shape.
 
     shape: the result's sizes, at most one -1 (what remains). Or the operand `target`, an i64
@@ -135,6 +165,7 @@ class ReshapeOp(MovementOperation):
     """
 
     name = "top.reshape"
+    SIZES_FROM: ClassVar[int | None] = 1
 
     input = operand_def(TensorType)
     target = opt_operand_def(TensorType)
@@ -193,6 +224,37 @@ class ReshapeOp(MovementOperation):
     def _sizes(self) -> tuple[int, ...]:
         return self.get("shape", ())
 
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """As many elements before as after; what is left for a size of -1 is a whole number."""
+        source = shape_of(self.input)
+        before = product(source)
+        target = list(self._sizes()) if self.target is None else contents.sizes(self.target)
+        if before is None or target is None:
+            return
+        copies = self.target is not None and not self.get("allow_zero", False)
+        sizes = [
+            source[a] if copies and t == 0 and a < len(source) else t for a, t in enumerate(target)
+        ]
+        after = product([s for s in sizes if s != -1])
+        if after is None or not after.terms:
+            return
+        if -1 not in sizes:
+            yield same_count(before, after)
+        elif after.is_number:
+            yield from divisible(before, after.constant)
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        return contents.end(self.input)
+
+    def carried_rows(self, index: int, rows: Rows, result: Rows) -> Rows:
+        """Rows come first in both shapes: the first part of one is the first part of the other."""
+        return result
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        require_rows(
+            isinstance(given[0], Rows), "its shape depends on the size, its elements do not"
+        )
+
     def label(self) -> str:
         return "reshape"
 
@@ -202,6 +264,7 @@ class TransposeOp(MovementOperation):
     """Axes in another order: axis a of the result is axis permutation[a] of the input."""
 
     name = "top.transpose"
+    READS_ANY_LAYOUT: ClassVar[bool] = True
 
     input = operand_def(TensorType)
     permutation = prop_def(DenseArrayBase)
@@ -238,12 +301,15 @@ class TransposeOp(MovementOperation):
         _clear_behind(k, output, extents)
         return "copy"
 
+    def carried_axis(self, index: int, axis: int) -> int:
+        return self.get("permutation").index(axis)
+
     def label(self) -> str:
         return f"transpose {', '.join(map(str, self.get('permutation')))}"
 
 
 @irdl_op_definition
-class ConcatOp(MovementOperation):
+class ConcatOp(SizeConstrained, AlongAxis, Blockable, MovementOperation):
     """All inputs one behind the other along an axis.
 
     in_place: every input is written where the result has it, so that there is nothing to copy.
@@ -297,6 +363,41 @@ class ConcatOp(MovementOperation):
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.concatenate(operands, axis=self.get("axis")),)
 
+    def why_not_blocked(self, block: int) -> str:
+        is_along = self.get("axis") == CHANNELS
+        if not is_along or any(static_shape(o)[CHANNELS] % block for o in self.operands):
+            return "the channels that it joins do not fill whole blocks"
+        return ""
+
+    def reshaped_operands(self) -> Sequence[int]:
+        return range(len(self.operands))
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, int]:
+        """All inputs are reshaped alike but for their sizes along the axis."""
+        axes = {own.axis(self.get("axis")) for own in around}
+        (axis,) = axes if len(axes) == 1 else (None,)
+        if axis is None:
+            raise ValueError("its axis is none before the reshapes")
+        others = {(*own.source[:axis], *own.source[axis + 1 :]) for own in around}
+        if len(others) != 1:
+            raise ValueError("its inputs had different shapes before")
+        return {"axis": axis}
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        shapes = [shape_of(o) for o in self.operands]
+        for axis, sizes in enumerate(zip(*shapes, strict=True)):
+            if axis != self.get("axis"):
+                for size in sizes[1:]:
+                    yield "equal", sizes[0], size
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        require_rows(axis != self.get("axis"), "it joins along the rows")
+        return axis
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        is_same = all(status == result for status in given)
+        require_rows(is_same, "its operands' rows are not the same")
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         axis, offset = self.get("axis"), 0
         covered = list(output.shape)
@@ -316,7 +417,7 @@ class ConcatOp(MovementOperation):
 
 
 @irdl_op_definition
-class SliceOp(MovementOperation):
+class SliceOp(SizeConstrained, Permutable, Reshapable, Blockable, MovementOperation):
     """Every step-th element between start and stop of each axis.
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
@@ -330,6 +431,7 @@ class SliceOp(MovementOperation):
     """
 
     name = "top.slice"
+    SIZES_FROM: ClassVar[int | None] = 1
 
     input = operand_def(TensorType)
     starts_value = opt_operand_def(TensorType)
@@ -423,6 +525,79 @@ class SliceOp(MovementOperation):
             ranges = self._dynamic_ranges(x.shape, rest)
         return (x[np.ix_(*ranges)] if ranges else x,)
 
+    def carried_axis(self, index: int, axis: int) -> int:
+        return axis
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        """All rows, from the first on; a constant cut to the size keeps its first rows."""
+        start, step = self._begin(result.axis, contents)
+        require_rows((start, step) == (0, 1), "it takes some of the rows")
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        """A computed start is no negative number, and a computed stop lies inside of the axis."""
+        shape = shape_of(self.input)
+        if self.is_static_slice:
+            axes = tuple(range(len(shape)))
+            starts, stops, steps = (self.get(name) for name in ("starts", "stops", "steps"))
+        else:
+            axes = self.get("axes")
+            starts, stops = contents.sizes(self.starts_value), contents.sizes(self.stops_value)
+            steps = contents.sizes(self.steps_value) if self.steps_value else [1] * len(axes)
+        if starts is None or stops is None or steps is None:
+            return
+        for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
+            if not isinstance(step, int) or step < 0:
+                continue
+            if isinstance(start, str):
+                yield "at least", start, 0
+            if isinstance(stop, str):
+                yield "at most", stop, shape[axis]
+
+    def reshaped_operands(self) -> Sequence[int]:
+        return (0,)
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, Sequence[int]]:
+        if not self.is_static_slice:
+            raise ValueError("its bounds are computed")
+        (own,) = around
+        taken = [range(size) for size in own.source]
+        for axis, (kept, size) in enumerate(zip(self.ranges(own.target), own.target, strict=True)):
+            if kept == range(size):
+                continue
+            before = own.axis(axis)
+            if before is None:
+                raise ValueError(f"its axis {axis} is none before the reshape")
+            taken[before] = kept
+        return slice_properties(taken)
+
+    def why_not_blocked(self, block: int) -> str:
+        if not self.is_static_slice:
+            return "its bounds are computed"
+        channels = static_shape(self.input)[CHANNELS]
+        taken = self.ranges(static_shape(self.input))[CHANNELS]
+        is_whole = taken.step == 1 and not taken.start % block
+        if not is_whole or (taken.stop % block and taken.stop != channels):
+            return "it moves channels to other lanes"
+        return ""
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        if not self.is_static_slice:
+            raise ValueError("its bounds are computed")
+        return _permuted_numbers(self, ("starts", "stops", "steps"), permutation)
+
+    def _begin(self, axis: int, contents: SizeContents) -> tuple[Dim, Dim]:
+        """The first element that is taken of an axis, and the step."""
+        if self.is_static_slice:
+            return self.get("starts")[axis], self.get("steps")[axis]
+        if axis not in self.get("axes"):
+            return 0, 1
+        place = self.get("axes").index(axis)
+        starts = contents.sizes(self.starts_value)
+        steps = contents.sizes(self.steps_value) if self.steps_value else [1] * (place + 1)
+        require_rows(starts is not None and steps is not None, "its bounds are not known")
+        assert starts is not None and steps is not None
+        return starts[place], steps[place]
+
     def _dynamic_ranges(self, shape: Sequence[int], rest: Sequence[np.ndarray]) -> list[range]:
         ranges = [range(size) for size in shape]
         steps = rest[2] if self.steps_value is not None else np.ones_like(rest[0])
@@ -472,6 +647,25 @@ def slice_range(size: int, start: int, stop: int, step: int) -> range:
         stop += size
     start = min(max(start, 0), size)
     return range(start, min(max(stop, start), size), step)
+
+
+def slice_properties(ranges: Sequence[range]) -> dict[str, list[int]]:
+    """The properties of a slice that takes these positions; one and the same for the same."""
+    normal = [_normal_range(taken) for taken in ranges]
+    return {
+        "starts": [taken.start for taken in normal],
+        "stops": [taken.stop for taken in normal],
+        "steps": [taken.step for taken in normal],
+    }
+
+
+def _normal_range(taken: range) -> range:
+    """The same positions, with the nearest stop, and step 1 for one element or none."""
+    if not taken:
+        return range(0, 0)
+    if len(taken) == 1:
+        return range(taken[0], taken[0] + 1)
+    return range(taken[0], taken[-1] + (1 if taken.step > 0 else -1), taken.step)
 
 
 def onnx_slice_range(size: int, start: int, stop: int, step: int) -> range:
@@ -537,7 +731,7 @@ def _affine(index: AffineExpr, factor: int, offset: int) -> Subscript:
 
 
 @irdl_op_definition
-class PadOp(MovementOperation):
+class PadOp(Permutable, Blockable, MovementOperation):
     """Elements of `value` before (low), behind (high) and between (interior) those of each axis.
 
     As XLA's pad, without negative numbers. Or the operand `amounts`, an i64 vector of all begins,
@@ -596,6 +790,43 @@ class PadOp(MovementOperation):
         kept = zip(cuts, shape, strict=True)
         return (result[tuple(slice(a, max(size - b, a)) for (a, b), size in kept)],)
 
+    def carried_axis(self, index: int, axis: int) -> int:
+        require_rows(self.amounts is None, "its amounts are computed")
+        require_rows(not any(numbers[axis] for numbers in self._properties()), "it adds rows")
+        return axis
+
+    @property
+    def keeps_numbers(self) -> bool:
+        return self.get("value") in ALL_TYPES_HAVE
+
+    def on_stored(self, kind: QuantizedType) -> Mapping[str, PropertyValue]:
+        """The integer that stands for what is padded with; ValueError where none does exactly."""
+        if not kind.is_per_tensor:
+            raise ValueError("it pads numbers with a scale per slice")
+        value = np.array(self.get("value"), np.float32)
+        stored = stored_array(value, kind)
+        if not np.isfinite(value) or real_array(stored, kind) != value:
+            raise ValueError(f"no integer stands for {value:g}, which it pads with")
+        return {"value": float(stored)}
+
+    def why_not_blocked(self, block: int) -> str:
+        if self.amounts is not None:
+            return "its amounts are computed"
+        low, _, interior = self._properties()
+        if self.get("value") != 0:
+            return "it pads with no zeros"
+        if low[CHANNELS] % block or interior[CHANNELS]:
+            return "it moves channels to other lanes"
+        return ""
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        if self.amounts is not None:
+            raise ValueError("its amounts are computed")
+        return _permuted_numbers(self, ("low", "high", "interior"), permutation)
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        return None
+
     @property
     def is_sized_by_contents(self) -> bool:
         return self.amounts is not None
@@ -630,6 +861,14 @@ class PadOp(MovementOperation):
         )
 
 
+def _permuted_numbers(op: TopOperation, names: Sequence[str], permutation: Permutation) -> Permuted:
+    """Properties that are lists with one number per axis."""
+    lists = {name: op.get(name) for name in names if op.get(name) is not None}
+    back = inverse(permutation)
+    moved = {name: [numbers[axis] for axis in back] for name, numbers in lists.items()}
+    return Permuted(moved, permutation)
+
+
 def _spread(size: Dim, between: int) -> Dim:
     """Elements that an axis takes with `between` new ones after each but the last."""
     if not between or size == 0:
@@ -638,13 +877,14 @@ def _spread(size: Dim, between: int) -> Dim:
 
 
 @irdl_op_definition
-class ExpandOp(MovementOperation):
+class ExpandOp(SizeConstrained, MovementOperation):
     """Repeats elements so that input and `shape` broadcast to one another, as ONNX's Expand.
 
     shape: a property, or the operand `target` (an i64 vector).
     """
 
     name = "top.expand"
+    SIZES_FROM: ClassVar[int | None] = 1
 
     input = operand_def(TensorType)
     target = opt_operand_def(TensorType)
@@ -674,6 +914,24 @@ class ExpandOp(MovementOperation):
         x, *rest = operands
         target = tuple(int(size) for size in rest[0]) if rest else self.get("shape", ())
         return (np.broadcast_to(x, np.broadcast_shapes(x.shape, target)),)
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        target = self.get("shape") if self.target is None else contents.sizes(self.target)
+        if target is not None:
+            yield from broadcast_relations([shape_of(self.input), tuple(target)])
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        return contents.end(self.input)
+
+    def carried_axis(self, index: int, axis: int) -> int:
+        return aligned_axis(self, index, axis)
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        """Rows that stay where they are, or a constant that is repeated for every row."""
+        shape = shape_of(self.input)
+        axis = result.axis - len(shape_of(self.output)) + len(shape)
+        is_repeated = axis < 0 or shape[axis] == 1
+        require_rows(isinstance(given[0], Rows) or is_repeated, "it repeats rows")
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         (x,) = inputs

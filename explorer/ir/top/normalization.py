@@ -7,7 +7,7 @@ Each definition is a short list of statements: statistics into scratch buffers, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes, Reshapable, Reshaped
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -55,7 +56,7 @@ from explorer.ir.types import (
 Read = tuple[Buffer, Sequence[Subscript]]
 
 
-class NormalizationOperation(TopOperation):
+class NormalizationOperation(MixesAxes):
     """What they share: the result has the input's type; the input is the first operand."""
 
     FAMILY: ClassVar[str] = "normalization"
@@ -66,6 +67,10 @@ class NormalizationOperation(TopOperation):
         require_same_arithmetic(f"the operands of {self.name}", self.operands)
         self.check(shape_of(self.operands[0]))
         return [tensor_type(element_type_of(self.operands[0]), shape_of(self.operands[0]))]
+
+    def mixed_axes(self) -> Sequence[int]:
+        """All but the first, unless an operation says better: each image by itself."""
+        return range(1, len(shape_of(self.operands[0])))
 
     def check(self, shape: Shape) -> None:
         """ValueError where operands or properties do not fit an input of that shape."""
@@ -82,7 +87,7 @@ class NormalizationOperation(TopOperation):
 
 
 @irdl_op_definition
-class SoftmaxOp(NormalizationOperation):
+class SoftmaxOp(AlongAxis, NormalizationOperation):
     """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
 
     name = "top.softmax"
@@ -94,6 +99,9 @@ class SoftmaxOp(NormalizationOperation):
 
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -297,7 +305,7 @@ class BatchNormOp(NormalizationOperation):
 
 
 @irdl_op_definition
-class LayerNormOp(NormalizationOperation):
+class LayerNormOp(Reshapable, NormalizationOperation):
     """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input.
 
     Without `centered` the mean is not subtracted: RMS normalization.
@@ -324,6 +332,18 @@ class LayerNormOp(NormalizationOperation):
         reduced_shape(shape, (self.get("axis"),), True)
         for operand in self.operands[1:]:
             require_broadcast("a scale or shift", shape_of(operand), shape)
+
+    def mixed_axes(self) -> Sequence[int]:
+        return range(self.get("axis"), len(shape_of(self.input)))
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, int]:
+        """The normalized axes are the last ones: groups from some axis on, and only they."""
+        (own,), first = around, self.get("axis")
+        large = [a for a, size in enumerate(own.target) if size != 1]
+        inside = [g for g in own.groups if any(a >= first for a in g.target if a in large)]
+        if not inside or any(a < first for g in inside for a in g.target if a in large):
+            raise ValueError("its axes are none before the reshape")
+        return {"axis": min(min(g.source) for g in inside)}
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -410,7 +430,7 @@ class InstanceNormOp(NormalizationOperation):
 
 
 @irdl_op_definition
-class LocalResponseNormOp(NormalizationOperation):
+class LocalResponseNormOp(Blockable, NormalizationOperation):
     """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta.
 
     AlexNet's normalization (Krizhevsky et al., 2012, section 3.3) in ONNX's form: the window

@@ -7,7 +7,7 @@ max_position: where in the plane (h * width + w) the maximum stands
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -25,7 +25,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript, clamp_index
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import Blockable, MixesAxes, Moving, SizeConstrained, Windowed
+from explorer.ir.operation import Access, PropertyValue
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     clear_padding_channels,
@@ -37,6 +38,8 @@ from explorer.ir.top.definitions import (
 )
 from explorer.ir.top.linear import SPATIAL, WINDOW, window_output
 from explorer.ir.top.operands import require_counts
+from explorer.ir.top.relations import Relation, window_relations
+from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     QuantizedType,
     Shape,
@@ -51,7 +54,7 @@ KINDS = ("max", "max_position", "average")
 
 
 @irdl_op_definition
-class PoolOp(TopOperation):
+class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed, Moving):
     """Maximum or average of windows over 1 to 3 spatial dimensions, as ONNX's MaxPool, AveragePool.
 
     x: (N, C, spatial...). window, strides, dilations: one number per spatial dimension; pads: all
@@ -81,8 +84,26 @@ class PoolOp(TopOperation):
 
     @property
     def reads_padding(self) -> bool:
-        """Whether the kernel wants a halo around its input; positions are of elements only."""
+        """Positions are of elements only."""
         return self.get("kind") != "max_position"
+
+    @property
+    def keeps_numbers(self) -> bool:
+        return self.get("kind") == "max"
+
+    def on_stored(self, kind: QuantizedType) -> Mapping[str, PropertyValue] | None:
+        if self.get("kind") != "max":
+            return None
+        if not kind.is_per_tensor:
+            raise ValueError("it compares numbers with a scale per slice")
+        return {}
+
+    @property
+    def padding_fill(self) -> float:
+        """The least number for a maximum."""
+        if self.get("kind") == "max":
+            return float(lowest(stored_type(element_type_of(self.input))))
+        return super().padding_fill
 
     def infer_types(self) -> list[Attribute]:
         x, window = shape_of(self.input), self.get("window")
@@ -121,6 +142,14 @@ class PoolOp(TopOperation):
             self._check_windows(x[2:])
         element = i64 if self.get("kind") == "max_position" else element_type_of(self.input)
         return [tensor_type(element, (x[0], x[1], *spatial))]
+
+    def mixed_axes(self) -> Sequence[int]:
+        """Each image by itself, each element of which may depend on all of it."""
+        return range(1, len(shape_of(self.input)))
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        x, window = shape_of(self.input), self.get("window")
+        return window_relations(x, window, self.get("pads"), self.get("dilations"))
 
     def _check_windows(self, sizes: Shape) -> None:
         """ValueError where a window has no element of the input, so that nothing is its maximum.

@@ -8,7 +8,7 @@ start value, step, and what is done at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,7 +28,18 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import (
+    Blockable,
+    ComputesSizes,
+    Elements,
+    MixesAxes,
+    Permutable,
+    Permutation,
+    Permuted,
+    SizeConstrained,
+)
+from explorer.ir.operation import Access
+from explorer.ir.symbols import number
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     CHANNELS,
@@ -46,6 +57,8 @@ from explorer.ir.top.definitions import (
 from explorer.ir.top.elementwise import apply_unary
 from explorer.ir.top.operands import require_numbers
 from explorer.ir.top.reduction_domain import Axes, ReductionDomain, reduced_shape
+from explorer.ir.top.relations import Relation
+from explorer.ir.top.sizes import SizeContents, expressions
 from explorer.ir.types import (
     element_type_from_numpy,
     element_type_of,
@@ -153,7 +166,7 @@ REDUCTIONS: dict[str, ReductionKind] = {
 
 
 @irdl_op_definition
-class ReduceOp(TopOperation):
+class ReduceOp(ComputesSizes, MixesAxes, Permutable, Blockable):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
 
     Without axes every element is reduced by itself.
@@ -183,6 +196,42 @@ class ReduceOp(TopOperation):
             require_numbers(f"{self.name} {self.kind.data}", self.input)
         shape = reduced_shape(shape_of(self.input), self.get("axes"), self.get("keepdims"))
         return [tensor_type(element_type_of(self.input), shape)]
+
+    @property
+    def keeps_mixed_axes(self) -> bool:
+        return self.get("keepdims")
+
+    def mixed_axes(self) -> Sequence[int]:
+        return self.get("axes")
+
+    def why_not_blocked(self, block: int) -> str:
+        is_whole = self.get("keepdims") and set(self.get("axes")) <= {2, 3}
+        return "" if is_whole else "it does not reduce whole planes"
+
+    def permuted(self, permutation: Permutation) -> Permuted:
+        """Without `keepdims` the axes that remain keep their order in relation to one another."""
+        axes = self.get("axes")
+        moved = {"axes": sorted(permutation[a] for a in axes)}
+        if self.get("keepdims"):
+            return Permuted(moved, permutation)
+        left = [permutation[a] for a in range(len(permutation)) if a not in axes]
+        return Permuted(moved, tuple(sorted(left).index(axis) for axis in left))
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        """Of a vector: how many elements a tensor has, or a sum of sizes."""
+        x, is_product = elements(self.input), self.kind.data == "prod"
+        if x is None or self.kind.data not in ("prod", "sum"):
+            return None
+        if x.ndim != 1 or not self.get("axes"):
+            return None
+        total = number(1 if is_product else 0)
+        for element in x:
+            total = total * element if is_product else total + element
+        return expressions([total]).reshape((1,) if self.get("keepdims") else ())
+
+    @property
+    def is_exact_for_sizes(self) -> bool:
+        return False
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -289,7 +338,7 @@ def _may_be_nan(x: Access) -> bool:
 
 
 @irdl_op_definition
-class ArgOp(TopOperation):
+class ArgOp(MixesAxes):
     """Position (i64) of the maximum or minimum along an axis; of equal ones the first, or the last.
 
     A NaN comes before all numbers for both, as in NumPy.
@@ -314,6 +363,13 @@ class ArgOp(TopOperation):
         if shape[axis] == 0:
             raise ValueError(f"axis {axis} of {shape} is empty: there is no extremum")
         return [tensor_type(i64, result)]
+
+    @property
+    def keeps_mixed_axes(self) -> bool:
+        return self.get("keepdims")
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -364,7 +420,7 @@ class ArgOp(TopOperation):
 
 
 @irdl_op_definition
-class TopKOp(TopOperation):
+class TopKOp(MixesAxes, SizeConstrained):
     """The k greatest (or least) elements along an axis, best first, and their positions (i64).
 
     Of equal elements the one that stands first comes first. NaN is greater than any number.
@@ -389,6 +445,12 @@ class TopKOp(TopOperation):
             raise ValueError(f"the best {count} of {size} elements: 0 to {size} expected")
         result = (*shape[:axis], count, *shape[axis + 1 :])
         return [tensor_type(element_type_of(self.input), result), tensor_type(i64, result)]
+
+    def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
+        yield "at least", shape_of(self.input)[self.get("axis")], self.get("k")
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -10,11 +10,12 @@ What is true whatever the sizes are is left out. A size counts as 1 or more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from math import gcd
 
 from explorer.ir.symbols import Expression, Extreme, Quotient, number, smaller
 from explorer.ir.top.dimensions import dimension_of, expression_of
-from explorer.ir.types import Dim
+from explorer.ir.types import Dim, Shape
 
 Relation = tuple[str, Dim, Dim]
 """Kind (`constraints.KINDS`), left and right of a constraint."""
@@ -157,3 +158,54 @@ def _with_minimum(expression: Expression) -> tuple[Extreme, Expression] | None:
             if isinstance(atom, Extreme) and atom.kind == "min":
                 return atom, expression - smaller(atom.first, atom.second)
     return None
+
+
+# -- what families of operations ask for -----------------------------------------------------------
+
+
+def broadcast_relations(shapes: Sequence[Shape]) -> Iterator[Relation]:
+    """Sizes at one axis, counted from the right, are equal or 1."""
+    for axis in range(1, max(map(len, shapes), default=0) + 1):
+        sizes = [s[-axis] for s in shapes if len(s) >= axis and s[-axis] != 1]
+        numbers = [s for s in sizes if isinstance(s, int)]
+        for size in sizes[1:]:
+            yield "broadcast", sizes[0], size
+        if numbers and sizes[0] != numbers[0]:
+            yield "broadcast", sizes[0], numbers[0]
+
+
+def window_relations(
+    x: Shape, widths: Shape, pads: Sequence[int], dilations: Sequence[int]
+) -> Iterator[Relation]:
+    """Every spatial axis of (N, C, spatial...) has room for one window."""
+    rank = len(x) - 2
+    for axis in range(rank):
+        width = widths[axis]
+        if isinstance(width, int):
+            reach = (width - 1) * dilations[axis] + 1
+            yield "at least", x[2 + axis], reach - pads[axis] - pads[rank + axis]
+
+
+def same_count(before: Expression, after: Expression) -> Relation:
+    """Factors that stand on both sides are left out: 3*batch == 3 says batch == 1."""
+    for whole, part in ((before, after), (after, before)):
+        if part.is_number and len(whole.terms) == 1:
+            ((names, factor),) = whole.terms
+            if part.constant % factor == 0:
+                return "equal", dimension_of(Expression(((names, 1),))), part.constant // factor
+        found = whole.quotient(part)
+        if found is not None:
+            return "equal", dimension_of(found), 1
+    return "equal", dimension_of(before), dimension_of(after)
+
+
+def divisible(whole: Expression, divisor: int) -> Iterator[Relation]:
+    """The divisor divides the whole, which is said of what is not known to be divisible."""
+    rest = whole - whole.divided(divisor) * divisor
+    if rest.is_number and rest.constant == 0:
+        return
+    if len(whole.terms) == 1:
+        ((names, factor),) = whole.terms
+        divisor //= gcd(factor, divisor)
+        whole = Expression(((names, 1),))
+    yield "multiple", dimension_of(whole), divisor

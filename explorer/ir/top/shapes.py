@@ -16,15 +16,26 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.operation import Access, TopOperation
+from explorer.ir.interfaces import (
+    STATIC,
+    ComputesSizes,
+    Elements,
+    Rows,
+    RowWise,
+    Status,
+    require_rows,
+)
+from explorer.ir.operation import Access
+from explorer.ir.symbols import Expression, number
 from explorer.ir.top.definitions import load_element, store_element
-from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.top.dimensions import UNKNOWN, expression_of
 from explorer.ir.top.operands import require_same_type, require_scalar
+from explorer.ir.top.sizes import SizeContents, expressions
 from explorer.ir.types import Shape, element_type_of, shape_of, tensor_type
 
 
 @irdl_op_definition
-class ShapeOp(TopOperation):
+class ShapeOp(ComputesSizes):
     """The input's sizes as an i64 vector, from axis `start` up to `end` (as in Python's slices)."""
 
     name = "top.shape"
@@ -48,6 +59,10 @@ class ShapeOp(TopOperation):
         shape = operands[0].shape[self.get("start", 0) : self.get("end")]
         return (np.array(shape, np.int64),)
 
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        found = [expression_of(size) for size in self.sizes]
+        return None if None in found else expressions(found)
+
     def missing_form(self) -> str:
         return "a shape is no computation: it is folded once it is known"
 
@@ -56,11 +71,12 @@ class ShapeOp(TopOperation):
 
 
 @irdl_op_definition
-class RangeOp(TopOperation):
+class RangeOp(ComputesSizes, RowWise):
     """start, start + delta, start + 2 delta ... before limit; three scalars of one type."""
 
     name = "top.range"
     FAMILY: ClassVar[str] = "movement"
+    SIZES_FROM: ClassVar[int | None] = 0
 
     start = operand_def(TensorType)
     limit = operand_def(TensorType)
@@ -86,6 +102,16 @@ class RangeOp(TopOperation):
             raise ValueError("a range with a step of 0 has no end")
         count = max(int(np.ceil((limit - start) / delta)), 0)
         return ((start + np.arange(count) * delta).astype(operands[0].dtype),)
+
+    def computed_sizes(self, elements: Elements) -> np.ndarray | None:
+        return None
+
+    def end_of_numbers(self, contents: SizeContents) -> Expression | None:
+        return contents.single(self.limit) if contents.single(self.delta) == number(1) else None
+
+    def check_rows(self, given: Sequence[Status], result: Rows, contents: SizeContents) -> None:
+        """Numbers from the same start in the same steps, as many as there are rows."""
+        require_rows((given[0], given[2]) == (STATIC, STATIC), "it starts or counts by the size")
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """start + i * delta for each element; how many there are must be known."""

@@ -4,26 +4,23 @@
     %n = top.slice(%s) {starts = [2] ...}                             ->  [h]
     %m = top.binary(%n, %two) {kind = "div"}                          ->  [h//2]
 
-A reshape whose target is such a tensor has a shape that can be said.
+A reshape whose target is such a tensor has a shape that can be said. How an operation computes with
+sizes, it says itself (`interfaces.ComputesSizes`); arithmetic and arrays of expressions are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 
 import numpy as np
 from xdsl.ir import OpResult, SSAValue
 
+from explorer.ir.interfaces import ComputesSizes
 from explorer.ir.operation import TopOperation
 from explorer.ir.symbols import Expression, larger, number, smaller
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.dimensions import dimension_of, expression_of
-from explorer.ir.top.elementwise import BinaryOp, CastOp
-from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.movement import ConcatOp, ExpandOp, ReshapeOp, SliceOp, TransposeOp
-from explorer.ir.top.reduction import ReduceOp
-from explorer.ir.top.shapes import ShapeOp
+from explorer.ir.top.dimensions import dimension_of
 from explorer.ir.types import Dim, element_type_of, is_static, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 
@@ -31,10 +28,6 @@ MOST_ELEMENTS = 64
 """Tensors of sizes are tiny."""
 DEEPEST = 100
 """Operations behind one another that are followed."""
-
-_MOVEMENT = (ConcatOp, ExpandOp, GatherOp, ReshapeOp, SliceOp, TransposeOp)
-_FIRST_ONLY = (ExpandOp, GatherOp, ReshapeOp, SliceOp)
-"""All operands but the first are numbers that must be known."""
 
 
 class SizeContents:
@@ -58,6 +51,16 @@ class SizeContents:
         array = self.array(value)
         return None if array is None else [dimension_of(e) for e in array.reshape(-1)]
 
+    def single(self, value: SSAValue) -> Expression | None:
+        """The only element of a value."""
+        array = self.array(value)
+        return array.reshape(-1)[0] if array is not None and array.size == 1 else None
+
+    def end(self, value: SSAValue) -> Expression | None:
+        """One more than the highest of numbers that count up to a size; None for all others."""
+        owner = value.owner
+        return owner.end_of_numbers(self) if isinstance(owner, ComputesSizes) else None
+
     def _array(self, value: SSAValue, depth: int) -> np.ndarray | None:
         if value not in self._found:
             self._found[value] = None if depth > DEEPEST else self._find(value, depth)
@@ -67,60 +70,30 @@ class SizeContents:
         if not isinstance(value, OpResult) or not isinstance(value.op, TopOperation):
             return None
         op = value.op
-        is_integer = numpy_dtype(element_type_of(value)).kind in "iu"
-        if not is_integer and not _is_exact_in_floats(op):
-            return None
         if not is_static(value) or prod(static_shape(value)) > MOST_ELEMENTS or op.regions:
             return None
         if isinstance(op, WeightOp):
             array = self._weights[op.weight.data]
             is_whole = np.isfinite(array.astype(np.float64)) & (array == np.trunc(array))
-            return _numbers(array) if is_whole.all() else None
-        if isinstance(op, ShapeOp):
-            found = [expression_of(size) for size in op.sizes]
-            return None if None in found else _array_of(found)
-        if isinstance(op, CastOp):
-            kinds = [numpy_dtype(element_type_of(v)) for v in (op.operands[0], value)]
-            if any(k.kind not in "iuf" or k.itemsize < 4 for k in kinds):
-                return None  # it may round, or wrap around
-            return self._array(op.operands[0], depth + 1)
-        if not isinstance(op, (*_MOVEMENT, BinaryOp, ReduceOp)):
+            return numbers(array) if is_whole.all() else None
+        if not isinstance(op, ComputesSizes):
             return None
-        operands = [self._array(operand, depth + 1) for operand in op.operands]
-        known = [o for o in operands if o is not None]
-        return _computed(op, known) if len(known) == len(operands) else None
+        if numpy_dtype(element_type_of(value)).kind not in "iu" and not op.is_exact_for_sizes:
+            return None
+        return op.computed_sizes(lambda operand: self._array(operand, depth + 1))
 
 
-def _is_exact_in_floats(op: TopOperation) -> bool:
-    """Sizes as floats (some exporters take minima of those): all but division stays exact."""
-    if isinstance(op, BinaryOp) and op.get("kind") not in ("add", "sub", "mul", "min", "max"):
-        return False
-    return isinstance(op, (*_MOVEMENT, BinaryOp, CastOp, WeightOp))
+# -- arithmetic ------------------------------------------------------------------------------------
 
 
-def _computed(op: TopOperation, operands: list[np.ndarray]) -> np.ndarray | None:
-    """The result as the operation computes it; None where it needs more than arithmetic."""
-    if isinstance(op, BinaryOp):
-        compute = _BINARY.get(op.get("kind"))
-        if compute is None:
-            return None
-        pairs = np.broadcast(*operands)
-        found = [compute(a, b) for a, b in pairs]
-        return None if None in found else _array_of(found).reshape(pairs.shape)
-    if isinstance(op, ReduceOp):
-        if op.get("kind") not in ("prod", "sum") or operands[0].ndim != 1 or not op.get("axes"):
-            return None
-        total = number(1 if op.get("kind") == "prod" else 0)
-        for element in operands[0]:
-            total = total * element if op.get("kind") == "prod" else total + element
-        return _array_of([total]).reshape((1,) if op.get("keepdims") else ())
-    if isinstance(op, _FIRST_ONLY):
-        plain = [_plain(o) for o in operands[1:]]
-        numbers = [p for p in plain if p is not None]
-        if len(numbers) != len(plain):
-            return None
-        return np.asarray(op.evaluate(operands[0], *numbers)[0], object)
-    return np.asarray(op.evaluate(*operands)[0], object)
+def combined(kind: str, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Arrays of expressions combined by a kind of `top.binary`; None where that is not known."""
+    compute = _BINARY.get(kind)
+    if compute is None:
+        return None
+    pairs = np.broadcast(left, right)
+    found = [compute(a, b) for a, b in pairs]
+    return None if None in found else expressions(found).reshape(pairs.shape)
 
 
 def _quotient(a: Expression, b: Expression) -> Expression | None:
@@ -145,22 +118,29 @@ _BINARY: dict[str, Callable[[Expression, Expression], Expression | None]] = {
     "min": smaller,
     "max": larger,
 }
+EXACT_IN_FLOATS = frozenset(("add", "sub", "mul", "min", "max"))
+"""Kinds that compute with sizes as floats (some exporters do) what they compute with integers."""
 
 
-def _numbers(array: np.ndarray) -> np.ndarray:
-    return _array_of([number(int(n)) for n in array.reshape(-1)]).reshape(array.shape)
+# -- arrays of expressions -------------------------------------------------------------------------
 
 
-def _plain(array: np.ndarray) -> np.ndarray | None:
-    """The numbers of an array whose expressions are numbers."""
-    if not all(e.is_number for e in array.reshape(-1)):
+def numbers(array: np.ndarray) -> np.ndarray:
+    """Integers as expressions."""
+    return expressions(number(int(n)) for n in array.reshape(-1)).reshape(array.shape)
+
+
+def plain_numbers(array: np.ndarray | None) -> np.ndarray | None:
+    """The integers of an array whose expressions are numbers; None for all others."""
+    if array is None or not all(e.is_number for e in array.reshape(-1)):
         return None
     plain = [e.constant for e in array.reshape(-1)]
     return np.array(plain, np.int64).reshape(array.shape)
 
 
-def _array_of(elements: list) -> np.ndarray:
+def expressions(elements: Iterable[Expression | None]) -> np.ndarray:
     """A vector of objects; NumPy must not look into them."""
+    elements = list(elements)
     array = np.empty(len(elements), object)
     for index, element in enumerate(elements):
         array[index] = element

@@ -26,25 +26,6 @@ from string import Template
 from explorer.kernels.language import Language, Requirement, vector_name
 from explorer.kernels.scalar_types import BY_NAME, SIGNED
 
-FILES = {
-    "c": (
-        "c/base.c",
-        "c/vectors.c",
-        "c/math.c",
-        "c/integers.c",
-        "c/stored.c",
-        "math.c",
-        "stored.c",
-    ),
-    "opencl": (
-        "opencl/base.cl",
-        "opencl/vectors.cl",
-        "opencl/stored.cl",
-        "opencl/tensor_cores.cl",
-        "math.c",
-        "stored.c",
-    ),
-}
 MARK = "//! "
 
 
@@ -61,7 +42,7 @@ class Section:
 
 def prelude_lines(language: Language, requirements: Iterable[Requirement]) -> list[str]:
     """The text of all sections that the requirements need, each after what it calls itself."""
-    sections = read_sections(language.name)
+    sections = read_sections(language.prelude_files)
     ordered: dict[Requirement, str] = {}
     for requirement in [Requirement("base"), *sorted(set(requirements))]:
         _add(requirement, language, sections, ordered)
@@ -72,10 +53,10 @@ def prelude_lines(language: Language, requirements: Iterable[Requirement]) -> li
 
 
 @cache
-def read_sections(language: str) -> Mapping[str, tuple[Section, ...]]:
-    """The sections of a language by name; several of one name are for different types."""
+def read_sections(files: tuple[str, ...]) -> Mapping[str, tuple[Section, ...]]:
+    """The sections of a language's files by name; several of one name are for different types."""
     found: dict[str, tuple[Section, ...]] = {}
-    for file in FILES[language]:
+    for file in files:
         text = (Path(__file__).parent / file).read_text(encoding="ascii")
         for part in text.split(MARK)[1:]:
             header, _, body = part.partition("\n")

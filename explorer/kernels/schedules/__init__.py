@@ -16,6 +16,7 @@ from dataclasses import replace
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 
+from explorer.kernels.languages import language_named
 from explorer.kernels.lowering import lower_to_loops
 from explorer.kernels.nest import LoopNest, ScheduleError
 from explorer.kernels.schedules.attention import find_attention, schedule_attention
@@ -166,7 +167,7 @@ def _schedulers(
         offered["dot"] = schedule_integer_convolution
     if family == "depthwise" and is_blocked_integer_convolution(nest, packs, DEPTHWISE):
         offered["depthwise"] = schedule_integer_depthwise
-    has_dots = machine.language == "c"
+    has_dots = language_named(machine.language).has_dots
     if family == "matmul" and has_dots and is_integer_matmul(nest, packs):
         offered["dot"] = schedule_integer_matmul
     if family in PRODUCTS and is_integer_product(nest, packs):

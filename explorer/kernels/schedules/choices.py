@@ -12,12 +12,12 @@ knobs that a person sees are made of it. What is legal may depend on choices mad
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from math import isqrt
 
 from explorer.kernels.nest import ScheduleError
 from explorer.kernels.schedules.schedule import Choice
 from explorer.results import Knob
+from explorer.results.names import near_name
 
 CHOOSE = "choose"
 """Name of the step in errors about choices."""
@@ -60,13 +60,9 @@ class Choices:
         unknown = [name for name in self.given if name not in self.made]
         if unknown:
             offered = ", ".join(self.made) or "none"
-            near = get_close_matches(unknown[0], self.made, n=1)
-            raise ScheduleError(
-                CHOOSE,
-                self.kernel,
-                f"there is no choice {unknown[0]!r}; there are: {offered}"
-                + (f" (did you mean {near[0]!r}?)" if near else ""),
-            )
+            problem = f"there is no choice {unknown[0]!r}; there are: {offered}"
+            near = near_name(unknown[0], self.made, otherwise="")
+            raise ScheduleError(CHOOSE, self.kernel, problem + (f" ({near})" if near else ""))
         return self.made
 
     def _decide(

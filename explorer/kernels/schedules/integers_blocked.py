@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from explorer.kernels.languages import language_named
 from explorer.kernels.nest import (
     LoopNest,
     accesses_in,
@@ -79,7 +80,7 @@ def schedule_integer_convolution(
     operands = operands_of(nest)
     assert operands is not None
     block, source_block = _block(nest, packs), block_of(packs[operands.source])
-    uses_dot = machine.language == "c"
+    uses_dot = language_named(machine.language).has_dots
     blocks = extent_of(nest.loop("o")) // block
     tile = choose_plane_tile(nest, machine, choices, blocks, PRODUCTS if uses_dot else 1)
     lanes = split_channels(schedule, tile.vectors, block)

@@ -37,7 +37,7 @@ from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
-from explorer.kernels.steps.dot import PRODUCTS, dot
+from explorer.kernels.steps.dot import PRODUCTS, SPLITS_SIGNS, dot
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack
 from explorer.kernels.steps.registers import accumulate
@@ -45,9 +45,12 @@ from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
 
 BYTES = ("ui8", "i8")
-WIDE_LANES, FEW_REGISTERS = 16, 16
-"""Processors without vectors of 512 bits have 16 registers (SSE2, AVX2), and a dot product takes
-some of them for what it multiplies."""
+WIDE_LANES, FEW_REGISTERS = 16, 15
+"""Processors without vectors of 512 bits have 16 registers (SSE2, AVX2), one of which holds what
+adds up pairs."""
+SPLITTING_REGISTERS = 13
+"""What a dot product that splits signs leaves of those: eleven sums of one vector, and operands.
+Another vector would need sizes and flips of its own."""
 
 
 def is_integer_matmul(nest: LoopNest, packs: Mapping[str, Pack]) -> bool:
@@ -96,6 +99,9 @@ def schedule_integer_matmul(
     costs = machine.costs
     if lanes < WIDE_LANES:
         costs = replace(costs, core=replace(costs.core, vector_registers=FEW_REGISTERS))
+    if SPLITS_SIGNS in nest.function.attributes:
+        work = replace(work, blocks=1)
+        costs = replace(costs, core=replace(costs.core, vector_registers=SPLITTING_REGISTERS))
     best = choose(work, costs)
     why = explain(best, work, costs)
     tile_rows = choices.number("rows", best.pixels, range(1, min(rows, MOST_UPDATES) + 1), why)

@@ -17,10 +17,8 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from math import prod
-from types import MappingProxyType
 
 from xdsl.dialects import affine, func, memref
 from xdsl.dialects.builtin import MemRefType, VectorType
@@ -28,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
-from explorer.kernels.c import print_c
+from explorer.kernels.languages import language_named, print_kernel
 from explorer.kernels.nest import (
     LoopNest,
     ScheduleError,
@@ -38,12 +36,12 @@ from explorer.kernels.nest import (
     kind_of,
     name_of,
 )
-from explorer.kernels.opencl import print_opencl
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Call, Choice, Schedule, ScheduledKernel
 from explorer.kernels.steps.catalogue import STEPS
 from explorer.kernels.steps.pack import Pack, is_identity
 from explorer.results import Knob
+from explorer.results.names import suggestion
 
 GIVEN = "steps"
 """Name of the choice that holds a list of steps as JSON, and of the schedule that follows it."""
@@ -56,8 +54,6 @@ MOST_LOCAL_BYTES = 256 << 10
 """Of register arrays, which lie on the stack of a thread."""
 MOST_WRITTEN_OUT = 1 << 15
 """Operations, all unrolled loops multiplied out."""
-WIDEST_VECTOR = MappingProxyType({"c": 64, "opencl": 16})
-"""Elements of a vector, by language."""
 
 NAMES = re.compile(r"[A-Za-z0-9_]{0,64}( [A-Za-z0-9_]{1,64})*")
 
@@ -134,14 +130,14 @@ def _parse_step(kernel: str, number: int, row: Mapping[str, object]) -> Call:
     function = STEPS.get(name)
     if function is None:
         raise ScheduleError(
-            GIVEN, kernel, f"step {number}: there is no step {name!r}{_suggestion(name, STEPS)}"
+            GIVEN, kernel, f"step {number}: there is no step {name!r}{suggestion(name, STEPS)}"
         )
     taken = _arguments_of(function)
     given = {str(key): value for key, value in row.items() if key != "step"}
     for key in given:
         if key not in taken:
             raise ScheduleError(
-                GIVEN, kernel, f"{where}: it has no argument {key!r}{_suggestion(key, taken)}"
+                GIVEN, kernel, f"{where}: it has no argument {key!r}{suggestion(key, taken)}"
             )
     missing = [key for key, (is_needed, _) in taken.items() if is_needed and key not in given]
     if missing:
@@ -213,11 +209,6 @@ def _items(value: object) -> list[object]:
 
 def _frozen(value: object) -> object:
     return tuple(_frozen(item) for item in _items(value)) if _is_list(value) else value
-
-
-def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else f"; there are: {', '.join(known)}"
 
 
 # -- replaying -----------------------------------------------------------------------------------
@@ -298,7 +289,7 @@ def _layout_text(layout: Pack) -> str:
 
 def _require_bounds(nest: LoopNest, machine: Machine) -> None:
     """What would be legal, and too large for the stack, the compiler or the language."""
-    widest = WIDEST_VECTOR[machine.language]
+    widest = language_named(machine.language).widest_vector
     local_bytes = written_out = 0
     for op in walk_inside(nest.function):
         around = enclosing_loops(op)
@@ -324,7 +315,7 @@ def _require_bounds(nest: LoopNest, machine: Machine) -> None:
             "out some of what is unrolled",
         )
     try:
-        (print_opencl if machine.language == "opencl" else print_c)(nest.function, nest.kernel)
+        print_kernel(machine.language, nest.function, nest.kernel)
     except UnsupportedError as error:
         raise nest.error(GIVEN, f"the nest has no form in {machine.language}: {error}") from error
 

@@ -21,7 +21,7 @@ class Machine:
 
     vector_floats: int
     language: str
-    """c or opencl."""
+    """That its kernels are printed in (`explorer.kernels.languages`)."""
     registers: int = 32
     processor: str = "cpu"
     """cpu, or gpu: schedules with work-groups and local memory, and as many tasks as there are
@@ -43,8 +43,6 @@ class Machine:
     def __post_init__(self) -> None:
         if self.vector_floats not in (4, 8, 16):
             raise ValueError(f"vector_floats is {self.vector_floats}; expected 4, 8 or 16")
-        if self.language not in ("c", "opencl"):
-            raise ValueError(f"language is {self.language!r}; expected 'c' or 'opencl'")
         if self.precision not in ("float32", "mixed"):
             raise ValueError(f"precision is {self.precision!r}; expected 'float32' or 'mixed'")
         if self.tensor_cores not in ("", "ptx", "emulated"):

@@ -6,12 +6,13 @@
     schedule.steps[1].function                         # the nest after the split
 
 Steps are data: name and arguments. The nest after a step is made when somebody asks for it, by
-replaying the steps up to there; compiling doesn't pay for it.
+replaying the steps up to there; compiling doesn't pay for it. `replayed` gives the nests after all
+steps in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -61,10 +62,23 @@ class Step:
     @cached_property
     def function(self) -> func.FuncOp:
         """The loop nest after the step."""
-        nest = LoopNest(lower_to_loops(self.origin))
-        for call in self.calls:
+        ((_, function),) = replayed([self])
+        return function
+
+
+def replayed(steps: Iterable[Step]) -> Iterator[tuple[Step, func.FuncOp]]:
+    """The steps of one schedule in turn, each with the loop nest after it.
+
+    The next step changes that very nest, so that all of them cost one replay.
+    """
+    nest: LoopNest | None = None
+    done = 0
+    for step in steps:
+        nest = nest or LoopNest(lower_to_loops(step.origin))
+        for call in step.calls[done:]:
             call.function(nest, **call.arguments)
-        return nest.function
+        done = len(step.calls)
+        yield step, nest.function
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@
 
 This is tensorization: a whole nest is recognized and replaced by what the machine has for it
 (AVX-512 VNNI and AVX-VNNI: `vpdpbusd`). It is exact: bytes of x are unsigned (or signed with 128
-added), those of w signed, and sums wrap around at 32 bits as they would one by one.
+added), those of w signed, and sums wrap around at 32 bits as they would one by one. Products whose
+definition splits the signs of w off (`top.matmul`) become dot products that do so, too.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ PRODUCTS = 4
 """Of bytes, in each lane."""
 SIGN = 128
 """What makes a signed byte an unsigned one."""
+SIGN_BIT = 31
 LANES = (4, 8, 16)
-FITS_PAIRS = "kernel.fits_pairs"
-"""Attribute of kernels whose definition says so (`top.matmul`)."""
+FITS_PAIRS, SPLITS_SIGNS = "kernel.fits_pairs", "kernel.splits_signs"
+"""Attributes of kernels whose definition says so (`top.matmul`)."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class _Product:
     bytes: affine.LoadOp
     filters: affine.LoadOp
     store: affine.StoreOp
+    splits_signs: bool
 
 
 def dot(nest: LoopNest, lanes: str, products: str) -> None:
@@ -103,9 +106,12 @@ def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> _Product:
     few, filters = _unsigned_byte(first), _signed_byte(second)
     if few is None or filters is None:
         few, filters = _unsigned_byte(second), _signed_byte(first)
+    splits_signs = few is None or filters is None
+    if few is None or filters is None:
+        few, filters = _flipped_and_size(first, second)
     if few is None or filters is None:
         raise nest.error("dot", "the factors are not an unsigned and a signed byte")
-    found = _Product(loads[0], few, filters, store)
+    found = _Product(loads[0], few, filters, store, splits_signs)
     _require_places(nest, loop, inner, found)
     return found
 
@@ -115,15 +121,40 @@ def _unsigned_byte(value: SSAValue) -> affine.LoadOp | None:
     owner = value.owner
     wanted = Signedness.UNSIGNED
     if isinstance(owner, arith.SubiOp):
-        constant = owner.rhs.owner
-        if not isinstance(constant, arith.ConstantOp) or not isinstance(
-            constant.value, IntegerAttr
-        ):
-            return None
-        if constant.value.value.data != -SIGN:
+        if _constant(owner.rhs) != -SIGN:
             return None
         owner, wanted = owner.lhs.owner, Signedness.SIGNLESS
     return _byte(owner, arith.ExtUIOp if wanted == Signedness.UNSIGNED else arith.ExtSIOp, wanted)
+
+
+def _flipped_and_size(
+    flipped: SSAValue, size: SSAValue
+) -> tuple[affine.LoadOp | None, affine.LoadOp | None]:
+    """The loads behind x ^ s and (w ^ s) - s, where s = w >> 31 and x is ext(ui8) - 128 or
+    ext(i8)."""
+    nothing = None, None
+    left, right = flipped.owner, size.owner
+    if not isinstance(left, arith.XOrIOp) or not isinstance(right, arith.SubiOp):
+        return nothing
+    inner, sign = right.lhs.owner, right.rhs.owner
+    if not isinstance(inner, arith.XOrIOp) or not isinstance(sign, arith.ShRSIOp):
+        return nothing
+    if _constant(sign.rhs) != SIGN_BIT or inner.lhs != sign.lhs:
+        return nothing
+    if inner.rhs != sign.result or left.rhs != sign.result:
+        return nothing
+    few = _signed_byte(left.lhs)
+    byte = left.lhs.owner
+    if isinstance(byte, arith.SubiOp) and _constant(byte.rhs) == SIGN:
+        few = _byte(byte.lhs.owner, arith.ExtUIOp, Signedness.UNSIGNED)
+    return few, _signed_byte(sign.lhs)
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
+        return None
+    return owner.value.value.data
 
 
 def _signed_byte(value: SSAValue) -> affine.LoadOp | None:
@@ -181,10 +212,11 @@ def _replace(loop: affine.ForOp, product: _Product, fits_pairs: bool) -> None:
     sums = _whole(product.sums, zero, VectorType(i32, [lanes]))
     few = _whole(product.bytes, zero, VectorType(_element(product.bytes), [PRODUCTS]))
     filters = _whole(product.filters, zero, VectorType(i8, [PRODUCTS * lanes]))
+    form = "splits_signs" if product.splits_signs else "fits_pairs" if fits_pairs else None
     added = DotOp.create(
         operands=[sums.results[0], few.results[0], filters.results[0]],
         result_types=[sums.results[0].type],
-        properties={"fits_pairs": UnitAttr()} if fits_pairs else {},
+        properties={form: UnitAttr()} if form else {},
     )
     indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(product.store)])
     store = affine.VectorStoreOp.create(

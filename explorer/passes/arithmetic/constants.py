@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.binary_kinds import COMMUTATIVE
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.types import format_shape
 from explorer.passes.matching import (
@@ -26,7 +27,6 @@ from explorer.passes.matching import (
     weight_name,
 )
 
-COMMUTATIVE = ("add", "mul", "max", "min", "and", "or", "xor", "equal")
 MERGED: dict[str, np.ufunc] = {
     "add": np.add,
     "mul": np.multiply,

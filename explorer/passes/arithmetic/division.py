@@ -15,24 +15,14 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp, ExpandOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from explorer.ir.top.elementwise import BinaryOp, CastOp, RealOperation, SelectOp, UnaryOp
+from explorer.ir.top.movement import MovementOperation
 from explorer.passes.arithmetic.constants import is_narrow_float
 from explorer.passes.matching import constant, dtype_of, is_float, weight_name
 
 ROUNDING = ("round", "floor", "ceil", "sign")
 COMPARING = ("equal", "less", "less_equal", "greater", "greater_equal")
-_PASSES_ON = (
-    UnaryOp,
-    BinaryOp,
-    SelectOp,
-    ReshapeOp,
-    TransposeOp,
-    SliceOp,
-    ConcatOp,
-    ExpandOp,
-    PadOp,
-)
+_PASSES_ON = (RealOperation, SelectOp, MovementOperation)
 
 
 class MultiplyInstead(Rule):

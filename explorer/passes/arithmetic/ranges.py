@@ -15,7 +15,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp, ExpandOp, ReshapeOp, SliceOp, TransposeOp
+from explorer.ir.top.movement import MovementOperation, PadOp
 from explorer.ir.top.normalization import SoftmaxOp
 from explorer.ir.top.reduction import ReduceOp
 from explorer.ir.weights import Weights
@@ -43,7 +43,6 @@ _UNARY: dict[str, Range] = {
 }
 
 _REDUCTIONS_ABOVE_ZERO = ("l1", "l2", "sum_square")
-_MOVEMENT = (ReshapeOp, TransposeOp, SliceOp, ExpandOp)
 
 
 def range_of(value: SSAValue, weights: Weights, depth: int = _DEPTH) -> Range:
@@ -62,10 +61,10 @@ def range_of(value: SSAValue, weights: Weights, depth: int = _DEPTH) -> Range:
         return _range_of_unary(op, inner)
     if isinstance(op, BinaryOp):
         return _range_of_binary(op, inner)
-    if isinstance(op, _MOVEMENT):
-        return inner(op.input)
-    if isinstance(op, ConcatOp):
-        ranges = [inner(operand) for operand in op.inputs]
+    if isinstance(op, MovementOperation):
+        ranges = [inner(operand) for operand in op.moved_operands()]
+        if isinstance(op, PadOp):
+            ranges.append(_range_of_array(np.array(op.get("value"))))
         return min(low for low, _ in ranges), max(high for _, high in ranges)
     if isinstance(op, SoftmaxOp):
         return (-inf, 0) if op.get("logarithm") else (0, 1)

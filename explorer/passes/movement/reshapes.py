@@ -12,38 +12,21 @@ adds none, so that it ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.ir.interfaces import Reshapable, Reshaped
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
-from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import ConcatOp, ReshapeOp, SliceOp
-from explorer.ir.top.normalization import LayerNormOp, SoftmaxOp
+from explorer.ir.top.movement import ReshapeOp
+from explorer.ir.top.quantized import QuantizationOperation
 from explorer.ir.types import is_static, shape_of, static_shape
-from explorer.passes.axes import AxisGroup, axis_groups, moved_through, source_axis
-from explorer.passes.matching import constant, is_constant, maker, weight_name
-from explorer.passes.movement.slices import make_slice, static_ranges
-
-ELEMENTWISE = (UnaryOp, BinaryOp, SelectOp, CastOp)
-
-
-@dataclass(frozen=True)
-class Reshaped:
-    """The shapes around the reshape that an operation reads, and the axes that correspond."""
-
-    source: tuple[int, ...]
-    target: tuple[int, ...]
-    groups: tuple[AxisGroup, ...]
-
-    def axis(self, axis: int) -> int | None:
-        """The axis before the reshape with the elements of one behind it."""
-        return source_axis(self.groups, axis, self.source, self.target)
+from explorer.passes.axes import axis_groups, moved_through
+from explorer.passes.matching import constant, maker, weight_name
 
 
 class SinkReshape(Rule):
@@ -55,19 +38,27 @@ class SinkReshape(Rule):
     the operation may then be fused, and reshapes meet and cancel. Exact.
     """
 
-    matches = (*ELEMENTWISE, MatMulOp, SoftmaxOp, LayerNormOp, ConcatOp, SliceOp)
+    matches = (Reshapable,)
 
-    def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
-        reshapes = [m for m in (maker(o, ReshapeOp) for o in op.operands) if m is not None]
-        if not reshapes or (isinstance(op, MatMulOp) and maker(op.left, ReshapeOp) is None):
+    def rewrite(self, op: Reshapable, rewriter: RecordedRewriter) -> None:
+        if isinstance(op, QuantizationOperation):
+            return  # what is reshaped may have a scale for each slice of an axis
+        asked = op.reshaped_operands()
+        numbers = range(len(op.operands)) if asked is None else asked
+        made = [maker(op.operands[number], ReshapeOp) for number in numbers]
+        reshapes = [m for m in made if m is not None]
+        if not reshapes:
             return
+        if asked is not None and len(reshapes) < len(made):
+            raise Declined(f"not all inputs of {identity_of(op)} are reshaped")
         if not all(is_static(v) for v in (*op.operands, op.results[0], reshapes[0].input)):
             raise Declined(f"the shapes at {identity_of(op)} are not known yet")
         for reshape in reshapes:
             reads = sum(o.owner is reshape for o in op.operands)
             if sum(1 for _ in reshape.output.uses) > reads:
                 raise Declined(f"{identity_of(reshape)} is read by others than {identity_of(op)}")
-        new = _SINK[type(op)](op, reshapes, rewriter)
+        sink = _following if asked is None else _one_by_one
+        new = sink(op, reshapes, rewriter)
         origin = origin_of(op.results[0])
         set_origins(new, [_reshaped_origin(origin, static_shape(new.results[0]))])
         rewriter.insert_before(op, new, stem=identity_of(op), like=op)
@@ -121,118 +112,33 @@ def _as_values(
     return [rewriter.add_weight(op, name, o) if isinstance(o, np.ndarray) else o for o in operands]
 
 
-def _named(op: TopOperation, values: Sequence[SSAValue]) -> dict[str, SSAValue]:
-    """Operands by name, for an operation with one value for each (absent ones are left out)."""
-    names = [name for name, _ in op.get_irdl_definition().operands if getattr(op, name) is not None]
-    return dict(zip(names, values, strict=True))
-
-
 # -- how a reshape passes an operation -----------------------------------------------------------
 
 
-def _through_elementwise(
-    op: TopOperation, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
+def _following(
+    op: Reshapable, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
 ) -> TopOperation:
-    """The reshape whose result is as large as the operation's sets the shape."""
+    """The reshape whose result is as large as the operation's sets the shape for all operands."""
     whole = [r for r in reshapes if shape_of(r.output) == shape_of(op.results[0])]
     if not whole:
         raise Declined(f"what is reshaped is broadcast by {identity_of(op)}")
     around = _around(whole[0], op)
+    properties = _properties(op, [around])
     operands = [_operand_before(o, around, op, rewriter) for o in op.operands]
-    return op.altered(**_named(op, _as_values(operands, op, rewriter)))
+    return op.with_operands(_as_values(operands, op, rewriter), **properties)
 
 
-def _through_matmul(
-    op: TopOperation, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
+def _one_by_one(
+    op: Reshapable, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
 ) -> TopOperation:
-    """Rows of any batch times one constant matrix are rows."""
-    assert isinstance(op, MatMulOp)
-    around = _around(reshapes[0], op)
-    if not is_constant(op.right) or len(shape_of(op.right)) != 2:
-        raise Declined(f"the right side of {identity_of(op)} is no constant matrix")
-    if op.residual is not None:
-        raise Declined(f"something is added in {identity_of(op)} already")
-    last = len(around.source) - 1
-    if len(around.source) < 2 or around.source[last] != around.target[-1]:
-        raise Declined(f"the columns of {identity_of(op)} are no axis before the reshape")
-    return op.altered(left=reshapes[0].input)
+    """Some operands are taken as they were before their reshapes; all others stay."""
+    properties = _properties(op, [_around(reshape, op) for reshape in reshapes])
+    before = {id(reshape.output): reshape.input for reshape in reshapes}
+    return op.with_operands([before.get(id(o), o) for o in op.operands], **properties)
 
 
-def _through_softmax(
-    op: TopOperation, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
-) -> TopOperation:
-    axis = _around(reshapes[0], op).axis(op.get("axis"))
-    if axis is None:
-        raise Declined(f"the axis of {identity_of(op)} is none before the reshape")
-    return op.altered(input=reshapes[0].input, axis=axis)
-
-
-def _through_layer_norm(
-    op: TopOperation, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
-) -> TopOperation:
-    """The normalized axes are the last ones: groups from some axis on, and only they."""
-    assert isinstance(op, LayerNormOp)
-    if op.input.owner is not reshapes[0]:
-        raise Declined(f"the scale or shift of {identity_of(op)} is computed")
-    around, first = _around(reshapes[0], op), op.get("axis")
-    inside = [
-        g for g in around.groups if any(around.target[a] != 1 for a in g.target if a >= first)
-    ]
-    if not inside or any(a < first and around.target[a] != 1 for g in inside for a in g.target):
-        raise Declined(f"the axes of {identity_of(op)} are none before the reshape")
-    start = min(min(g.source) for g in inside)
-    operands = [_operand_before(o, around, op, rewriter) for o in list(op.operands)[1:]]
-    values = [reshapes[0].input, *_as_values(operands, op, rewriter)]
-    return op.altered(**_named(op, values), axis=start)
-
-
-def _through_concat(
-    op: TopOperation, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
-) -> TopOperation:
-    """All inputs are reshaped alike but for their sizes along the axis."""
-    assert isinstance(op, ConcatOp)
-    if len(reshapes) != len(op.inputs):
-        raise Declined(f"not all inputs of {identity_of(op)} are reshaped")
-    axes = {_around(r, op).axis(op.get("axis")) for r in reshapes}
-    (axis,) = axes if len(axes) == 1 else (None,)
-    if axis is None:
-        raise Declined(f"the axis of {identity_of(op)} is none before the reshapes")
-    others = {
-        tuple(size for a, size in enumerate(static_shape(r.input)) if a != axis) for r in reshapes
-    }
-    if len(others) != 1:
-        raise Declined(f"the inputs of {identity_of(op)} had different shapes before")
-    return op.altered(inputs=[r.input for r in reshapes], axis=axis)
-
-
-def _through_slice(
-    op: TopOperation, reshapes: Sequence[ReshapeOp], rewriter: RecordedRewriter
-) -> TopOperation:
-    assert isinstance(op, SliceOp)
-    around, ranges = _around(reshapes[0], op), static_ranges(op)
-    if ranges is None:
-        raise Declined(f"the bounds of {identity_of(op)} are computed")
-    taken = [range(size) for size in around.source]
-    for axis, (own, size) in enumerate(zip(ranges, around.target, strict=True)):
-        if own == range(size):
-            continue
-        before = around.axis(axis)
-        if before is None:
-            raise Declined(f"axis {axis} of {identity_of(op)} is none before the reshape")
-        taken[before] = own
-    return make_slice(reshapes[0].input, taken)
-
-
-_Sink = Callable[[TopOperation, Sequence[ReshapeOp], RecordedRewriter], TopOperation]
-
-_SINK: dict[type[TopOperation], _Sink] = {
-    UnaryOp: _through_elementwise,
-    BinaryOp: _through_elementwise,
-    SelectOp: _through_elementwise,
-    CastOp: _through_elementwise,
-    MatMulOp: _through_matmul,
-    SoftmaxOp: _through_softmax,
-    LayerNormOp: _through_layer_norm,
-    ConcatOp: _through_concat,
-    SliceOp: _through_slice,
-}
+def _properties(op: Reshapable, around: Sequence[Reshaped]) -> dict[str, Any]:
+    try:
+        return dict(op.before_reshape(around))
+    except ValueError as error:
+        raise Declined(f"{identity_of(op)}: {error}") from None

@@ -14,20 +14,14 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.movement import ConcatOp, ExpandOp, PadOp, SliceOp
+from explorer.ir.top.movement import ConcatOp, ExpandOp, PadOp, SliceOp, slice_properties
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.matching import maker
 
 
 def make_slice(value: SSAValue, ranges: Sequence[range]) -> SliceOp:
     """The slice that takes these positions of each axis; one and the same text for the same."""
-    normal = [_normal(taken) for taken in ranges]
-    return SliceOp.make(
-        [value, None, None, None],
-        starts=[taken.start for taken in normal],
-        stops=[taken.stop for taken in normal],
-        steps=[taken.step for taken in normal],
-    )
+    return SliceOp.make([value, None, None, None], **slice_properties(ranges))
 
 
 def static_ranges(op: SliceOp) -> list[range] | None:
@@ -35,15 +29,6 @@ def static_ranges(op: SliceOp) -> list[range] | None:
     if not op.is_static_slice or not is_static(op.input):
         return None
     return op.ranges(static_shape(op.input))
-
-
-def _normal(taken: range) -> range:
-    """The same positions, with the nearest stop, and step 1 for one element or none."""
-    if not taken:
-        return range(0, 0)
-    if len(taken) == 1:
-        return range(taken[0], taken[0] + 1)
-    return range(taken[0], taken[-1] + (1 if taken.step > 0 else -1), taken.step)
 
 
 class MergeSlices(Rule):

@@ -28,6 +28,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp
+from explorer.ir.top.integer_products import unsigned_offset
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import PadOp, ReshapeOp
 from explorer.ir.top.reduction import ReduceOp
@@ -48,7 +49,7 @@ from explorer.passes.matching import (
     require_single_use,
     weight_name,
 )
-from explorer.passes.quantized.zero_points import I8, I32, unsigned_offset
+from explorer.passes.quantized.zero_points import I8, I32
 
 F32 = Float32Type()
 UI8 = IntegerType(8, Signedness.UNSIGNED)
@@ -102,7 +103,7 @@ class MultiplyBytes(Rule):
             changes |= {"left_zero": zero, "subtracted": offset, "right_sums": right.sums()}
         if right.zero is not None:
             changes["right_zero"] = right.zero
-        typed = _inserted(op, rewriter, BitcastOp.make([stored], to=kind))
+        typed = _typed(op, stored, kind, rewriter)
         operands = ("input", "weight") if isinstance(op, ConvOp) else ("left", "right")
         product = op.altered(**dict(zip(operands, (typed, right.stored), strict=True)), **changes)
         rewriter.insert_before(op, product, stem=name, like=op)
@@ -254,6 +255,18 @@ def _unscaled(value: SSAValue) -> QuantizedType:
     storage = element_type_of(value)
     assert isinstance(storage, IntegerType)
     return QuantizedType.get(storage, [1.0], [0])
+
+
+def _typed(
+    op: TopOperation, stored: SSAValue, kind: QuantizedType, rewriter: RecordedRewriter
+) -> SSAValue:
+    """The same bytes as quantized numbers; the value that another product has made of them."""
+    for use in stored.uses:
+        made = use.operation
+        is_same = isinstance(made, BitcastOp) and element_type_of(made.results[0]) == kind
+        if is_same and made.is_before_in_block(op):
+            return made.results[0]
+    return _inserted(op, rewriter, BitcastOp.make([stored], to=kind))
 
 
 def _zero_of(left: _Bytes, op: TopOperation, rewriter: RecordedRewriter) -> SSAValue:

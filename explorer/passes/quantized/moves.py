@@ -8,27 +8,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from xdsl.ir import SSAValue
 
-from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.interfaces import Moving
+from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.movement import (
-    ConcatOp,
-    ExpandOp,
-    MovementOperation,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-)
-from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.movement import ConcatOp, ReshapeOp, TransposeOp
 from explorer.ir.top.quantized import DequantizeOp, QuantizeOp
-from explorer.ir.top.quantized_scalars import real_array, stored_array
-from explorer.ir.types import QuantizedType
 from explorer.passes.matching import maker
 
-MOVES = (ReshapeOp, TransposeOp, SliceOp, ExpandOp, GatherOp, PadOp, ConcatOp, PoolOp)
 CARRIED = (ReshapeOp, TransposeOp)
 """Moves that take every element exactly once: those of a shuffle of channels."""
 
@@ -41,28 +29,21 @@ class MoveIntegers(Rule):
     narrower, and a quantization behind meets the dequantization. Exact.
     """
 
-    matches = MOVES
+    matches = (Moving,)
 
-    def rewrite(self, op: TopOperation, rewriter: RecordedRewriter) -> None:
-        makers = [maker(operand, DequantizeOp) for operand in moved(op)]
-        found = [m for m in makers if m is not None]
-        if not found or (isinstance(op, PoolOp) and op.get("kind") != "max"):
+    def rewrite(self, op: Moving, rewriter: RecordedRewriter) -> None:
+        moved = op.moved_operands()
+        found = [m for m in (maker(operand, DequantizeOp) for operand in moved) if m is not None]
+        if not found:
             return
-        kinds = {m.parameters for m in found}
-        if len(found) < len(makers) or len(kinds) > 1 or len({m.to for m in found}) > 1:
-            raise Declined(f"{identity_of(op)} joins numbers of several types")
-        (kind,) = kinds
-        changes: dict[str, object] = {}
-        if isinstance(op, PadOp):
-            changes["value"] = _stored_fill(op, kind)
-        if isinstance(op, ConcatOp):
-            changes["inputs"] = [m.input for m in found]
-        else:
-            changes["input"] = found[0].input
-        if isinstance(op, PoolOp | GatherOp) and not kind.is_per_tensor:
-            raise Declined(f"{identity_of(op)} moves numbers with a scale per slice")
         try:
-            new = op.altered(**changes)  # pyright: ignore[reportArgumentType]
+            changes = op.on_stored(found[0].parameters)
+            if changes is None:
+                return
+            if len(found) < len(moved) or len({(m.parameters, m.to) for m in found}) > 1:
+                raise Declined(f"{identity_of(op)} joins numbers of several types")
+            stored: dict[SSAValue, SSAValue] = {m.output: m.input for m in found}
+            new = op.with_operands([stored.get(o, o) for o in op.operands], **changes)
         except ValueError as error:
             raise Declined(f"{identity_of(op)}: {error}") from error
         rewriter.insert_before(op, new, stem=identity_of(op), like=op)
@@ -121,19 +102,3 @@ class QuantizeBeforeMoves(Rule):
         inside = QuantizeOp.make([move.input], to=op.to)
         rewriter.insert_before(op, inside, like=op)
         rewriter.replace(op, move.altered(input=inside.output), absorbs=[move])
-
-
-def moved(op: TopOperation):
-    """The operands whose elements an operation moves."""
-    return op.moved_operands() if isinstance(op, MovementOperation) else (op.operands[0],)
-
-
-def _stored_fill(op: PadOp, kind: QuantizedType) -> float:
-    """The integer that stands for what is padded with; Declined where none does exactly."""
-    if not kind.is_per_tensor:
-        raise Declined(f"{identity_of(op)} pads numbers with a scale per slice")
-    value = np.array(op.get("value"), np.float32)
-    stored = stored_array(value, kind)
-    if not np.isfinite(value) or real_array(stored, kind) != value:
-        raise Declined(f"no integer stands for {value:g}, which {identity_of(op)} pads with")
-    return float(stored)

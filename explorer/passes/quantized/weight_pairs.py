@@ -10,7 +10,8 @@
 Processors without VNNI multiply unsigned with signed bytes two at a time, in 16 bits in which the
 sum of two products is cut off where it does not fit (`vpmaddubsw`). Sums do not depend on their
 order: rows of the weights are paired so that it always fits. That takes half the instructions of
-products in 32 bits. Reference: Intel, Intrinsics Guide, _mm256_maddubs_epi16.
+products in 32 bits. Matrices that multiply the same bytes (queries, keys and values) take one
+order, so that bytes change places once. Reference: Intel, Intrinsics Guide, _mm256_maddubs_epi16.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.linear import MatMulOp
 from explorer.ir.types import element_type_of, shape_of
 from explorer.passes.matching import constant, weight_name
-from explorer.passes.quantized.zero_points import multiplies_bytes
 
 LARGEST = 128
 """255 * 128 = 32640 fits 16 bits, 255 * 129 = 32895 does not."""
-MOST_MOVED = 0.75
+MOST_MOVED = 0.95
 """Of all pairs: where more do not fit as they are, few others will."""
+AT_ONCE = 16
+"""Rows that are tried together."""
 
 
 class PairWeights(Rule):
@@ -45,27 +47,73 @@ class PairWeights(Rule):
 
     def rewrite(self, op: MatMulOp, rewriter: RecordedRewriter) -> None:
         array = constant(op.right, rewriter.weights)
-        if array is None or array.ndim != 2 or op.get("fits_pairs") or not multiplies_bytes(op):
+        if array is None or array.ndim != 2 or op.get("fits_pairs") or not op.multiplies_bytes:
             return
         if len(array) % 2:
             raise Declined(f"{identity_of(op)} adds up an odd number of products")
-        order = paired(array)
+        if fits_pairs(array):
+            rewriter.replace(op, op.altered(fits_pairs=True))
+            return
+        moved = _present_order(op, array, rewriter) or self._put_in_order(op, array, rewriter)
+        order = constant(moved.indices, rewriter.weights)
+        assert order is not None
+        name, kind = weight_name(op, "paired"), element_type_of(op.right)
+        weight = rewriter.add_weight(op, name, array[order], element_type=kind)
+        rewriter.replace(op, op.altered(left=moved.output, right=weight, fits_pairs=True))
+
+    def _put_in_order(
+        self, op: MatMulOp, array: np.ndarray, rewriter: RecordedRewriter
+    ) -> GatherOp:
+        """The input with its columns in an order in which rows of the weights fit."""
+        order = _common_order(op, array, rewriter)
         if order is None:
             raise Declined(
                 f"rows of the weights of {identity_of(op)} cannot be paired so that sums of two "
                 "products fit 16 bits"
             )
-        if np.array_equal(order, np.arange(len(array))):
-            rewriter.replace(op, op.altered(fits_pairs=True))
-            return
-        kind, name = element_type_of(op.right), weight_name(op, "paired")
-        weight = rewriter.add_weight(op, name, array[order], element_type=kind)
         dtype = np.uint16 if len(order) <= 1 << 16 else np.int64  # what has no sign costs less
         places = rewriter.add_weight(op, weight_name(op, "order"), order.astype(dtype))
-        axis = len(shape_of(op.left)) - 1
-        moved = GatherOp.make([op.left, places], axis=axis)
+        moved = GatherOp.make([op.left, places], axis=len(shape_of(op.left)) - 1)
         rewriter.insert_before(op, moved, stem=identity_of(op), like=op)
-        rewriter.replace(op, op.altered(left=moved.output, right=weight, fits_pairs=True))
+        return moved
+
+
+def _present_order(op: MatMulOp, array: np.ndarray, rewriter: RecordedRewriter) -> GatherOp | None:
+    """Columns of the input that another product has put into an order which fits this one, too."""
+    for use in op.left.uses:
+        moved = use.operation
+        if not isinstance(moved, GatherOp) or moved.input != op.left:
+            continue
+        order = constant(moved.indices, rewriter.weights)
+        is_whole = order is not None and np.array_equal(np.sort(order), np.arange(len(array)))
+        along_rows = moved.get("axis") == len(shape_of(op.left)) - 1
+        if not is_whole or not along_rows or not moved.is_before_in_block(op):
+            continue
+        assert order is not None
+        if fits_pairs(array[order]):
+            return moved
+    return None
+
+
+def _common_order(op: MatMulOp, array: np.ndarray, rewriter: RecordedRewriter) -> np.ndarray | None:
+    """An order for all matrices that multiply what `op` does; one for its own if there is none."""
+    matrices = [array]
+    for use in op.left.uses:
+        other = use.operation
+        if other is op or not isinstance(other, MatMulOp) or other.left != op.left:
+            continue
+        weights = constant(other.right, rewriter.weights)
+        if weights is not None and weights.ndim == 2 and other.multiplies_bytes:
+            matrices.append(weights)
+    common = paired(np.concatenate(matrices, axis=1)) if len(matrices) > 1 else None
+    return paired(array) if common is None else common
+
+
+def fits_pairs(weights: np.ndarray) -> bool:
+    """Whether products with rows 2i and 2i + 1 add up to 16 bits."""
+    pairs = weights.astype(np.int16).reshape(-1, 2, weights.shape[1])
+    most, least = np.maximum(pairs, 0).sum(axis=1), np.minimum(pairs, 0).sum(axis=1)
+    return bool(np.all(most <= LARGEST) and np.all(least >= -LARGEST))
 
 
 def paired(weights: np.ndarray) -> np.ndarray | None:
@@ -91,12 +139,12 @@ def paired(weights: np.ndarray) -> np.ndarray | None:
     made: list[tuple[int, int]] = []
     while len(waiting):
         row, waiting = int(waiting[0]), waiting[1:]
-        (found,) = np.nonzero(fitting(row, waiting))
-        if len(found):
-            made.append((row, int(waiting[found[0]])))
-            waiting = np.delete(waiting, found[0])
-        else:
+        found = _first(lambda others, row=row: fitting(row, others), waiting)
+        if found is None:
             alone.append(row)
+        else:
+            made.append((row, int(waiting[found])))
+            waiting = np.delete(waiting, found)
     present = [(int(a), int(b)) for a, b in pairs[fits]] + made
     for first, second in zip(alone[::2], alone[1::2], strict=True):
         place = _exchange(first, second, np.array(present).reshape(-1, 2), fitting)
@@ -106,6 +154,15 @@ def paired(weights: np.ndarray) -> np.ndarray | None:
         left, right = (a, b) if place[1] == 0 else (b, a)
         present += [(first, left), (second, right)]
     return _in_place(np.array(present).reshape(-1, 2), pairs)
+
+
+def _first(fits: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> int | None:
+    """The place of the first row that fits, which mostly is one of a few."""
+    for start in range(0, len(rows), AT_ONCE):
+        fitting = fits(rows[start : start + AT_ONCE])
+        if fitting.any():
+            return start + int(np.argmax(fitting))
+    return None
 
 
 def _exchange(

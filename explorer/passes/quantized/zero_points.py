@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
-from xdsl.ir import SSAValue
 
 from explorer.ir.operation import identity_of
 from explorer.ir.requantization import integer_limits
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.integer_products import unsigned_offset
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.types import QuantizedType, element_type_of, shape_of
 from explorer.passes.matching import constant, weight_name
@@ -110,33 +110,6 @@ class FoldZeroPoint(Rule):
         if array is None or shape_of(op.bias) != (channels,):
             raise Declined(f"the bias of {identity_of(op)} is no constant for each channel")
         return array.astype(np.int64)
-
-
-def unsigned_offset(kind: QuantizedType) -> int:
-    """What stored bytes are unsigned bytes without: 0, or -128 where they have a sign."""
-    return 0 if kind.storage.signedness.data == Signedness.UNSIGNED else -128
-
-
-def multiplies_bytes(op: ConvOp | MatMulOp) -> bool:
-    """Whether unsigned bytes, x's zero point folded, are multiplied with signed ones."""
-    if op.sums is None:
-        return False
-    left, right = (_quantized(operand) for operand in list(op.operands)[:2])
-    widths = {left.storage.width.data, right.storage.width.data}
-    zeros = right.zero_point_array
-    is_signed = right.storage.signedness.data != Signedness.UNSIGNED
-    return (
-        widths == {BYTE}
-        and op.input_offset == unsigned_offset(left)
-        and is_signed
-        and (op.adds_up_input or bool(np.all(zeros == zeros[0])))
-    )
-
-
-def _quantized(value: SSAValue) -> QuantizedType:
-    kind = element_type_of(value)
-    assert isinstance(kind, QuantizedType)
-    return kind
 
 
 def _needs_centering(kind: QuantizedType) -> bool:

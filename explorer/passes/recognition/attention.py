@@ -14,92 +14,61 @@ number where a mask says so, and get something added after that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Operation, SSAValue
 
+from explorer.ir.constants import is_constant
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import inner_origins, origin_of, set_inner_origins, set_origins
+from explorer.ir.patterns import (
+    Found,
+    Pattern,
+    PatternRule,
+    is_nan,
+    kept,
+    number,
+    operation,
+    optional,
+    product,
+    reshape,
+    select,
+    shared,
+    softmax,
+    transpose,
+    value,
+)
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.attention import COLUMNS, HEADS, ROWS, AttentionOp, head_group
-from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
+from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import ExpandOp, ReshapeOp, TransposeOp
+from explorer.ir.top.movement import ExpandOp, TransposeOp
 from explorer.ir.top.normalization import SoftmaxOp
 from explorer.ir.types import Shape, element_type_of, is_static, shape_of, static_shape
-from explorer.ir.weights import Weights
-from explorer.passes.matching import (
-    both_orders,
-    has_fused_parts,
-    is_constant,
-    is_float,
-    is_kind,
-    is_used_once,
-    maker,
-    scalar,
+from explorer.passes.matching import has_fused_parts, is_float
+from explorer.passes.movement.swaps import swap_of, swapped, swapped_shape
+
+q, k, v, mask, bias = (value(name) for name in ("q", "k", "v", "mask", "bias"))
+key, values = shared(optional(transpose, k)), shared(optional(transpose, v))
+fill, scale, on_query, on_key = (
+    number("fill"),
+    *(number(name, bool) for name in ("scale", "scale of q", "scale of k")),
 )
 
 
-@dataclass(frozen=True)
-class Scores:
-    """scale * left right, with `fill` where the mask is false, + bias."""
-
-    product: MatMulOp
-    scale: float = 1.0
-    mask: SSAValue | None = None
-    fill: float = -np.inf
-    bias: SSAValue | None = None
-    steps: tuple[Operation, ...] = ()
-    """What computes it behind the product, users first."""
-
-    @property
-    def is_plain(self) -> bool:
-        return self.mask is None and self.bias is None
-
-    @staticmethod
-    def of(value: SSAValue, weights: Weights) -> Scores | None:
-        """What scores are made of; None where they come from no product of two matrices."""
-        op = value.owner
-        if isinstance(op, MatMulOp):
-            return Scores(op)
-        if isinstance(op, SelectOp):
-            return _masked(op, weights)
-        if not isinstance(op, BinaryOp):
-            return None
-        if op.kind.data == "add":
-            return _biased(op, weights)
-        number = scalar(op.right, weights)
-        if op.kind.data not in ("mul", "div") or not number:
-            return None
-        found = Scores.of(op.left, weights)
-        if found is None or op.output.type != op.left.type or not found.is_plain:
-            return None
-        factor = number if op.kind.data == "mul" else 1 / number
-        return replace(found, scale=found.scale * factor, steps=(op, *found.steps))
+def _is_over_columns(op: SoftmaxOp) -> bool:
+    return op.get("axis") == len(shape_of(op.output)) - 1
 
 
-def _masked(op: SelectOp, weights: Weights) -> Scores | None:
-    """Scores, and a number where the condition is false."""
-    found, fill = Scores.of(op.if_true, weights), scalar(op.if_false, weights)
-    if found is None or fill is None or not found.is_plain:
-        return None
-    if op.output.type != op.if_true.type:
-        return None
-    return replace(found, mask=op.condition, fill=fill, steps=(op, *found.steps))
+def _is_alone(op: MatMulOp) -> bool:
+    return not has_fused_parts(op)
 
 
-def _biased(op: BinaryOp, weights: Weights) -> Scores | None:
-    """Of a sum of two products the smaller one, or the one on the right, is the bias."""
-    for value, other in both_orders(op):
-        found = Scores.of(value, weights)
-        if found is not None and found.bias is None and op.output.type == value.type:
-            return replace(found, bias=other, steps=(op, *found.steps))
-    return None
+def _swaps_last(op: TransposeOp) -> bool:
+    return list(op.get("permutation")) == swap_of(len(shape_of(op.output)))
 
 
-class RecognizeAttention(Rule):
+class RecognizeAttention(PatternRule):
     """matmul(softmax(matmul(q, k^T) * c + m), v)   =>   attention(q, k, v, bias = m) {scale = c}
 
     Applies to products of computed matrices, with a mask (a selection from the scores and a
@@ -108,98 +77,69 @@ class RecognizeAttention(Rule):
     scheduled, as one.
     """
 
-    matches = (MatMulOp,)
+    scores = (product(on_query, q) @ product(on_key, key)).having(
+        _is_alone, "nothing fused into the product of queries and keys"
+    )
+    masked = optional(
+        lambda s: select(mask, s, fill).like(s),
+        product(scale, scores.called("a product of queries and keys")),
+    )
+    biased = optional(lambda s: (s + bias).like(s), masked)
+    weights = softmax(biased).telling().having(_is_over_columns, "a softmax over the last axis")
+    turned = values @ transpose(weights).having(_swaps_last)
+    pattern = (weights @ values | turned).where(lambda found: is_float(found.root.results[0]))
 
-    def rewrite(self, op: MatMulOp, rewriter: RecordedRewriter) -> None:
-        softmax, turned = _weights_of(op)
-        if softmax is None or softmax.get("logarithm"):
-            return
-        if softmax.get("axis") != len(shape_of(softmax.output)) - 1 or not is_float(op.output):
-            return
-        scores = Scores.of(softmax.input, rewriter.weights)
-        value = op.left if turned else op.right
-        if scores is None:
-            raise Declined(_why_no_scores(softmax))
-        steps = [*([turned] if turned else []), softmax, *scores.steps, scores.product]
-        _require_alone(op, steps, scores, value)
-        query, on_query, query_steps = _unscaled(scores.product.left, rewriter.weights)
-        key, on_key, key_steps = _unscaled(scores.product.right, rewriter.weights)
-        scale = scores.scale * on_query * on_key
-        _require_same_rounding(op, scale)
-        turns = [m for m in (maker(v, TransposeOp) for v in (key, value)) if m is not None]
-        steps += [*query_steps, *key_steps, *turns]
+    def apply(self, found: Found, rewriter: RecordedRewriter) -> None:
+        op, is_turned = found.root, self.turned in found
+        keys, given = found.value(key), found.value(values)
+        for operand, role in ((keys, "keys"), (given, "values")):
+            if is_constant(operand):
+                raise Declined(f"the {role} of {identity_of(op)} are weights: it is a layer")
+        factor = found[scale] * found[on_query] * found[on_key]
+        _require_same_rounding(op, factor)
+        shape = shape_of(given)
         _require_heads(
             op,
-            shape_of(query),
-            _swapped_shape(shape_of(key)),
-            _swapped_shape(shape_of(value)) if turned else shape_of(value),
+            shape_of(found[q]),
+            swapped_shape(shape_of(keys)),
+            swapped_shape(shape) if is_turned else shape,
         )
+        softmax = found[self.weights]
+        inner = [origin_of(softmax.input), origin_of(softmax.output)]
+        filled = found.get(fill)
         new = AttentionOp.make(
             [
-                query,
-                swapped(key, op, rewriter),
-                swapped(value, op, rewriter) if turned else value,
-                scores.mask,
-                scores.bias,
+                found[q],
+                swapped(keys, op, rewriter),
+                swapped(given, op, rewriter) if is_turned else given,
+                found.get(mask),
+                found.get(bias),
             ],
-            scale=scale,
-            fill=None if scores.mask is None or np.isneginf(scores.fill) else scores.fill,
+            scale=factor,
+            fill=None if filled is None or np.isneginf(filled) else filled,
         )
-        inner = [origin_of(softmax.input), origin_of(softmax.output)]
-        if turned:
-            order = _swap_last(len(shape_of(op.output)))
-            origin = origin_of(op.output)
+        if is_turned:
+            order = swap_of(len(shape))
+            origin = origin_of(op.results[0])
             set_origins(new, [None if origin is None else origin.then("permute", order)])
             rewriter.insert_before(op, new, like=op)
-            rewriter.replace(op, TransposeOp.make([new.output], permutation=order), absorbs=steps)
+            back = TransposeOp.make([new.output], permutation=order)
+            rewriter.replace(op, back, absorbs=found.steps)
         else:
-            rewriter.replace(op, new, absorbs=steps)
+            rewriter.replace(op, new, absorbs=found.steps)
         set_inner_origins(new, inner)
 
 
-def _weights_of(op: MatMulOp) -> tuple[SoftmaxOp | None, TransposeOp | None]:
-    """The softmax on the left; or on the right, transposed: then the values are, too."""
-    softmax = maker(op.left, SoftmaxOp)
-    if softmax is not None:
-        return softmax, None
-    turned = maker(op.right, TransposeOp)
-    if turned is None or list(turned.get("permutation")) != _swap_last(len(shape_of(op.right))):
-        return None, None
-    return maker(turned.input, SoftmaxOp), turned
-
-
-def _why_no_scores(softmax: SoftmaxOp) -> str:
-    owner = softmax.input.owner
-    name = identity_of(owner) if isinstance(owner, Operation) else "an input"
-    return (
-        f"the scores of {identity_of(softmax)} come from {name}: no product of two matrices that "
-        "is scaled, then masked, then added to"
-    )
-
-
-def _require_alone(op: MatMulOp, steps: list[Operation], scores: Scores, value: SSAValue) -> None:
-    """Declined where something else needs a step, or what is multiplied are weights."""
-    for step in steps:
-        if not is_used_once(step):
-            raise Declined(f"{identity_of(step)} is needed elsewhere too")
-    for product in (op, scores.product):
-        if has_fused_parts(product):
-            raise Declined(f"something is fused into {identity_of(product)} already")
-    for operand, role in ((scores.product.right, "keys"), (value, "values")):
-        if is_constant(operand):
-            raise Declined(f"the {role} of {identity_of(op)} are weights: it is a layer")
-
-
-def _require_same_rounding(op: MatMulOp, scale: float) -> None:
+def _require_same_rounding(op: Operation, scale: float) -> None:
     """Declined where a scale in another place is not what the model computes, digit by digit."""
-    kind = element_type_of(op.output)
+    kind = element_type_of(op.results[0])
     if scale != 1 and isinstance(kind, Float16Type | BFloat16Type):
         raise Declined(
             f"{identity_of(op)} is in {kind}: scaled in another place it rounds otherwise"
         )
 
 
-def _require_heads(op: MatMulOp, query: Shape, key: Shape, value: Shape) -> None:
+def _require_heads(op: Operation, query: Shape, key: Shape, value: Shape) -> None:
     """Declined where a product broadcasts otherwise than by heads that share keys and values."""
     fits = (
         len(query) == len(key) == len(value)
@@ -215,42 +155,7 @@ def _require_heads(op: MatMulOp, query: Shape, key: Shape, value: Shape) -> None
         )
 
 
-def _unscaled(value: SSAValue, weights: Weights) -> tuple[SSAValue, float, list[Operation]]:
-    """The value without a number that it is multiplied by, that number, and the step."""
-    product = maker(value, BinaryOp)
-    if product is None or not is_used_once(product) or product.output.type != product.left.type:
-        return value, 1.0, []
-    number = scalar(product.right, weights)
-    if not number or not (is_kind(product, "mul") or is_kind(product, "div")):
-        return value, 1.0, []
-    return product.left, number if is_kind(product, "mul") else 1 / number, [product]
-
-
-def _swap_last(rank: int) -> list[int]:
-    return [*range(rank - 2), rank - 1, rank - 2]
-
-
-def _swapped_shape(shape: Shape) -> Shape:
-    return (*shape[:ROWS], shape[COLUMNS], shape[ROWS])
-
-
-def swapped(value: SSAValue, anchor: Operation, rewriter: RecordedRewriter) -> SSAValue:
-    """The value with its last two axes swapped: without a transpose that is there already."""
-    order = _swap_last(len(shape_of(value)))
-    source, before = value, maker(value, TransposeOp)
-    if before is not None:
-        order = [before.get("permutation")[axis] for axis in order]
-        source = before.input
-        if order == sorted(order):
-            return source
-    transpose = TransposeOp.make([source], permutation=order)
-    origin = origin_of(source)
-    set_origins(transpose, [None if origin is None else origin.then("permute", order)])
-    rewriter.insert_before(anchor, transpose, like=before)
-    return transpose.output
-
-
-class ZeroBehindProduct(Rule):
+class ZeroBehindProduct(PatternRule):
     """matmul(select(c, 0, softmax(s)), v)   =>   select(c, 0, matmul(softmax(s), v))
 
     Applies to a condition with one answer for each row, and to the question whether the softmax is
@@ -259,38 +164,48 @@ class ZeroBehindProduct(Rule):
     smaller than the scores. Exact for finite values.
     """
 
-    matches = (MatMulOp,)
+    weights = kept(operation(SoftmaxOp, value("s")).having(_is_over_columns))
+    rows, test = value("rows"), is_nan(weights)
+    guard = select(test | rows, 0, weights)
+    mixed = operation(MatMulOp, guard.like(weights), v).having(_is_alone)
+    pattern = mixed
 
-    def rewrite(self, op: MatMulOp, rewriter: RecordedRewriter) -> None:
-        guard = maker(op.left, SelectOp)
-        softmax = None if guard is None else maker(guard.if_false, SoftmaxOp)
-        if guard is None or softmax is None or op.bias is not None or op.residual is not None:
-            return
-        if scalar(guard.if_true, rewriter.weights) != 0 or op.get("activation"):
-            return
-        shape = shape_of(softmax.output)
-        if softmax.get("axis") != len(shape) - 1 or guard.output.type != softmax.output.type:
-            return
-        test = maker(guard.condition, UnaryOp)
-        if not is_kind(test, "is_nan") or test is None or test.input is not softmax.output:
-            test = None
-        if test is None and shape_of(guard.condition)[COLUMNS:] != (1,):
+    def replacement(self, found: Found, rewriter: RecordedRewriter) -> SelectOp:
+        guard, test = found[self.guard], found.get(self.test)
+        if test is None and shape_of(found[self.rows])[COLUMNS:] != (1,):
             raise Declined(f"{identity_of(guard)} replaces single weights, not those of whole rows")
-        guards = [guard] if test is None else [guard, test]
-        if not all(is_used_once(step) for step in guards):
-            raise Declined(f"{identity_of(guard)} is needed elsewhere too")
-        product = op.altered(left=softmax.output)
-        rewriter.insert_before(op, product)
+        product = found[self.mixed].altered(left=found.value(self.weights))
+        rewriter.insert_before(found.root, product)
         condition = guard.condition
         if test is not None:
             asked = test.altered(input=product.output)
-            rewriter.insert_before(op, asked, like=test)
+            rewriter.insert_before(found.root, asked, like=test)
             condition = asked.output
-        new = SelectOp.make([condition, guard.if_true, product.output])
-        rewriter.replace(op, new, absorbs=guards)
+        return SelectOp.make([condition, guard.if_true, product.output])
 
 
-class ShareHeads(Rule):
+def _repeated(heads: Pattern[SSAValue]) -> Pattern[SSAValue]:
+    """Each head as often, one behind the other."""
+    split = reshape(heads)
+    wide = operation(ExpandOp, split)
+    whole = reshape(wide)
+    parts = (heads, split, wide, whole)
+    return shared(whole.where(lambda found: _is_repeated(*map(found.value, parts)))) | heads
+
+
+def _is_repeated(own: SSAValue, split: SSAValue, wide: SSAValue, whole: SSAValue) -> bool:
+    if not all(is_static(value) for value in (own, wide, whole)) or len(static_shape(own)) < 3:
+        return False
+    *batch, heads, rows, columns = static_shape(own)
+    times = static_shape(wide)[HEADS]
+    return (
+        static_shape(split) == (*batch, heads, 1, rows, columns)
+        and static_shape(wide) == (*batch, heads, times, rows, columns)
+        and static_shape(whole) == (*batch, heads * times, rows, columns)
+    )
+
+
+class ShareHeads(PatternRule):
     """attention(q, reshape(expand(reshape(k))), v likewise)   =>   attention(q, k, v)
 
     Applies where keys and values are repeated for heads of queries that share them (grouped
@@ -298,43 +213,23 @@ class ShareHeads(Rule):
     largest that a step of decoding reads, are never made. Exact.
     """
 
-    matches = (AttentionOp,)
+    attention = operation(AttentionOp, q, _repeated(k), _repeated(v))
+    pattern = attention
 
-    def rewrite(self, op: AttentionOp, rewriter: RecordedRewriter) -> None:
-        found = [_unrepeated(value) for value in (op.key, op.value)]
-        key, value = found
-        if key is None and value is None:
+    def apply(self, found: Found, rewriter: RecordedRewriter) -> None:
+        op, own = found[self.attention], (found[k], found[v])
+        is_shared = [before is not now for before, now in zip((op.key, op.value), own, strict=True)]
+        if not any(is_shared):
             return
-        if key is None or value is None or op.group != 1:
+        if (
+            not all(is_shared)
+            or op.group != 1
+            or shape_of(own[0])[:ROWS] != shape_of(own[1])[:ROWS]
+        ):
             raise Declined(f"keys and values of {identity_of(op)} are not repeated alike")
-        if shape_of(key[0])[:ROWS] != shape_of(value[0])[:ROWS]:
-            raise Declined(f"keys and values of {identity_of(op)} are not repeated alike")
-        new = op.altered(key=key[0], value=value[0])
-        inner = inner_origins(op, 2)
-        rewriter.replace(op, new, absorbs=[*key[1], *value[1]])
+        new, inner = op.altered(key=own[0], value=own[1]), inner_origins(op, 2)
+        rewriter.replace(op, new, absorbs=found.steps)
         set_inner_origins(new, inner)
-
-
-def _unrepeated(value: SSAValue) -> tuple[SSAValue, list[Operation]] | None:
-    """(..., heads, rows, columns) of which each head was repeated, and the steps; or None."""
-    merge = maker(value, ReshapeOp)
-    expand = None if merge is None else maker(merge.input, ExpandOp)
-    split = None if expand is None else maker(expand.input, ReshapeOp)
-    if merge is None or expand is None or split is None:
-        return None
-    if not all(is_static(v) for v in (value, expand.output, split.input)):
-        return None
-    whole, wide, own = (static_shape(v) for v in (value, expand.output, split.input))
-    if len(own) < 3 or len(wide) != len(own) + 1 or len(whole) != len(own):
-        return None
-    *batch, heads, rows, columns = own
-    times = wide[HEADS]
-    is_repeated = (
-        static_shape(split.output) == (*batch, heads, 1, rows, columns)
-        and wide == (*batch, heads, times, rows, columns)
-        and whole == (*batch, heads * times, rows, columns)
-    )
-    return (split.input, [merge, expand, split]) if is_repeated else None
 
 
 ATTENTION_RULES: tuple[type[Rule], ...] = (

@@ -15,125 +15,79 @@ the last axis, or neighbours in it; a part of the axis may be turned only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from explorer.ir.constants import constant
 from explorer.ir.operation import identity_of
+from explorer.ir.patterns import (
+    Found,
+    Pattern,
+    PatternRule,
+    concat,
+    neg,
+    reshape,
+    value,
+    weight,
+)
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.attention import RotaryOp
-from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp, ReshapeOp, SliceOp
+from explorer.ir.top.movement import ConcatOp, ReshapeOp
 from explorer.ir.types import is_static, shape_of, static_shape
-from explorer.passes.matching import (
-    both_orders,
-    constant,
-    is_float,
-    is_kind,
-    is_used_once,
-    maker,
-    weight_name,
-)
-from explorer.passes.movement.slices import make_slice, static_ranges
+from explorer.passes.matching import is_float, weight_name
+from explorer.passes.movement.parts import Part, paired, united
+from explorer.passes.movement.slices import make_slice
+
+x, a, b, cosine, sine = (value(name) for name in ("x", "a", "b", "cosine", "sine"))
+signed_sine = weight("sine")
 
 
-@dataclass(frozen=True)
-class Part:
-    """Positions of a value that are taken from another one, axis by axis."""
+class _Pairs:
+    """The first and the second numbers of pairs, joined to one tensor.
 
-    base: SSAValue
-    taken: tuple[range, ...]
-
-    @staticmethod
-    def of(value: SSAValue) -> Part:
-        """A slice of something, else all of the value itself."""
-        op = maker(value, SliceOp)
-        ranges = None if op is None else static_ranges(op)
-        if op is None or ranges is None:
-            return Part(value, tuple(range(size) for size in static_shape(value)))
-        return Part(op.input, tuple(ranges))
-
-    def along_last(self, taken: range) -> Part:
-        return Part(self.base, (*self.taken[:-1], taken))
-
-
-def _paired(value: SSAValue) -> Part:
-    """What a value takes from another one, also by a reshape that makes an axis of pairs.
-
-    reshape(x : 8x64 to 8x32x2)[..., 1] are the odd elements, reshape(x to 8x2x32)[:, 1] the
-    second half.
+    Either along the last axis, or along an axis of pairs, which is merged with the last one then.
     """
-    outer = maker(value, ReshapeOp)
-    cut = None if outer is None else maker(outer.input, SliceOp)
-    inner = None if cut is None else maker(cut.input, ReshapeOp)
-    ranges = None if cut is None else static_ranges(cut)
-    if inner is None or ranges is None or not is_static(inner.input):
-        return Part.of(value)
-    wide, split, own = (static_shape(v) for v in (inner.input, inner.output, value))
-    for axis in (len(split) - 1, len(split) - 2):
-        half = wide[-1] // 2
-        parts = (half, 2) if axis == len(split) - 1 else (2, half)
-        if axis < 1 or split != (*wide[:-1], *parts) or own != (*wide[:-1], half):
-            continue
-        whole = [r == range(n) for r, n in zip(ranges, split, strict=True)]
-        if whole.count(False) > 1 or len(ranges[axis]) != 1:
-            continue
-        which, source = ranges[axis][0], Part.of(inner.input)
-        last = source.taken[-1]
-        return source.along_last(
-            last[which::2] if parts[1] == 2 else last[which * half : (which + 1) * half]
-        )
-    return Part.of(value)
 
+    def __init__(self, first: Pattern, second: Pattern) -> None:
+        self._joint = concat(reshape(first), reshape(second))
+        self._merged = reshape(self._joint)
+        self._halves = first, second
+        stacked = self._merged.where(lambda found: self._order(found) is not None)
+        self.pattern = concat(first, second).having(_is_along_last) | stacked
 
-@dataclass(frozen=True)
-class Pairs:
-    """The first and the second numbers of pairs, joined to one tensor."""
-
-    first: SSAValue
-    second: SSAValue
-    interleaved: bool
-    steps: tuple[Operation, ...]
-
-    @staticmethod
-    def of(value: SSAValue) -> Pairs | None:
-        """Of a concat along the last axis, or of one along an axis of pairs that is reshaped."""
-        concat = maker(value, ConcatOp)
-        if concat is not None and len(concat.inputs) == 2 and is_static(concat.output):
-            first, second = concat.inputs
-            is_last = concat.get("axis") == len(shape_of(value)) - 1
-            return Pairs(first, second, False, (concat,)) if is_last else None
-        merge = maker(value, ReshapeOp)
-        concat = None if merge is None else maker(merge.input, ConcatOp)
-        if merge is None or concat is None or len(concat.inputs) != 2 or not is_static(value):
+    def _order(self, found: Found) -> bool | None:
+        """Are the pairs neighbours of a merged axis? None where they are no pairs."""
+        whole, joint = found[self._merged].output, found[self._joint]
+        if not is_static(whole) or not is_static(joint.output):
             return None
-        return _stacked(merge, concat)
-
-
-def _stacked(merge: ReshapeOp, concat: ConcatOp) -> Pairs | None:
-    splits = [maker(v, ReshapeOp) for v in concat.inputs]
-    if not all(is_static(v) for v in concat.inputs):
+        *batch, size = static_shape(whole)
+        if any(shape_of(found.value(half)) != (*batch, size // 2) for half in self._halves):
+            return None
+        for is_interleaved, pair in ((True, (size // 2, 2)), (False, (2, size // 2))):
+            axis = len(batch) + is_interleaved
+            if static_shape(joint.output) == (*batch, *pair) and joint.get("axis") == axis:
+                return is_interleaved
         return None
-    whole, axis = static_shape(merge.output), concat.get("axis")
-    half = whole[-1] // 2
-    own = (*whole[:-1], half)
-    for interleaved, pair in ((True, (half, 2)), (False, (2, half))):
-        if static_shape(concat.output) != (*whole[:-1], *pair):
-            continue
-        if axis != len(whole) - (0 if interleaved else 1):
-            continue
-        inner = [None if s is None else s.input for s in splits]
-        first, second = inner
-        if first is None or second is None or shape_of(first) != own or shape_of(second) != own:
-            continue
-        steps = [merge, concat, *[s for s in splits if s is not None]]
-        return Pairs(first, second, interleaved, tuple(steps))
-    return None
+
+    def are_neighbours(self, found: Found) -> bool:
+        return self._merged in found and bool(self._order(found))
+
+    def part(self, found: Found) -> Part | None:
+        """What the pairs (a, b) are a part of; None where they are no pairs of it."""
+        return united(paired(found[a]), paired(found[b]), self.are_neighbours(found))
 
 
-class RecognizeRotary(Rule):
+def _is_along_last(op: ConcatOp) -> bool:
+    return is_static(op.output) and op.get("axis") == len(shape_of(op.output)) - 1
+
+
+def _require_tables(found: Found, tables: list[SSAValue], size: int) -> None:
+    for table in tables:
+        if not is_static(table) or static_shape(table)[-1:] != (size,):
+            raise Declined(f"{identity_of(found.root)} turns all pairs by one angle")
+
+
+class RecognizeRotary(PatternRule):
     """x * cosine + concat(-x[half:], x[:half]) * sine   =>   rotary(x, cosine, sine)
 
     Applies to halves of the last axis and to neighbours in it (interleaved), with the signs in a
@@ -141,96 +95,39 @@ class RecognizeRotary(Rule):
     x once, instead of a tensor per step written and read again. Exact.
     """
 
-    matches = (BinaryOp,)
+    turned, signed = _Pairs(neg(b), a), _Pairs(b, a)
+    plain = turned.pattern * sine + x * cosine
+    with_signs = signed.pattern * signed_sine + x * cosine
+    pattern = (
+        plain.where(
+            lambda found: _is_whole(found, RecognizeRotary.turned),
+            "what is turned are no pairs of what the cosines multiply",
+        )
+        | with_signs.where(lambda found: _is_whole(found, RecognizeRotary.signed))
+    ).like(x)
 
-    def rewrite(self, op: BinaryOp, rewriter: RecordedRewriter) -> None:
-        if op.kind.data != "add" or not is_static(op.output) or not is_float(op.output):
-            return
-        for straight, crossed in both_orders(op):
-            products = maker(straight, BinaryOp), maker(crossed, BinaryOp)
-            if products[0] is None or products[1] is None:
-                continue
-            if not (is_kind(products[0], "mul") and is_kind(products[1], "mul")):
-                continue
-            for rotated, sine in both_orders(products[1]):
-                found = _rotation(rotated, constant(sine, rewriter.weights) is not None)
-                if found is None:
-                    continue
-                for x, cosine in both_orders(products[0]):
-                    if Part.of(x) == found.part and x.type == op.output.type:
-                        self._replace(op, x, cosine, sine, found, products, rewriter)
-                        return
-
-    def _replace(
-        self,
-        op: BinaryOp,
-        x: SSAValue,
-        cosine: SSAValue,
-        sine: SSAValue,
-        found: _Rotation,
-        products: tuple[BinaryOp | None, ...],
-        rewriter: RecordedRewriter,
-    ) -> None:
-        outer = [product for product in products if product is not None]
-        for step in (*outer, *found.steps):
-            if not is_used_once(step):
-                raise Declined(f"{identity_of(step)} is needed elsewhere too")
-        size = static_shape(x)[-1]
-        for table in (cosine, sine):
-            if not shape_of(table) or shape_of(table)[-1] != size:
-                raise Declined(f"{identity_of(op)} turns all pairs by one angle")
-        if found.is_signed:
-            array = constant(sine, rewriter.weights)
-            assert array is not None
+    def replacement(self, found: Found, rewriter: RecordedRewriter) -> RotaryOp:
+        is_signed = self.with_signs in found
+        table = found.value(signed_sine if is_signed else sine)
+        size = static_shape(found[x])[-1]
+        _require_tables(found, [found[cosine], table], size)
+        interleaved = (self.signed if is_signed else self.turned).are_neighbours(found)
+        if is_signed:
+            array = found[signed_sine]
             signs = np.ones(size, array.dtype)
-            signs[0 :: 2 if found.interleaved else 1][: size // 2] = -1
-            sine = rewriter.add_weight(op, weight_name(op, "sine"), array * signs)
-        new = RotaryOp.make([x, cosine, sine], interleaved=found.interleaved or None)
-        rewriter.replace(op, new, absorbs=[*outer, *found.steps])
+            signs[0 :: 2 if interleaved else 1][: size // 2] = -1
+            name = weight_name(found.root, "sine")
+            table = rewriter.add_weight(found.root, name, array * signs)
+        return RotaryOp.make([found[x], found[cosine], table], interleaved=interleaved or None)
 
 
-@dataclass(frozen=True)
-class _Rotation:
-    """(-b, a) of the pairs (a, b) of a part of something; `is_signed`: without the minus."""
-
-    part: Part
-    interleaved: bool
-    is_signed: bool
-    steps: tuple[Operation, ...]
+def _is_whole(found: Found, pairs: _Pairs) -> bool:
+    """Are the pairs those of all that is turned?"""
+    given = found[x]
+    return is_static(given) and is_float(given) and Part.of(given) == pairs.part(found)
 
 
-def _rotation(value: SSAValue, has_constant: bool) -> _Rotation | None:
-    pairs = Pairs.of(value)
-    if pairs is None:
-        return None
-    negated = maker(pairs.first, UnaryOp)
-    is_signed = not is_kind(negated, "neg")
-    if is_signed and not has_constant:
-        return None
-    second = pairs.first if is_signed or negated is None else negated.input
-    part = _united(_paired(pairs.second), _paired(second), pairs.interleaved)
-    if part is None:
-        return None
-    steps = pairs.steps if is_signed or negated is None else (*pairs.steps, negated)
-    return _Rotation(part, pairs.interleaved, is_signed, steps)
-
-
-def _united(first: Part, second: Part, interleaved: bool) -> Part | None:
-    """The part whose pairs are the elements of both; None where they are no pairs."""
-    a, b = first.taken[-1], second.taken[-1]
-    if first.base is not second.base or first.taken[:-1] != second.taken[:-1]:
-        return None
-    if len(a) != len(b) or not a:
-        return None
-    if interleaved:
-        step = b[0] - a[0]
-        fits = len(a) == 1 or a.step == b.step == 2 * step
-        return first.along_last(range(a[0], b[-1] + step, step)) if fits and step > 0 else None
-    is_next = a.step == b.step == 1 or len(a) == 1
-    return first.along_last(range(a[0], b[-1] + 1)) if is_next and b[0] == a[-1] + 1 else None
-
-
-class RecognizeTurnedPairs(Rule):
+class RecognizeTurnedPairs(PatternRule):
     """concat(a * c - b * s, b * c + a * s)   =>   rotary(x, concat(c, c), concat(s, s))
 
     Applies to the halves a and b of the last axis of x, or of a part of it, and to its even and odd
@@ -238,31 +135,26 @@ class RecognizeTurnedPairs(Rule):
     instead of a tensor per step written and read again. Exact.
     """
 
-    matches = (ConcatOp, ReshapeOp)
+    pairs = _Pairs(a * cosine - b * sine, b * cosine + a * sine)
+    pattern = pairs.pattern.where(lambda found: RecognizeTurnedPairs.fits(found))
 
-    def rewrite(self, op: ConcatOp | ReshapeOp, rewriter: RecordedRewriter) -> None:
-        pairs = Pairs.of(op.output)
-        if pairs is None or not is_float(op.output):
-            return
-        for turn in _turned(pairs):
-            part = _united(_paired(turn.a), _paired(turn.b), pairs.interleaved)
-            if part is None or tuple(map(len, part.taken)) != static_shape(op.output):
-                continue
-            for step in (*pairs.steps[1:], *turn.steps):
-                if not is_used_once(step):
-                    raise Declined(f"{identity_of(step)} is needed elsewhere too")
-            half = static_shape(turn.a)[-1]
-            for table in (turn.cosine, turn.sine):
-                if not is_static(table) or static_shape(table)[-1:] != (half,):
-                    raise Declined(f"{identity_of(op)} turns all pairs by one angle")
-            tables = [
-                self._doubled(t, op, pairs.interleaved, rewriter) for t in (turn.cosine, turn.sine)
-            ]
-            new = RotaryOp.make(
-                [self._whole(part, op, rewriter), *tables], interleaved=pairs.interleaved or None
-            )
-            rewriter.replace(op, new, absorbs=[*pairs.steps[1:], *turn.steps])
-            return
+    @classmethod
+    def fits(cls, found: Found) -> bool:
+        whole, part = found.root.results[0], cls.pairs.part(found)
+        is_all = part is not None and tuple(map(len, part.taken)) == static_shape(whole)
+        return is_all and is_float(whole)
+
+    def replacement(self, found: Found, rewriter: RecordedRewriter) -> RotaryOp:
+        op, part = found.root, self.pairs.part(found)
+        assert part is not None
+        _require_tables(found, [found[cosine], found[sine]], static_shape(found[a])[-1])
+        interleaved = self.pairs.are_neighbours(found)
+        tables = [
+            self._doubled(found[table], op, interleaved, rewriter) for table in (cosine, sine)
+        ]
+        return RotaryOp.make(
+            [self._whole(part, op, rewriter), *tables], interleaved=interleaved or None
+        )
 
     @staticmethod
     def _whole(part: Part, op: Operation, rewriter: RecordedRewriter) -> SSAValue:
@@ -301,40 +193,6 @@ class RecognizeTurnedPairs(Rule):
         merged = ReshapeOp.make([joined.output, None], shape=[*shape[:-1], 2 * shape[-1]])
         rewriter.insert_before(op, merged)
         return merged.output
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """a * cosine - b * sine and b * cosine + a * sine, with the operations that compute both."""
-
-    a: SSAValue
-    b: SSAValue
-    cosine: SSAValue
-    sine: SSAValue
-    steps: tuple[Operation, ...]
-
-
-def _turned(pairs: Pairs) -> Iterator[_Turn]:
-    """The pairs as a rotation, in all orders of its factors."""
-    difference, total = maker(pairs.first, BinaryOp), maker(pairs.second, BinaryOp)
-    if difference is None or total is None:
-        return
-    if not is_kind(difference, "sub") or not is_kind(total, "add"):
-        return
-    products = [maker(v, BinaryOp) for v in (*difference.operands, *total.operands)]
-    found = [p for p in products if p is not None and is_kind(p, "mul")]
-    if len(found) != 4:
-        return
-    left, right, *others = found
-    for a, cosine in both_orders(left):
-        for b, sine in both_orders(right):
-            for one, other in (others, reversed(others)):
-                if _multiplies(one, b, cosine) and _multiplies(other, a, sine):
-                    yield _Turn(a, b, cosine, sine, (difference, total, *found))
-
-
-def _multiplies(product: BinaryOp, a: SSAValue, b: SSAValue) -> bool:
-    return (product.left, product.right) in ((a, b), (b, a))
 
 
 ROTARY_RULES: tuple[type[Rule], ...] = (RecognizeRotary, RecognizeTurnedPairs)

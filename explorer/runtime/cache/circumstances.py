@@ -20,15 +20,12 @@ from explorer.errors import BuildError, InputError
 from explorer.processor import cache_bytes
 from explorer.runtime.cache.c_programs import file_state, processor_identity
 from explorer.runtime.cache.folder import cache_folder
+from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.cache.sources import Sources, packages, process_start_ns, sources_of
 from explorer.runtime.cache.tuned import TunedStore
 from explorer.runtime.compilers import candidate_commands
 
 PACKAGE = Path(__file__).resolve().parents[2]
-OF_LANGUAGE: Mapping[str, tuple[str, ...]] = {
-    "c": ("explorer", "packages", "tuned schedules", "processor", "compiler"),
-    "opencl": ("explorer", "packages", "tuned schedules", "processor", "device"),
-}
 OF_THE_BUILD = ("compiler",)
 """Those that say how the binary was made, not whether it runs: of shipped programs they differ."""
 COMPILER_VARIABLES = (
@@ -51,14 +48,16 @@ class Circumstances:
         self._folder = folder
         self._known: dict[str, str] = {}
 
-    def current(self, name: str) -> str:
-        """The text of one of `OF_LANGUAGE`. Raises `DeviceError` where there is no device."""
+    def current(self, name: str, language: KeptLanguage | None = None) -> str:
+        """The text of one, perhaps of a language's own. Raises `DeviceError` where there is no
+        device."""
         if name not in self._known:
-            self._known[name] = self._looked_up(name)
+            own = {} if language is None else language.own
+            self._known[name] = own[name]() if name in own else self._looked_up(name)
         return self._known[name]
 
-    def of_language(self, language: str) -> tuple[tuple[str, str], ...]:
-        return tuple((name, self.current(name)) for name in OF_LANGUAGE[language])
+    def of_language(self, language: KeptLanguage) -> tuple[tuple[str, str], ...]:
+        return tuple((name, self.current(name, language)) for name in language.circumstances)
 
     @cached_property
     def sources(self) -> Sources:
@@ -77,15 +76,12 @@ class Circumstances:
             return f"installed ({packages()})"
         if name == "tuned schedules":
             return tuned_on_disk()
-        if name == "processor":
-            caches = ", ".join(f"{level} {size}" for level, size in cache_bytes().items())
-            return f"{processor_identity()[:-1]}; {caches})"
-        if name == "compiler":
-            return compiler_on_disk(os.environ)
-        return opencl_identity()
+        assert name == "processor", name
+        caches = ", ".join(f"{level} {size}" for level, size in cache_bytes().items())
+        return f"{processor_identity()[:-1]}; {caches})"
 
 
-def compiler_on_disk(environment: Mapping[str, str]) -> str:
+def compiler_on_disk(environment: Mapping[str, str] = os.environ) -> str:
     """Every C compiler that would be tried, in order, with the state of its file.
 
     Those of a machine without one are "none".

@@ -1,6 +1,6 @@
 """Finished programs, kept beside their binaries: found again they start without compiling.
 
-    programs = KeptPrograms(cache)
+    programs = kept_programs(cache)
     programs.sheet(request)                     the model's inputs, where a program of it is kept
     programs.find(request, sizes, inputs)       Startable(kept, binary, weights, tier) | Missed
     programs.store(kept, weights)
@@ -27,9 +27,7 @@ import numpy as np
 from explorer.errors import ExplorerError
 from explorer.files import write_whole
 from explorer.results.kept import KeptProgram, ModelSheet
-from explorer.runtime.cache.c_programs import try_library
 from explorer.runtime.cache.circumstances import (
-    OF_LANGUAGE,
     OF_THE_BUILD,
     Circumstances,
     details_of,
@@ -52,6 +50,7 @@ from explorer.runtime.cache.kept_files import (
     to_bytes,
     with_text,
 )
+from explorer.runtime.cache.languages import KeptLanguage, KeptLanguages
 from explorer.runtime.cache.requests import SHORT, Request, Sizes
 from explorer.runtime.cache.store import Missed, ProgramCache
 from explorer.runtime.cache.weights import SUFFIX as WEIGHTS_SUFFIX
@@ -84,8 +83,10 @@ class Startable:
 class KeptPrograms:
     """Those of a program cache: in its folder, and in what was shipped."""
 
-    def __init__(self, cache: ProgramCache) -> None:
+    def __init__(self, cache: ProgramCache, languages: KeptLanguages) -> None:
+        """`languages`: those of the backends, see `explorer.backends.starting.kept_programs`."""
         self.cache = cache
+        self._languages = languages
         self.circumstances = Circumstances(cache.folder)
         self._read: dict[Path, tuple[tuple[int, int], KeptProgram]] = {}
         """What this object has read, by path, with inode and size then."""
@@ -117,7 +118,8 @@ class KeptPrograms:
                 continue  # only the beginnings of their digests are the same
             if not fits_contents(kept, inputs or {}):
                 continue
-            reason = self._difference(kept, tier, OF_LANGUAGE[kept.language])
+            language = self._language(kept)
+            reason = self._difference(kept, tier, language.circumstances, language)
             reason = reason or _changed_file(kept.model, request.path.parent)
             found = self._with_parts(kept, tier) if not reason else Missed(reason)
             if isinstance(found, Startable):
@@ -129,10 +131,11 @@ class KeptPrograms:
 
     def _with_parts(self, kept: KeptProgram, tier: str) -> Startable | Missed:
         """The program with its binary and weights, or which of them cannot be used."""
-        found = self.cache.find_kept(kept.binary, try_library if kept.language == "c" else None)
+        language = self._language(kept)
+        found = self.cache.find_kept(kept.binary, language.try_binary)
         if isinstance(found, Missed):
             return found
-        if kept.language == "opencl" and not found.entry.source:
+        if language.needs_source and not found.entry.source:
             return Missed("its source was left out, which an OpenCL driver needs")
         try:
             weights = self._weights(kept, tier)
@@ -187,6 +190,8 @@ class KeptPrograms:
         for bundle in self.cache.shipped:
             try:
                 found = list(shipped_in(bundle, prefix))
+                for kept in found:
+                    self._language(kept)
             except _DAMAGE as error:
                 self._troubles.append(f"the shipped programs in {bundle} are damaged: {error}")
                 self.cache.complain(f"the shipped programs in {bundle} cannot be used: {error}")
@@ -201,18 +206,33 @@ class KeptPrograms:
             content = read_private(path, MOST_BYTES)
             if len(content) > MOST_BYTES:
                 raise DamagedProgram("it is larger than any that is kept")
-            known = (state.st_ino, state.st_size), read_kept(content)
+            kept = read_kept(content)
+            self._language(kept)
+            known = (state.st_ino, state.st_size), kept
             self._read[path] = known
         return known[1]
 
-    def _difference(self, kept: KeptProgram, tier: str, names: tuple[str, ...]) -> str:
+    def _language(self, kept: KeptProgram) -> KeptLanguage:
+        """DamagedProgram for a language of which nothing is kept."""
+        language = self._languages(kept.language)
+        if language is None:
+            raise DamagedProgram(f"it cannot be read: language: {kept.language!r}")
+        return language
+
+    def _difference(
+        self,
+        kept: KeptProgram,
+        tier: str,
+        names: tuple[str, ...],
+        language: KeptLanguage | None = None,
+    ) -> str:
         """The first circumstance that is not what it was, in words; nothing where all are."""
         before = dict(kept.circumstances)
         for name in names:
             if tier == "shipped" and name in OF_THE_BUILD:
                 continue
             try:
-                now = self.circumstances.current(name)
+                now = self.circumstances.current(name, language)
             except ExplorerError as error:
                 return str(error)
             if details_of(name, before.get(name, "")) != details_of(name, now):
@@ -297,6 +317,7 @@ class KeptPrograms:
         for path in self.files():
             try:
                 kept = read_kept(read_private(path, MOST_BYTES))
+                self._language(kept)
                 if name_of(kept) != path.name:
                     raise DamagedProgram("it is the program of another request than its name says")
             except OSError as error:

@@ -21,7 +21,6 @@ from explorer.results.encoding import from_json, to_json
 from explorer.results.kept import KeptProgram
 from explorer.results.program import Program
 from explorer.results.source import SourceText
-from explorer.runtime.cache.circumstances import OF_LANGUAGE
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import digest_of
 from explorer.runtime.cache.requests import SHORT, Request
@@ -63,8 +62,6 @@ def read_kept(content: bytes) -> KeptProgram:
         kept = from_json(KeptProgram, json.loads(body))
         for content_of in kept.contents:
             bytes.fromhex(content_of.content)
-        if kept.language not in OF_LANGUAGE:
-            raise ValueError(f"language: {kept.language!r}")
         for digest in (kept.binary, kept.weights, kept.model.digest):
             if digest and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
                 raise ValueError("a digest is none")

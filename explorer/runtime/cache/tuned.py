@@ -17,12 +17,13 @@ import contextlib
 import json
 import math
 import warnings
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 from explorer.errors import CacheWarning
 from explorer.files import write_whole
+from explorer.results.encoding import from_json
 from explorer.runtime.cache.files import read_private
 from explorer.runtime.cache.keys import digest_of
 
@@ -186,59 +187,17 @@ def read_tuned(content: bytes) -> TunedEntry:
         raise DamagedTuning("its content does not fit its seal: bytes are changed or missing")
     # The seal fits, yet anybody can compute one: what it holds is still checked.
     try:
-        data = json.loads(body)
-        entry = TunedEntry(
-            _key(data["key"]),
-            _text(data["kernel"]),
-            _choices(data["choices"]),
-            _time(data["tuned_us"]),
-            _time(data["default_us"]),
-            _text(data["made_at"]),
-        )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        entry = from_json(TunedEntry, json.loads(body))
+    except (ValueError, RecursionError) as error:
         raise DamagedTuning(f"it cannot be read: {error}") from error
+    if not 0 < len(entry.choices) <= MOST_CHOICES:
+        raise DamagedTuning(f"it cannot be read: {len(entry.choices)} choices")
+    for microseconds in (entry.tuned_us, entry.default_us):
+        if not math.isfinite(microseconds) or microseconds <= 0:
+            raise DamagedTuning(f"it cannot be read: {microseconds!r} is no time")
     if entry.tuned_us >= entry.default_us:
         raise DamagedTuning("what it holds is no faster than the default")
     return entry
-
-
-def _key(data: dict[str, object]) -> TunedKey:
-    values = {}
-    for field in fields(TunedKey):
-        value = data[field.name]
-        if field.name == "threads":
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{value!r}: a number of threads expected")
-        else:
-            value = _text(value)
-        values[field.name] = value
-    return TunedKey(**values)
-
-
-def _choices(data: object) -> Choices:
-    if not isinstance(data, list) or not 0 < len(data) <= MOST_CHOICES:
-        raise TypeError("choices: a list of pairs expected")
-    found = []
-    for item in data:
-        name, value = item
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise TypeError(f"{value!r}: a number or a word expected")
-        found.append((_text(name), value))
-    return tuple(found)
-
-
-def _time(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r}: a time expected")
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{value!r} is no time")
-    return float(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r}: a text expected")
-    return value
 
 
 def _read(path: Path) -> bytes:

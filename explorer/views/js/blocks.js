@@ -10,7 +10,7 @@ const RANK_GAP = 28; // VERTICAL_GAP of layout.py
 const PORT_SIZE = [8, 4]; // of payload_graph.py
 const PROGRAM = 0;
 
-class BlockTree {
+export class BlockTree {
   constructor(raw, latest) {
     this.labels = raw.labels;
     this.parents = raw.parents;
@@ -23,13 +23,17 @@ class BlockTree {
 
   // 4 for "#4", undefined for an operation.
   indexOf(unit) {
-    return typeof unit === "string" && /^#\d+$/.test(unit) && Number(unit.slice(1)) < this.labels.length
-      ? Number(unit.slice(1)) : undefined;
+    return typeof unit === "string" &&
+      /^#\d+$/.test(unit) &&
+      Number(unit.slice(1)) < this.labels.length
+      ? Number(unit.slice(1))
+      : undefined;
   }
 
   // The blocks from the program down to `block`.
   chain(block) {
-    this.chains[block] ??= block === PROGRAM ? [PROGRAM] : [...this.chain(this.parents[block]), block];
+    this.chains[block] ??=
+      block === PROGRAM ? [PROGRAM] : [...this.chain(this.parents[block]), block];
     return this.chains[block];
   }
 
@@ -40,7 +44,8 @@ class BlockTree {
     if (!this.members.has(block)) {
       const inside = new Set();
       this.labels.forEach((_, other) => {
-        if (this.chain(other).includes(block)) for (const id of this.operations[other]) inside.add(id);
+        if (this.chain(other).includes(block))
+          for (const id of this.operations[other]) inside.add(id);
       });
       this.members.set(block, inside);
     }
@@ -63,10 +68,16 @@ class BlockTree {
   }
 }
 
-// {at: Map(unit -> [x, y]), boxes: [{block, x, y, width, height}], route(a, b), width, height, node}
-async function placeBlocks(data, open) {
+// {at: Map(unit -> [x, y]), boxes: [{block, x, y, width, height}], route(a, b), width, height,
+// node}
+export async function placeBlocks(data, open) {
   const tree = data.blocks;
-  const seen = [PROGRAM, ...[...open].filter((block) => tree.chain(block).every((outer) => outer === PROGRAM || open.has(outer)))];
+  const seen = [
+    PROGRAM,
+    ...[...open].filter((block) =>
+      tree.chain(block).every((outer) => outer === PROGRAM || open.has(outer)),
+    ),
+  ];
   const layouts = new Map();
   await Promise.all(seen.map(async (block) => layouts.set(block, await data.blockLayout(block))));
 
@@ -76,14 +87,19 @@ async function placeBlocks(data, open) {
     for (const inner of seen) {
       if (inner === PROGRAM || tree.parents[inner] !== block) continue;
       const level = grown(inner);
-      sizes.set(`#${inner}`, [level.width + 2 * BLOCK_PADDING, level.height + BLOCK_TITLE + BLOCK_PADDING]);
+      sizes.set(`#${inner}`, [
+        level.width + 2 * BLOCK_PADDING,
+        level.height + BLOCK_TITLE + BLOCK_PADDING,
+      ]);
     }
     levels.set(block, growLevel(layouts.get(block), sizes));
     return levels.get(block);
   };
   grown(PROGRAM);
 
-  const at = new Map(), boxes = [], origins = new Map();
+  const at = new Map(),
+    boxes = [],
+    origins = new Map();
   const settle = (block, left, top) => {
     const level = levels.get(block);
     origins.set(block, [left, top]);
@@ -95,7 +111,13 @@ async function placeBlocks(data, open) {
         continue;
       }
       const inner = tree.indexOf(unit);
-      const box = {block: inner, x: left + x - size[0] / 2, y: top + y - size[1] / 2, width: size[0], height: size[1]};
+      const box = {
+        block: inner,
+        x: left + x - size[0] / 2,
+        y: top + y - size[1] / 2,
+        width: size[0],
+        height: size[1],
+      };
       boxes.push(box);
       settle(inner, box.x + BLOCK_PADDING, box.y + BLOCK_TITLE);
     }
@@ -105,20 +127,31 @@ async function placeBlocks(data, open) {
 
   const leg = (block, source, target) => {
     const [left, top] = origins.get(block);
-    return levels.get(block).route(source, target)?.map(([x, y]) => [left + x, top + y]) ?? null;
+    return (
+      levels
+        .get(block)
+        .route(source, target)
+        ?.map(([x, y]) => [left + x, top + y]) ?? null
+    );
   };
   // Out of the blocks around `a` through their ports, over to the block around `b`, and into it.
   const route = (a, b) => {
-    const above = chainOfUnit(data, a), below = chainOfUnit(data, b);
+    const above = chainOfUnit(data, a),
+      below = chainOfUnit(data, b);
     let common = 0;
-    while (common < above.length && common < below.length && above[common] === below[common]) common += 1;
+    while (common < above.length && common < below.length && above[common] === below[common])
+      common += 1;
     const first = common < above.length ? `#${above[common]}` : a;
     const last = common < below.length ? `#${below[common]}` : b;
     const outer = leg(above[common - 1], first, last);
     if (!outer) return null;
     let points = outer;
     for (let depth = common; depth < above.length; depth += 1) {
-      const inner = leg(above[depth], depth + 1 < above.length ? `#${above[depth + 1]}` : a, "#out");
+      const inner = leg(
+        above[depth],
+        depth + 1 < above.length ? `#${above[depth + 1]}` : a,
+        "#out",
+      );
       if (!inner) return null;
       const box = boxOf.get(above[depth]);
       points = [...inner, ...throughBorder(points, inner[inner.length - 1][0], box.y + box.height)];
@@ -137,7 +170,9 @@ async function placeBlocks(data, open) {
 
 function chainOfUnit(data, unit) {
   const block = data.blocks.indexOf(unit);
-  return data.blocks.chain(block === undefined ? data.latest.get(unit).block : data.blocks.parents[block]);
+  return data.blocks.chain(
+    block === undefined ? data.latest.get(unit).block : data.blocks.parents[block],
+  );
 }
 
 // An outer way that begins at a block begins at its port instead: the same border, another x.
@@ -163,35 +198,58 @@ function growLevel(layout, sizes) {
     else row.grown.push([place[0], width - nodeWidth]);
     rows.set(place[1], row);
   }
-  const sorted = [...rows].sort((a, b) => a[0] - b[0]).map(([y, row]) => ({y, top: y - nodeHeight / 2, bottom: y + nodeHeight / 2, ...row}));
-  const moveY = (y) => sorted.reduce((sum, row) => sum + row.growth * Math.min(1, Math.max(0, (y - row.top) / nodeHeight)), y);
-  const moveX = (x, y) => sorted.reduce((sum, row) => {
-    if (y < row.top - 0.5 || y > row.bottom + 0.5) return sum;
-    return sum + row.grown.reduce((shift, [at, extra]) => shift + (Math.abs(x - at) < 1 ? 0 : Math.sign(x - at) * extra / 2), 0);
-  }, x);
+  const sorted = [...rows]
+    .sort((a, b) => a[0] - b[0])
+    .map(([y, row]) => ({y, top: y - nodeHeight / 2, bottom: y + nodeHeight / 2, ...row}));
+  const moveY = (y) =>
+    sorted.reduce(
+      (sum, row) => sum + row.growth * Math.min(1, Math.max(0, (y - row.top) / nodeHeight)),
+      y,
+    );
+  const moveX = (x, y) =>
+    sorted.reduce((sum, row) => {
+      if (y < row.top - 0.5 || y > row.bottom + 0.5) return sum;
+      return (
+        sum +
+        row.grown.reduce(
+          (shift, [at, extra]) =>
+            shift + (Math.abs(x - at) < 1 ? 0 : (Math.sign(x - at) * extra) / 2),
+          0,
+        )
+      );
+    }, x);
+  /** @type {(place: [number, number]) => [number, number]} */
   const move = ([x, y]) => [moveX(x, y), moveY(y)];
 
   const at = new Map([...layout.at].map(([unit, place]) => [unit, move(place)]));
-  const sizeOf = (unit) => sizes.get(unit) ?? (unit === "#in" || unit === "#out" ? PORT_SIZE : [nodeWidth, nodeHeight]);
+  const sizeOf = (unit) =>
+    sizes.get(unit) ?? (unit === "#in" || unit === "#out" ? PORT_SIZE : [nodeWidth, nodeHeight]);
+  const placeOf = (unit) => /** @type {[number, number]} */ (at.get(unit));
   // Where an edge touches a node: below or above it, on the side where the drawing has it.
+  /** @type {(unit: string, point: number[]) => [number, number]} */
   const touch = (unit, point) => {
-    const [x, y] = at.get(unit);
-    return [x, y + (point[1] > layout.at.get(unit)[1] ? 1 : -1) * sizeOf(unit)[1] / 2];
+    const [x, y] = placeOf(unit);
+    return [x, y + ((point[1] > layout.at.get(unit)[1] ? 1 : -1) * sizeOf(unit)[1]) / 2];
   };
-  let left = 0, right = layout.width;
+  let left = 0,
+    right = layout.width;
   const reach = (from, to) => {
     left = Math.min(left, from - 8);
     right = Math.max(right, to + 8);
   };
-  for (const [unit, [x]] of at) reach(x - (sizes.get(unit)?.[0] ?? 0) / 2, x + (sizes.get(unit)?.[0] ?? 0) / 2);
+  for (const [unit, [x]] of at)
+    reach(x - (sizes.get(unit)?.[0] ?? 0) / 2, x + (sizes.get(unit)?.[0] ?? 0) / 2);
   const routes = new Map();
   for (const [key, flat] of layout.routes) {
     const [source, target] = key.split("\n");
+    /** @type {[number, number][]} */
     let points = [];
-    for (let index = 0; index < flat.length; index += 2) points.push([flat[index], flat[index + 1]]);
+    for (let index = 0; index < flat.length; index += 2)
+      points.push([flat[index], flat[index + 1]]);
     const ends = [points[0], points[points.length - 1]];
     points = aroundRows(points, sorted).map(move);
-    const start = touch(source, ends[0]), end = touch(target, ends[1]);
+    const start = touch(source, ends[0]),
+      end = touch(target, ends[1]);
     if (Math.abs(start[1] - points[0][1]) > 0.5) points.unshift(start);
     if (Math.abs(end[1] - points[points.length - 1][1]) > 0.5) points.push(end);
     // What steps aside for a block may not leave the frame around it.
@@ -201,7 +259,11 @@ function growLevel(layout, sizes) {
   for (const points of routes.values()) for (const point of points) point[0] -= left;
   for (const place of at.values()) place[0] -= left;
   return {
-    at, sizes, route: (source, target) => routes.get(`${source}\n${target}`) ?? null, node: layout.node, width: right - left,
+    at,
+    sizes,
+    route: (source, target) => routes.get(`${source}\n${target}`) ?? null,
+    node: layout.node,
+    width: right - left,
     height: layout.height + sorted.reduce((sum, row) => sum + row.growth, 0),
   };
 }
@@ -210,13 +272,15 @@ function growLevel(layout, sizes) {
 function aroundRows(points, rows) {
   const way = [points[0]];
   for (let index = 1; index < points.length; index += 1) {
-    const [fromX, fromY] = points[index - 1], [x, y] = points[index];
+    const [fromX, fromY] = points[index - 1],
+      [x, y] = points[index];
     if (fromX === x) {
       const down = y > fromY;
       for (const row of down ? rows : [...rows].reverse()) {
         if (row.bottom <= Math.min(fromY, y) || row.top >= Math.max(fromY, y)) continue;
-        const stops = [row.top - RANK_GAP, row.top, row.bottom, row.bottom + RANK_GAP]
-          .filter((stop) => stop > Math.min(fromY, y) && stop < Math.max(fromY, y));
+        const stops = [row.top - RANK_GAP, row.top, row.bottom, row.bottom + RANK_GAP].filter(
+          (stop) => stop > Math.min(fromY, y) && stop < Math.max(fromY, y),
+        );
         for (const stop of down ? stops : stops.reverse()) way.push([x, stop]);
       }
     }

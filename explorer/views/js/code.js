@@ -3,32 +3,36 @@
 // on when a line is first seen. Texts that are not very long are made as a whole, so that the
 // browser's own search finds everything in them.
 
+import {button, element, replace} from "./dom.js";
+import {GRAMMARS} from "./grammars.js";
+import {MINUS} from "./numbers.js";
+
 const LINE_PIXELS = 18;
 const LINES_PER_BLOCK = 50;
 const MOST_WHOLE_LINES = 1500;
 const FOLLOW_MILLISECONDS = 80;
 const BLOCKS_AROUND = 2; // made above and below what is in sight
 
-const C_WORDS = "auto|break|case|const|continue|default|do|else|enum|extern|for|goto|if|inline|register|restrict|return|sizeof|static|struct|switch|typedef|union|unsigned|volatile|while|__attribute__|__kernel|__global|__local|__private|__constant|kernel|global";
-const C_TYPES = "void|char|short|int|long|float|double|half|signed|size_t|ulong|uint|uchar|bool|(?:float|half|int|double|v|u?int)\\d+(?:_t)?";
-const GRAMMARS = {
-  mlir: /(?<comment>\/\/.*)|(?<string>"(?:[^"\\]|\\.)*")|(?<name>[%@^][\w.$#-]+)|(?<type>\b(?:tensor|memref|vector|index|none|b?f\d+|u?i\d+|si\d+)\b)|(?<word>\b[a-z_]\w*\.[\w.]+)|(?<number>\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)/g,
-  c: new RegExp(`(?<comment>//.*|/\\*.*?\\*/)|(?<string>"(?:[^"\\\\]|\\\\.)*")|(?<word>^\\s*#\\s*\\w+|\\b(?:${C_WORDS})\\b)|(?<type>\\b(?:${C_TYPES})\\b)|(?<name>\\b[A-Za-z_]\\w*(?=\\())|(?<number>\\b(?:0x[\\da-fA-F]+|\\d+(?:\\.\\d*)?(?:e[+-]?\\d+)?)[fuUlL]*\\b)`, "g"),
-  assembly: /(?<comment>[#;].*$|\/\/.*)|(?<string>"[^"]*")|(?<name>^[\w.$]+:|\.L\w+)|(?<type>%[a-z]\w*|\b[xyzw]\d+\b|\b[xyz]mm\d+\b)|(?<word>^\s+\.?\w+)|(?<number>\$?-?\b(?:0x[\da-f]+|\d+)\b)/g,
-};
-GRAMMARS.opencl = GRAMMARS.c;
-GRAMMARS.python = /(?<comment>#.*)|(?<string>(?:[rfb]{0,2})(?:""".*?(?:"""|$)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))|(?<word>\b(?:and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|if|import|in|is|lambda|not|or|pass|raise|return|try|while|with|yield|match|case)\b)|(?<type>\b(?:None|True|False|self|int|str|float|bool|tuple|list|dict|set)\b)|(?<name>\b[A-Za-z_]\w*(?=\())|(?<number>\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)/g;
-GRAMMARS.node = /(?<string>"(?:[^"\\]|\\.)*")|(?<word>(?<= = )[A-Za-z]\w*(?=\())|(?<number>(?<=[ [(,])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?=[,\])}]))/g;
-GRAMMARS.ptx = GRAMMARS.assembly;
-
 // entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line);
 // hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
-function entriesOf(text) {
+export function entriesOf(text) {
   return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
 }
 
-// {node, mark(isMarked), hover(isHovered), follow(), reveal()}
-function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
+/**
+ * {node, mark(isMarked), hover(isHovered), follow(), reveal()}
+ *
+ * @param {{
+ *   entries: any[],
+ *   language: string,
+ *   label: string,
+ *   hueOf?: (owners: string[]) => number | null,
+ *   lookOf?: (owners: string[]) => string,
+ *   onhover?: (owners: string[]) => void,
+ *   onpick?: (owners: string[]) => void,
+ * }} options
+ */
+export function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
   const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
   const digits = String(entries.length).length;
   const inner = element("div", {class: "code-lines"});
@@ -41,7 +45,11 @@ function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
     blocks.push({node: block, start, end: start + count, rows: null});
     inner.append(block);
   }
-  const node = element("div", {class: "code", tabindex: 0, role: "region", "aria-label": label}, inner);
+  const node = element(
+    "div",
+    {class: "code", tabindex: 0, role: "region", "aria-label": label},
+    inner,
+  );
   node.style.setProperty("--digits", `${digits + 1}ch`);
   let marked = new Set();
   let hovered = new Set();
@@ -50,11 +58,19 @@ function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
   const makeRow = (index) => {
     const entry = entries[index];
     const hue = hueOf && entry.owners.length ? hueOf(entry.owners) : null;
-    const states = `${lookOf ? ` ${lookOf(entry.owners)}` : ""}${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
-    return element("div", {
-      class: `line ${entry.kind}${states}`, "data-index": index, "data-number": entry.number ?? index + 1,
-      "data-hue": hue, title: entry.title,
-    }, entry.line || " ");
+    const look = lookOf ? ` ${lookOf(entry.owners)}` : "";
+    const states = `${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
+    return element(
+      "div",
+      {
+        class: `line ${entry.kind}${look}${states}`,
+        "data-index": index,
+        "data-number": entry.number ?? index + 1,
+        "data-hue": hue,
+        title: entry.title,
+      },
+      entry.line || " ",
+    );
   };
   const makeBlock = (block) => {
     if (block.rows) return;
@@ -62,16 +78,21 @@ function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
     for (let index = block.start; index < block.end; index += 1) block.rows.push(makeRow(index));
     block.node.append(...block.rows);
   };
-  const rowAt = (index) => blocks[Math.floor(index / LINES_PER_BLOCK)]?.rows?.[index % LINES_PER_BLOCK];
+  const rowAt = (index) =>
+    blocks[Math.floor(index / LINES_PER_BLOCK)]?.rows?.[index % LINES_PER_BLOCK];
   const isWhole = entries.length <= MOST_WHOLE_LINES;
   if (isWhole) blocks.forEach(makeBlock);
 
   const painted = new Set();
   const paint = () => {
     const first = Math.max(0, Math.floor(node.scrollTop / LINE_PIXELS) - 30);
-    const last = Math.min(entries.length, first + Math.ceil((node.clientHeight || 600) / LINE_PIXELS) + 60);
+    const last = Math.min(
+      entries.length,
+      first + Math.ceil((node.clientHeight || 600) / LINE_PIXELS) + 60,
+    );
     if (!isWhole) {
-      const from = Math.floor(first / LINES_PER_BLOCK) - BLOCKS_AROUND, to = Math.floor(last / LINES_PER_BLOCK) + BLOCKS_AROUND;
+      const from = Math.floor(first / LINES_PER_BLOCK) - BLOCKS_AROUND,
+        to = Math.floor(last / LINES_PER_BLOCK) + BLOCKS_AROUND;
       blocks.forEach((block, index) => {
         if (index >= from && index <= to) makeBlock(block);
         else if (block.rows && (index < from - 20 || index > to + 20)) {
@@ -84,7 +105,8 @@ function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
     for (let index = first; index < last; index += 1) {
       if (painted.has(index)) continue;
       painted.add(index);
-      if (entries[index].kind !== "fold") replace(rowAt(index), coloured(entries[index].line || " ", language));
+      if (entries[index].kind !== "fold")
+        replace(rowAt(index), coloured(entries[index].line || " ", language));
     }
   };
   node.addEventListener("scroll", () => requestAnimationFrame(paint), {passive: true});
@@ -106,7 +128,9 @@ function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
   // Lines whose owners are wanted get a class, and those that had it lose it.
   const setLines = (before, wanted, className) => {
     const now = new Set();
-    if (wanted) for (let index = 0; index < entries.length; index += 1) if (wanted(entries[index].owners)) now.add(index);
+    if (wanted)
+      for (let index = 0; index < entries.length; index += 1)
+        if (wanted(entries[index].owners)) now.add(index);
     for (const index of before) if (!now.has(index)) rowAt(index)?.classList.remove(className);
     for (const index of now) rowAt(index)?.classList.add(className);
     return now;
@@ -126,7 +150,8 @@ function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
     follow() {
       if (!hovered.size) return;
       following = setTimeout(() => {
-        const first = node.scrollTop / LINE_PIXELS, last = first + node.clientHeight / LINE_PIXELS - 1;
+        const first = node.scrollTop / LINE_PIXELS,
+          last = first + node.clientHeight / LINE_PIXELS - 1;
         if ([...hovered].some((index) => index >= first && index <= last)) return;
         node.scrollTop = Math.max(0, Math.min(...hovered) * LINE_PIXELS - node.clientHeight / 3);
         paint();
@@ -136,10 +161,13 @@ function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
     reveal() {
       requestAnimationFrame(() => {
         const standing = [...marked].find((index) => entries[index].kind !== "removed");
-        const target = marked.size ? standing ?? [...marked][0] : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        const target = marked.size
+          ? (standing ?? [...marked][0])
+          : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
         if (target < 0) return;
         const top = target * LINE_PIXELS;
-        const sees = top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;
+        const sees =
+          top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;
         if (!sees) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
         paint();
       });
@@ -165,13 +193,33 @@ function coloured(line, language) {
 // What is different between two texts whose lines have keys, as entries with kind "", added or
 // removed: patience diff (B. Cohen). Lines that stand once in each text, as most of an IR do,
 // anchor the rest; between two anchors equal lines at both ends are kept. Linear but for sorting.
-function differenceEntries(before, after) {
+export function differenceEntries(before, after) {
   const entries = [];
-  const same = (index) => entries.push({line: after.lines[index], owners: after.owners[index], kind: "", number: index + 1});
-  const added = (index) => entries.push({line: after.lines[index], owners: after.owners[index], kind: "added", number: index + 1});
-  const removed = (index) => entries.push({line: before.lines[index], owners: before.owners[index], kind: "removed", number: MINUS});
-  const a = before.keys, b = after.keys;
-  let fromA = 0, fromB = 0;
+  const same = (index) =>
+    entries.push({
+      line: after.lines[index],
+      owners: after.owners[index],
+      kind: "",
+      number: index + 1,
+    });
+  const added = (index) =>
+    entries.push({
+      line: after.lines[index],
+      owners: after.owners[index],
+      kind: "added",
+      number: index + 1,
+    });
+  const removed = (index) =>
+    entries.push({
+      line: before.lines[index],
+      owners: before.owners[index],
+      kind: "removed",
+      number: MINUS,
+    });
+  const a = before.keys,
+    b = after.keys;
+  let fromA = 0,
+    fromB = 0;
   for (const [toA, toB] of [...anchorsOf(a, b), [a.length, b.length]]) {
     while (fromA < toA && fromB < toB && a[fromA] === b[fromB]) {
       same(fromB);
@@ -179,7 +227,8 @@ function differenceEntries(before, after) {
       fromB += 1;
     }
     let tail = 0;
-    while (fromA < toA - tail && fromB < toB - tail && a[toA - 1 - tail] === b[toB - 1 - tail]) tail += 1;
+    while (fromA < toA - tail && fromB < toB - tail && a[toA - 1 - tail] === b[toB - 1 - tail])
+      tail += 1;
     for (let index = fromA; index < toA - tail; index += 1) removed(index);
     for (let index = fromB; index < toB - tail; index += 1) added(index);
     for (let index = toB - tail; index < toB; index += 1) same(index);
@@ -194,17 +243,21 @@ function differenceEntries(before, after) {
 function anchorsOf(a, b) {
   const once = (keys) => {
     const places = new Map();
-    keys.forEach((key, index) => places.set(key, places.has(key) ? -1 : index));
+    for (const [index, key] of keys.entries()) places.set(key, places.has(key) ? -1 : index);
     return places;
   };
-  const inA = once(a), inB = once(b);
+  const inA = once(a),
+    inB = once(b);
   const pairs = [];
-  for (const [key, index] of inB) if (index >= 0 && (inA.get(key) ?? -1) >= 0) pairs.push([inA.get(key), index]);
+  for (const [key, index] of inB)
+    if (index >= 0 && (inA.get(key) ?? -1) >= 0) pairs.push([inA.get(key), index]);
   pairs.sort((left, right) => left[1] - right[1]);
   // Longest ascending subsequence by patience sorting: the top of every pile, and who lies below.
-  const tops = [], below = [];
+  const tops = [],
+    below = [];
   pairs.forEach(([place], index) => {
-    let low = 0, high = tops.length;
+    let low = 0,
+      high = tops.length;
     while (low < high) {
       const middle = (low + high) >> 1;
       if (pairs[tops[middle]][0] < place) low = middle + 1;
@@ -214,6 +267,18 @@ function anchorsOf(a, b) {
     tops[low] = index;
   });
   const chain = [];
-  for (let index = tops.length ? tops[tops.length - 1] : -1; index >= 0; index = below[index]) chain.push(pairs[index]);
+  for (let index = tops.length ? tops[tops.length - 1] : -1; index >= 0; index = below[index])
+    chain.push(pairs[index]);
   return chain.reverse();
+}
+
+export function codeBar(app, title, text, ...more) {
+  return element(
+    "div",
+    {class: "code-bar"},
+    element("span", {class: "quiet-text"}, title),
+    more,
+    element("span", {class: "grow"}),
+    button("copy", "copy the whole text", () => app.copy(text.lines.join("\n")), {class: "quiet"}),
+  );
 }

@@ -1,7 +1,10 @@
 // The trace on this side: chunks are asked for once, decoded and kept; and the links between an
 // operation, the nodes that it comes from, its kernel, buffers, lines and errors.
 
-class TraceData {
+import {BlockTree} from "./blocks.js";
+import {decode} from "./numbers.js";
+
+export class TraceData {
   constructor(host, head, revision) {
     this.host = host;
     this.head = head;
@@ -12,29 +15,41 @@ class TraceData {
     this.records = [];
     this.latest = new Map(); // identity -> the last record with it
     this.blocks = null; // BlockTree, where there are blocks
+    this.kernels = [];
+    this.kernelOf = new Map(); // identity of a launched operation -> index of its kernel
+    this.kernelIndex = new Map(); // name of a kernel -> its index
+    this.launchSources = new Map(); // identity -> names of source nodes
+    /** @type {Set<string> | null} */
+    this.known = null; // source nodes of which something came
   }
 
   // What the first picture needs: operations, blocks, and the tables that link the panes.
   async load() {
     const count = this.head.blocks.count;
     await Promise.all([this.loadIndex(), this.loadNodes()]);
-    if (count || !this.head.blocks.flat) this.blocks = new BlockTree(await this.chunk("blocks"), this.latest);
+    if (count || !this.head.blocks.flat)
+      this.blocks = new BlockTree(await this.chunk("blocks"), this.latest);
   }
 
   async loadIndex() {
     const index = await this.chunk("index");
     this.kernels = index.kernels;
     this.sources = index.sources;
-    this.rules = new Map(index.rules.map(([name, explanation, source]) => [name, {explanation, source}]));
-    this.kernelOf = new Map(); // identity of a launched operation -> index of its kernel
+    this.rules = new Map(
+      index.rules.map(([name, explanation, source]) => [name, {explanation, source}]),
+    );
+    this.kernelOf = new Map();
     this.kernelIndex = new Map(this.kernels.map((kernel, position) => [kernel.name, position]));
-    this.launchSources = new Map(); // identity -> names of source nodes
+    this.launchSources = new Map();
     this.kernels.forEach((kernel, position) => {
       for (const operation of kernel.operations) this.kernelOf.set(operation, position);
     });
     for (const [operation, kernel, sources] of index.launches) {
       if (this.kernelIndex.has(kernel)) this.kernelOf.set(operation, this.kernelIndex.get(kernel));
-      this.launchSources.set(operation, sources.map((source) => this.sources[source]));
+      this.launchSources.set(
+        operation,
+        sources.map((source) => this.sources[source]),
+      );
     }
   }
 
@@ -44,7 +59,8 @@ class TraceData {
     this.head = head;
     this.revision = revision;
     for (const table of [this.chunks, this.decoded]) {
-      for (const key of [...table.keys()]) if (!SETTLED.test(key) && !this.waiting.has(key)) table.delete(key);
+      for (const key of [...table.keys()])
+        if (!SETTLED.test(key) && !this.waiting.has(key)) table.delete(key);
     }
     for (const [key, waiting] of this.waiting) {
       waiting.parts = [];
@@ -58,9 +74,9 @@ class TraceData {
       const promise = this.host.chunk
         ? Promise.resolve(this.host.chunk(key))
         : new Promise((resolve, reject) => {
-          this.waiting.set(key, {resolve, reject, parts: []});
-          this.host.send({kind: "need", keys: [key], revision: this.revision});
-        });
+            this.waiting.set(key, {resolve, reject, parts: []});
+            this.host.send({kind: "need", keys: [key], revision: this.revision});
+          });
       this.chunks.set(key, promise);
     }
     return this.chunks.get(key);
@@ -85,13 +101,24 @@ class TraceData {
 
   async loadNodes() {
     const pages = await Promise.all(
-      Array.from({length: this.head.pages.nodes}, (_, index) => this.chunk(`nodes/${index}`)));
+      Array.from({length: this.head.pages.nodes}, (_, index) => this.chunk(`nodes/${index}`)),
+    );
     const {sources} = await this.chunk("index");
-    this.records = pages.flatMap((page) => page.records).map((record) => ({
-      id: record[0], operation: record[1], label: record[2], family: record[3], shape: record[4],
-      sources: record[5].map((index) => sources[index]), device: record[6],
-      attributes: record[7], scope: record[8], block: record[9], problem: record[10] ?? "",
-    }));
+    this.records = pages
+      .flatMap((page) => page.records)
+      .map((record) => ({
+        id: record[0],
+        operation: record[1],
+        label: record[2],
+        family: record[3],
+        shape: record[4],
+        sources: record[5].map((index) => sources[index]),
+        device: record[6],
+        attributes: record[7],
+        scope: record[8],
+        block: record[9],
+        problem: record[10] ?? "",
+      }));
     for (const record of this.records) this.latest.set(record.id, record);
     this.devices = new Set(this.records.map((record) => record.device).filter(Boolean));
   }
@@ -115,10 +142,13 @@ class TraceData {
       const raw = await this.chunk(`graph/${snapshot}`);
       const order = raw.nodes.map((index) => this.records[index]);
       const edges = raw.edges.map(([source, target, type, value]) => ({
-        source: order[source].id, target: order[target].id, type: raw.types[type],
+        source: order[source].id,
+        target: order[target].id,
+        type: raw.types[type],
         value: value || order[source].id,
       }));
-      const operands = new Map(), uses = new Map();
+      const operands = new Map(),
+        uses = new Map();
       for (const edge of edges) {
         if (!operands.has(edge.target)) operands.set(edge.target, []);
         operands.get(edge.target).push(edge);
@@ -133,9 +163,11 @@ class TraceData {
     return this.once(`text/${snapshot}`, async () => {
       const raw = await this.chunk(`text/${snapshot}`);
       const pages = new Map();
-      await Promise.all([...new Set(raw.runs.map((run) => run[0]))].map(async (page) => {
-        pages.set(page, await this.chunk(`lines/${page}`));
-      }));
+      await Promise.all(
+        [...new Set(raw.runs.map((run) => run[0]))].map(async (page) => {
+          pages.set(page, await this.chunk(`lines/${page}`));
+        }),
+      );
       return expandRuns(raw, pages);
     });
   }
@@ -154,8 +186,12 @@ class TraceData {
     return this.once(key, async () => {
       const raw = await this.chunk(key);
       const at = new Map(raw.ids.map((id, index) => [id, [raw.x[index], raw.y[index]]]));
-      const routes = new Map(raw.routes.map(([source, target, points]) =>
-        [`${raw.ids[source]}\n${raw.ids[target]}`, points]));
+      const routes = new Map(
+        raw.routes.map(([source, target, points]) => [
+          `${raw.ids[source]}\n${raw.ids[target]}`,
+          points,
+        ]),
+      );
       return {at, routes, width: raw.width, height: raw.height, node: raw.node};
     });
   }
@@ -170,9 +206,18 @@ class TraceData {
     return this.once(`pass/${pass}`, async () => {
       const raw = await this.chunk(`pass/${pass}`);
       const events = raw.events.map((event, index) => ({
-        index, address: event[0], rule: event[1], applied: event[2], site: event[3],
-        matched: event[4], produced: event[5], reason: event[6], microseconds: decode(event[7]),
-        removed: event[8], added: event[9], changed: event[10],
+        index,
+        address: event[0],
+        rule: event[1],
+        applied: event[2],
+        site: event[3],
+        matched: event[4],
+        produced: event[5],
+        reason: event[6],
+        microseconds: decode(event[7]),
+        removed: event[8],
+        added: event[9],
+        changed: event[10],
       }));
       return {diff: raw.diff, events};
     });
@@ -194,10 +239,25 @@ class TraceData {
   memory() {
     return this.once("memory", async () => {
       const raw = await this.chunk("memory");
-      const buffers = raw.buffers.map(([id, values, size, first, last, offset, alignment, parts = []]) => ({
-        id, values, size, first, last, offset, alignment,
-        parts: parts.map(([value, inside, bytes, from, to, isView]) => ({value, offset: inside, size: bytes, first: from, last: to, isView})),
-      }));
+      const buffers = raw.buffers.map(
+        ([id, values, size, first, last, offset, alignment, parts = []]) => ({
+          id,
+          values,
+          size,
+          first,
+          last,
+          offset,
+          alignment,
+          parts: parts.map(([value, inside, bytes, from, to, isView]) => ({
+            value,
+            offset: inside,
+            size: bytes,
+            first: from,
+            last: to,
+            isView,
+          })),
+        }),
+      );
       const bufferOf = new Map();
       for (const buffer of buffers) for (const value of buffer.values) bufferOf.set(value, buffer);
       return {...raw, buffers, bufferOf};
@@ -207,16 +267,22 @@ class TraceData {
   accuracy() {
     return this.once("accuracy", async () => {
       const raw = await this.chunk("accuracy");
-      const rows = (mode) => raw[mode].map((row) =>
-        ({...row, values: row.values.map((value) => (value === null ? null : decode(value)))}));
+      const rows = (mode) =>
+        raw[mode].map((row) => ({
+          ...row,
+          values: row.values.map((value) => (value === null ? null : decode(value))),
+        }));
       // The operation that makes a tensor in a row: the last one noted up to it.
       const maker = (column, row) => {
         const noted = raw.makers[column].filter(([from]) => from <= row);
         return (noted[noted.length - 1] ?? raw.makers[column][0] ?? [0, ""])[1];
       };
       return {
-        ...raw, maker, tolerance: decode(raw.tolerance),
-        accumulated: rows("accumulated"), isolated: rows("isolated"),
+        ...raw,
+        maker,
+        tolerance: decode(raw.tolerance),
+        accumulated: rows("accumulated"),
+        isolated: rows("isolated"),
       };
     });
   }
@@ -234,9 +300,16 @@ class TraceData {
     const perPage = 50; // TENSORS_PER_PAGE of payload_measures.py
     const page = await this.chunk(`tensors/${Math.floor(column / perPage)}`);
     return page[mode][column - page.first].map((row) => ({
-      pass: row[0], operation: row[1], relative: decode(row[2]), absolute: decode(row[3]),
-      cosine: decode(row[4]), sqnr: decode(row[5]), index: row[6], value: decode(row[7]),
-      expected: decode(row[8]), asExact: row[10] === null ? null : {ours: decode(row[10]), reachable: decode(row[11])},
+      pass: row[0],
+      operation: row[1],
+      relative: decode(row[2]),
+      absolute: decode(row[3]),
+      cosine: decode(row[4]),
+      sqnr: decode(row[5]),
+      index: row[6],
+      value: decode(row[7]),
+      expected: decode(row[8]),
+      asExact: row[10] === null ? null : {ours: decode(row[10]), reachable: decode(row[11])},
     }));
   }
 
@@ -244,10 +317,25 @@ class TraceData {
     return this.once("profile", async () => {
       const raw = await this.chunk("profile");
       return {
-        ...raw, milliseconds: decode(raw.milliseconds), peakGflops: decode(raw.peakGflops), peakGbytes: decode(raw.peakGbytes),
-        caches: (raw.caches || []).map(([name, bytes, gbytes]) => ({name, bytes, gbytes: decode(gbytes)})),
-        events: raw.events.map(([name, operation, kernel, lane, start, end, flops, bytes]) =>
-          ({name, operation, kernel, lane, start, end, flops, bytes})),
+        ...raw,
+        milliseconds: decode(raw.milliseconds),
+        peakGflops: decode(raw.peakGflops),
+        peakGbytes: decode(raw.peakGbytes),
+        caches: (raw.caches || []).map(([name, bytes, gbytes]) => ({
+          name,
+          bytes,
+          gbytes: decode(gbytes),
+        })),
+        events: raw.events.map(([name, operation, kernel, lane, start, end, flops, bytes]) => ({
+          name,
+          operation,
+          kernel,
+          lane,
+          start,
+          end,
+          flops,
+          bytes,
+        })),
       };
     });
   }
@@ -261,8 +349,21 @@ class TraceData {
 
   // The model's operators, family by family; nodes by the identities that they have at first.
   operators() {
-    return this.once("operators", async () => (await this.chunk("operators")).map(([domain, operator, version, family, nodes, made, parameters, problems]) =>
-      ({name: domain ? `${domain}.${operator}` : operator, domain, operator, version, family, nodes, made, parameters, problems})));
+    return this.once("operators", async () =>
+      (await this.chunk("operators")).map(
+        ([domain, operator, version, family, nodes, made, parameters, problems]) => ({
+          name: domain ? `${domain}.${operator}` : operator,
+          domain,
+          operator,
+          version,
+          family,
+          nodes,
+          made,
+          parameters,
+          problems,
+        }),
+      ),
+    );
   }
 
   // The Python text of a rule; without lines where the trace doesn't hold it.
@@ -276,8 +377,18 @@ class TraceData {
   links() {
     return this.once("links", async () => {
       const raw = await this.chunk("links");
-      const table = (rows) => new Map(rows.map(([level, unit, linkable, linked, missing]) => [level, {unit, linkable, linked, missing}]));
-      return {program: table(raw.program), aims: raw.aims, kernels: new Map(Object.entries(raw.kernels).map(([name, rows]) => [name, table(rows)]))};
+      const table = (rows) =>
+        new Map(
+          rows.map(([level, unit, linkable, linked, missing]) => [
+            level,
+            {unit, linkable, linked, missing},
+          ]),
+        );
+      return {
+        program: table(raw.program),
+        aims: raw.aims,
+        kernels: new Map(Object.entries(raw.kernels).map(([name, rows]) => [name, table(rows)])),
+      };
     });
   }
 
@@ -303,7 +414,9 @@ class TraceData {
 
   // Launched operations that come from a source node.
   launchesOf(source) {
-    return [...this.kernelOf.keys()].filter((id) => (this.launchSources.get(id) ?? this.sourcesOf(id)).includes(source));
+    return [...this.kernelOf.keys()].filter((id) =>
+      (this.launchSources.get(id) ?? this.sourcesOf(id)).includes(source),
+    );
   }
 
   sourcesOf(operation) {
@@ -316,7 +429,8 @@ class TraceData {
   follow(operation, candidates) {
     if (operation === null) return [];
     const members = this.blocks?.membersOf(operation);
-    if (members) return candidates.filter(([id]) => id === operation || members.has(id)).map(([id]) => id);
+    if (members)
+      return candidates.filter(([id]) => id === operation || members.has(id)).map(([id]) => id);
     // What it comes from here, if it is here; else all that it ever came from.
     const own = candidates.find(([id]) => id === operation);
     const wanted = new Set(own ? own[1] : this.sourcesOf(operation));
@@ -324,7 +438,11 @@ class TraceData {
     for (const [id, sources] of candidates) {
       const shared = sources.filter((source) => wanted.has(source)).length;
       if (id === operation) found.push([id, Infinity]);
-      else if (shared) found.push([id, shared / Math.max(sources.length, wanted.size) - (this.isCopy(id) ? 1 : 0)]);
+      else if (shared)
+        found.push([
+          id,
+          shared / Math.max(sources.length, wanted.size) - (this.isCopy(id) ? 1 : 0),
+        ]);
     }
     return found.sort((a, b) => b[1] - a[1]).map(([id]) => id);
   }
@@ -336,27 +454,36 @@ class TraceData {
   }
 
   followInGraph(operation, graph) {
-    return this.follow(operation, [...graph.nodes].map(([id, record]) => [id, record.sources]));
+    return this.follow(
+      operation,
+      [...graph.nodes].map(([id, record]) => [id, record.sources]),
+    );
   }
 
   // The launched operations that a selection became, the best match first.
   followToLaunches(operation) {
     const launched = [...this.kernelOf.keys()];
     if (this.kernelOf.has(operation)) return [operation];
-    return this.follow(operation, launched.map((id) => [id, this.launchSources.get(id) || this.sourcesOf(id)]));
+    return this.follow(
+      operation,
+      launched.map((id) => [id, this.launchSources.get(id) || this.sourcesOf(id)]),
+    );
   }
 
   // What the kernels of this target are written in, as a tab says it.
   sourceLanguage() {
-    return this.head.target.startsWith("opencl") ? "OpenCL C" : "C";
+    return this.head.language;
   }
 }
 
 // Chunks that more knowledge of the same compilation does not change.
-const SETTLED = /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+const SETTLED =
+  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory)(\/|$)/;
 
 function expandRuns(raw, pages) {
-  const lines = [], owners = [], keys = [];
+  const lines = [],
+    owners = [],
+    keys = [];
   for (const [page, start, count] of raw.runs) {
     const table = pages.get(page);
     for (let index = start; index < start + count; index += 1) {

@@ -2,30 +2,64 @@
 // the ways to open another one: from the list, from a file, or by dropping a file on the page.
 // Nothing in here is drawn anew while results arrive: tabs are kept and their words changed.
 
+import {DIRECTION_MARKS, button, element, replace} from "./dom.js";
+import {countText} from "./numbers.js";
+import {clip} from "./scene.js";
+
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
 const PIECES_AHEAD = 4; // how many pieces may be on their way before the first is acknowledged
 
 // {node, update()}: `now()` gives the session
-function documentStrip(host, now) {
-  const list = element("div", {class: "documents", role: "tablist", "aria-label": "open models and traces"});
-  const file = element("input", {type: "file", class: "file", accept: ".onnx,.nnx", multiple: true, "aria-label": "model file", onchange: () => {
-    openFiles([...file.files]);
-    file.value = "";
-  }});
-  const opener = element("select", {class: "opener", "aria-label": "open a model or a saved trace", title: "open another model (.onnx) or saved trace (.nnx); files can also be dropped on the page", onchange: () => {
-    const {value} = opener;
-    opener.value = "+";
-    if (value === "file") file.click();
-    else if (value !== "+") host.send({kind: "open", model: value});
-  }});
+export function documentStrip(host, now) {
+  const list = element("div", {
+    class: "documents",
+    role: "tablist",
+    "aria-label": "open models and traces",
+  });
+  const file = element("input", {
+    type: "file",
+    class: "file",
+    multiple: true,
+    "aria-label": "model file",
+    onchange: () => {
+      openFiles([...file.files]);
+      file.value = "";
+    },
+  });
+  const opener = element("select", {
+    class: "opener",
+    "aria-label": "open a model or a saved trace",
+    title: "open another model or saved trace (.nnx); files can also be dropped on the page",
+    onchange: () => {
+      const {value} = opener;
+      opener.value = "+";
+      if (value === "file") file.click();
+      else if (value !== "+") host.send({kind: "open", model: value});
+    },
+  });
   const sending = element("span", {class: "quiet-text sending", role: "status"});
   const node = element("div", {class: "document-strip"}, list, opener, sending, file);
   const tabs = new Map(); // key of a model -> {item, tab, label, note, close}
 
   function makeTab(key) {
-    const label = element("span", {class: "document-label"}), note = element("span", {class: "note"});
-    const tab = element("button", {type: "button", role: "tab", class: "document-tab", "data-model": key, onclick: () => host.send({kind: "open", model: key}), onkeydown: (event) => move(event, key)}, label, note);
-    const close = button("×", "close", () => host.send({kind: "close", model: key}), {class: "document-close"});
+    const label = element("span", {class: "document-label"}),
+      note = element("span", {class: "note"});
+    const tab = element(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        class: "document-tab",
+        "data-model": key,
+        onclick: () => host.send({kind: "open", model: key}),
+        onkeydown: (event) => move(event, key),
+      },
+      label,
+      note,
+    );
+    const close = button("×", "close", () => host.send({kind: "close", model: key}), {
+      class: "document-close",
+    });
     const item = element("span", {class: "document", role: "presentation"}, tab, close);
     tabs.set(key, {item, tab, label, note, close});
     return tabs.get(key);
@@ -38,13 +72,15 @@ function documentStrip(host, now) {
     if (!step || !open.length) return;
     event.preventDefault();
     event.stopPropagation();
-    const next = open[(open.findIndex((model) => model.key === key) + step + open.length) % open.length];
+    const next =
+      open[(open.findIndex((model) => model.key === key) + step + open.length) % open.length];
     host.send({kind: "open", model: next.key});
     tabs.get(next.key)?.tab.focus();
   }
 
   function update() {
-    const {models, model: current, branches, status, wanted, upload} = now();
+    const {models, model: current, branches, status, wanted, upload, suffixes} = now();
+    file.accept = (suffixes ?? []).join(",");
     const open = models.filter((model) => model.isOpen);
     for (const [key, made] of tabs) {
       if (open.some((model) => model.key === key)) continue;
@@ -56,8 +92,15 @@ function documentStrip(host, now) {
       if (!made.item.isConnected) list.append(made.item);
       const count = branches.filter((branch) => branch.model === key).length;
       setText(made.label, clip(label, 32));
-      setText(made.note, [kind === "trace" ? "trace" : "", count > 1 ? countText(count, "branch", "branches") : ""].filter(Boolean).join(", "));
-      made.tab.title = clip(`${label}${kind === "trace" ? ": a saved compilation, read-only" : ""}${isUpload ? " (only this page has it)" : ""}`, 300);
+      setText(
+        made.note,
+        [kind === "trace" ? "trace" : "", count > 1 ? countText(count, "branch", "branches") : ""]
+          .filter(Boolean)
+          .join(", "),
+      );
+      const nature = kind === "trace" ? ": a saved compilation, read-only" : "";
+      const owner = isUpload ? " (only this page has it)" : "";
+      made.tab.title = clip(`${label}${nature}${owner}`, 300);
       made.tab.setAttribute("aria-selected", String(key === current));
       made.tab.tabIndex = key === current ? 0 : -1;
       made.item.classList.toggle("current", key === current);
@@ -69,9 +112,18 @@ function documentStrip(host, now) {
     const seen = JSON.stringify(choices.map((model) => [model.key, model.label]));
     if (opener.dataset.seen !== seen) {
       opener.dataset.seen = seen;
-      replace(opener, element("option", {value: "+", selected: true}, "+ open"),
-        choices.map(({key, label, kind}) => element("option", {value: key, title: clip(label, 300)}, `${clip(label, 60)}${kind === "trace" ? " (trace)" : ""}`)),
-        element("option", {value: "file"}, "a file …"));
+      replace(
+        opener,
+        element("option", {value: "+", selected: true}, "+ open"),
+        choices.map(({key, label, kind}) =>
+          element(
+            "option",
+            {value: key, title: clip(label, 300)},
+            `${clip(label, 60)}${kind === "trace" ? " (trace)" : ""}`,
+          ),
+        ),
+        element("option", {value: "file"}, "a file …"),
+      );
       opener.value = "+";
     }
     const share = upload ? Math.floor((100 * upload.received) / upload.parts) : 0;
@@ -99,15 +151,32 @@ function documentStrip(host, now) {
     for (let part = 0; part < parts; part += 1) {
       let bytes;
       try {
-        bytes = new Uint8Array(await chosen.slice(part * UPLOAD_PIECE, (part + 1) * UPLOAD_PIECE).arrayBuffer());
+        bytes = new Uint8Array(
+          await chosen.slice(part * UPLOAD_PIECE, (part + 1) * UPLOAD_PIECE).arrayBuffer(),
+        );
       } catch {
         host.send({kind: "unreadable", name: chosen.name});
         return false;
       }
       let text = "";
-      for (let start = 0; start < bytes.length; start += 8192) text += String.fromCharCode(...bytes.subarray(start, start + 8192));
-      host.send({kind: "upload", name: chosen.name, size: chosen.size, part, parts, bytes: btoa(text)});
-      while (part + 1 < parts && now().refusals === refusals && part - (now().upload?.received ?? 0) >= PIECES_AHEAD) await new Promise((resolve) => { wake = resolve; });
+      for (let start = 0; start < bytes.length; start += 8192)
+        text += String.fromCharCode(...bytes.subarray(start, start + 8192));
+      host.send({
+        kind: "upload",
+        name: chosen.name,
+        size: chosen.size,
+        part,
+        parts,
+        bytes: btoa(text),
+      });
+      while (
+        part + 1 < parts &&
+        now().refusals === refusals &&
+        part - (now().upload?.received ?? 0) >= PIECES_AHEAD
+      )
+        await new Promise((resolve) => {
+          wake = () => resolve(undefined);
+        });
       if (now().refusals !== refusals) return false;
     }
     return true;
@@ -117,19 +186,27 @@ function documentStrip(host, now) {
 }
 
 // Files that are dropped anywhere on the explorer. The browser must not leave the page for them.
-function acceptDrops(root, openFiles) {
-  const veil = element("div", {class: "drop-veil", hidden: true}, element("strong", {}, "Drop a model (.onnx) or a saved trace (.nnx) to open it"));
+export function acceptDrops(root, openFiles) {
+  const veil = element(
+    "div",
+    {class: "drop-veil", hidden: true},
+    element("strong", {}, "Drop a model or a saved trace (.nnx) to open it"),
+  );
   root.append(veil);
   let depth = 0; // dragenter and dragleave come for every element that is crossed
   const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-  const show = (isShown) => { veil.hidden = !isShown; };
+  const show = (isShown) => {
+    veil.hidden = !isShown;
+  };
   root.addEventListener("dragenter", (event) => {
     if (!holdsFiles(event)) return;
     event.preventDefault();
     depth += 1;
     show(true);
   });
-  root.addEventListener("dragover", (event) => { if (holdsFiles(event)) event.preventDefault(); });
+  root.addEventListener("dragover", (event) => {
+    if (holdsFiles(event)) event.preventDefault();
+  });
   root.addEventListener("dragleave", (event) => {
     if (!holdsFiles(event)) return;
     depth = Math.max(0, depth - 1);
@@ -144,7 +221,7 @@ function acceptDrops(root, openFiles) {
   });
 }
 
-function setText(node, text) {
+export function setText(node, text) {
   const clean = text.replace(DIRECTION_MARKS, "\ufffd");
   if (node.textContent !== clean) node.textContent = clean;
 }

@@ -4,11 +4,11 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 // element("button", {class: "chip", onclick: f, "aria-pressed": "true"}, "text", otherElement)
-function element(tag, attributes = {}, ...children) {
+export function element(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-function shape(tag, attributes = {}, ...children) {
+export function shape(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
@@ -16,7 +16,11 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : SPOKEN.has(name) ? spoken(String(value)) : String(value));
+    else
+      node.setAttribute(
+        name,
+        value === true ? "" : SPOKEN.has(name) ? spoken(String(value)) : String(value),
+      );
   }
   append(node, children);
   return node;
@@ -33,34 +37,43 @@ function spoken(text) {
 }
 
 // Marks that turn the direction of the text around them: a name must not reverse our own words.
-const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+export const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-function append(node, children) {
+export function append(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child).replace(DIRECTION_MARKS, "\ufffd")));
+    node.append(
+      child instanceof Node
+        ? child
+        : document.createTextNode(String(child).replace(DIRECTION_MARKS, "\ufffd")),
+    );
   }
   return node;
 }
 
-function replace(node, ...children) {
+export function replace(node, ...children) {
   node.replaceChildren();
   return append(node, children);
 }
 
 // What a pane shows where there is nothing: what is missing, and what to do about it.
-function emptyState(title, advice, ...actions) {
-  return element("div", {class: "empty"}, element("strong", {}, title),
-    element("p", {}, advice), actions.length ? element("div", {class: "actions"}, actions) : null);
+export function emptyState(title, advice, ...actions) {
+  return element(
+    "div",
+    {class: "empty"},
+    element("strong", {}, title),
+    element("p", {}, advice),
+    actions.length ? element("div", {class: "actions"}, actions) : null,
+  );
 }
 
-function button(label, title, onclick, attributes = {}) {
+export function button(label, title, onclick, attributes = {}) {
   return element("button", {type: "button", title, onclick, ...attributes}, label);
 }
 
 // A row of tabs with one stop for the Tab key; arrows move between them (WAI-ARIA, tabs pattern).
 // tabs: [{id, label, note, title}]
-function tabRow(tabs, selected, choose, label) {
+export function tabRow(tabs, selected, choose, label) {
   const row = element("div", {role: "tablist", "aria-label": label, class: "tabs"});
   const move = (event) => {
     const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
@@ -74,55 +87,133 @@ function tabRow(tabs, selected, choose, label) {
     root?.querySelector(`[data-tab="${next.id}"]`)?.focus();
   };
   for (const tab of tabs) {
-    row.append(element("button", {
-      type: "button", role: "tab", class: "tab", "data-tab": tab.id, title: tab.title,
-      "aria-selected": tab.id === selected ? "true" : "false",
-      tabindex: tab.id === selected ? 0 : -1,
-      onclick: () => choose(tab.id), onkeydown: move,
-    }, tab.label, tab.note ? element("span", {class: "note"}, tab.note) : null));
+    row.append(
+      element(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          class: "tab",
+          "data-tab": tab.id,
+          title: tab.title,
+          "aria-selected": tab.id === selected ? "true" : "false",
+          tabindex: tab.id === selected ? 0 : -1,
+          onclick: () => choose(tab.id),
+          onkeydown: move,
+        },
+        tab.label,
+        tab.note ? element("span", {class: "note"}, tab.note) : null,
+      ),
+    );
   }
   return row;
 }
 
-function markTab(row, selected) {
+export function markTab(row, selected) {
   for (const tab of row.children) {
     tab.setAttribute("aria-selected", tab.dataset.tab === selected ? "true" : "false");
     tab.tabIndex = tab.dataset.tab === selected ? 0 : -1;
   }
 }
 
-// A table whose columns sort. columns: [{title, value(row), text(row), number, hint}]
-function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = null, cap = 400} = {}) {
+/**
+ * A table whose columns sort. columns: [{title, value(row), text(row), exact(row), number, hint}];
+ * sortBy: the index of the column that it is sorted by at first; cap: the most rows.
+ *
+ * @param {any[]} columns
+ * @param {any[]} rows
+ * @param {{
+ *   label: string,
+ *   onrow?: (row: any) => void,
+ *   isMarked?: (row: any) => boolean,
+ *   sortBy?: number | null,
+ *   cap?: number,
+ * }} options
+ */
+export function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = null, cap = 400}) {
+  /** @type {{column: number, down: boolean} | null} */
   let order = sortBy === null ? null : {column: sortBy, down: true};
   const host = element("div", {class: "table-host"});
   const draw = () => {
     const sorted = [...rows];
     if (order) {
-      const value = columns[order.column].value;
-      sorted.sort((a, b) => compareValues(value(a), value(b)) * (order.down ? -1 : 1));
+      const {value} = columns[order.column];
+      const sign = order.down ? -1 : 1;
+      sorted.sort((a, b) => compareValues(value(a), value(b)) * sign);
     }
-    const head = element("tr", {}, columns.map((column, index) => element("th", {
-      scope: "col", class: column.number ? "number" : "",
-      "aria-sort": order?.column === index ? (order.down ? "descending" : "ascending") : "none",
-    }, element("button", {
-      type: "button", title: column.hint || `sort by ${column.title}`,
-      onclick: () => {
-        order = {column: index, down: order?.column === index ? !order.down : column.number};
-        draw();
-        host.querySelectorAll("th button")[index].focus();
-      },
-    }, column.title, order?.column === index ? (order.down ? " ▾" : " ▴") : ""))));
-    const body = sorted.slice(0, cap).map((row) => element("tr", {
-      class: isMarked?.(row) ? "marked" : "", tabindex: onrow ? 0 : null,
-      onclick: onrow ? () => onrow(row) : null,
-      onkeydown: onrow ? (event) => { if (event.key === "Enter") onrow(row); } : null,
-    }, columns.map((column) => element("td", {
-      class: column.number ? "number" : "", title: column.exact?.(row),
-    }, column.text(row)))));
-    replace(host, element("table", {"aria-label": label},
-      element("thead", {}, head), element("tbody", {}, body)),
-      sorted.length > cap ? element("p", {class: "cap"},
-        `${sorted.length - cap} more rows are not shown; sort by another column to see them`) : null);
+    const head = element(
+      "tr",
+      {},
+      columns.map((column, index) =>
+        element(
+          "th",
+          {
+            scope: "col",
+            class: column.number ? "number" : "",
+            "aria-sort":
+              order?.column === index ? (order.down ? "descending" : "ascending") : "none",
+          },
+          element(
+            "button",
+            {
+              type: "button",
+              title: column.hint || `sort by ${column.title}`,
+              onclick: () => {
+                order = {
+                  column: index,
+                  down: order?.column === index ? !order.down : column.number,
+                };
+                draw();
+                host.querySelectorAll("th button")[index].focus();
+              },
+            },
+            column.title,
+            order?.column === index ? (order.down ? " ▾" : " ▴") : "",
+          ),
+        ),
+      ),
+    );
+    const body = sorted.slice(0, cap).map((row) =>
+      element(
+        "tr",
+        {
+          class: isMarked?.(row) ? "marked" : "",
+          tabindex: onrow ? 0 : null,
+          onclick: onrow ? () => onrow(row) : null,
+          onkeydown: onrow
+            ? (event) => {
+                if (event.key === "Enter") onrow(row);
+              }
+            : null,
+        },
+        columns.map((column) =>
+          element(
+            "td",
+            {
+              class: column.number ? "number" : "",
+              title: column.exact?.(row),
+            },
+            column.text(row),
+          ),
+        ),
+      ),
+    );
+    replace(
+      host,
+      element(
+        "table",
+        {"aria-label": label},
+        element("thead", {}, head),
+        element("tbody", {}, body),
+      ),
+      sorted.length > cap
+        ? element(
+            "p",
+            {class: "cap"},
+            `${sorted.length - cap} more rows are not shown; sort by another column to see them`,
+          )
+        : null,
+    );
   };
   draw();
   return host;
@@ -134,4 +225,8 @@ function compareValues(a, b) {
     return Number.isNaN(b) ? -1 : a - b;
   }
   return String(a).localeCompare(String(b), undefined, {numeric: true});
+}
+
+export function section(title, ...children) {
+  return element("section", {class: "facts-section"}, element("h3", {}, title), children);
 }

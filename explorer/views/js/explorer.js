@@ -1,6 +1,25 @@
 // The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
+import {TraceData} from "./data.js";
+import {dockPane} from "./dock.js";
+import {button, element, emptyState, replace} from "./dom.js";
+import {createDraft} from "./fork.js";
+import {graphPane} from "./graph.js";
+import {adaptHost} from "./host.js";
+import {createHover} from "./hover.js";
+import {inspectorPane} from "./inspector.js";
+import {handleKey, helpContent} from "./keys.js";
+import {countText} from "./numbers.js";
+import {problemsBanner} from "./operators.js";
+import {passesPane} from "./passes.js";
+import {clip} from "./scene.js";
+import {createSession} from "./session.js";
+import {isKnown, linkNotice, linkProblems} from "./shared_link.js";
+import {createStore, stateFromLink, stateToLink} from "./state.js";
+import {LOOK, STYLE} from "./theme.js";
+import {topBar} from "./topbar.js";
+
 let instances = 0;
 
 function render({model, el}) {
@@ -27,7 +46,7 @@ function render({model, el}) {
   function start() {
     const head = host.get("head");
     drawBanner();
-    if (!head || !head.passes) {
+    if (!head?.passes) {
       app?.stop();
       [app, loading, branch] = [null, null, null];
       revision = host.get("revision") ?? -1;
@@ -45,32 +64,69 @@ function render({model, el}) {
     const data = new TraceData(host, head, revision);
     loading = data;
     // What is shown stays until all is there, and what is done in it until then counts.
-    data.load().then(() => {
-      if (loading !== data) return;
-      loading = null;
-      app?.stop();
-      if (app) left.set(shownModel, {state: {...app.store.get(), rewrite: null}, pass: app.data.head.passes[app.store.get().pass]?.name, camera: app.graph.camera(), model: shownModel});
-      const kept = left.get(model) ?? left.get(shownModel) ?? null;
-      shownModel = model;
-      app = createApp({host, data, root, session, theme, announcer, kept, model, onnotice});
-      replace(stage, app.node);
-      app.begin();
-      drawBanner();
-    }, (failure) => {
-      if (loading === data) replace(stage, emptyState("The trace could not be loaded", failure.message, button("try again", "load it again", () => start())));
-    });
+    data.load().then(
+      () => {
+        if (loading !== data) return;
+        loading = null;
+        app?.stop();
+        if (app)
+          left.set(shownModel, {
+            state: {...app.store.get(), rewrite: null},
+            pass: app.data.head.passes[app.store.get().pass]?.name,
+            camera: app.graph.camera(),
+            model: shownModel,
+          });
+        const kept = left.get(model) ?? left.get(shownModel) ?? null;
+        shownModel = model;
+        app = createApp({host, data, root, session, theme, announcer, kept, model, onnotice});
+        replace(stage, app.node);
+        app.begin();
+        drawBanner();
+      },
+      (failure) => {
+        if (loading === data)
+          replace(
+            stage,
+            emptyState(
+              "The trace could not be loaded",
+              failure.message,
+              button("try again", "load it again", () => start()),
+            ),
+          );
+      },
+    );
   }
 
   function waiting() {
-    if (session?.status() === "working") return element("div", {class: "waiting"}, emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."));
-    if (session?.isKnown()) return element("div", {class: "waiting"}, emptyState("Nothing is open", "Open a model or a saved trace above, or drop a file on this page."));
-    if (host.mode === "app") return element("div", {class: "waiting"}, emptyState("Connecting", "The compiler's side answers in a moment."));
+    if (session?.status() === "working")
+      return element(
+        "div",
+        {class: "waiting"},
+        emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."),
+      );
+    if (session?.isKnown())
+      return element(
+        "div",
+        {class: "waiting"},
+        emptyState(
+          "Nothing is open",
+          "Open a model or a saved trace above, or drop a file on this page.",
+        ),
+      );
+    if (host.mode === "app")
+      return element(
+        "div",
+        {class: "waiting"},
+        emptyState("Connecting", "The compiler's side answers in a moment."),
+      );
     return emptyState("No trace", "There is nothing to explore yet.");
   }
 
   // The same element stays where it is: a click on it must not be lost while results arrive.
   function drawBanner() {
-    const node = session?.banner() ?? (notice ? linkNotice(notice, () => onnotice("")) : app?.refusal ?? null);
+    const node =
+      session?.banner() ??
+      (notice ? linkNotice(notice, () => onnotice("")) : (app?.refusal ?? null));
     if (banner.firstChild !== node) replace(banner, node);
     banner.hidden = !banner.childElementCount;
   }
@@ -80,20 +136,28 @@ function render({model, el}) {
     drawBanner();
   }
 
-  session = createSession(host, () => {
-    drawBanner();
-    app?.sessionChanged();
-    // The first compilation failed or was cancelled: there is no stage to keep.
-    if (!app) replace(stage, waiting());
-  }, root);
+  session = createSession(
+    host,
+    () => {
+      drawBanner();
+      app?.sessionChanged();
+      // The first compilation failed or was cancelled: there is no stage to keep.
+      if (!app) replace(stage, waiting());
+    },
+    root,
+  );
   if (session) root.insertBefore(session.strip, banner);
   host.receive((message) => {
     app?.data.receive(message);
     loading?.receive(message);
   });
-  host.on("revision", () => { if (host.get("revision") !== revision) start(); });
+  host.on("revision", () => {
+    if (host.get("revision") !== revision) start();
+  });
   const keyTarget = host.mode === "notebook" ? root : document;
-  const onkey = (event) => { if (app?.ready) handleKey(app, event); };
+  const onkey = (event) => {
+    if (app?.ready) handleKey(app, event);
+  };
   keyTarget.addEventListener("keydown", onkey);
   start();
   host.ready();
@@ -108,22 +172,46 @@ function render({model, el}) {
 function createApp({host, data, root, session, theme, announcer, kept, model, onnotice}) {
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
-  const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, passes.length) : {};
-  // The first visit opens where there is most to see: the pass that fused most, the first of equals.
+  const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, data.head) : {};
+  // The first visit opens where there is most to see: the pass that fused most, the first of
+  // equals.
   const weight = (pass) => 1000 * pass.fused + pass.removed;
   const start = passes.findIndex((pass) => pass.level !== "source");
-  const eventful = passes.reduce((best, pass, index) => (index > start && weight(pass) > (best > start ? weight(passes[best]) : 0) ? index : best), Math.max(0, start));
+  const eventful = passes.reduce(
+    (best, pass, index) =>
+      index > start && weight(pass) > (best > start ? weight(passes[best]) : 0) ? index : best,
+    Math.max(0, start),
+  );
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
   const isBranch = kept?.model === model;
   const initially = data.head.blocks.initially ?? [];
   const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : {})};
-  const initial = kept ? {...kept.state, ...(isBranch ? {initially} : {...fresh, selection: null, blocks: null}), pass: again >= 0 ? again : eventful} : {pass: eventful, ...fresh, ...fromLink};
+  const initial = kept
+    ? {
+        ...kept.state,
+        ...(isBranch ? {initially} : {...fresh, selection: null, blocks: null}),
+        pass: again >= 0 ? again : eventful,
+      }
+    : {pass: eventful, ...fresh, ...fromLink};
   const store = createStore(initial);
-  const app = {host, data, root, session, store, hover: createHover(), look: createLook(), id: instances += 1, ready: false};
+  instances += 1;
+  const app = {
+    host,
+    data,
+    root,
+    session,
+    store,
+    hover: createHover(),
+    look: createLook(),
+    id: instances,
+    ready: false,
+  };
   app.draft = session ? createDraft(session) : null;
   app.background = element("span", {class: "background", role: "status"});
 
-  app.announce = (text) => { announcer.textContent = text; };
+  app.announce = (text) => {
+    announcer.textContent = text;
+  };
   // What everybody shall see for a moment.
   let saying = 0;
   app.say = (text) => {
@@ -132,7 +220,10 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     clearTimeout(saying);
     saying = setTimeout(() => announcer.classList.remove("shown"), 1600);
   };
-  app.toggleTheme = () => { theme.toggle(); app.repaint(); };
+  app.toggleTheme = () => {
+    theme.toggle();
+    app.repaint();
+  };
   app.goToPass = (pass) => {
     const next = Math.max(0, Math.min(passes.length - 1, pass));
     store.set({pass: next, rewrite: null});
@@ -151,13 +242,16 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   };
   app.selectSource = async (name) => {
     const graph = await data.graphOfPass(store.get().pass);
-    const found = data.operationsBySource(graph).get(name)?.[0] ?? data.records.find((record) => record.sources.includes(name))?.id;
+    const found =
+      data.operationsBySource(graph).get(name)?.[0] ??
+      data.records.find((record) => record.sources.includes(name))?.id;
     if (found === undefined) app.say(`Nothing of ${clip(name, 60)} came into the program.`);
     else app.select(found, "inspector");
   };
   app.goToRewrite = (event) => {
     // New weights have no place in the graph; what uses them has.
-    const made = event.produced.find((id) => data.latest.has(id)) ?? event.produced[0] ?? event.site;
+    const made =
+      event.produced.find((id) => data.latest.has(id)) ?? event.produced[0] ?? event.site;
     store.set({rewrite: event.index, selection: made});
     app.graph.reveal(made);
   };
@@ -170,27 +264,43 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
       return;
     }
     const at = applied.findIndex((event) => event.index === rewrite);
-    const next = at < 0 ? (step > 0 ? 0 : applied.length - 1) : (at + step + applied.length) % applied.length;
+    const next =
+      at < 0 ? (step > 0 ? 0 : applied.length - 1) : (at + step + applied.length) % applied.length;
     app.goToRewrite(applied[next]);
   };
   // The convolution or matrix product with most work: what a first visitor follows to its machine
   // code. Undefined where there is neither.
   app.heaviest = () => {
     const isOne = (name) => data.latest.get(name)?.family === "convolution";
-    const kernels = data.kernels.filter((kernel) => kernel.operations.some(isOne)).sort((a, b) => b.flops - a.flops);
-    return kernels[0]?.operations.find(isOne) ?? [...data.latest.values()].find((record) => record.family === "convolution")?.id;
+    const kernels = data.kernels
+      .filter((kernel) => kernel.operations.some(isOne))
+      .sort((a, b) => b.flops - a.flops);
+    return (
+      kernels[0]?.operations.find(isOne) ??
+      [...data.latest.values()].find((record) => record.family === "convolution")?.id
+    );
   };
   app.followButton = (attributes = {}) => {
     const operation = app.heaviest();
     if (operation === undefined) return null;
-    const isConvolution = /conv/.test(data.latest.get(operation).label + data.sourcesOf(operation).join(" ").toLowerCase());
-    return button(isConvolution ? "Follow a convolution" : "Follow a matrix product", `select ${clip(operation, 60)}, which has the most work, and see what became of it`, () => app.followHeaviest(), attributes);
+    const isConvolution = /conv/.test(
+      data.latest.get(operation).label + data.sourcesOf(operation).join(" ").toLowerCase(),
+    );
+    return button(
+      isConvolution ? "Follow a convolution" : "Follow a matrix product",
+      `select ${clip(operation, 60)}, which has the most work, and see what became of it`,
+      () => app.followHeaviest(),
+      attributes,
+    );
   };
   app.followHeaviest = async () => {
     const operation = app.heaviest();
     const graph = await data.graphOfPass(store.get().pass);
     const here = data.followInGraph(operation, graph);
-    app.select(here.find((id) => graph.nodes.get(id).family === "convolution") ?? here[0] ?? operation, "inspector");
+    app.select(
+      here.find((id) => graph.nodes.get(id).family === "convolution") ?? here[0] ?? operation,
+      "inspector",
+    );
   };
   app.copy = async (text, said = "Copied.") => {
     try {
@@ -220,12 +330,37 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     const before = dialog?.before ?? root.querySelector(":focus");
     dialog?.node.remove();
     const close = () => app.closeDialog();
-    const box = element("div", {class: `dialog ${className}`, role: "dialog", "aria-modal": "true", "aria-label": label, tabindex: -1, onkeydown: keepFocus}, content(close));
-    dialog = {before, node: element("div", {class: "veil", onclick: (event) => { if (event.target === event.currentTarget) close(); }}, box)};
+    const box = element(
+      "div",
+      {
+        class: `dialog ${className}`,
+        role: "dialog",
+        "aria-modal": "true",
+        "aria-label": label,
+        tabindex: -1,
+        onkeydown: keepFocus,
+      },
+      content(close),
+    );
+    dialog = {
+      before,
+      node: element(
+        "div",
+        {
+          class: "veil",
+          onclick: (event) => {
+            if (event.target === event.currentTarget) close();
+          },
+        },
+        box,
+      ),
+    };
     root.append(dialog.node);
     box.focus();
   };
-  app.showHelp = () => { if (!app.closeDialog()) app.openDialog("help", helpContent); };
+  app.showHelp = () => {
+    if (!app.closeDialog()) app.openDialog("help", (close) => helpContent(app, close));
+  };
   app.repaint = () => {
     app.graph?.redraw();
     app.dock?.repaint();
@@ -233,7 +368,9 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
 
   app.openFork = () => {
     store.set({tab: "fork"});
-    app.root.querySelector('.inspector .knob, .inspector [data-tab="fork"]')?.focus({preventScroll: true});
+    app.root
+      .querySelector('.inspector .knob, .inspector [data-tab="fork"]')
+      ?.focus({preventScroll: true});
   };
   // More is known of this compilation: panes draw what is new, and nothing else moves.
   app.learn = async (head, revision) => {
@@ -247,8 +384,16 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   };
   app.sessionChanged = () => {
     const text = session.background();
-    replace(app.background, text ? [element("span", {class: "spin", "aria-hidden": "true"}), text] : null);
-    const seen = JSON.stringify([session.branches(), session.against(), session.bisection(), session.isBisecting()]);
+    replace(
+      app.background,
+      text ? [element("span", {class: "spin", "aria-hidden": "true"}), text] : null,
+    );
+    const seen = JSON.stringify([
+      session.branches(),
+      session.against(),
+      session.bisection(),
+      session.isBisecting(),
+    ]);
     if (!app.ready || seen === app.seenSession) return;
     app.seenSession = seen;
     if (["compare", "accuracy"].includes(store.get().dock)) app.dock.update();
@@ -261,18 +406,35 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     app.inspector = inspectorPane(app);
     app.dock = dockPane(app);
     app.bar = topBar(app);
-    replace(app.node, app.bar.node, replace(main, app.passes.node, splitter(app.node, "--passes", 1, "width of the passes"), app.graph.node,
-      splitter(app.node, "--inspector", -1, "width of the inspector"), app.inspector.node), splitter(app.node, "--dock", -1, "height of the dock", true), app.dock.node);
+    replace(
+      app.node,
+      app.bar.node,
+      replace(
+        main,
+        app.passes.node,
+        splitter(app.node, "--passes", 1, "width of the passes"),
+        app.graph.node,
+        splitter(app.node, "--inspector", -1, "width of the inspector"),
+        app.inspector.node,
+      ),
+      splitter(app.node, "--dock", -1, "height of the dock", true),
+      app.dock.node,
+    );
     app.passes.draw();
     const {selection} = store.get();
     if (isBranch) app.graph.lookAt(kept.camera);
-    app.graph.update().then(() => { if (selection !== null) app.graph.reveal(selection); });
+    app.graph.update().then(() => {
+      if (selection !== null) app.graph.reveal(selection);
+    });
     app.inspector.update();
     app.dock.update();
     app.refusal = problemsBanner(app);
     app.ready = true;
     if (usesLink) {
-      store.subscribe((state) => { if (!app.stopped) window.history.replaceState(null, "", stateToLink(state, session?.link())); });
+      store.subscribe((state) => {
+        if (!app.stopped)
+          window.history.replaceState(null, "", stateToLink(state, session?.link()));
+      });
       window.addEventListener("hashchange", followLink);
     }
     if (usesLink && !kept) noteLink();
@@ -280,13 +442,15 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     if (session) window.history.replaceState(null, "", stateToLink(store.get(), session.link()));
     if (session) app.sessionChanged();
   };
-  const noteLink = () => linkProblems(window.location.hash, data).then((problems) => {
-    if (app.stopped || !problems.length) return;
-    if (store.get().selection !== null && !isKnown(data, store.get().selection)) store.set({selection: null});
-    onnotice(`It names ${problems.join("; ")}.`);
-  });
+  const noteLink = () =>
+    linkProblems(window.location.hash, data).then((problems) => {
+      if (app.stopped || !problems.length) return;
+      if (store.get().selection !== null && !isKnown(data, store.get().selection))
+        store.set({selection: null});
+      onnotice(`It names ${problems.join("; ")}.`);
+    });
   const followLink = () => {
-    store.set(stateFromLink(window.location.hash, passes.length));
+    store.set(stateFromLink(window.location.hash, data.head));
     session?.follow(window.location.hash);
     noteLink();
   };
@@ -300,7 +464,9 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
 // The Tab key goes round within a dialog.
 function keepFocus(event) {
   if (event.key !== "Tab") return;
-  const stops = [...event.currentTarget.querySelectorAll('button, [tabindex="0"], a, input, select')];
+  const stops = [
+    ...event.currentTarget.querySelectorAll('button, [tabindex="0"], a, input, select'),
+  ];
   const index = stops.indexOf(event.target);
   if (!stops.length || (index >= 0 && index + (event.shiftKey ? -1 : 1) in stops)) return;
   event.preventDefault();
@@ -309,8 +475,14 @@ function keepFocus(event) {
 
 // A bar between two panes that moves with the pointer and with arrow keys.
 function splitter(frame, variable, direction, label, isHorizontal = false) {
-  const bar = element("div", {class: `splitter ${isHorizontal ? "horizontal" : "vertical"}`, role: "separator", tabindex: 0,
-    "aria-label": label, "aria-orientation": isHorizontal ? "horizontal" : "vertical", title: "drag, or arrow keys; double click or Enter makes it small and large again"});
+  const bar = element("div", {
+    class: `splitter ${isHorizontal ? "horizontal" : "vertical"}`,
+    role: "separator",
+    tabindex: 0,
+    "aria-label": label,
+    "aria-orientation": isHorizontal ? "horizontal" : "vertical",
+    title: "drag, or arrow keys; double click or Enter makes it small and large again",
+  });
   const current = () => {
     const other = direction > 0 ? bar.previousElementSibling : bar.nextElementSibling;
     const box = other.getBoundingClientRect();
@@ -318,12 +490,16 @@ function splitter(frame, variable, direction, label, isHorizontal = false) {
   };
   const resize = (size) => {
     const room = isHorizontal ? frame.clientHeight * 0.7 : frame.clientWidth * 0.6;
-    frame.style.setProperty(variable, `${Math.round(Math.max(isHorizontal ? 88 : 176, Math.min(room, size)))}px`);
+    frame.style.setProperty(
+      variable,
+      `${Math.round(Math.max(isHorizontal ? 88 : 176, Math.min(room, size)))}px`,
+    );
   };
   // As small as it goes, and back to where it was.
   let grownTo = null;
   const toggle = () => {
-    const size = current(), least = isHorizontal ? 88 : 176;
+    const size = current(),
+      least = isHorizontal ? 88 : 176;
     const isSmall = size <= least + 1;
     if (isSmall && grownTo === null) frame.style.removeProperty(variable);
     else resize(isSmall ? grownTo : least);
@@ -335,8 +511,11 @@ function splitter(frame, variable, direction, label, isHorizontal = false) {
     const start = isHorizontal ? event.clientY : event.clientX;
     const size = current();
     bar.setPointerCapture(event.pointerId);
-    bar.onpointermove = (moveEvent) => resize(size + direction * ((isHorizontal ? moveEvent.clientY : moveEvent.clientX) - start));
-    bar.onpointerup = () => { bar.onpointermove = null; };
+    bar.onpointermove = (moveEvent) =>
+      resize(size + direction * ((isHorizontal ? moveEvent.clientY : moveEvent.clientX) - start));
+    bar.onpointerup = () => {
+      bar.onpointermove = null;
+    };
   });
   bar.addEventListener("keydown", (event) => {
     if (event.key === "Enter") toggle();
@@ -379,7 +558,9 @@ function followTheme(root, onchange) {
 // Names, glyphs and meanings of families, verdicts and differences; the scale of errors.
 function createLook() {
   const table = (list) => new Map(list.map((look) => [look.name, look]));
-  const families = table(LOOK.families), verdicts = table(LOOK.verdicts), differences = table(LOOK.differences);
+  const families = table(LOOK.families),
+    verdicts = table(LOOK.verdicts),
+    differences = table(LOOK.differences);
   const {scale} = LOOK;
   return {
     family: (name) => families.get(name) || families.get(""),
@@ -388,3 +569,5 @@ function createLook() {
     scale: (position) => scale[Math.min(scale.length - 1, Math.floor(position * scale.length))],
   };
 }
+
+export default {render};

@@ -2,6 +2,23 @@
 // has one place in all passes (the layout is made from all snapshots at once), so that nothing
 // moves that did not change. Blocks open and close. Only what is in sight is in the document.
 
+import {placeBlocks} from "./blocks.js";
+import {button, element, emptyState, markTab, replace, shape, tabRow} from "./dom.js";
+import {
+  legendContent,
+  makeBracket,
+  makeEdge,
+  makeFrame,
+  makeLabel,
+  makeNode,
+  makeTitle,
+  tipOfEdge,
+  tipOfNode,
+} from "./graph_nodes.js";
+import {createMinimap} from "./minimap.js";
+import {countText, exactText} from "./numbers.js";
+import {composeScene, edgeLabels, safeName} from "./scene.js";
+
 const VIEWS = [
   {id: "before", label: "before", title: "the program before this pass"},
   {id: "diff", label: "diff", title: "both at once, with what the pass did (d)"},
@@ -14,7 +31,7 @@ const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
 const LABEL_ZOOM = 0.7; // from here on edges say what they carry
 
-function graphPane(app) {
+export function graphPane(app) {
   const {data, store} = app;
   const tabs = tabRow(VIEWS, store.get().view, (view) => store.set({view}), "graph of the pass");
   tabs.classList.add("segmented");
@@ -26,11 +43,26 @@ function graphPane(app) {
   const marksLayer = shape("g", {class: "brackets"});
   const titlesLayer = shape("g", {class: "titles"});
   const nodesLayer = shape("g", {class: "nodes"});
-  const camera = shape("g", {}, boxesLayer, edgesLayer, labelsLayer, titlesLayer, marksLayer, nodesLayer);
-  const svg = shape("svg", {
-    class: "canvas", tabindex: 0, role: "application",
-    "aria-label": "graph of operations; arrow keys follow the edges, plus and minus zoom, g fits",
-  }, camera);
+  const camera = shape(
+    "g",
+    {},
+    boxesLayer,
+    edgesLayer,
+    labelsLayer,
+    titlesLayer,
+    marksLayer,
+    nodesLayer,
+  );
+  const svg = shape(
+    "svg",
+    {
+      class: "canvas",
+      tabindex: 0,
+      role: "application",
+      "aria-label": "graph of operations; arrow keys follow the edges, plus and minus zoom, g fits",
+    },
+    camera,
+  );
   const tip = element("div", {class: "tip", role: "tooltip", hidden: true});
   const legend = element("details", {class: "legend"});
   const minimap = createMinimap((x, y) => {
@@ -41,16 +73,49 @@ function graphPane(app) {
   });
   const capNote = element("div", {class: "cap graph-cap", hidden: true});
   const message = element("div", {class: "graph-message", hidden: true});
-  const body = element("div", {class: "graph-body"}, svg, capNote, message, legend, minimap.node, tip);
-  const zoomed = element("button", {type: "button", class: "quiet zoom", title: "zoom to 100 %", onclick: () => zoomTo(1)}, "100 %");
-  const blocksButton = button("blocks", "operations in blocks that open and close, or one by one", () => store.set({blocks: !usesBlocks()}), {class: "quiet blocks-switch", hidden: !data.blocks || !data.head.blocks.flat});
-  const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {class: "quiet close-all"});
-  const node = element("section", {class: "pane graph", "aria-label": "graph"},
-    element("header", {class: "pane-head"}, title, counts, element("span", {class: "grow"}), closeButton, blocksButton, tabs,
-      button("−", "zoom out (−)", () => zoomTo(view.k / 1.25), {class: "icon"}), zoomed,
+  const body = element(
+    "div",
+    {class: "graph-body"},
+    svg,
+    capNote,
+    message,
+    legend,
+    minimap.node,
+    tip,
+  );
+  const zoomed = element(
+    "button",
+    {type: "button", class: "quiet zoom", title: "zoom to 100 %", onclick: () => zoomTo(1)},
+    "100 %",
+  );
+  const blocksButton = button(
+    "blocks",
+    "operations in blocks that open and close, or one by one",
+    () => store.set({blocks: !usesBlocks()}),
+    {class: "quiet blocks-switch", hidden: !data.blocks || !data.head.blocks.flat},
+  );
+  const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {
+    class: "quiet close-all",
+  });
+  const node = element(
+    "section",
+    {class: "pane graph", "aria-label": "graph"},
+    element(
+      "header",
+      {class: "pane-head"},
+      title,
+      counts,
+      element("span", {class: "grow"}),
+      closeButton,
+      blocksButton,
+      tabs,
+      button("−", "zoom out (−)", () => zoomTo(view.k / 1.25), {class: "icon"}),
+      zoomed,
       button("+", "zoom in (+)", () => zoomTo(view.k * 1.25), {class: "icon"}),
-      button("fit", "fit the graph into the pane (g)", () => fit(), {class: "quiet"})),
-    body);
+      button("fit", "fit the graph into the pane (g)", () => fit(), {class: "quiet"}),
+    ),
+    body,
+  );
 
   const view = {x: 0, y: 0, k: 1};
   let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
@@ -100,7 +165,10 @@ function graphPane(app) {
     if (usesBlocks()) {
       const open = isOpen();
       const units = data.blocks.unitsOf(open);
-      return {placed: await placeBlocks(data, open), unitOf: (record) => units[record.block] ?? record.id};
+      return {
+        placed: await placeBlocks(data, open),
+        unitOf: (record) => units[record.block] ?? record.id,
+      };
     }
     const layout = await data.layout();
     return {
@@ -116,12 +184,21 @@ function graphPane(app) {
     let loaded;
     try {
       loaded = await Promise.all([
-        data.graphOfPass(Math.max(0, state.pass - 1)), data.graphOfPass(state.pass), data.passDetails(state.pass), place(),
+        data.graphOfPass(Math.max(0, state.pass - 1)),
+        data.graphOfPass(state.pass),
+        data.passDetails(state.pass),
+        place(),
       ]);
     } catch (failure) {
       message.hidden = false;
-      replace(message, emptyState("The graph could not be loaded", failure.message,
-        button("try again", "load the graph again", () => update())));
+      replace(
+        message,
+        emptyState(
+          "The graph could not be loaded",
+          failure.message,
+          button("try again", "load the graph again", () => update()),
+        ),
+      );
       return;
     }
     const now = store.get();
@@ -129,28 +206,59 @@ function graphPane(app) {
     const [before, after, details, {placed, unitOf}] = loaded;
     message.hidden = true;
     tip.hidden = true;
-    scene = {...composeScene({data, state, before, after, details, placed, unitOf}), before, after, unitOf};
-    replace(counts, pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)}` : exactText(pass.after), element("span", {class: "long"}, pass.changed ? " operations" : " operations, unchanged"));
-    if (pass.level === "source") replace(counts, countText(pass.after, "node"), element("span", {class: "long"}, " of the file"));
-    counts.title = pass.changed ? `${exactText(pass.before)} operations before, ${exactText(pass.after)} after` : `${countText(pass.after, "operation")}, unchanged`;
+    scene = {
+      ...composeScene({data, state, before, after, details, placed, unitOf}),
+      before,
+      after,
+      unitOf,
+    };
+    replace(
+      counts,
+      pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)}` : exactText(pass.after),
+      element("span", {class: "long"}, pass.changed ? " operations" : " operations, unchanged"),
+    );
+    if (pass.level === "source")
+      replace(
+        counts,
+        countText(pass.after, "node"),
+        element("span", {class: "long"}, " of the file"),
+      );
+    counts.title = pass.changed
+      ? `${exactText(pass.before)} operations before, ${exactText(pass.after)} after`
+      : `${countText(pass.after, "operation")}, unchanged`;
     title.textContent = pass.name;
     title.title = pass.description;
     legend.replaceChildren(...legendContent(app, scene));
     blocksButton.setAttribute("aria-pressed", String(usesBlocks()));
     closeButton.hidden = !usesBlocks() || !scene.boxes.length;
     const closed = scene.items.filter((item) => item.inside);
-    const hidden = closed.reduce((sum, item) => sum + Math.max(item.inside.before, item.inside.after), 0);
-    scene.hiddenNote = hidden ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: open one with +, or search with /` : "";
+    const hidden = closed.reduce(
+      (sum, item) => sum + Math.max(item.inside.before, item.inside.after),
+      0,
+    );
+    scene.hiddenNote = hidden
+      ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: ` +
+        "open one with +, or search with /"
+      : "";
     for (const elements of [nodeElements, edgeElements, labelElements]) {
       for (const item of elements.values()) item.remove();
       elements.clear();
     }
     replace(boxesLayer, scene.boxes.map(makeFrame));
     replace(titlesLayer, scene.boxes.map(makeTitle));
-    replace(marksLayer, scene.brackets.map((bracket) => makeBracket(scene, bracket)));
+    replace(
+      marksLayer,
+      scene.brackets.map((bracket) => makeBracket(scene, bracket)),
+    );
     if (!scene.items.length) {
       message.hidden = false;
-      replace(message, emptyState("No operations here", "This snapshot has no graph. Choose another pass on the left."));
+      replace(
+        message,
+        emptyState(
+          "No operations here",
+          "This snapshot has no graph. Choose another pass on the left.",
+        ),
+      );
     }
     const wanted = anchor?.at && topOf(anchor.block);
     if (wanted) {
@@ -170,11 +278,16 @@ function graphPane(app) {
     const {selection} = store.get();
     const records = new Map([...scene.before.nodes, ...scene.after.nodes]);
     const unitOf = (id) => scene.unitOf(records.get(id));
-    const followed = data.follow(selection, [...records].map(([id, record]) => [id, record.sources]));
+    const followed = data.follow(
+      selection,
+      [...records].map(([id, record]) => [id, record.sources]),
+    );
     const seen = followed.map(unitOf).filter((unit) => scene.byId.has(unit));
     // What took the place of an operation is meant, and not what is only still shown of it.
-    scene.selected = scene.byId.has(selection) && scene.byId.get(selection).status !== "removed" ? selection
-      : seen.find((unit) => scene.byId.get(unit).status !== "removed") ?? seen[0] ?? null;
+    scene.selected =
+      scene.byId.has(selection) && scene.byId.get(selection).status !== "removed"
+        ? selection
+        : (seen.find((unit) => scene.byId.get(unit).status !== "removed") ?? seen[0] ?? null);
     scene.related = new Set(seen);
     scene.event = null;
     const {pass, rewrite} = store.get();
@@ -182,7 +295,11 @@ function graphPane(app) {
       data.passDetails(pass).then((details) => {
         const event = details.events[rewrite];
         if (!event || store.get().rewrite !== rewrite) return;
-        scene.event = new Set([event.site, ...event.matched, ...event.produced].map((id) => (records.has(id) ? unitOf(id) : id)));
+        scene.event = new Set(
+          [event.site, ...event.matched, ...event.produced].map((id) =>
+            records.has(id) ? unitOf(id) : id,
+          ),
+        );
         refreshClasses();
       });
     }
@@ -191,8 +308,10 @@ function graphPane(app) {
   }
 
   function refreshClasses() {
-    for (const [id, item] of nodeElements) item.setAttribute("class", nodeClass(scene.byId.get(id)));
-    for (const [key, item] of edgeElements) item.setAttribute("class", edgeClass(scene.edgeByKey.get(key)));
+    for (const [id, item] of nodeElements)
+      item.setAttribute("class", nodeClass(scene.byId.get(id)));
+    for (const [key, item] of edgeElements)
+      item.setAttribute("class", edgeClass(scene.edgeByKey.get(key)));
   }
 
   function nodeClass(item) {
@@ -209,12 +328,14 @@ function graphPane(app) {
 
   function edgeClass(edge) {
     const lit = scene.related?.has(edge.source) && scene.related?.has(edge.target);
-    const near = scene.selected !== null && (edge.source === scene.selected || edge.target === scene.selected);
+    const near =
+      scene.selected !== null && (edge.source === scene.selected || edge.target === scene.selected);
     return ["edge", edge.status, lit ? "related" : near ? "near" : ""].filter(Boolean).join(" ");
   }
 
   // ---- camera
 
+  /** @returns {[number, number]} */
   function size() {
     return [body.clientWidth || 600, body.clientHeight || 400];
   }
@@ -242,10 +363,17 @@ function graphPane(app) {
     const [width, height] = size();
     const whole = Math.min(width / (scene.width + 32), height / (scene.height + 32));
     // A long chain that fits as a whole is a hair: then its width fits, around what is selected.
-    view.k = Math.min(1.25, whole >= SMALLEST_FIT ? whole : Math.max(SMALLEST_FIT, Math.min(0.6, width / (scene.width + 32))));
+    view.k = Math.min(
+      1.25,
+      whole >= SMALLEST_FIT
+        ? whole
+        : Math.max(SMALLEST_FIT, Math.min(0.6, width / (scene.width + 32))),
+    );
     view.x = (width - scene.width * view.k) / 2;
-    view.y = scene.height * view.k <= height ? (height - scene.height * view.k) / 2
-      : height / 2 - (scene.byId.get(scene.selected)?.y ?? height / 2 / view.k) * view.k;
+    view.y =
+      scene.height * view.k <= height
+        ? (height - scene.height * view.k) / 2
+        : height / 2 - (scene.byId.get(scene.selected)?.y ?? height / 2 / view.k) * view.k;
     moved();
   }
 
@@ -296,20 +424,52 @@ function graphPane(app) {
   function draw() {
     if (!scene) return;
     const [width, height] = size();
-    const left = (-view.x - SIGHT_MARGIN) / view.k, right = (width - view.x + SIGHT_MARGIN) / view.k;
-    const top = (-view.y - SIGHT_MARGIN) / view.k, bottom = (height - view.y + SIGHT_MARGIN) / view.k;
-    const inSight = scene.items.filter((item) =>
-      item.x > left && item.x < right && item.y > top && item.y < bottom);
+    const left = (-view.x - SIGHT_MARGIN) / view.k,
+      right = (width - view.x + SIGHT_MARGIN) / view.k;
+    const top = (-view.y - SIGHT_MARGIN) / view.k,
+      bottom = (height - view.y + SIGHT_MARGIN) / view.k;
+    const inSight = scene.items.filter(
+      (item) => item.x > left && item.x < right && item.y > top && item.y < bottom,
+    );
     const shown = inSight.slice(0, MOST_ELEMENTS);
-    keep(nodeElements, nodesLayer, shown, (item) => item.id, (item) => makeNode(app, scene, item), (item) => nodeClass(item));
-    const edges = scene.edges.filter((edge) =>
-      edge.right > left && edge.left < right && edge.bottom > top && edge.top < bottom);
-    keep(edgeElements, edgesLayer, edges.slice(0, MOST_ELEMENTS), (edge) => edge.key, makeEdge, edgeClass);
+    keep(
+      nodeElements,
+      nodesLayer,
+      shown,
+      (item) => item.id,
+      (item) => makeNode(app, scene, item),
+      (item) => nodeClass(item),
+    );
+    const edges = scene.edges.filter(
+      (edge) => edge.right > left && edge.left < right && edge.bottom > top && edge.top < bottom,
+    );
+    keep(
+      edgeElements,
+      edgesLayer,
+      edges.slice(0, MOST_ELEMENTS),
+      (edge) => edge.key,
+      makeEdge,
+      edgeClass,
+    );
     const labels = view.k < LABEL_ZOOM ? [] : edgeLabels(edges.slice(0, MOST_ELEMENTS));
-    keep(labelElements, labelsLayer, labels, (label) => label.key, makeLabel, () => "edge-label");
+    keep(
+      labelElements,
+      labelsLayer,
+      labels,
+      (label) => label.key,
+      makeLabel,
+      () => "edge-label",
+    );
     const notes = [];
-    if (edges.length > MOST_ELEMENTS) notes.push(`${edges.length - MOST_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`);
-    if (inSight.length > shown.length) notes.push(`${inSight.length - shown.length} of ${inSight.length} operations in sight are not drawn: zoom in`);
+    if (edges.length > MOST_ELEMENTS)
+      notes.push(
+        `${edges.length - MOST_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`,
+      );
+    if (inSight.length > shown.length)
+      notes.push(
+        `${inSight.length - shown.length} of ${inSight.length} operations in sight are not ` +
+          "drawn: zoom in",
+      );
     if (scene.hiddenNote) notes.push(scene.hiddenNote);
     capNote.hidden = !notes.length;
     capNote.textContent = notes.join(" · ");
@@ -340,29 +500,43 @@ function graphPane(app) {
 
   // ---- pointer and keys
 
-  svg.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const box = svg.getBoundingClientRect();
-    if (event.ctrlKey || event.metaKey) {
-      zoomTo(view.k * Math.exp(-event.deltaY * 0.01), [event.clientX - box.left, event.clientY - box.top]);
-      return;
-    }
-    view.x -= event.shiftKey ? event.deltaY : event.deltaX;
-    view.y -= event.shiftKey ? 0 : event.deltaY;
-    moved();
-  }, {passive: false});
+  svg.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      const box = svg.getBoundingClientRect();
+      if (event.ctrlKey || event.metaKey) {
+        zoomTo(view.k * Math.exp(-event.deltaY * 0.01), [
+          event.clientX - box.left,
+          event.clientY - box.top,
+        ]);
+        return;
+      }
+      view.x -= event.shiftKey ? event.deltaY : event.deltaX;
+      view.y -= event.shiftKey ? 0 : event.deltaY;
+      moved();
+    },
+    {passive: false},
+  );
 
   let drag = null;
   svg.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     const part = event.target.closest?.("[data-open], [data-close]");
-    drag = {x: event.clientX, y: event.clientY, startX: view.x, startY: view.y, far: false,
+    drag = {
+      x: event.clientX,
+      y: event.clientY,
+      startX: view.x,
+      startY: view.y,
+      far: false,
       toggles: part?.getAttribute("data-open") ?? part?.getAttribute("data-close") ?? null,
-      id: event.target.closest?.("[data-id]")?.getAttribute("data-id") ?? null};
+      id: event.target.closest?.("[data-id]")?.getAttribute("data-id") ?? null,
+    };
   });
   svg.addEventListener("pointermove", (event) => {
     if (drag) {
-      const dx = event.clientX - drag.x, dy = event.clientY - drag.y;
+      const dx = event.clientX - drag.x,
+        dy = event.clientY - drag.y;
       if (!drag.far && Math.hypot(dx, dy) > 4) {
         drag.far = true;
         svg.setPointerCapture(event.pointerId);
@@ -390,7 +564,10 @@ function graphPane(app) {
     const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
     if (id && !event.target.closest("[data-open]")) toggleBlock(id);
   });
-  svg.addEventListener("pointercancel", () => { drag = null; svg.classList.remove("dragging"); });
+  svg.addEventListener("pointercancel", () => {
+    drag = null;
+    svg.classList.remove("dragging");
+  });
   svg.addEventListener("pointerleave", () => {
     tip.hidden = true;
     app.hover.set([], []);
@@ -405,9 +582,11 @@ function graphPane(app) {
     tip.hidden = !(id || key);
     if (tip.hidden) return;
     const box = body.getBoundingClientRect();
-    const x = event.clientX - box.left, y = event.clientY - box.top;
+    const x = event.clientX - box.left,
+      y = event.clientY - box.top;
     tip.style.left = `${Math.max(8, Math.min(x + 14, box.width - tip.offsetWidth - 8))}px`;
-    tip.style.top = `${y + 18 + tip.offsetHeight > box.height ? y - tip.offsetHeight - 10 : y + 18}px`;
+    const isLow = y + 18 + tip.offsetHeight > box.height;
+    tip.style.top = `${isLow ? y - tip.offsetHeight - 10 : y + 18}px`;
   }
 
   svg.addEventListener("keydown", (event) => {
@@ -428,12 +607,16 @@ function graphPane(app) {
       return;
     }
     let candidates;
-    if (key === "ArrowUp") candidates = scene.edges.filter((edge) => edge.target === at.id).map((edge) => edge.source);
-    else if (key === "ArrowDown") candidates = scene.edges.filter((edge) => edge.source === at.id).map((edge) => edge.target);
+    if (key === "ArrowUp")
+      candidates = scene.edges.filter((edge) => edge.target === at.id).map((edge) => edge.source);
+    else if (key === "ArrowDown")
+      candidates = scene.edges.filter((edge) => edge.source === at.id).map((edge) => edge.target);
     else {
       const side = key === "ArrowLeft" ? -1 : 1;
-      candidates = scene.items.filter((item) => Math.abs(item.y - at.y) < 4 && Math.sign(item.x - at.x) === side)
-        .sort((a, b) => Math.abs(a.x - at.x) - Math.abs(b.x - at.x)).map((item) => item.id);
+      candidates = scene.items
+        .filter((item) => Math.abs(item.y - at.y) < 4 && Math.sign(item.x - at.x) === side)
+        .sort((a, b) => Math.abs(a.x - at.x) - Math.abs(b.x - at.x))
+        .map((item) => item.id);
     }
     if (candidates.length) app.select(candidates[0], "keys");
   }
@@ -441,11 +624,14 @@ function graphPane(app) {
   // A closed block stands for what is hovered inside of it.
   app.hover.subscribe(({operations}) => {
     if (!scene) return;
-    const unit = (id) => (scene.byId.has(id) ? id : scene.unitOf(scene.after.nodes.get(id) ?? scene.before.nodes.get(id) ?? {id}));
+    const unit = (id) =>
+      scene.byId.has(id)
+        ? id
+        : scene.unitOf(scene.after.nodes.get(id) ?? scene.before.nodes.get(id) ?? {id});
     scene.hovered = new Set([...operations].map(unit));
     refreshClasses();
   });
-  store.subscribe((state, changed) => {
+  store.subscribe((_, changed) => {
     if (["pass", "view", "open", "blocks"].some((name) => changed.has(name))) drawn = update();
     else if (changed.has("selection") || changed.has("rewrite")) updateSelection();
   });
@@ -470,10 +656,15 @@ function graphPane(app) {
   }
 
   return {
-    node, update, fit, toggleBlock, reveal: show,
+    node,
+    update,
+    fit,
+    toggleBlock,
+    reveal: show,
     // Identities of the operations before and after this pass; null before the first drawing.
     operations: () => scene && new Set([...scene.after.nodes.keys(), ...scene.before.nodes.keys()]),
-    focus: () => svg.focus(), redraw: overview,
+    focus: () => svg.focus(),
+    redraw: overview,
     camera: () => ({...view}),
     // Where another branch was looked at: the same part of this one.
     lookAt(camera) {

@@ -1,11 +1,18 @@
 // One face for the three places that run this module: a notebook (anywidget), the served app
 // (Panel's JSComponent), and one offline page, whose model is a plain object with all chunks.
 
-function adaptHost(model) {
+import {sessionLink} from "./shared_link.js";
+
+export function adaptHost(model) {
   if (typeof model.chunk === "function") {
     return {
-      mode: "page", get: (name) => model.get(name), on: () => {}, send: () => {}, receive: () => {},
-      chunk: model.chunk, ready: () => {},
+      mode: "page",
+      get: (name) => model.get(name),
+      on: () => {},
+      send: () => {},
+      receive: () => {},
+      chunk: model.chunk,
+      ready: () => {},
     };
   }
   if (typeof model.save_changes === "function") {
@@ -27,6 +34,7 @@ function adaptHost(model) {
 function adaptPanel(model) {
   const values = new Map();
   const listeners = [];
+  /** @type {(message: any) => void} */
   let forward = () => {};
   model.on("msg:custom", (event) => {
     // Panel hands the message itself; its documentation, an event that holds it.
@@ -44,7 +52,9 @@ function adaptPanel(model) {
     get: (name) => values.get(name),
     on: (name, listener) => listeners.push([name, listener]),
     send: (message) => model.send_msg(message),
-    receive: (listener) => { forward = listener; },
+    receive: (listener) => {
+      forward = listener;
+    },
     chunk: null,
     ready: () => model.send_msg({kind: "hello", link: sessionLink(window.location.hash)}),
   };

@@ -1,9 +1,9 @@
 // Numbers as a person reads them: 1.1 MiB, 2.9 ms, 1.2e-6. The same forms as numbers.py.
 
-const MINUS = "−";
+export const MINUS = "−";
 
 // JSON has no NaN and no infinities; the payload says them in words.
-function decode(value) {
+export function decode(value) {
   return typeof value === "string" ? Number(value) : value;
 }
 
@@ -14,11 +14,25 @@ function short(value) {
   return value.toFixed(magnitude < 100 ? 1 : 0).replace(/\.0$/, "");
 }
 
-function notFinite(value) {
-  return Number.isNaN(value) ? "not a number" : value > 0 ? "∞" : MINUS + "∞";
+/** @type {[number, string][]} */
+const SECONDS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+];
+/** @type {[number, string][]} */
+const AMOUNTS = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
+export function notFinite(value) {
+  return Number.isNaN(value) ? "not a number" : value > 0 ? "∞" : `${MINUS}∞`;
 }
 
-function bytesText(size) {
+export function bytesText(size) {
   if (!Number.isFinite(size)) return notFinite(size);
   let unit = 0;
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -29,57 +43,60 @@ function bytesText(size) {
   return `${short(size)} ${units[unit]}`;
 }
 
-function secondsText(seconds) {
+export function secondsText(seconds) {
   if (!Number.isFinite(seconds)) return notFinite(seconds);
   if (seconds === 0) return "0 s";
-  for (const [scale, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]) {
+  for (const [scale, unit] of SECONDS) {
     if (seconds >= 0.9995 * scale) return `${short(seconds / scale)} ${unit}`;
   }
   return `${short(seconds / 1e-9)} ns`;
 }
 
-function amountText(amount) {
+export function amountText(amount) {
   if (!Number.isFinite(amount)) return notFinite(amount);
-  for (const [scale, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [scale, unit] of AMOUNTS) {
     if (amount >= 0.9995 * scale) return `${short(amount / scale)} ${unit}`;
   }
   return short(amount);
 }
 
-function exactText(value) {
+export function exactText(value) {
   return value.toLocaleString("en-US");
 }
 
-function errorText(error) {
+export function errorText(error) {
   if (error === null || error === undefined) return "–";
   if (!Number.isFinite(error)) return notFinite(error);
   if (error === 0) return "0";
-  if (Math.abs(error) >= 0.001 && Math.abs(error) < 1000) return String(Number(error.toPrecision(2)));
+  if (Math.abs(error) >= 0.001 && Math.abs(error) < 1000)
+    return String(Number(error.toPrecision(2)));
   const [mantissa, exponent] = error.toExponential(1).split("e");
   return `${mantissa}e${Number(exponent)}`;
 }
 
-function countText(count, noun, plural) {
-  return `${exactText(count)} ${count === 1 ? noun : plural || noun + "s"}`;
+export function countText(count, noun, plural) {
+  return `${exactText(count)} ${count === 1 ? noun : plural || `${noun}s`}`;
 }
 
-function changeText(before, after) {
+export function changeText(before, after) {
   const change = after - before;
   if (change === 0) return "=";
   return change > 0 ? `+${exactText(change)}` : MINUS + exactText(-change);
 }
 
-function decibelsText(decibels) {
+export function decibelsText(decibels) {
   if (decibels === Infinity) return "equal";
   return Number.isFinite(decibels) ? `${Math.round(decibels)} dB` : notFinite(decibels);
 }
 
-function percentText(fraction) {
-  return Number.isFinite(fraction) ? `${short(Number((100 * fraction).toPrecision(2)))} %` : notFinite(fraction);
+export function percentText(fraction) {
+  return Number.isFinite(fraction)
+    ? `${short(Number((100 * fraction).toPrecision(2)))} %`
+    : notFinite(fraction);
 }
 
 // How much smaller or larger: 3% less, 40% more, from twice on 2.1× less; ≈, =.
-function ratioText(before, after) {
+export function ratioText(before, after) {
   if (before === after) return "=";
   if (!(before > 0) || !(after > 0)) return "–";
   const word = after < before ? "less" : "more";

@@ -1,8 +1,11 @@
 // A picture of many boxes: painted on a canvas, so that ten thousand stay smooth; the few that are
 // marked or hovered stand above it as elements.
 
+import {DIRECTION_MARKS, element} from "./dom.js";
+import {safeName} from "./scene.js";
+
 // {node, canvas, overlay, size(), begin() -> context, colour(name)}
-function canvasPlot(label, className) {
+export function canvasPlot(label, className) {
   const canvas = element("canvas", {role: "img", "aria-label": label});
   const overlay = element("div", {class: "plot-overlay"});
   const node = element("div", {class: `plot ${className}`}, canvas, overlay);
@@ -10,7 +13,10 @@ function canvasPlot(label, className) {
   let style = null;
   const size = () => [node.clientWidth, node.clientHeight];
   return {
-    node, canvas, overlay, size,
+    node,
+    canvas,
+    overlay,
+    size,
     // A cleared canvas of the size of the node, in CSS pixels; null while it is not on the screen.
     begin() {
       const [width, height] = size();
@@ -32,43 +38,53 @@ function canvasPlot(label, className) {
     },
     // A colour of the theme as the canvas takes it: "accent", "convolution-fill".
     colour(name) {
-      if (!colours.has(name)) colours.set(name, style.getPropertyValue(`--explorer-${name}`).trim());
+      if (!colours.has(name))
+        colours.set(name, style.getPropertyValue(`--explorer-${name}`).trim());
       return colours.get(name);
     },
   };
 }
 
 // Canvas text as `append` would show it.
-function canvasText(text) {
+export function canvasText(text) {
   return text.replace(DIRECTION_MARKS, "\ufffd");
 }
 
-function placed(node, left, top, width, height) {
-  Object.assign(node.style, {left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`});
+export function placed(node, left, top, width, height) {
+  Object.assign(node.style, {
+    left: `${left}px`,
+    top: `${top}px`,
+    width: `${width}px`,
+    height: `${height}px`,
+  });
   return node;
 }
 
 // Beside the pointer and inside of `host`.
-function moveTip(tip, host, event, isAbove = false) {
+export function moveTip(tip, host, event, isAbove = false) {
   tip.hidden = false;
   const box = host.getBoundingClientRect();
   const y = isAbove ? event.clientY - box.top - tip.offsetHeight - 8 : event.clientY - box.top + 16;
-  tip.style.left = `${Math.max(4, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 8))}px`;
+  const x = event.clientX - box.left + 14;
+  tip.style.left = `${Math.max(4, Math.min(x, box.width - tip.offsetWidth - 8))}px`;
   tip.style.top = `${Math.max(4, Math.min(y, box.height - tip.offsetHeight - 4))}px`;
 }
 
-function tipElement() {
+export function tipElement() {
   return element("div", {class: "tip", role: "tooltip", hidden: true});
 }
 
-function familyOf(data, operation) {
+export function familyOf(data, operation) {
   return safeName(data.latest.get(operation)?.family || "transfer");
 }
 
-function niceTicks(end, count, start = 0) {
+export function niceTicks(end, count, start = 0) {
   const raw = (end - start) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw);
+  const step = [1, 2, 5].map((factor) => factor * power).find((size) => size >= raw) ?? 10 * power;
   const first = Math.ceil(start / step);
-  return Array.from({length: Math.floor(end / step) - first + 1}, (_, index) => (first + index) * step);
+  return Array.from(
+    {length: Math.floor(end / step) - first + 1},
+    (_, index) => (first + index) * step,
+  );
 }

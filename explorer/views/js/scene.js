@@ -1,11 +1,14 @@
 // What the graph of a pass shows, and where: the pure part of drawing it. A unit is an operation,
 // or a closed block that stands for all operations inside.
 
+import {changeText, countText} from "./numbers.js";
+
 // placed: {at, route(a, b), boxes, width, height, node}; unitOf(record) -> unit
-function composeScene({data, state, before, after, details, placed, unitOf}) {
+export function composeScene({data, state, before, after, details, placed, unitOf}) {
   const isFirst = state.pass === 0;
   const marks = marksOf(details.diff, isFirst);
-  const showsBefore = state.view !== "after" && !isFirst, showsAfter = state.view !== "before" || isFirst;
+  const showsBefore = state.view !== "after" && !isFirst,
+    showsAfter = state.view !== "before" || isFirst;
   const records = new Map();
   if (showsBefore) for (const [id, record] of before.nodes) records.set(id, record);
   if (showsAfter) for (const [id, record] of after.nodes) records.set(id, record);
@@ -21,37 +24,86 @@ function composeScene({data, state, before, after, details, placed, unitOf}) {
       if (after.nodes.has(id) || isFirst) block.inside.after += 1;
       if (before.nodes.has(id)) block.inside.before += 1;
       if (status) block.inside[status] += 1;
-      if (record.problem) block.problem = `${countText(block.problems += 1, "node")} inside cannot be imported`;
+      if (record.problem) {
+        block.problems += 1;
+        block.problem = `${countText(block.problems, "node")} inside cannot be imported`;
+      }
       block.families.set(record.family, (block.families.get(record.family) || 0) + 1);
       continue;
     }
     const [x, y] = placed.at.get(unit);
     const own = marks.statusOf(id);
-    const status = state.view === "before" && own !== "removed" && !marks.changes.has(id) ? "" : own;
-    units.set(id, {id, record, x, y, status, problem: record.problem, isGhost: false, changes: marks.changes.get(id) || []});
+    const status =
+      state.view === "before" && own !== "removed" && !marks.changes.has(id) ? "" : own;
+    units.set(id, {
+      id,
+      record,
+      x,
+      y,
+      status,
+      problem: record.problem,
+      isGhost: false,
+      changes: marks.changes.get(id) || [],
+    });
   }
   for (const item of units.values()) if (item.inside) finishBlock(item, state, isFirst);
   const items = [...units.values()];
   const standIn = markGhosts(items, after, state);
-  const edges = edgesOf({state, before, after, placed, unitOf, units, standIn, showsBefore, showsAfter, isFirst});
+  const edges = edgesOf({
+    state,
+    before,
+    after,
+    placed,
+    unitOf,
+    units,
+    standIn,
+    showsBefore,
+    showsAfter,
+    isFirst,
+  });
   const brackets = state.view === "diff" ? bracketsOf(marks.fused, records, unitOf, units) : [];
   const {boxes = [], node, width, height} = placed;
   return {
-    items, byId: units, edges: [...edges.values()], edgeByKey: edges, brackets,
-    node, width, height, boxes: boxes.map((box) => ({...box, label: data.blocks.labels[box.block], isRegion: data.blocks.regions.has(box.block), inside: countInside(data, box.block, records)})).filter((box) => box.inside > 0),
+    items,
+    byId: units,
+    edges: [...edges.values()],
+    edgeByKey: edges,
+    brackets,
+    hiddenNote: "", // how many operations closed blocks hold, in words
+    node,
+    width,
+    height,
+    boxes: boxes
+      .map((box) => ({
+        ...box,
+        label: data.blocks.labels[box.block],
+        isRegion: data.blocks.regions.has(box.block),
+        inside: countInside(data, box.block, records),
+      }))
+      .filter((box) => box.inside > 0),
     families: familiesOf(items),
   };
 }
 
 function marksOf(diff, isFirst) {
-  const added = new Set(isFirst ? [] : diff.added), removed = new Set(isFirst ? [] : diff.removed);
+  const added = new Set(isFirst ? [] : diff.added),
+    removed = new Set(isFirst ? [] : diff.removed);
   const fused = new Map(isFirst ? [] : diff.fused);
   const changes = new Map();
   for (const change of isFirst ? [] : diff.changed) {
     if (!changes.has(change[0])) changes.set(change[0], []);
     changes.get(change[0]).push(change);
   }
-  const statusOf = (id) => (fused.has(id) ? "fused" : added.has(id) ? "added" : removed.has(id) ? "removed" : changes.has(id) ? "changed" : "");
+  const statusOf = (id) =>
+    fused.has(id)
+      ? "fused"
+      : added.has(id)
+        ? "added"
+        : removed.has(id)
+          ? "removed"
+          : changes.has(id)
+            ? "changed"
+            : "";
   return {fused, changes, statusOf};
 }
 
@@ -59,18 +111,44 @@ function blockItem(data, unit, placed) {
   const label = data.blocks.labels[data.blocks.indexOf(unit)];
   const [x, y] = placed.at.get(unit);
   return {
-    id: unit, x, y, isGhost: false, changes: [], status: "", problem: "", problems: 0, families: new Map(),
+    id: unit,
+    x,
+    y,
+    isGhost: false,
+    changes: [],
+    status: "",
+    problem: "",
+    problems: 0,
+    families: new Map(),
     inside: {before: 0, after: 0, added: 0, removed: 0, changed: 0, fused: 0},
-    record: {id: unit, operation: "block", label, family: "block", shape: "", sources: [], device: "", attributes: [], scope: ""},
+    record: {
+      id: unit,
+      operation: "block",
+      label,
+      family: "block",
+      shape: "",
+      sources: [],
+      device: "",
+      attributes: [],
+      scope: "",
+    },
   };
 }
 
 function finishBlock(item, state, isFirst) {
   const {before, after, added, removed, changed, fused} = item.inside;
   const count = state.view === "before" && !isFirst ? before : after;
-  const change = state.view === "diff" && before !== after && !isFirst ? `, ${changeText(before, after)}` : "";
+  const change =
+    state.view === "diff" && before !== after && !isFirst ? `, ${changeText(before, after)}` : "";
   item.record = {...item.record, shape: `${countText(count, "op")}${change}`};
-  if (state.view === "diff" && !isFirst) item.status = !after ? "removed" : !before ? "added" : added + removed + changed + fused ? "changed" : "";
+  if (state.view === "diff" && !isFirst)
+    item.status = !after
+      ? "removed"
+      : !before
+        ? "added"
+        : added + removed + changed + fused
+          ? "changed"
+          : "";
 }
 
 // A removed operation whose place another one has taken looks out from behind it. Returns what
@@ -78,9 +156,14 @@ function finishBlock(item, state, isFirst) {
 function markGhosts(items, after, state) {
   const takers = new Map();
   if (state.view === "diff") {
-    const taken = new Map(items.filter((item) => item.inside || after.nodes.has(item.id)).map((item) => [`${item.x},${item.y}`, item.id]));
+    const taken = new Map(
+      items
+        .filter((item) => item.inside || after.nodes.has(item.id))
+        .map((item) => [`${item.x},${item.y}`, item.id]),
+    );
     for (const item of items) {
-      const taker = item.inside || after.nodes.has(item.id) ? undefined : taken.get(`${item.x},${item.y}`);
+      const taker =
+        item.inside || after.nodes.has(item.id) ? undefined : taken.get(`${item.x},${item.y}`);
       item.isGhost = taker !== undefined;
       if (item.isGhost) takers.set(item.id, taker);
     }
@@ -89,11 +172,23 @@ function markGhosts(items, after, state) {
 }
 
 // An edge between the same two places is the same edge, whichever operations stand there.
-function edgesOf({state, before, after, placed, unitOf, units, standIn, showsBefore, showsAfter, isFirst}) {
+function edgesOf({
+  state,
+  before,
+  after,
+  placed,
+  unitOf,
+  units,
+  standIn,
+  showsBefore,
+  showsAfter,
+  isFirst,
+}) {
   const pairs = (graph) => {
     const found = new Map();
     for (const edge of graph.edges) {
-      const source = unitOf(graph.nodes.get(edge.source)), target = unitOf(graph.nodes.get(edge.target));
+      const source = unitOf(graph.nodes.get(edge.source)),
+        target = unitOf(graph.nodes.get(edge.target));
       if (source === target) continue;
       const key = `${source}\n${target}`;
       if (found.has(key)) found.get(key).count += 1;
@@ -103,12 +198,20 @@ function edgesOf({state, before, after, placed, unitOf, units, standIn, showsBef
   };
   const old = showsBefore || state.view === "diff" ? pairs(before) : new Map();
   const now = showsAfter || state.view === "diff" ? pairs(after) : new Map();
-  const kept = new Set([...old.values()].map((edge) => `${standIn(edge.source)}\n${standIn(edge.target)}`));
+  const kept = new Set(
+    [...old.values()].map((edge) => `${standIn(edge.source)}\n${standIn(edge.target)}`),
+  );
   const stays = (edge) => now.has(`${standIn(edge.source)}\n${standIn(edge.target)}`);
   const edges = new Map();
   const add = (from, isSame, mark) => {
     for (const [key, edge] of from) {
-      if (edges.has(key) || (mark === "removed" && state.view === "diff" && stays(edge)) || !units.has(edge.source) || !units.has(edge.target)) continue;
+      if (
+        edges.has(key) ||
+        (mark === "removed" && state.view === "diff" && stays(edge)) ||
+        !units.has(edge.source) ||
+        !units.has(edge.target)
+      )
+        continue;
       const points = placed.route(edge.source, edge.target);
       if (!points) continue;
       const status = state.view !== "diff" || isFirst || isSame(edge) ? "" : mark;
@@ -152,28 +255,42 @@ function familiesOf(items) {
 }
 
 // A way through points, in curves with vertical ends; its box; and the arrow at its end.
-function edgeShape(points) {
+export function edgeShape(points) {
   let path = `M${points[0]} ${points[1]}`;
-  let left = Infinity, right = -Infinity, top = Infinity, bottom = -Infinity;
+  let left = Infinity,
+    right = -Infinity,
+    top = Infinity,
+    bottom = -Infinity;
   for (let index = 0; index < points.length; index += 2) {
-    const x = points[index], y = points[index + 1];
+    const x = points[index],
+      y = points[index + 1];
     left = Math.min(left, x);
     right = Math.max(right, x);
     top = Math.min(top, y);
     bottom = Math.max(bottom, y);
     if (index === 0) continue;
-    const fromX = points[index - 2], fromY = points[index - 1];
+    const fromX = points[index - 2],
+      fromY = points[index - 1];
     if (Math.abs(fromX - x) < 0.5) path += `L${x} ${y}`;
     else path += `C${fromX} ${(fromY + y) / 2} ${x} ${(fromY + y) / 2} ${x} ${y}`;
   }
-  const x = points[points.length - 2], y = points[points.length - 1];
+  const x = points[points.length - 2],
+    y = points[points.length - 1];
   const down = y >= points[points.length - 3] ? 1 : -1;
-  return {path, points, left, right, top, bottom, arrow: `M${x - 3.5} ${y - 6 * down}L${x} ${y}L${x + 3.5} ${y - 6 * down}`};
+  return {
+    path,
+    points,
+    left,
+    right,
+    top,
+    bottom,
+    arrow: `M${x - 3.5} ${y - 6 * down}L${x} ${y}L${x + 3.5} ${y - 6 * down}`,
+  };
 }
 
-// What the edges carry, written once where a value leaves its operation, in the gap below it. Several
-// results of one operation stand below one another.
-function edgeLabels(edges) {
+// What the edges carry, written once where a value leaves its operation, in the gap below it.
+// Several results of one operation stand below one another.
+export function edgeLabels(edges) {
   const seen = new Map(); // operation -> what is written below it already
   const labels = [];
   for (const edge of edges) {
@@ -184,25 +301,33 @@ function edgeLabels(edges) {
     const written = seen.get(place) ?? new Set();
     if (written.has(text) || written.size >= MOST_LABELS_AT) continue;
     seen.set(place, written.add(text));
-    labels.push({key: `${place}\n${text}`, x: x + 4, y: y + (below < y ? -4 : 11) + 9 * (written.size - 1), text});
+    labels.push({
+      key: `${place}\n${text}`,
+      x: x + 4,
+      y: y + (below < y ? -4 : 11) + 9 * (written.size - 1),
+      text,
+    });
   }
   return labels;
 }
 const MOST_LABELS_AT = 3;
-const NO_TYPES = new Set(["unknown", "left out"]); // words of source.py for what the file does not say
+// Words of source.py for what the file does not say.
+const NO_TYPES = new Set(["unknown", "left out"]);
 
 // 1x16x8x8 f32 → 1×16×8×8 f32, Nx3xH → N×3×H; where a name of a size has an x in it, as it is.
 function typeText(type) {
   const [shape, ...rest] = type.split(" ");
   const sizes = shape.split("x");
-  return sizes.every((size) => /^(\d+|\?|[A-Z][A-Za-z]?\d*)$/.test(size)) ? [sizes.join("×"), ...rest].join(" ") : type;
+  return sizes.every((size) => /^(\d+|\?|[A-Z][A-Za-z]?\d*)$/.test(size))
+    ? [sizes.join("×"), ...rest].join(" ")
+    : type;
 }
 
-function clip(text, most) {
+export function clip(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
 // Families come from the trace: only letters may become a part of a class name.
-function safeName(name) {
+export function safeName(name) {
   return name.replace(/[^a-z]/g, "") || "other";
 }

@@ -1,18 +1,33 @@
 // Search over everything that has a name: operations by name, kind, shape, attribute and source
 // node, blocks, kernels, passes. Several words must all be found: `conv 64x56`.
 
+import {element, replace} from "./dom.js";
+import {countText, exactText} from "./numbers.js";
+import {clip} from "./scene.js";
+
 const MOST_HITS = 14;
 
-function searchBox(app) {
+export function searchBox(app) {
   const results = element("div", {class: "hits", hidden: true});
-  const list = element("ul", {role: "listbox", id: `hits-${app.id}`, "aria-label": "search results"});
+  const list = element("ul", {
+    role: "listbox",
+    id: `hits-${app.id}`,
+    "aria-label": "search results",
+  });
   const note = element("p", {class: "cap"});
   results.append(list, note);
   let hits = [];
   let active = 0;
   const input = element("input", {
-    type: "search", class: "search", placeholder: "search  /", "aria-label": "search operations, kinds, shapes, source nodes, blocks, kernels, passes", role: "combobox",
-    "aria-expanded": "false", "aria-controls": `hits-${app.id}`, autocomplete: "off", spellcheck: "false",
+    type: "search",
+    class: "search",
+    placeholder: "search  /",
+    "aria-label": "search operations, kinds, shapes, source nodes, blocks, kernels, passes",
+    role: "combobox",
+    "aria-expanded": "false",
+    "aria-controls": `hits-${app.id}`,
+    autocomplete: "off",
+    spellcheck: "false",
   });
   const close = () => {
     results.hidden = true;
@@ -27,12 +42,40 @@ function searchBox(app) {
   const draw = (total) => {
     results.hidden = !input.value.trim();
     input.setAttribute("aria-expanded", String(!results.hidden));
-    replace(list, hits.length ? hits.map((hit, index) => element("li", {
-      role: "option", "aria-selected": String(index === active), class: "hit",
-      onmousedown: (event) => { event.preventDefault(); take(hit); },
-    }, element("span", {class: "hit-kind"}, hit.kind), element("span", {class: "mono"}, clip(hit.name, 40)), element("span", {class: "quiet-text hit-note", title: clip(hit.note, 400)}, clip(hit.note, 120))))
-      : element("li", {class: "hit none"}, "nothing found: try a part of a name, a kind or a shape, such as conv 64x56"));
-    note.textContent = total > hits.length ? `${hits.length} of ${exactText(total)} shown: type more to narrow them down` : "";
+    replace(
+      list,
+      hits.length
+        ? hits.map((hit, index) =>
+            element(
+              "li",
+              {
+                role: "option",
+                "aria-selected": String(index === active),
+                class: "hit",
+                onmousedown: (event) => {
+                  event.preventDefault();
+                  take(hit);
+                },
+              },
+              element("span", {class: "hit-kind"}, hit.kind),
+              element("span", {class: "mono"}, clip(hit.name, 40)),
+              element(
+                "span",
+                {class: "quiet-text hit-note", title: clip(hit.note, 400)},
+                clip(hit.note, 120),
+              ),
+            ),
+          )
+        : element(
+            "li",
+            {class: "hit none"},
+            "nothing found: try a part of a name, a kind or a shape, such as conv 64x56",
+          ),
+    );
+    note.textContent =
+      total > hits.length
+        ? `${hits.length} of ${exactText(total)} shown: type more to narrow them down`
+        : "";
     note.hidden = !note.textContent;
   };
   const look = () => {
@@ -54,7 +97,8 @@ function searchBox(app) {
     } else if (event.key === "Enter" && hits[active]) take(hits[active]);
     else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      active = (active + (event.key === "ArrowDown" ? 1 : -1) + hits.length) % Math.max(hits.length, 1);
+      active =
+        (active + (event.key === "ArrowDown" ? 1 : -1) + hits.length) % Math.max(hits.length, 1);
       look();
     }
   });
@@ -82,25 +126,71 @@ function findHits(app, query) {
   for (const item of searchTexts(data)) {
     const {record, texts} = item;
     const isHere = !here || here.has(record.id);
-    const source = record.sources.find((name) => words.some((word) => name.toLowerCase().includes(word)));
-    add({kind: "operation", name: record.id, note: [isHere ? "" : "in another pass:", record.label, source, record.shape].filter(Boolean).join("  "), go: () => app.select(record.id, "search")}, texts, isHere ? 1.5 : 0.5);
+    const source = record.sources.find((name) =>
+      words.some((word) => name.toLowerCase().includes(word)),
+    );
+    add(
+      {
+        kind: "operation",
+        name: record.id,
+        note: [isHere ? "" : "in another pass:", record.label, source, record.shape]
+          .filter(Boolean)
+          .join("  "),
+        go: () => app.select(record.id, "search"),
+      },
+      texts,
+      isHere ? 1.5 : 0.5,
+    );
   }
   data.blocks?.labels.forEach((label, block) => {
-    if (block) add({kind: "block", name: label, note: countText(data.blocks.membersOf(`#${block}`).size, "operation"), go: () => app.select(`#${block}`, "search")}, [label.toLowerCase()]);
+    if (block)
+      add(
+        {
+          kind: "block",
+          name: label,
+          note: countText(data.blocks.membersOf(`#${block}`).size, "operation"),
+          go: () => app.select(`#${block}`, "search"),
+        },
+        [label.toLowerCase()],
+      );
   });
   for (const kernel of data.kernels) {
-    add({kind: "kernel", name: kernel.name, note: kernel.kind, go: () => { app.select(kernel.operations[0], "search"); store.set({tab: "c"}); }}, [kernel.name.toLowerCase(), kernel.kind.toLowerCase()]);
+    add(
+      {
+        kind: "kernel",
+        name: kernel.name,
+        note: kernel.kind,
+        go: () => {
+          app.select(kernel.operations[0], "search");
+          store.set({tab: "c"});
+        },
+      },
+      [kernel.name.toLowerCase(), kernel.kind.toLowerCase()],
+    );
   }
-  data.head.passes.forEach((pass, index) => add({kind: "pass", name: pass.name, note: pass.description, go: () => app.goToPass(index)}, [pass.name.toLowerCase(), pass.level]));
-  return found.sort((a, b) => b[0] - a[0] || a[1].name.length - b[1].name.length).map(([, hit]) => hit);
+  for (const [index, pass] of data.head.passes.entries())
+    add({kind: "pass", name: pass.name, note: pass.description, go: () => app.goToPass(index)}, [
+      pass.name.toLowerCase(),
+      pass.level,
+    ]);
+  return found
+    .sort((a, b) => b[0] - a[0] || a[1].name.length - b[1].name.length)
+    .map(([, hit]) => hit);
 }
 
 // What is searched of every operation, in lower case, made once.
 function searchTexts(data) {
   data.searched ??= [...data.latest.values()].map((record) => ({
     record,
-    texts: [record.id, record.operation, record.label, record.family, record.shape, record.sources.join(" "),
-      record.attributes.map(([name, value]) => `${name}=${value}`).join(" ")].map((text) => text.toLowerCase()),
+    texts: [
+      record.id,
+      record.operation,
+      record.label,
+      record.family,
+      record.shape,
+      record.sources.join(" "),
+      record.attributes.map(([name, value]) => `${name}=${value}`).join(" "),
+    ].map((text) => text.toLowerCase()),
   }));
   return data.searched;
 }

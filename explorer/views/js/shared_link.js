@@ -1,16 +1,24 @@
 // Links that one shares: the page's own state stands in state.js; here is what the served app adds
 // to it, and the words for what of a link is not to be found.
 
+import {button, element} from "./dom.js";
+import {clip} from "./scene.js";
+import {IN_LINK, choicesInLink} from "./state.js";
+
+export const NO_SETTINGS = {target: "", decisions: {}};
 const SESSION_IN_LINK = ["model", "target", "fork"];
 
 // {model, settings} that a link asks the other side for; null when it says nothing of that.
-function sessionLink(hash) {
+export function sessionLink(hash) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   if (!parts.has("model")) return null;
-  let settings = parts.has("target") ? {...NO_SETTINGS, target: parts.get("target")} : null;
-  if (parts.has("fork")) {
+  const target = parts.get("target"),
+    fork = parts.get("fork");
+  /** @type {object | string | null} */
+  let settings = target === null ? null : {...NO_SETTINGS, target};
+  if (fork !== null) {
     try {
-      settings = JSON.parse(parts.get("fork"));
+      settings = JSON.parse(fork);
     } catch {
       settings = "unreadable"; // the other side says so
     }
@@ -18,12 +26,12 @@ function sessionLink(hash) {
   return {model: parts.get("model"), settings};
 }
 
-function sameLink(a, b) {
+export function sameLink(a, b) {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
 // What a link asks for that this compilation has not, in words; empty when all is there.
-async function linkProblems(hash, data) {
+export async function linkProblems(hash, data) {
   const {passes} = data.head;
   const problems = [];
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
@@ -31,24 +39,45 @@ async function linkProblems(hash, data) {
   for (const [name, value] of parts) {
     if (SESSION_IN_LINK.includes(name)) continue;
     if (!IN_LINK.includes(name)) problems.push(`“${clip(name, 40)}”, which means nothing here`);
-    else if (name === "pass" && !isIndex(value, passes.length)) problems.push(`pass ${clip(value, 20)} (there are ${passes.length}, from 0)`);
-    else if (CHOICES_IN_LINK[name] && !CHOICES_IN_LINK[name].includes(value)) problems.push(`${name} “${clip(value, 40)}”`);
-    else if (name === "selection" && !isKnown(data, value)) problems.push(`operation ${clip(value, 80)}`);
+    else if (name === "pass" && !isIndex(value, passes.length))
+      problems.push(`pass ${clip(value, 20)} (there are ${passes.length}, from 0)`);
+    else if (choicesInLink(name, data.head)?.includes(value) === false)
+      problems.push(`${name} “${clip(value, 40)}”`);
+    else if (name === "selection" && !isKnown(data, value))
+      problems.push(`operation ${clip(value, 80)}`);
   }
-  const pass = parts.get("pass"), rewrite = parts.get("rewrite");
+  const pass = parts.get("pass"),
+    rewrite = parts.get("rewrite");
   if (rewrite !== null && isIndex(pass ?? "", passes.length)) {
     const {events} = await data.passDetails(Number(pass));
-    if (!isIndex(rewrite, events.length)) problems.push(`rewrite ${clip(rewrite, 20)} of ${passes[Number(pass)].name} (there are ${events.length})`);
+    if (!isIndex(rewrite, events.length))
+      problems.push(
+        `rewrite ${clip(rewrite, 20)} of ${passes[Number(pass)].name} (there are ${events.length})`,
+      );
   }
   return problems;
 }
 
-function isKnown(data, selection) {
-  return data.latest.has(selection) || data.kernelOf.has(selection) || data.blocks?.indexOf(selection) !== undefined;
+export function isKnown(data, selection) {
+  return (
+    data.latest.has(selection) ||
+    data.kernelOf.has(selection) ||
+    data.blocks?.indexOf(selection) !== undefined
+  );
 }
 
-function linkNotice(text, dismiss) {
-  return element("div", {class: "banner notice", role: "alert"}, element("span", {class: "dot within-tolerance", "aria-hidden": "true"}, "!"),
-    element("div", {class: "banner-words"}, element("strong", {}, "Not all of the link could be restored"), element("span", {}, text)),
-    element("span", {class: "grow"}), button("dismiss", "go on with what is shown", dismiss, {}));
+export function linkNotice(text, dismiss) {
+  return element(
+    "div",
+    {class: "banner notice", role: "alert"},
+    element("span", {class: "dot within-tolerance", "aria-hidden": "true"}, "!"),
+    element(
+      "div",
+      {class: "banner-words"},
+      element("strong", {}, "Not all of the link could be restored"),
+      element("span", {}, text),
+    ),
+    element("span", {class: "grow"}),
+    button("dismiss", "go on with what is shown", dismiss, {}),
+  );
 }

@@ -6,7 +6,7 @@ const FRESH_STATE = {
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
   tab: "operation", // operation, model, ir, loops, c, assembly, tensors, fork
-  dock: "memory", // model, memory, accuracy, timeline, roofline, program, kernels, compare
+  dock: "memory", // a tab of a registered view
   view: "diff", // before, diff, after
   onlyChanges: false, // whether passes that changed nothing are left out of the time line
   step: null, // schedule step in the tab of loops; null: the last one
@@ -19,19 +19,33 @@ const FRESH_STATE = {
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
-const IN_LINK = ["pass", "rewrite", "selection", "tab", "dock", "view", "onlyChanges", "step", "beside", "mode", "metric", "bars", "blocks", "open"];
+export const IN_LINK = [
+  "pass",
+  "rewrite",
+  "selection",
+  "tab",
+  "dock",
+  "view",
+  "onlyChanges",
+  "step",
+  "beside",
+  "mode",
+  "metric",
+  "bars",
+  "blocks",
+  "open",
+];
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
   tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
-  dock: ["model", "memory", "accuracy", "timeline", "roofline", "program", "kernels", "compare"],
   view: ["before", "diff", "after"],
   mode: ["accumulated", "isolated"],
   metric: ["relative", "sqnr", "cosine"],
   bars: ["time", "kernel", "source"],
 };
 
-function createStore(initial) {
+export function createStore(initial) {
   let state = {...FRESH_STATE, ...initial};
   const listeners = [];
   return {
@@ -47,11 +61,12 @@ function createStore(initial) {
 }
 
 // others: what the host adds (links.js)
-function stateToLink(state, others = {}) {
+export function stateToLink(state, others = {}) {
   const parts = new URLSearchParams(others);
   for (const name of IN_LINK) {
     if (name === "open") {
-      if (String(state.open) !== String(state.initially)) parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+      if (String(state.open) !== String(state.initially))
+        parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
     } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
   }
   // `pass` always stands there, so that a link with it is told from a first visit.
@@ -59,20 +74,30 @@ function stateToLink(state, others = {}) {
   return `#${parts}`;
 }
 
+// The values that a name may have in a link; undefined where it may be any. `head`: of a trace.
+export function choicesInLink(name, head) {
+  return name === "dock" ? head.tabs.map(({id}) => id) : CHOICES_IN_LINK[name];
+}
+
 // Unknown names and impossible values are dropped: a link may be old, or not ours.
-function stateFromLink(link, passCount) {
+export function stateFromLink(link, head) {
   const patch = {};
   for (const [name, value] of new URLSearchParams(link.replace(/^#/, ""))) {
     if (!IN_LINK.includes(name)) continue;
     if (NUMBERS_IN_LINK.has(name)) {
       const parsed = Number(value);
       if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
-    } else if (CHOICES_IN_LINK[name]) {
-      if (CHOICES_IN_LINK[name].includes(value)) patch[name] = value;
+    } else if (choicesInLink(name, head)) {
+      if (choicesInLink(name, head).includes(value)) patch[name] = value;
     } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
-    else if (name === "open") patch.open = value.split(".").map(Number).filter((block) => Number.isInteger(block) && block > 0).slice(0, MOST_OPEN_IN_LINK);
+    else if (name === "open")
+      patch.open = value
+        .split(".")
+        .map(Number)
+        .filter((block) => Number.isInteger(block) && block > 0)
+        .slice(0, MOST_OPEN_IN_LINK);
     else patch[name] = value;
   }
-  if (patch.pass >= passCount) delete patch.pass;
+  if (patch.pass >= head.passes.length) delete patch.pass;
   return patch;
 }

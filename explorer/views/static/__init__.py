@@ -8,7 +8,9 @@ HTML and SVG, and made harmless in text. What is capped says so, and how to see 
 """
 
 from explorer.views.static.accuracy import accuracy_html, accuracy_text
+from explorer.views.static.bars import bars_html, bars_text, ladder_html, ladder_text
 from explorer.views.static.comparison import comparison_html, comparison_text
+from explorer.views.static.frames import frame_html, frame_text
 from explorer.views.static.graph import graph_dot, graph_html, graph_svg, graph_text
 from explorer.views.static.kernels import (
     kernel_html,
@@ -71,6 +73,12 @@ __all__ = [
     "cost_html",
     "kernel_search_text",
     "kernel_search_html",
+    "ladder_text",
+    "ladder_html",
+    "bars_text",
+    "bars_html",
+    "frame_text",
+    "frame_html",
     "search_text",
     "search_html",
 ]

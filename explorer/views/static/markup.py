@@ -68,6 +68,14 @@ def card(title: str, body: str, subtitle: str = "") -> str:
     return f'<div style="{style}">{head}</div>{body}</div>'
 
 
+def document(title: str, body: str) -> str:
+    """A whole page around a part of one."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title></head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
 def section(title: str) -> str:
     """A small heading inside a card."""
     return f'<div style="margin-top:12px;font-weight:600;color:{LIGHT.quiet}">{escape(title)}</div>'

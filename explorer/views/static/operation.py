@@ -11,9 +11,9 @@ conv_1  after plan-memory
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from explorer.results.graph import GraphNode
+from explorer.results.names import nearest
 from explorer.results.passes import RewriteEvent
 from explorer.results.trace import Trace
 from explorer.views.static.markup import card, chip, code, escape, note, plain, quiet, table
@@ -87,7 +87,7 @@ def _find(trace: Trace, identity: str, index: int) -> _Operation:
     snapshot = trace.snapshots[index]
     nodes = {node.id: node for node in snapshot.graph.nodes}
     if identity not in nodes:
-        near = get_close_matches(identity, nodes, n=3)
+        near = nearest(identity, nodes, 3)
         hint = f"did you mean {', '.join(near)}?" if near else f"it holds {_listed(list(nodes))}"
         raise KeyError(
             f"no operation {identity!r} after pass {trace.passes[index].name!r}; {plain(hint)}"

@@ -8,6 +8,26 @@ INLINE $function ${function}_from_$vector($vector narrow)
     return __builtin_convertvector(narrow, $function);
 }
 
+//! narrow vector integer: int_vector
+// The lowest bytes of 32-bit numbers. gcc (12) takes them out of the vector one by one where no
+// instruction does all of it (AVX-512); packing keeps numbers within bounds that these do not reach.
+INLINE $vector ${vector}_from_int$lanes(int$lanes wide)
+{
+#if defined(__SSE2__) && !defined(__AVX512VL__) && !defined(__clang__) && $lanes <= 8
+    typedef int32_t four __attribute__((vector_size(16)));
+    typedef int16_t eight __attribute__((vector_size(16)));
+    typedef char sixteen __attribute__((vector_size(16)));
+    const union { int$lanes whole; four parts[$lanes / 4]; } low = {wide & 255};
+    const eight halves = (eight)__builtin_ia32_packssdw128(low.parts[0], low.parts[$lanes / 4 - 1]);
+    const union { sixteen whole; $vector part; } bytes = {
+        (sixteen)__builtin_ia32_packuswb128(halves, halves)
+    };
+    return bytes.part;
+#else
+    return __builtin_convertvector(wide, $vector);
+#endif
+}
+
 //! dot vector integer: dot_product
 // Four bytes times four bytes of every lane, added to its sum: `four` holds unsigned bytes,
 // `filters` signed ones. One instruction where there is one (VNNI); else 16-bit products in pairs
@@ -77,6 +97,50 @@ INLINE $vector dot_fitting_$vector($vector sums, int32_t four, $vector filters)
 INLINE $vector dot_fitting_of_signed_$vector($vector sums, int32_t four, $vector filters)
 {
     return dot_fitting_$vector(sums, four ^ (int32_t)0x80808080, filters);
+}
+
+//! dot_split vector integer: dot_product
+// Sizes of filters times bytes without 128, whose bits are flipped where a filter is negative: of
+// those two products always fit 16 bits, the largest sum is 2 * 128 * 127, the least 2 * 128 * -128.
+INLINE $vector dot_split_$vector($vector sums, int32_t four, $vector filters)
+{
+#if $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSSE3__)
+    typedef int8_t signed_bytes __attribute__((vector_size($bytes)));
+    typedef char bytes __attribute__((vector_size($bytes)));
+    const signed_bytes flips = ((signed_bytes)filters < 0) ^ -128;
+    const bytes few = (bytes)splat_$vector(four) ^ (bytes)flips;
+#if $lanes == 8
+    const bytes sizes = (bytes)__builtin_ia32_pabsb256((bytes)filters);
+#else
+    const bytes sizes = (bytes)__builtin_ia32_pabsb128((bytes)filters);
+#endif
+#if $lanes == 8 && (defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))
+    return ($vector)VPDPBUSD_256(sums, ($vector)sizes, ($vector)few);
+#else
+    typedef int16_t halves __attribute__((vector_size($bytes)));
+#if $lanes == 8
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw256(sizes, few);
+    sums += ($vector)__builtin_ia32_pmaddwd256(pairs, (halves){0} + 1);
+#else
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw128(sizes, few);
+    sums += ($vector)__builtin_ia32_pmaddwd128(pairs, (halves){0} + 1);
+#endif
+    IN_REGISTER(sums);
+    return sums;
+#endif
+#else
+    for (int part = 0; part < 32; part += 8) {
+        const $vector filter = (filters << (24 - part)) >> 24, sign = filter >> 31;
+        sums += ((filter ^ sign) - sign) * (((four >> part & 255) - 128) ^ sign);
+    }
+    return sums;
+#endif
+}
+
+//! dot_split_of_signed vector integer: dot_split
+INLINE $vector dot_split_of_signed_$vector($vector sums, int32_t four, $vector filters)
+{
+    return dot_split_$vector(sums, four ^ (int32_t)0x80808080, filters);
 }
 
 //! dot_of_signed vector integer: dot

@@ -1,0 +1,136 @@
+"""Generated C for this processor: a shared library in a worker process.
+
+What a kept program needs is imported with this module, the compiler when something is compiled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from explorer.backends.interface import Backend
+from explorer.backends.records import MeasuredOn, Opening
+from explorer.errors import BuildError
+from explorer.processor import has_dot_products
+from explorer.runtime.cache.c_programs import library_key, try_library
+from explorer.runtime.cache.circumstances import compiler_on_disk
+from explorer.runtime.cache.languages import KeptLanguage
+from explorer.runtime.compilers import find_compiler
+from explorer.runtime.native import NativeProgram
+from explorer.runtime.starting import lookup_of
+
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+
+    from explorer.ir.program import Snapshot
+    from explorer.kernels.program import BuiltProgram
+    from explorer.kernels.schedules import Machine
+    from explorer.results import MemoryPlan, Program
+    from explorer.runtime.assembly.functions import Disassembly
+    from explorer.runtime.cache import ProgramKey
+    from explorer.runtime.cache.kept import Startable
+    from explorer.runtime.devices import DeviceRecord
+    from explorer.runtime.executable import Executable
+    from explorer.runtime.profiles import Peaks
+    from explorer.targets import Target
+
+SPLITTING_LANES = 8
+"""AVX2 has absolute values of bytes; others are printed for that multiply 16 bits as fast."""
+WIDE_LANES = 16
+"""Processors with vectors of 512 bits mostly have dot products of bytes (VNNI)."""
+
+
+class CBackend(Backend):
+    name = "c"
+    title = "C"
+    suffix = "c"
+    owns_threads = True
+    runs_snapshots = True
+    builds_libraries = True
+    kept = KeptLanguage(own={"compiler": compiler_on_disk}, try_binary=try_library)
+
+    def devices(self, time_limit_seconds: float) -> list[DeviceRecord]:
+        from explorer.runtime.devices import examine_processor
+
+        return [examine_processor()]
+
+    def peaks(self, device: DeviceRecord | None, threads: int) -> Peaks:
+        from explorer.runtime.devices import first_usable
+        from explorer.runtime.roofline import measure_processor
+
+        return measure_processor(device or first_usable(self.devices(0.0), "cpu"), threads)
+
+    def multiplies_pairs(self, lanes: int) -> bool:
+        return lanes < WIDE_LANES and not has_dot_products()
+
+    def splits_signs(self, lanes: int) -> bool:
+        return self.multiplies_pairs(lanes) and lanes == SPLITTING_LANES
+
+    def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
+        from explorer.backends.kernel_path import processor_machine
+
+        return processor_machine(self.name, target, lanes)
+
+    def build(
+        self,
+        snapshot: Snapshot,
+        function: FuncOp,
+        plan: MemoryPlan,
+        target: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> BuiltProgram:
+        from explorer.backends.kernel_path import build_planned
+
+        return build_planned(snapshot, function, plan, target, self.name, inputs, outputs)
+
+    def open(
+        self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening
+    ) -> Executable:
+        return NativeProgram(
+            built.program,
+            built.weights,
+            opening.isolated,
+            opening.threads or 1,
+            affinity=opening.affinity,
+            name=opening.name,
+            cache=opening.cache,
+        )
+
+    def open_kept(self, found: Startable, opening: Opening) -> Executable:
+        started = time.perf_counter()
+        executable = NativeProgram(
+            found.kept.program,
+            found.weights,
+            opening.isolated,
+            opening.threads or 1,
+            affinity=opening.affinity,
+            binary=found.binary,
+            name=opening.name,
+            cache=opening.cache,
+        )
+        opening.cache.looked.append(lookup_of(found, time.perf_counter() - started))
+        return executable
+
+    def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
+        source = "\n".join(program.source.lines) + "\n"
+        return library_key(source, find_compiler(), (), name)
+
+    def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
+        try:
+            key = library_key("", find_compiler(), (), "")
+        except BuildError:
+            return None
+        compiler = f"{key.compiler} {' '.join(key.options)}"
+        return MeasuredOn(device=key.device, compiler=compiler, threads=threads)
+
+    def disassemble(
+        self, program: Program, functions: Sequence[str], device: DeviceRecord | None
+    ) -> Disassembly:
+        from explorer.runtime.assembly.native import native_functions
+
+        return native_functions(program, tuple(functions))
+
+
+BACKEND = CBackend()

@@ -1,0 +1,160 @@
+"""What a backend answers; the rest of the compiler asks, and compares no names.
+
+Whoever derives from `Backend` writes `machine`, `build`, `open` and `key`; everything else has an
+answer that says that there is no such thing.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from explorer.backends.records import Lowering, MeasuredOn, Opening
+from explorer.errors import DeviceError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+
+    from explorer.ir.passes import Pass
+    from explorer.ir.program import Snapshot
+    from explorer.kernels.program import BuiltProgram
+    from explorer.kernels.schedules import Machine
+    from explorer.results import MemoryPlan, Program
+    from explorer.runtime.assembly import KernelAssembly
+    from explorer.runtime.assembly.functions import Disassembly
+    from explorer.runtime.cache import ProgramKey
+    from explorer.runtime.cache.kept import Startable
+    from explorer.runtime.cache.languages import KeptLanguage
+    from explorer.runtime.devices import DeviceRecord
+    from explorer.runtime.executable import Executable
+    from explorer.runtime.profiles import Peaks
+    from explorer.targets import Target
+
+
+class Backend(Protocol):
+    """One way from loops to something that runs."""
+
+    name: str
+    """What targets call it, by `backend` or as one of their `languages`."""
+    title: str
+    """What views call its source text: OpenCL C."""
+    suffix: str
+    """Of a file with its source, without the dot."""
+    owns_threads: bool = False
+    """Whether a program has as many threads as it is told. Otherwise they are its driver's, who
+    takes all that the device has unless it is told to take fewer."""
+    runs_snapshots: bool = False
+    """Whether its programs are what snapshots below `top` are executed with, so that the program
+    itself shows what is wrong with a memory plan."""
+    builds_libraries: bool = False
+    """Whether a kernel that is to be measured is a library that can be built somewhere else."""
+    fuses_attention: bool = True
+    """Whether its schedules compute softmax(q k) v in one kernel."""
+
+    kept: KeptLanguage | None = None
+    """How finished programs are kept; None where they are not."""
+
+    # -- devices -----------------------------------------------------------------------------
+    def device(self) -> DeviceRecord | None:
+        """Where programs run; None for this processor. DeviceError where there is none."""
+        return None
+
+    def devices(self, time_limit_seconds: float) -> list[DeviceRecord]:
+        """Those of this machine, tried out; `time_limit_seconds` for each trial."""
+        return []
+
+    def vector_floats(self, device: DeviceRecord | None) -> int:
+        """float32 in a vector of the device, where the target leaves it to the device."""
+        from explorer.processor import vector_floats
+
+        return vector_floats()
+
+    def threads_on(self, device: DeviceRecord | None, threads: int) -> int | None:
+        """How many threads a program is told to take, of those wanted; None where it takes all."""
+        return threads
+
+    def peaks(self, device: DeviceRecord | None, threads: int) -> Peaks | None:
+        """What the device can do at best, measured; None where that is not known."""
+        return None
+
+    @property
+    def vector_widths(self) -> tuple[int, ...]:
+        """Legal numbers of float32 in a vector."""
+        from explorer.targets import VECTOR_FLOATS
+
+        return VECTOR_FLOATS
+
+    # -- compiling ---------------------------------------------------------------------------
+    def multiplies_pairs(self, lanes: int) -> bool:
+        """Whether products of bytes are made of pairs of 16 bits, for want of better ones."""
+        return False
+
+    def splits_signs(self, lanes: int) -> bool:
+        """Whether such pairs take the sizes of weights, and flip bits for their signs."""
+        return False
+
+    @abstractmethod
+    def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
+        """What schedules ask for."""
+        ...
+
+    def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
+        """The passes behind placement, down to the memory plan: by default those of kernels."""
+        from explorer.backends.kernel_path import kernel_passes
+
+        machine = self.machine(lowering.target, lowering.device, lowering.lanes)
+        return kernel_passes(lowering, machine)
+
+    @abstractmethod
+    def build(
+        self,
+        snapshot: Snapshot,
+        function: FuncOp,
+        plan: MemoryPlan,
+        target: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> BuiltProgram:
+        """A device function of the planned program, with its weights; names are its ports'."""
+        ...
+
+    # -- running -----------------------------------------------------------------------------
+    @abstractmethod
+    def open(
+        self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening
+    ) -> Executable:
+        """The program on its device; the caller closes it."""
+        ...
+
+    def open_kept(self, found: Startable, opening: Opening) -> Executable:
+        """The same of a finished program that was kept; only for what the cache keeps."""
+        raise DeviceError(f"programs of the backend {self.name} are not kept")
+
+    @abstractmethod
+    def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
+        """What the program's binary depends on; raises BuildError where none can be built."""
+        ...
+
+    def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
+        """What times of kernels hold for; None where there is nothing to measure with."""
+        return None
+
+    def disassemble(
+        self, program: Program, functions: Sequence[str], device: DeviceRecord | None
+    ) -> Disassembly:
+        """What the device's compiler makes of the functions, or why that cannot be seen."""
+        from explorer.runtime.assembly.functions import Disassembly
+
+        return Disassembly("assembly", note=f"the backend {self.name} has no assembly")
+
+    def assembly(
+        self, program: Program, device: DeviceRecord | None = None
+    ) -> dict[str, KernelAssembly]:
+        """Every kernel's assembly by the kernel's name, linked to its source; or why there is none.
+
+        Takes two compilations of the program.
+        """
+        from explorer.runtime.assembly import assemble
+
+        return assemble(program, lambda names: self.disassemble(program, names, device))

@@ -1,0 +1,70 @@
+"""What backends that run kernels of loops have in common: passes, machine, building.
+
+placed tensors  ->  layouts, kernels, loops, schedules, memory  ->  a printed program
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.func import FuncOp
+
+from explorer.backends.records import Lowering
+from explorer.ir.passes import Pass
+from explorer.ir.program import Snapshot
+from explorer.kernels.clipping import ClipLoops
+from explorer.kernels.cost.machine import cache_levels
+from explorer.kernels.passes import LowerToLoops, ScheduleLoops
+from explorer.kernels.program import BuiltProgram, MakeText, build_program
+from explorer.kernels.rows import FindRows
+from explorer.kernels.schedules import Machine
+from explorer.kernels.schedules.machine import USUAL_CACHES
+from explorer.memory.planning import PlanMemory, value_offsets
+from explorer.passes.join_in_place import JoinInPlace
+from explorer.passes.layout import AssignLayouts
+from explorer.passes.lower import LowerToKernels
+from explorer.processor import cache_bytes
+from explorer.results import MemoryPlan
+from explorer.targets import Target
+
+
+def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
+    """From placed tensors to planned memory; with a size that is left open, two passes more."""
+    return (
+        AssignLayouts(lowering.channel_block),
+        JoinInPlace(),
+        LowerToKernels(),
+        LowerToLoops(),
+        *((FindRows(),) if lowering.is_open else ()),
+        ScheduleLoops(machine, lowering.tuned),
+        *((ClipLoops(),) if lowering.is_open else ()),
+        PlanMemory(lowering.planner, lowering.budget_bytes),
+    )
+
+
+def processor_machine(language: str, target: Target, lanes: int) -> Machine:
+    """A processor: vectors, registers, and the caches of the target or of this machine."""
+    caches = cache_levels(target.caches, cache_bytes())
+    return Machine(lanes, language, core=target.core, caches=caches or USUAL_CACHES)
+
+
+def build_planned(
+    snapshot: Snapshot,
+    function: FuncOp,
+    plan: MemoryPlan,
+    target: str,
+    language: str | MakeText,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> BuiltProgram:
+    """A device function, every value where the plan has it; `language` as in `build_program`."""
+    return build_program(
+        snapshot,
+        value_offsets(plan),
+        plan.peak_bytes,
+        target,
+        language,
+        inputs,
+        outputs,
+        function=function,
+    )

@@ -1,0 +1,52 @@
+"""What a backend is told when it is asked for passes or for a program, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from explorer.kernels.passes import Tuned
+    from explorer.memory.planners import Planner
+    from explorer.runtime.cache import ProgramCache
+    from explorer.runtime.devices import DeviceRecord
+    from explorer.targets import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lowering:
+    """What the passes behind placement are made for."""
+
+    target: Target
+    device: DeviceRecord | None
+    lanes: int
+    """float32 per vector."""
+    channel_block: int
+    """Channels per block of activations; 0 for plain tensors."""
+    is_open: bool
+    """Whether a dimension's size is left open."""
+    tuned: Tuned | None
+    planner: Planner
+    budget_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """How a program is opened; see `Compilation.open`."""
+
+    name: str
+    """The model's."""
+    cache: ProgramCache
+    threads: int | None = None
+    isolated: bool = True
+    affinity: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredOn:
+    """What measured times of kernels hold for."""
+
+    device: str
+    compiler: str
+    threads: int

@@ -1,0 +1,71 @@
+"""Who is right about a model's format as a side of a measurement, in a process of its own.
+
+    with ReferenceSide(model, inputs, threads=2) as runtime:
+        runtime.time(least=5, budget_seconds=0.02)      [0.0011, 0.0010, ...]
+        runtime.run()                                   {"scores": array}
+
+Inferences are timed in that process: no figure contains what arrays take on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+
+from explorer.cli.latency import EXACT
+from explorer.errors import ModelError
+from explorer.importers import SourceModel
+from explorer.importers.model import sizes_of_inputs
+from explorer.importers.onnx.reading import OnnxContent
+from explorer.references.interface import reference_of
+
+
+class ReferenceSide:
+    """onnxruntime, for ONNX models: as its users run it, its sizes fixed to those of the inputs.
+    Close it, or use it in a `with` statement."""
+
+    def __init__(
+        self,
+        model: SourceModel,
+        inputs: Mapping[str, np.ndarray],
+        threads: int,
+        is_exact: bool = False,
+    ) -> None:
+        """ModelError where it does not load the model, or dies of it.
+
+        is_exact: its products of bytes are right on every processor, which is not its default.
+        """
+        reference = reference_of(model)
+        self.name = EXACT if is_exact else reference.name
+        self._inputs = dict(inputs)
+        sizes = sizes_of_inputs(model, inputs)
+        try:
+            self._opened = reference.open(model, threads=threads, is_exact=is_exact, sizes=sizes)
+        except ModelError as error:
+            error.hint = "measure against another one, --against openvino"
+            raise
+
+    def time(self, least: int, budget_seconds: float) -> list[float]:
+        return self._opened.time(self._inputs, least, budget_seconds)
+
+    def run(self) -> dict[str, np.ndarray]:
+        """Outputs by name. ModelError where it fails."""
+        return self._opened.run(self._inputs)
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *of_error: object) -> None:
+        self.close()
+
+
+def onnx_content(model: SourceModel) -> OnnxContent:
+    """What OpenVINO reads. ModelError for a model of another format."""
+    if not isinstance(model.content, OnnxContent):
+        raise ModelError(f"other runtimes read no {model.format} models")
+    return model.content

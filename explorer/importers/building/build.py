@@ -1,0 +1,347 @@
+"""What converters build with: operations appended to the block that is being imported.
+
+    x = build.unary("sigmoid", node.operand(0))
+    y = build.reshape(x, [Axis(x, 0), -1])          sizes may be another value's
+
+Every operation gets the location of the node that is being converted; identities and
+origins are given at the end of the node, when it is clear which operations make its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
+
+from explorer.importers.building.knowledge import Knowledge
+from explorer.importers.building.limits import check_size
+from explorer.ir.operation import PropertyValue, TopOperation
+from explorer.ir.origins import location_of
+from explorer.ir.top.data import WeightOp, weight_type
+from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
+from explorer.ir.top.indexing import GatherOp, IndexingOperation
+from explorer.ir.top.linear import MatMulOp
+from explorer.ir.top.movement import (
+    TO_THE_END,
+    ConcatOp,
+    ExpandOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
+from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.shapes import ShapeOp
+from explorer.ir.types import (
+    Dim,
+    Shape,
+    element_type_from_numpy,
+    element_type_of,
+    is_static,
+    numpy_dtype,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
+from explorer.ir.weights import Weights
+
+Operand = SSAValue | Sequence[SSAValue] | None
+AnyTopOperation = TypeVar("AnyTopOperation", bound=TopOperation)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The size of one axis of a value, whatever it turns out to be."""
+
+    value: SSAValue
+    axis: int
+
+
+Size = int | Axis
+
+
+class Unsupported(Exception):
+    """What a node asks for cannot be expressed; the message says why."""
+
+
+class Undecided(Unsupported):
+    """What decides the form of a node is known in a run only."""
+
+
+@dataclass
+class Build:
+    """The block under construction."""
+
+    weights: Weights
+    knowledge: Knowledge
+    block: Block
+    source: str = ""
+    """Name of the node that is being converted."""
+    created: list[Operation] = field(default_factory=list)
+    """What was made for that node, in order."""
+
+    # -- operations ----------------------------------------------------------------------------
+    def operation(
+        self,
+        kind: type[AnyTopOperation],
+        operands: Sequence[Operand],
+        /,
+        **properties: PropertyValue | Attribute | None,
+    ) -> AnyTopOperation:
+        """Appends an operation with inferred result types."""
+        op = kind.make(operands, **properties)  # pyright: ignore[reportArgumentType]
+        shapes = self.knowledge.result_shapes(op)
+        if shapes is not None:
+            types = [
+                tensor_type(element_type_of(result), shape)
+                for result, shape in zip(op.results, shapes, strict=True)
+            ]
+            op.results = SSAValues(OpResult(t, op, index) for index, t in enumerate(types))
+        if isinstance(op, IndexingOperation):
+            indices = self.stored(op.operands[1])
+            if indices is not None:
+                op.check_indices(indices)
+        return self.append(op)
+
+    def value(
+        self,
+        kind: type[TopOperation],
+        operands: Sequence[Operand],
+        /,
+        **properties: PropertyValue | Attribute | None,
+    ) -> SSAValue:
+        """Appends an operation and returns its only result."""
+        return self.operation(kind, operands, **properties).results[0]
+
+    def append(self, op: AnyTopOperation) -> AnyTopOperation:
+        """Appends an operation; ModelError where a result is larger than this machine's memory."""
+        for result in op.results:
+            if is_static(result):
+                item_bytes = numpy_dtype(element_type_of(result)).itemsize
+                check_size(static_shape(result), item_bytes, "a result", self.source)
+        op.location = location_of([self.source] if self.source else [])
+        self.block.add_op(op)
+        self.created.append(op)
+        return op
+
+    def weight(self, array: np.ndarray, name: str = "") -> SSAValue:
+        """A constant. Without a name it is called after the node."""
+        array = np.asarray(array)
+        stored = self.weights.add(name or f"{self.source}.constant", array)
+        op = WeightOp.make([], [weight_type(array)], weight=stored)
+        return self.append(op).output
+
+    def scalar_like(self, number: float, value: SSAValue) -> SSAValue:
+        """A constant of rank 0 with the value's element type."""
+        return self.weight(np.array(number, self.dtype(value)))
+
+    @contextmanager
+    def inside(self, types: Sequence[Attribute]) -> Iterator[Block]:
+        """Everything built meanwhile stands in a block of its own."""
+        outer, self.block = self.block, Block(arg_types=types)
+        try:
+            yield self.block
+        except Exception:
+            discard(self.block)
+            raise
+        finally:
+            self.block = outer
+
+    # -- questions -------------------------------------------------------------------------------
+    def shape(self, value: SSAValue) -> Shape:
+        return shape_of(value)
+
+    def rank(self, value: SSAValue) -> int:
+        return len(self.shape(value))
+
+    def size(self, value: SSAValue, axis: int) -> int | None:
+        """Size of an axis; None where it is symbolic."""
+        size = self.shape(value)[axis]
+        return size if isinstance(size, int) else None
+
+    def sizes(self, value: SSAValue, axes: Sequence[int], purpose: str) -> list[int]:
+        """Sizes of axes that must be known."""
+        shape = self.shape(value)
+        found = [shape[axis] for axis in axes]
+        numbers = [s for s in found if isinstance(s, int)]
+        if len(numbers) != len(found):
+            raise Undecided(
+                f"{purpose} needs sizes that are known; the operand has shape {_text(shape)} "
+                "(give symbolic dimensions a size)"
+            )
+        return numbers
+
+    def dtype(self, value: SSAValue) -> np.dtype:
+        return numpy_dtype(element_type_of(value))
+
+    def is_float(self, value: SSAValue) -> bool:
+        return isinstance(element_type_of(value), AnyFloat)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """The axis counted from the front; ValueError where there is none."""
+        if not -rank <= axis < rank:
+            raise ValueError(f"axis {axis} of a tensor with {rank} dimensions")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        return sorted({self.axis(a, rank) for a in axes})
+
+    def stored(self, value: SSAValue | None) -> np.ndarray | None:
+        """Contents of a weight of the model; None for anything that is computed."""
+        is_weight = value is not None and isinstance(value.owner, WeightOp)
+        return self.knowledge.array(value) if is_weight else None
+
+    def name_of(self, value: SSAValue) -> str:
+        """Name of a weight of the model; the node's for anything that is computed."""
+        return value.owner.weight.data if isinstance(value.owner, WeightOp) else self.source
+
+    def is_true(self, value: SSAValue | None) -> bool | None:
+        """Contents of a boolean that may decide a shape; None where they are not known."""
+        array = self.knowledge.needed(value)
+        return None if array is None else bool(array.item())
+
+    def known(self, value: SSAValue | None, purpose: str) -> np.ndarray:
+        """Contents that must be known while importing; they may be computed from shapes."""
+        array = self.knowledge.needed(value)
+        if array is None:
+            raise Undecided(f"{purpose} depends on the inputs")
+        return array
+
+    def integers(self, value: SSAValue | None, purpose: str) -> list[int]:
+        return [int(i) for i in self.known(value, purpose).reshape(-1)]
+
+    # -- families that many converters need -----------------------------------------------------
+    def unary(
+        self, kind: str, x: SSAValue, alpha: float | None = None, beta: float | None = None
+    ) -> SSAValue:
+        return self.value(UnaryOp, [x], kind=kind, alpha=alpha, beta=beta)
+
+    def binary(self, kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
+        return self.value(BinaryOp, [left, right], kind=kind)
+
+    def scaled(self, x: SSAValue, factor: float) -> SSAValue:
+        """x * factor; x itself for 1."""
+        return x if factor == 1.0 else self.binary("mul", x, self.scalar_like(factor, x))
+
+    def cast(self, x: SSAValue, dtype: np.dtype | type) -> SSAValue:
+        """x in another element type; x itself where it has it already."""
+        target = element_type_from_numpy(np.dtype(dtype))
+        return x if element_type_of(x) == target else self.value(CastOp, [x], to=target)
+
+    def matmul(self, left: SSAValue, right: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+        return self.value(MatMulOp, [left, right, bias, None])
+
+    def transpose(self, x: SSAValue, permutation: Sequence[int]) -> SSAValue:
+        if list(permutation) == list(range(len(permutation))):
+            return x
+        return self.value(TransposeOp, [x], permutation=list(permutation))
+
+    def concat(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+        return values[0] if len(values) == 1 else self.value(ConcatOp, [values], axis=axis)
+
+    def gather(self, x: SSAValue, indices: np.ndarray, axis: int) -> SSAValue:
+        """Slices of an axis at constant positions."""
+        return self.value(GatherOp, [x, self.weight(indices.astype(np.int64))], axis=axis)
+
+    def padded(
+        self, x: SSAValue, low: Sequence[int], high: Sequence[int], value: float = 0.0
+    ) -> SSAValue:
+        """x with elements of a value before and behind those of each axis; x itself for none."""
+        if not any((*low, *high)):
+            return x
+        interior = [0] * self.rank(x)
+        return self.value(PadOp, [x, None], low=low, high=high, interior=interior, value=value)
+
+    def reduce(
+        self, kind: str, x: SSAValue, axes: Sequence[int], keepdims: bool = False
+    ) -> SSAValue:
+        """x reduced along axes; x itself for none."""
+        if not axes:
+            return x
+        return self.value(ReduceOp, [x], kind=kind, axes=list(axes), keepdims=keepdims)
+
+    def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
+        return self.value(SelectOp, [condition, if_true, if_false])
+
+    def slice(self, x: SSAValue, axis: int, start: int, stop: int) -> SSAValue:
+        """Elements of one axis, bounds as in Python's slices."""
+        return self.slices(x, {axis: (start, stop, 1)})
+
+    def slices(self, x: SSAValue, bounds: Mapping[int, tuple[int, int, int]]) -> SSAValue:
+        """Elements of some axes; (start, stop, step) as `top.slice` has them."""
+        everything = (0, TO_THE_END, 1)
+        chosen = [bounds.get(axis, everything) for axis in range(self.rank(x))]
+        return self.value(
+            SliceOp,
+            [x, None, None, None],
+            starts=[start for start, _, _ in chosen],
+            stops=[stop for _, stop, _ in chosen],
+            steps=[step for _, _, step in chosen],
+        )
+
+    # -- shapes ------------------------------------------------------------------------------------
+    def all_sizes(self, value: SSAValue) -> list[Size]:
+        return [Axis(value, axis) for axis in range(self.rank(value))]
+
+    def reshape(self, x: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        """x in another shape. At most one size may be -1; unknown ones are computed."""
+        return self._shaped(ReshapeOp, x, sizes, can_infer=True)
+
+    def expand(self, x: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        """x repeated along axes of size 1 (and new leading ones) to a shape."""
+        return self._shaped(ExpandOp, x, sizes, can_infer=False)
+
+    def _shaped(
+        self, kind: type[TopOperation], x: SSAValue, sizes: Sequence[Size], can_infer: bool
+    ) -> SSAValue:
+        """The shape is a property where it can be said in numbers, else an operand."""
+        found = [self._resolved(s) for s in sizes]
+        numbers = [s if isinstance(s, int) else -1 for s in found]
+        if numbers.count(-1) <= (1 if can_infer else 0):
+            return self.value(kind, [x, None], shape=numbers)
+        return self.value(kind, [x, self.shape_vector(sizes)])
+
+    def _resolved(self, size: Size) -> Dim:
+        return self.shape(size.value)[size.axis] if isinstance(size, Axis) else size
+
+    def shape_vector(self, sizes: Sequence[Size]) -> SSAValue:
+        """The sizes as an i64 vector, computed where they are not known."""
+        parts = []
+        for size in sizes:
+            found = self._resolved(size)
+            if isinstance(found, int):
+                parts.append(self.weight(np.array([found], np.int64)))
+            else:
+                assert isinstance(size, Axis)
+                axis = size.axis
+                parts.append(self.value(ShapeOp, [size.value], start=axis, end=axis + 1))
+        return self.concat(parts, 0)
+
+    def squeeze(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
+        dropped = self.axes(axes, self.rank(x))
+        return self.reshape(x, [s for a, s in enumerate(self.all_sizes(x)) if a not in dropped])
+
+    def unsqueeze(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
+        """`axes` count in the result."""
+        rank = self.rank(x) + len(axes)
+        new = self.axes(axes, rank)
+        if len(new) != len(axes):
+            raise ValueError(f"axes {list(axes)} name an axis twice")
+        sizes = iter(self.all_sizes(x))
+        return self.reshape(x, [1 if axis in new else next(sizes) for axis in range(rank)])
+
+
+def discard(block: Block, behind: Operation | None = None) -> None:
+    """Erases the operations of a block (behind one of them), so that they are no users of values
+    any more."""
+    while block.last_op is not None and block.last_op is not behind:
+        block.erase_op(block.last_op)
+
+
+def _text(shape: Shape) -> str:
+    return "x".join(map(str, shape)) or "scalar"

@@ -1,0 +1,239 @@
+"""The formats of model files: whose a file is, and what reads it. One line of `FORMATS` for each.
+
+    format_of(Path("net.onnx"))     Format("onnx", (".onnx",), importer="...:OnnxImporter", ...)
+    importer_of(model)              what reads models of `model.format`
+
+A file belongs to the format whose mark stands in it, or whose members are in it where it is a zip;
+else to that of its suffix, and what nobody claims is ONNX, which has no mark of its own. Formats
+without an importer are known, so that such files are refused by name, with a way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from explorer.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from xdsl.dialects.builtin import ModuleOp
+
+    from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
+    from explorer.ir.weights import Weights
+
+_ZIP = b"PK\x03\x04"
+_HEAD_BYTES = 16
+
+
+class Importer(Protocol):
+    """What reads one format. Subclass it, so that what most formats do alike is there.
+
+    `docs/adding-an-importer.md` shows a whole one. What importers share stands in
+    `explorer/importers/building/`.
+    """
+
+    def load(self, path: Path, is_examined: bool = False) -> SourceModel:
+        """A model file, parsed within bounds and checked; nothing in it is executed.
+
+        `is_examined`: what has no place in the IR is noted instead of refused, for `examine`.
+        Where a model is several files (weights apart), `path` may be any that names the others.
+        ModelError says what is wrong and where; UnsupportedError what cannot be done.
+        """
+        ...
+
+    def open_program(
+        self,
+        model: SourceModel,
+        dimensions: Mapping[str, int] | None = None,
+        has_late_nodes: bool = False,
+    ) -> OpenedProgram:
+        """The model as it is, the same in `top` operations, and one rewrite for every node.
+
+        `dimensions` gives sizes to symbolic dimensions of the inputs; others stay symbolic.
+        has_late_nodes: nodes whose form a run decides become operations that it imports
+        (`top.node`), where the format has such nodes.
+        UnsupportedError lists every node that cannot be converted; ModelError names a node whose
+        operands do not fit it.
+        """
+        ...
+
+    def examine(
+        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+    ) -> ExaminedModel:
+        """What of the model cannot be imported: all of it, with the reasons."""
+        ...
+
+    def to_top(
+        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+    ) -> tuple[ModuleOp, Weights]:
+        """As `open_program`, for who needs the program only."""
+        opened = self.open_program(model, dimensions)
+        return opened.module, opened.weights
+
+    def files_of(self, model: SourceModel) -> Iterable[str]:
+        """Files that the model consists of beside its own, by their paths from its folder. A kept
+        program is right for as long as none of them changes."""
+        del model
+        return ()
+
+    def index_limits(self, model: SourceModel) -> Mapping[str, int]:
+        """For integer inputs that are looked up in a table: its rows, below which all must be."""
+        del model
+        return {}
+
+    def program_inputs(
+        self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+    ) -> dict[str, np.ndarray]:
+        """The inputs as a program takes them whose symbolic dimensions have these sizes: code
+        points instead of strings."""
+        del model, sizes
+        return dict(inputs)
+
+    def host_values(self, model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """A program's outputs as the values that the model declares: strings, sequences, maps from
+        labels to numbers. Any: whatever the format has beside tensors."""
+        return {value.name: outputs[value.name] for value in model.outputs}
+
+    def host_arrays(
+        self, model: SourceModel, outputs: Mapping[str, np.ndarray]
+    ) -> Mapping[str, np.ndarray]:
+        """A program's outputs as arrays that a file holds: strings instead of code points."""
+        del model
+        return outputs
+
+    def with_random_weights(self, model: SourceModel, seed: int) -> SourceModel:
+        """The very model; where its weights were replaced by constants, to make a small file of
+        it, another one with random weights."""
+        del seed
+        return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """What is known of a format without loading anything."""
+
+    name: str
+    """`SourceModel.format`."""
+    suffixes: tuple[str, ...] = ()
+    """Of its files, in lower case."""
+    mark: tuple[int, bytes] | None = None
+    """Bytes that stand at an offset of every such file."""
+    members: tuple[str, ...] = ()
+    """Beginnings of the names of files that tell such a zip file."""
+    importer: str | Importer | None = None
+    """`module:class`, imported with the first model of the format; None: it is not read."""
+    reference: str | object | None = None
+    """Who is right about its models, `module:class` of a `references.interface.Reference`; None:
+    nobody else runs them here, and they are compared with what was imported."""
+    hint: str = ""
+    """What to do with a file where the format is not read."""
+    refusal: str = ""
+    """What a file is that is no model."""
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="onnx",
+        suffixes=(".onnx",),
+        importer="explorer.importers.onnx.importer:OnnxImporter",
+        reference="explorer.references.onnx_reference:OnnxReference",
+    ),
+    Format(
+        name="tflite",
+        suffixes=(".tflite", ".lite"),
+        mark=(4, b"TFL3"),
+        hint="convert it to ONNX (tf2onnx reads .tflite)",
+    ),
+    Format(name="caffe", suffixes=(".caffemodel", ".prototxt"), hint="convert it to ONNX"),
+    Format(
+        name="trace",
+        members=("trace.json",),
+        refusal="a saved trace (.nnx) of this program, not a model",
+        hint="explorer.open reads it, and the explorer does under a name that ends with .nnx",
+    ),
+    Format(
+        name="keras",
+        suffixes=(".h5", ".keras"),
+        mark=(0, b"\x89HDF"),
+        members=("model.weights.h5", "config.json"),
+        hint="convert it to ONNX (tf2onnx)",
+    ),
+    Format(
+        name="pytorch",
+        suffixes=(".pt", ".pth", ".pt2"),
+        members=("data.pkl", "constants.pkl", "serialized_exported_program"),
+        hint="export it with torch.onnx.export",
+    ),
+    Format(
+        name="zip",
+        mark=(0, _ZIP),
+        refusal="a zip file, not a model",
+        hint="unpack it and give the model in it",
+    ),
+)  # fmt: skip
+
+
+def format_of(path: Path) -> Format:
+    """The format of a file, which can be read. ModelError for others, with what to do instead."""
+    found = _claimant(path)
+    if found.importer is not None:
+        return found
+    readable = ", ".join(f.name.upper() for f in FORMATS if f.importer is not None)
+    message = found.refusal or f"{found.name} models cannot be read yet, only {readable}"
+    raise ModelError(message, file=str(path), hint=found.hint)
+
+
+def format_named(name: str) -> Format:
+    """The format that a model was read from."""
+    return next(found for found in FORMATS if found.name == name)
+
+
+def importer_of(model: SourceModel) -> Importer:
+    return importer_for(format_named(model.format))
+
+
+def importer_for(found: Format) -> Importer:
+    assert found.importer is not None, found.name
+    return loaded(found.importer)
+
+
+def model_suffixes() -> tuple[str, ...]:
+    """Of files that can be read: what is looked for in folders and may be uploaded."""
+    return tuple(s for found in FORMATS if found.importer is not None for s in found.suffixes)
+
+
+def loaded(what: Any) -> Any:  # Any: an importer or a reference, as the register names it
+    """What a register names by `module:class`; anything else is it already."""
+    if not isinstance(what, str):
+        return what
+    module, _, name = what.partition(":")
+    return getattr(import_module(module), name)()
+
+
+def _claimant(path: Path) -> Format:
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    by_suffix = [f for f in FORMATS if path.suffix.lower() in f.suffixes]
+    marked = [f for f in FORMATS if f.mark is not None and _has_mark(head, *f.mark)]
+    if head.startswith(_ZIP):
+        try:
+            return next(iter(_of_members(path)), marked[0])
+        except Exception:  # whatever is wrong with the zip file: the suffix has to do
+            return next(iter(by_suffix), marked[0])
+    return next(iter(marked or by_suffix), FORMATS[0])
+
+
+def _has_mark(head: bytes, offset: int, mark: bytes) -> bool:
+    return head[offset:].startswith(mark)
+
+
+def _of_members(path: Path) -> list[Format]:
+    import zipfile  # seldom needed
+
+    with zipfile.ZipFile(path) as file:
+        names = {name.rsplit("/", 1)[-1] for name in file.namelist()}
+    return [f for f in FORMATS if f.members and any(n.startswith(f.members) for n in names)]

@@ -1,0 +1,92 @@
+"""ONNX as one of the explorer's formats; `explorer/importers/format.py` says what each must do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+from xdsl.dialects.builtin import ModuleOp
+
+from explorer.importers.format import Importer
+from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
+from explorer.importers.onnx import convert, host_values, opening, reading, string_inputs
+from explorer.importers.onnx.external_files import external_files
+from explorer.importers.onnx.randomize import has_constant_weights, randomize_constant_weights
+from explorer.ir.weights import Weights
+
+_KEEP_INDICES = ("Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+"""Operators whose result holds the indices that its first operand holds."""
+
+
+class OnnxImporter(Importer):
+    def load(self, path: Path, is_examined: bool = False) -> SourceModel:
+        return reading.load(path, is_examined)
+
+    def open_program(
+        self,
+        model: SourceModel,
+        dimensions: Mapping[str, int] | None = None,
+        has_late_nodes: bool = False,
+    ) -> OpenedProgram:
+        return opening.open_program(model, dimensions, has_late_nodes)
+
+    def examine(
+        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+    ) -> ExaminedModel:
+        return opening.examine(model, dimensions)
+
+    def to_top(
+        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+    ) -> tuple[ModuleOp, Weights]:
+        return convert.to_top(model, dimensions)
+
+    def files_of(self, model: SourceModel) -> list[str]:
+        return list(external_files(_proto(model)))
+
+    def index_limits(self, model: SourceModel) -> dict[str, int]:
+        """Of inputs that are the indices of a Gather, directly or after a cast."""
+        limits: dict[str, int] = {}
+        source = {value.name: value.name for value in model.inputs}
+        for node in _proto(model).graph.node:
+            if node.op_type in _KEEP_INDICES:
+                if node.input[0] in source:
+                    source[node.output[0]] = source[node.input[0]]
+            elif node.op_type == "Gather" and node.input[1] in source:
+                table = model.constants.get(node.input[0])
+                axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+                if table is not None and table.ndim > axis >= 0:
+                    name = source[node.input[1]]
+                    limits[name] = min(limits.get(name, table.shape[axis]), table.shape[axis])
+        return limits
+
+    def program_inputs(
+        self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+    ) -> dict[str, np.ndarray]:
+        last = {v.name: str(v.shape[-1]) for v in model.inputs if v.shape}
+        places = {name: sizes[size] for name, size in last.items() if size in sizes}
+        return string_inputs.program_inputs(
+            last.keys() | {v.name for v in model.inputs}, inputs, places
+        )
+
+    def host_values(self, model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        return host_values.host_values(_proto(model), outputs)
+
+    def host_arrays(
+        self, model: SourceModel, outputs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        return host_values.host_arrays(_proto(model), outputs)
+
+    def with_random_weights(self, model: SourceModel, seed: int) -> SourceModel:
+        proto = _proto(model)
+        if not has_constant_weights(proto):
+            return model
+        random = randomize_constant_weights(proto, seed)
+        return reading.from_proto(random, model.name, model.path)
+
+
+def _proto(model: SourceModel) -> ModelProto:
+    assert isinstance(model.content, reading.OnnxContent)
+    return model.content.proto

@@ -1,0 +1,170 @@
+"""Preparation of features: thresholds, tables and scales of ONNX's domain for machine learning.
+
+Reference: ONNX operators, ai.onnx.ml.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.code_points import encoded, is_strings
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node, converts
+from explorer.importers.onnx.rare.strings import is_equal, of_one_width
+from explorer.importers.onnx.rare.trees import DOMAIN
+from explorer.importers.onnx.structures import Imported, LabeledRows, StringTensor
+from explorer.importers.onnx.tensors import read_tensor
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.reduction import ArgOp, ReduceOp
+
+
+@converts("ArrayFeatureExtractor", domain=DOMAIN)
+def array_feature_extractor(node: Node, build: Build) -> SSAValue:
+    """Columns by number; a vector is one row."""
+    x, indices = node.operand(0), node.operand(1)
+    if build.rank(x) == 1:
+        x = build.unsqueeze(x, [0])
+    flat = build.reshape(indices, [-1])
+    return build.value(GatherOp, [x, flat], axis=build.rank(x) - 1)
+
+
+@converts("Binarizer", domain=DOMAIN)
+def binarizer(node: Node, build: Build) -> SSAValue:
+    """1 above the threshold, 0 elsewhere."""
+    x = node.operand(0)
+    threshold = build.scalar_like(node.number("threshold", 0.0), x)
+    return build.cast(build.binary("greater", x, threshold), build.dtype(x))
+
+
+@converts("Scaler", domain=DOMAIN)
+def scaler(node: Node, build: Build) -> SSAValue:
+    """(x - offset) * scale, one number for all columns or one each."""
+    x = build.cast(node.operand(0), np.float32)
+    offset, scale = (
+        build.weight(np.array(node.numbers(name) or (default,), np.float32))
+        for name, default in (("offset", 0.0), ("scale", 1.0))
+    )
+    return build.binary("mul", build.binary("sub", x, offset), scale)
+
+
+@converts("Normalizer", domain=DOMAIN)
+def normalizer(node: Node, build: Build) -> SSAValue:
+    """Rows over their norm: the greatest element, the sum of absolute values, or the length. Rows
+    whose norm is 0 stay as they are."""
+    x, norm = build.cast(node.operand(0), np.float32), node.text("norm", "MAX")
+    last = [build.rank(x) - 1]
+    if norm == "MAX":
+        size = build.reduce("max", x, last, keepdims=True)
+    elif norm == "L1":
+        size = build.reduce("sum", build.unary("abs", x), last, keepdims=True)
+    elif norm == "L2":
+        squares = build.reduce("sum", build.binary("mul", x, x), last, keepdims=True)
+        size = build.unary("sqrt", squares)
+    else:
+        raise ValueError(f"norm {norm!r}; MAX, L1 or L2 expected")
+    is_nothing = build.binary("equal", size, build.scalar_like(0.0, x))
+    return build.binary("div", x, build.select(is_nothing, build.scalar_like(1.0, x), size))
+
+
+@converts("Imputer", domain=DOMAIN)
+def imputer(node: Node, build: Build) -> SSAValue:
+    """Elements that stand for a missing one become the number of their column."""
+    x = node.operand(0)
+    if build.is_float(x):
+        numbers = node.numbers("imputed_value_floats")
+        missing = node.number("replaced_value_float", 0.0)
+    else:
+        numbers = node.integers("imputed_value_int64s")
+        missing = node.integer("replaced_value_int64", 0)
+    columns = build.size(x, build.rank(x) - 1)
+    if not numbers or (len(numbers) > 1 and columns not in (None, len(numbers))):
+        raise ValueError(f"{len(numbers or ())} numbers for the columns of {build.shape(x)}")
+    if np.isnan(missing):
+        is_missing = build.unary("is_nan", x)
+    else:
+        is_missing = build.binary("equal", x, build.weight(np.array(missing, build.dtype(x))))
+    return build.select(is_missing, build.weight(np.array(numbers, build.dtype(x))), x)
+
+
+@converts("ZipMap", domain=DOMAIN)
+def zip_map(node: Node, build: Build) -> LabeledRows:
+    """Rows of numbers as maps from labels to numbers; a vector is one row."""
+    x, strings = node.operand(0), node.texts("classlabels_strings")
+    numbers = node.integers("classlabels_int64s")
+    if not strings and not numbers:
+        raise ValueError("there are no labels")
+    labels = np.array(strings, np.str_) if strings else np.array(numbers, np.int64)
+    if build.rank(x) == 1:
+        x = build.unsqueeze(x, [0])
+    if build.rank(x) != 2 or build.size(x, 1) not in (None, labels.size):
+        raise ValueError(f"{labels.size} labels for the columns of {build.shape(x)}")
+    return LabeledRows(x, build.contents(labels))
+
+
+@converts("LabelEncoder", domain=DOMAIN, since=2)
+def label_encoder(node: Node, build: Build) -> Imported:
+    """The value of the key that x equals, else the default. NaN is a key like any other."""
+    x = node.operand(0)
+    keys = _table(node, "keys").astype(build.dtype(x))
+    apart = build.unsqueeze(x, [build.rank(x)])
+    is_key = build.binary("equal", apart, build.weight(keys))
+    if keys.dtype.kind == "f" and np.isnan(keys).any():
+        both = build.binary("and", build.unary("is_nan", apart), build.weight(np.isnan(keys)))
+        is_key = build.binary("or", is_key, both)
+    return _labels(is_key, node, build)
+
+
+@converts("LabelEncoder", domain=DOMAIN, since=2, on_strings=True)
+def string_label_encoder(node: Node, build: Build) -> Imported:
+    """As of numbers, with keys that are strings."""
+    codes = node.strings(0)
+    keys = build.weight(encoded(_table(node, "keys"), "keys"))
+    apart, known = of_one_width([build.unsqueeze(codes, [build.rank(codes) - 1]), keys], build)
+    return _labels(is_equal(apart, known, build), node, build)
+
+
+def _labels(is_key: SSAValue, node: Node, build: Build) -> Imported:
+    """is_key: (shape..., keys) -> the value of the first key that is one, (shape...)."""
+    values, last = _table(node, "values"), build.rank(is_key) - 1
+    if build.shape(is_key)[last] != values.size or not values.size:
+        raise ValueError(f"{build.shape(is_key)[last]} keys and {values.size} values")
+    count = build.cast(is_key, np.int32)
+    first = build.value(ArgOp, [count], kind="max", axis=last, keepdims=False, select_last=False)
+    found = build.value(ReduceOp, [count], kind="max", axes=[last], keepdims=False)
+    default = _default(node, values.dtype)
+    if is_strings(values):
+        # The default is one row more, behind all values.
+        rows = build.weight(encoded(np.append(values, default), "values"))
+        behind = build.weight(np.array(values.size, np.int64))
+        first = build.select(build.cast(found, np.bool_), first, behind)
+        return StringTensor(build.value(GatherOp, [rows, first], axis=0))
+    chosen = build.value(GatherOp, [build.weight(values), first], axis=0)
+    return build.select(build.cast(found, np.bool_), chosen, build.weight(default))
+
+
+def _table(node: Node, name: str) -> np.ndarray:
+    tensor = node.tensor(f"{name}_tensor") if f"{name}_tensor" in node.attributes else None
+    if tensor is not None:
+        return read_tensor(tensor, None).reshape(-1)
+    integers, floats = node.attributes.get(f"{name}_int64s"), node.numbers(f"{name}_floats")
+    if integers is not None:
+        return np.array(node.integers(f"{name}_int64s"), np.int64)
+    if floats is not None:
+        return np.array(floats, np.float32)
+    strings = node.texts(f"{name}_strings")
+    if strings is None:
+        raise ValueError(f"there are no {name}")
+    return np.array(strings, np.str_)
+
+
+def _default(node: Node, dtype: np.dtype) -> np.ndarray:
+    tensor = node.tensor("default_tensor") if "default_tensor" in node.attributes else None
+    if tensor is not None:
+        default = read_tensor(tensor, None).reshape(())
+        return default if is_strings(default) else default.astype(dtype)
+    if dtype.kind == "U":
+        return np.array(node.text("default_string", "_Unused"))
+    if dtype.kind == "f":
+        return np.array(node.number("default_float", -0.0), dtype)
+    return np.array(node.integer("default_int64", -1), dtype)

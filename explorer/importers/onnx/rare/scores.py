@@ -1,0 +1,134 @@
+"""From scores to what classical models return: `post_transform`, and the label of a class.
+
+    LOGISTIC       1 / (1 + exp(-x)) of each
+    SOFTMAX        exp(x) over their sum along a row
+    SOFTMAX_ZERO   the same over all that are not 0; a 0 stays one
+    PROBIT         sqrt(2) * erf^-1(2 x - 1) of each
+
+Two classes may be told by one score: then the other one's follows from it (`second_score`).
+Reference: ONNX operators, ai.onnx.ml; onnxruntime, core/providers/cpu/ml/ml_common.h, which has
+erf^-1 by Winitzki's approximation ("A handy approximation for the error function", 2008).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.code_points import encoded
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node, Unsupported
+from explorer.importers.onnx.structures import Imported, StringTensor
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.normalization import SoftmaxOp
+from explorer.ir.top.reduction import ArgOp
+
+DOMAIN = "ai.onnx.ml"
+TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
+_NEARLY_ZERO = 1e-7
+_A = 0.147
+"""Of Winitzki's approximation."""
+_PI = 3.14159
+"""As onnxruntime has it."""
+
+
+def transform_of(node: Node) -> str:
+    name = node.text("post_transform", "NONE")
+    if name not in TRANSFORMS:
+        raise ValueError(f"post_transform {name!r}; one of {', '.join(TRANSFORMS)} expected")
+    return name
+
+
+def transformed(scores: SSAValue, transform: str, build: Build) -> SSAValue:
+    """(rows, scores), two of them at least."""
+    if transform == "LOGISTIC":
+        return build.unary("sigmoid", scores)
+    if transform == "SOFTMAX":
+        return build.value(SoftmaxOp, [scores], axis=1, logarithm=False)
+    if transform == "SOFTMAX_ZERO":
+        return _softmax_zero(scores, build)
+    return probit(scores, build) if transform == "PROBIT" else scores
+
+
+def of_targets(values: SSAValue, transform: str, build: Build) -> SSAValue:
+    """(rows, targets) of a regression. Of a single one onnxruntime takes nothing but PROBIT."""
+    if build.size(values, 1) != 1:
+        return transformed(values, transform, build)
+    return probit(values, build) if transform == "PROBIT" else values
+
+
+def second_score(score: SSAValue, transform: str, is_share: bool, build: Build) -> SSAValue:
+    """(rows, 1) of the second class -> (rows, 2). is_share: of a score between 0 and 1 the rest
+    belongs to the first class; else it has the negative."""
+    if transform == "PROBIT":
+        raise Unsupported("post_transform PROBIT of one score for two classes")
+    if transform == "LOGISTIC":
+        sides = [build.unary("neg", score), score]
+        return build.concat([build.unary("sigmoid", side) for side in sides], 1)
+    one = build.scalar_like(1.0, score)
+    first = build.binary("sub", one, score) if is_share else build.unary("neg", score)
+    return build.concat([first, score], 1)
+
+
+def probit(x: SSAValue, build: Build) -> SSAValue:
+    def number(value: float) -> SSAValue:
+        return build.scalar_like(value, x)
+
+    y = build.binary("sub", build.scaled(x, 2.0), number(1.0))
+    product = build.binary(
+        "mul", build.binary("sub", number(1.0), y), build.binary("add", number(1.0), y)
+    )
+    logarithm = build.unary("log", product)
+    half = build.binary("add", build.scaled(logarithm, 0.5), number(2 / (_PI * _A)))
+    under = build.binary("sub", build.binary("mul", half, half), build.scaled(logarithm, 1 / _A))
+    size = build.unary("sqrt", build.binary("sub", build.unary("sqrt", under), half))
+    is_negative = build.binary("less", y, number(0.0))
+    signed = build.select(is_negative, build.unary("neg", size), size)
+    return build.scaled(signed, 2**0.5)
+
+
+def _softmax_zero(x: SSAValue, build: Build) -> SSAValue:
+    greatest = build.reduce("max", x, [1], keepdims=True)
+    powers = build.unary("exp", build.binary("sub", x, greatest))
+    threshold = build.scalar_like(_NEARLY_ZERO, x)
+    is_zero = build.binary("less_equal", build.unary("abs", x), threshold)
+    total = build.reduce(
+        "sum", build.select(is_zero, build.scalar_like(0.0, x), powers), [1], keepdims=True
+    )
+    small = build.binary("mul", x, build.unary("exp", build.unary("neg", greatest)))
+    return build.binary("div", build.select(is_zero, small, powers), total)
+
+
+def labels_of(node: Node, integers: str) -> np.ndarray:
+    """The labels of all classes, integers under that attribute or strings."""
+    strings, numbers = node.texts("classlabels_strings"), node.integers(integers)
+    if not strings and not numbers:
+        raise ValueError("there are no labels")
+    return np.array(strings, np.str_) if strings else np.array(numbers, np.int64)
+
+
+def chosen(index: SSAValue, labels: np.ndarray, build: Build) -> Imported:
+    """The labels at positions (rows)."""
+    if labels.dtype.kind == "U":
+        return StringTensor(build.value(GatherOp, [build.weight(encoded(labels)), index], axis=0))
+    return build.value(GatherOp, [build.weight(labels), index], axis=0)
+
+
+def greatest(scores: SSAValue, build: Build) -> SSAValue:
+    """The first position (rows) of the greatest of each row."""
+    return build.value(ArgOp, [scores], kind="max", axis=1, keepdims=False, select_last=False)
+
+
+def above(scores: SSAValue, threshold: float, build: Build) -> SSAValue:
+    """(rows, 1) -> (rows): 1 where the score is above, else 0."""
+    flat = build.squeeze(scores, [1])
+    is_above = build.binary("greater", flat, build.scalar_like(threshold, flat))
+    return build.cast(is_above, np.int64)
+
+
+def rows_of(node: Node, build: Build, keeps_double: bool = False) -> SSAValue:
+    """(rows, features) as floats; a vector is one row."""
+    x = node.operand(0)
+    if not (keeps_double and build.dtype(x) == np.float64):
+        x = build.cast(x, np.float32)
+    return build.unsqueeze(x, [0]) if build.rank(x) == 1 else x

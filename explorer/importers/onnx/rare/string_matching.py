@@ -1,0 +1,61 @@
+"""RegexFullMatch: all characters are functions from state to state, which are composed in pairs.
+
+    codes (..., 8)  ->  functions (..., 8, states)  ->  (..., 4, states)  ->  ...  ->  (..., states)
+
+The function of two characters is b[a[state]], a gather; as composition is associative, the eight
+functions of a string of eight characters take three gathers, whatever the pattern. Zeros behind a
+string's end leave the state as it is. Reference: Hillis and Steele, "Data parallel algorithms",
+Communications of the ACM 29, 1986 (parsing a regular language).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.rare.automata import Automaton, automaton
+from explorer.ir.top.indexing import GatherElementsOp, GatherOp
+
+MOST_NUMBERS = 1 << 26
+"""Of the functions of all characters together."""
+
+
+@converts("RegexFullMatch", since=20, on_strings=True)
+def full_match(node: Node, build: Build) -> SSAValue:
+    """Booleans: whether the whole string is in the pattern's language."""
+    codes = node.strings(0)
+    machine = automaton(node.text("pattern"))
+    sizes = build.sizes(codes, range(build.rank(codes)), "RegexFullMatch")
+    places = 1 << max(sizes[-1] - 1, 0).bit_length()
+    count = int(np.prod(sizes[:-1], dtype=np.int64)) * places * len(machine.table)
+    if count > MOST_NUMBERS:
+        raise Unsupported(f"{len(machine.table)} states for strings of shape {sizes}")
+    if 0 in sizes[:-1]:
+        return build.weight(np.zeros(sizes[:-1], bool))
+    last = build.rank(codes) - 1
+    codes = build.padded(codes, [0] * (last + 1), [*[0] * last, places - sizes[-1]])
+    functions = _functions(codes, machine, build)
+    while places > 1:
+        first, second = (build.slices(functions, {last: (i, places, 2)}) for i in (0, 1))
+        functions = build.value(GatherElementsOp, [second, first], axis=last + 1)
+        places //= 2
+    state = build.squeeze(build.slices(functions, {last + 1: (0, 1, 1)}), [last, last + 1])
+    return build.value(GatherOp, [build.weight(machine.accepted), state], axis=0)
+
+
+def _functions(codes: SSAValue, machine: Automaton, build: Build) -> SSAValue:
+    """(..., places, states): where each character leads from each state."""
+    bounds = build.weight(machine.bounds.astype(np.int32))
+    rank = build.rank(codes)
+    symbols = build.scalar_like(0, codes)
+    if len(machine.bounds):
+        above = build.binary("greater_equal", build.unsqueeze(codes, [rank]), bounds)
+        symbols = build.reduce("sum", build.cast(above, np.int32), [rank])
+    symbols = build.binary("add", symbols, build.scalar_like(1, codes))
+    is_end = build.binary("equal", codes, build.scalar_like(0, codes))
+    symbols = build.select(is_end, build.scalar_like(0, codes), symbols)
+    states = np.arange(len(machine.table))
+    table = np.concatenate([states[np.newaxis], machine.table.T]).astype(np.int32)
+    return build.value(GatherOp, [build.weight(table), symbols], axis=0)

@@ -1,0 +1,226 @@
+"""Ensembles of decision trees, walked level by level in all trees at once.
+
+    node = roots                                    one per row of x and tree
+    node = x[feature[node]] <= split[node] ? yes[node] : no[node]      once per level
+    y = sum over trees of weight[node]
+
+Leaves are nodes behind the others that lead to themselves, so that trees may differ in depth.
+Reference: ONNX operators, TreeEnsemble (ai.onnx.ml 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis
+from explorer.importers.building.limits import check_size
+from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.tensors import read_tensor
+from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.indexing import GatherElementsOp, GatherOp
+from explorer.ir.top.normalization import SoftmaxOp
+from explorer.ir.top.reduction import ReduceOp
+
+DOMAIN = "ai.onnx.ml"
+COMPARISONS = ("less_equal", "less", "greater_equal", "greater", "equal", "not_equal")
+MEMBER = 6
+AGGREGATES = ("mean", "sum", "min", "max")
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Arrays by node, the leaves last; members: for each node the set that a value may be in."""
+
+    roots: np.ndarray
+    features: np.ndarray
+    splits: np.ndarray
+    modes: np.ndarray
+    yes: np.ndarray
+    no: np.ndarray
+    missing_is_yes: np.ndarray
+    table: np.ndarray
+    """(nodes, targets): what a leaf says of each."""
+    says: np.ndarray
+    """(nodes, targets): whether it says anything."""
+    members: np.ndarray
+
+    def depth(self) -> int:
+        """Levels until every tree is at a leaf; ValueError for a node that leads to itself."""
+        level, present = 0, np.unique(self.roots)
+        inner = len(self.modes)
+        while (present < inner).any():
+            if level > inner:
+                raise ValueError("the nodes of a tree lead in a circle")
+            walked = present[present < inner]
+            present = np.unique(np.concatenate([self.yes[walked], self.no[walked]]))
+            level += 1
+        return level
+
+
+@converts("TreeEnsemble", domain=DOMAIN, since=5)
+def tree_ensemble(node: Node, build: Build) -> SSAValue:
+    x = node.operand(0)
+    targets = node.integer("n_targets", 1)
+    forest = _read(node, build.dtype(x), targets)
+    reached = reached_leaves(x, forest, build)
+    aggregate = node.integer("aggregate_function", 1)
+    if not 0 <= aggregate < len(AGGREGATES):
+        raise ValueError(f"aggregate_function is {aggregate}; 0 to 3 expected")
+    total = aggregated(reached, forest, AGGREGATES[aggregate], build)
+    return _transformed(total, node.integer("post_transform", 0), build)
+
+
+def reached_leaves(x: SSAValue, forest: Forest, build: Build) -> SSAValue:
+    """(rows, trees): the leaf that each row comes to in each tree."""
+    reached = build.expand(build.weight(forest.roots[np.newaxis]), [Axis(x, 0), len(forest.roots)])
+    for _ in range(forest.depth()):
+        reached = _next(x, reached, forest, build)
+    return reached
+
+
+def _read(node: Node, dtype: np.dtype, count: int) -> Forest:
+    """The attributes, checked: every index is one of an array's."""
+    features, yes, no, yes_leaf, no_leaf, roots, targets = (
+        np.array(node.integers(name) or (), np.int64)
+        for name in (
+            "nodes_featureids",
+            "nodes_truenodeids",
+            "nodes_falsenodeids",
+            "nodes_trueleafs",
+            "nodes_falseleafs",
+            "tree_roots",
+            "leaf_targetids",
+        )
+    )
+    splits, weights = _array(node, "nodes_splits"), _array(node, "leaf_weights")
+    modes = _array(node, "nodes_modes").astype(np.int64)
+    tracks = node.integers("nodes_missing_value_tracks_true") or (0,) * len(modes)
+    inner, leaves = len(modes), len(weights)
+    lengths = {len(a) for a in (features, yes, no, yes_leaf, no_leaf, splits, tracks)}
+    if lengths != {inner} or len(targets) != leaves or not len(roots):
+        raise ValueError("the lists of a tree ensemble do not have the same length")
+    yes, no = yes + inner * (yes_leaf != 0), no + inner * (no_leaf != 0)
+    checks = ((roots, inner), (yes, inner + leaves), (no, inner + leaves), (modes, MEMBER + 1))
+    if any((a < 0).any() or (a >= limit).any() for a, limit in (*checks, (features, 2**31))):
+        raise ValueError("an index of a tree ensemble is out of range")
+    if ((targets < 0) | (targets >= count)).any():
+        raise ValueError(f"a leaf is for none of the {count} targets")
+    own, zeros = np.arange(inner, inner + leaves), np.zeros(leaves)
+    table, says = empty_tables(inner + leaves, count, dtype)
+    table[own, targets], says[own, targets] = weights.astype(dtype), True
+    return Forest(
+        roots,
+        np.concatenate([features, zeros.astype(np.int64)]),
+        np.concatenate([splits, zeros]).astype(dtype),
+        modes,
+        np.concatenate([yes, own]),
+        np.concatenate([no, own]),
+        np.concatenate([np.array(tracks, bool), zeros.astype(bool)]),
+        table,
+        says,
+        _members(node, modes, leaves, dtype),
+    )
+
+
+def empty_tables(nodes: int, count: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """`Forest.table` and `Forest.says` before anything is said."""
+    check_size([nodes, max(count, 0)], dtype.itemsize + 1, "what the leaves of the trees say")
+    return np.zeros((nodes, count), dtype), np.zeros((nodes, count), bool)
+
+
+def _members(node: Node, modes: np.ndarray, leaves: int, dtype: np.dtype) -> np.ndarray:
+    """One row per node: its set, filled up with NaN, which is equal to nothing.
+
+    The sets stand one behind the other in `membership_values`, each ended by a NaN.
+    """
+    holders = np.flatnonzero(modes == MEMBER)
+    if not len(holders):
+        return np.zeros((0, 0), dtype)
+    values = _array(node, "membership_values").astype(dtype)
+    ends = np.flatnonzero(np.isnan(values))
+    sets = np.split(values, ends + 1)[: len(holders)]
+    if len(ends) < len(holders):
+        raise ValueError(f"{len(ends)} sets of members for {len(holders)} nodes")
+    table = np.full((len(modes) + leaves, max(len(s) for s in sets)), np.nan, dtype)
+    for holder, members in zip(holders, sets, strict=True):
+        table[holder, : len(members)] = members
+    return table
+
+
+def _array(node: Node, name: str) -> np.ndarray:
+    tensor = node.tensor(name)
+    if tensor is None:
+        raise ValueError(f"attribute {name} is missing")
+    return read_tensor(tensor, None).reshape(-1)
+
+
+def _next(x: SSAValue, reached: SSAValue, forest: Forest, build: Build) -> SSAValue:
+    """The nodes one level below."""
+
+    def of(array: np.ndarray) -> SSAValue:
+        return build.value(GatherOp, [build.weight(array), reached], axis=0)
+
+    value = build.value(GatherElementsOp, [x, of(forest.features)], axis=1)
+    modes = np.concatenate([forest.modes, np.zeros(len(forest.yes) - len(forest.modes), np.int64)])
+    chosen: SSAValue | None = None
+    for mode in np.unique(forest.modes):
+        holds = _holds(int(mode), value, of, forest, build)
+        chosen = (
+            holds if chosen is None else build.value(SelectOp, [of(modes == mode), holds, chosen])
+        )
+    assert chosen is not None
+    if forest.missing_is_yes.any():
+        missing = build.binary("and", build.unary("is_nan", value), of(forest.missing_is_yes))
+        chosen = build.binary("or", chosen, missing)
+    return build.value(SelectOp, [chosen, of(forest.yes), of(forest.no)])
+
+
+def _holds(
+    mode: int, value: SSAValue, of: Callable[[np.ndarray], SSAValue], forest: Forest, build: Build
+) -> SSAValue:
+    """Whether the nodes' condition of one mode holds."""
+    if mode == MEMBER:
+        equal = build.binary("equal", build.unsqueeze(value, [2]), of(forest.members))
+        count = build.cast(equal, np.int32)
+        found = build.value(ReduceOp, [count], kind="max", axes=[2], keepdims=False)
+        return build.cast(found, np.bool_)
+    split = of(forest.splits)
+    if COMPARISONS[mode] == "not_equal":
+        return build.unary("not", build.binary("equal", value, split))
+    return build.binary(COMPARISONS[mode], value, split)
+
+
+def aggregated(reached: SSAValue, forest: Forest, kind: str, build: Build) -> SSAValue:
+    """(rows, targets): what the trees say of each target together; 0 where none says anything."""
+    weight = build.value(GatherOp, [build.weight(forest.table), reached], axis=0)
+    if kind in ("sum", "mean"):
+        return build.reduce(kind, weight, [1])
+    neutral = build.scalar_like(np.inf if kind == "min" else -np.inf, weight)
+    if not forest.says[len(forest.modes) :].all():
+        says = build.value(GatherOp, [build.weight(forest.says), reached], axis=0)
+        weight = build.select(says, weight, neutral)
+    total = build.reduce(kind, weight, [1])
+    is_none = build.binary("equal", total, neutral)
+    return build.select(is_none, build.scalar_like(0.0, total), total)
+
+
+def has_spoken(reached: SSAValue, forest: Forest, build: Build) -> SSAValue:
+    """(rows, targets): whether any tree says something of the target."""
+    says = build.value(GatherOp, [build.weight(forest.says.astype(np.int32)), reached], axis=0)
+    return build.cast(build.reduce("max", says, [1]), np.bool_)
+
+
+def _transformed(x: SSAValue, transform: int, build: Build) -> SSAValue:
+    """NONE, SOFTMAX and LOGISTIC."""
+    if transform == 0:
+        return x
+    if transform == 1:
+        return build.value(SoftmaxOp, [x], axis=1, logarithm=False)
+    if transform == 2:
+        return build.unary("sigmoid", x)
+    raise Unsupported(f"post_transform {transform} (SOFTMAX_ZERO and PROBIT)")

@@ -1,0 +1,138 @@
+"""Decisions: what a person wants otherwise, one mapping from addresses to values.
+
+    {"fuse-bias": False,                          a pass is left out
+     "fuse-activation/fuse-unary": False,         a rule; with a third part, at one operation
+     "schedule-loops/conv_1/pixels": 7,           what a pass decides: any number, word or list
+     "target/vector_floats": 8, "dimensions/batch": 4, "fuel": 20, "host": False,
+     "order": ["fuse-activation", "fuse-bias"],   passes that change places among themselves
+     "plan-memory/planner": "no-sharing", "plan-memory/budget_bytes": 65536,
+     "plan-memory/pins": [["conv_1", 1024]]}      buffers at given bytes of the arena
+
+The page sends it, a fork takes it, passes read it. Everything that has to know what an address is
+about (whose name stands in it, what it is called, how it reads in a label) asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TARGET = "target"
+DIMENSIONS = "dimensions"
+FUEL = "fuel"
+HOST = "host"
+ORDER = "order"
+SCHEDULES = "schedule-loops"
+LAYOUTS = "assign-layouts"
+MEMORY = "plan-memory"
+PLANNER = f"{MEMORY}/planner"
+BUDGET = f"{MEMORY}/budget_bytes"
+PINS = f"{MEMORY}/pins"
+STEPS = "steps"
+"""The choice of a kernel whose value is a whole schedule, a list of steps."""
+
+Value = Any  # JSON: a truth value, a number, a word, a list, or None
+Decisions = Mapping[str, Value]
+
+NOTHING: Decisions = {}
+MOST_NAMED = 4
+"""Passes of another order that a label names."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What an address is about."""
+
+    group: str
+    """`pass`, `rule`, `rewrite`, `schedule`, `layout`, `memory` or `program`."""
+    of: str
+    """What it belongs to: a rule's pass, a rewrite's operation, a schedule's kernel, a layout's
+    value or function. Empty where that is the whole program."""
+    title: str
+    """What it is called beside that."""
+
+
+_PROGRAM = {
+    TARGET: "target",
+    FUEL: "rewrites at most",
+    HOST: "parts on the host",
+    ORDER: "order of passes",
+    f"{TARGET}/vector_floats": "floats per vector",
+    f"{TARGET}/layout.channel_block": "channels per block",
+}
+_MEMORY = {PLANNER: "memory planner", BUDGET: "arena, bytes at most", PINS: "pinned buffers"}
+
+
+def place_of(address: str) -> Place:
+    """The place of a knob, of a rule or of a rewrite."""
+    head, *rest = address.split("/", 2)
+    if address in _PROGRAM:
+        return Place("program", "", _PROGRAM[address])
+    if head in (TARGET, DIMENSIONS):
+        return Place("program", "", "/".join(rest))
+    if head == MEMORY:
+        return Place("memory", "", _MEMORY.get(address, "/".join(rest)))
+    if head == SCHEDULES and len(rest) == 2:
+        return Place("schedule", rest[0], rest[1])
+    if head == LAYOUTS and rest:
+        return Place("layout", rest[1] if len(rest) == 2 else "", rest[0])
+    if len(rest) == 2:
+        return Place("rewrite", rest[1], rest[0])
+    return Place("rule", head, rest[0]) if rest else Place("pass", "", head)
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def label_of(decisions: Decisions, before: Decisions = NOTHING) -> str:
+    """What is decided otherwise than before, for the label of a branch; empty where nothing is."""
+    parts = [
+        words(address, value)
+        for address, value in decisions.items()
+        if address not in before or before[address] != value
+    ]
+    parts += [_back(address) for address in before if address not in decisions]
+    return ", ".join(parts)
+
+
+def words(address: str, value: Value) -> str:
+    """One decision: `without fuse-bias`, `without fuse-unary at relu1`, `conv_1 pixels = 7`."""
+    place = place_of(address)
+    if address == ORDER:
+        many = f"{len(value)} passes reordered"
+        return many if len(value) > MOST_NAMED else f"in the order {', '.join(value)}"
+    if address == PINS:
+        return ", ".join(f"{name} at byte {offset}" for name, offset in value)
+    if address == BUDGET:
+        return "no budget" if value is None else f"at most {value} bytes"
+    if address == FUEL:
+        return "no fuel" if value is None else f"fuel {value}"
+    if address == PLANNER:
+        return f"planner {value}"
+    if address == TARGET:
+        return f"for {value}"
+    if address == HOST:
+        return "with parts on the host" if value else "nothing on the host"
+    if isinstance(value, bool):
+        site = f" at {place.of}" if place.group == "rewrite" else ""
+        return f"{'with' if value else 'without'} {place.title}{site}"
+    if place.group == "schedule" and place.title == STEPS:
+        return f"{place.of} by a list of steps"
+    return f"{_name(address)} = {value}"
+
+
+def _back(address: str) -> str:
+    """A decision that is taken back."""
+    place = place_of(address)
+    if place.group in ("pass", "rule"):
+        return f"with {place.title}"
+    if place.group == "rewrite":
+        return f"with {place.title} at {place.of}"
+    return f"{_name(address)} as by default"
+
+
+def _name(address: str) -> str:
+    """The address without its pass: `conv_1 pixels`, `block`."""
+    _, *rest = address.split("/", 2)
+    return " ".join(rest) or address

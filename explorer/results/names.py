@@ -1,0 +1,45 @@
+"""Names that somebody may have meant: one way to look for them, and one way to say so.
+
+near_name("fuse-bais", passes)        "did you mean 'fuse-bias'?"
+near_name("xyz", passes)              "there are import, fuse-bias and others"
+suggestion("arhc", fields)            " (did you mean 'arch'?)", to be put behind a sentence
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+MOST_LISTED = 24
+"""Names that a message lists where none is near."""
+SIMILAR = 0.6
+"""The ratio from which on names are similar; `difflib`'s own."""
+
+
+def nearest(
+    name: str, known: Iterable[str], count: int = 1, *, similar: float = SIMILAR
+) -> Sequence[str]:
+    """Up to `count` of the known names that are similar, the most similar one first."""
+    return get_close_matches(name, list(known), count, similar)
+
+
+def near_name(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """`did you mean 'x'?`; where no name is similar, `otherwise` or the names there are."""
+    names = list(known)
+    found = nearest(name, names)
+    if found:
+        return f"did you mean {found[0]!r}?"
+    return f"there are {listed(names)}" if otherwise is None else otherwise
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What to write instead, in brackets behind a sentence; or all names there are."""
+    names = list(known)
+    found = nearest(name, names)
+    return f" (did you mean {found[0]!r}?)" if found else f" (known: {', '.join(names)})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names one behind the other, `and others` where there are many; `none` of nothing."""
+    text = ", ".join(names[:MOST_LISTED]) or "none"
+    return text + " and others" * (len(names) > MOST_LISTED)

@@ -1,0 +1,173 @@
+"""The faces of every view outside of the page.
+
+Each function imports what draws the view, so that the register itself costs nothing to import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from explorer.views.view import Faces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from explorer.results import KernelRecord, MemoryPlan, Trace
+
+
+def passes() -> Faces:
+    from explorer.views.static.passes import passes_html, passes_text
+
+    return Faces(
+        text=lambda trace, _, width: passes_text(trace, width),
+        html=lambda trace, _: passes_html(trace),
+        json=lambda trace, _: trace.passes,
+    )
+
+
+def ir() -> Faces:
+    from explorer.views.static.kernels import source_html
+
+    def html(trace: Trace, index: int) -> str:
+        text = trace.snapshots[index].text
+        return source_html(text, limit=len(text.lines))
+
+    return Faces(
+        text=lambda trace, index, _: "\n".join(trace.snapshots[index].text.lines),
+        html=html,
+        json=lambda trace, index: trace.snapshots[index].text,
+    )
+
+
+def diff() -> Faces:
+    import difflib
+
+    from explorer.views.static.rewrites import pass_html, pass_text
+
+    def text(trace: Trace, index: int, width: int) -> str:
+        """What the pass did, and the lines of IR that it changed."""
+        before = trace.snapshots[max(index - 1, 0)].text.lines
+        after = trace.snapshots[index].text.lines
+        name = trace.passes[index].name
+        names = (f"before {name}", f"after {name}")
+        lines = difflib.unified_diff(before, after, *names, n=2, lineterm="")
+        return "\n".join([pass_text(trace, index), "", *lines])
+
+    return Faces(text=text, html=pass_html, json=lambda trace, index: trace.diffs[index])
+
+
+def graph() -> Faces:
+    from explorer.views.static import graph as drawn
+
+    def text(trace: Trace, index: int, width: int) -> str:
+        shown = trace.snapshots[index].graph
+        return drawn.graph_text(shown, limit=len(shown.nodes))
+
+    return Faces(
+        text=text,
+        html=lambda trace, index: drawn.graph_html(trace.snapshots[index].graph),
+        svg=lambda trace, index: drawn.graph_svg(trace.snapshots[index].graph),
+        dot=lambda trace, index: drawn.graph_dot(trace.snapshots[index].graph),
+        json=lambda trace, index: trace.snapshots[index].graph,
+    )
+
+
+def constraints() -> Faces:
+    from explorer.views.static.constraints import constraints_html, constraints_text
+
+    return Faces(
+        text=lambda trace, _, width: constraints_text(trace.constraints),
+        html=lambda trace, _: constraints_html(trace.constraints),
+        json=lambda trace, _: trace.constraints,
+    )
+
+
+def operators() -> Faces:
+    from explorer.views.static.operators import operators_html, operators_text
+
+    def record(trace: Trace, index: int) -> object:
+        problems = [{"name": name, "reason": reason} for name, reason in trace.problems]
+        return {"operators": trace.operators, "problems": problems}
+
+    return Faces(
+        text=lambda trace, _, width: operators_text(trace, width),
+        html=lambda trace, _: operators_html(trace),
+        json=record,
+    )
+
+
+def memory() -> Faces:
+    from explorer.views.static.memory import families_of, memory_html, memory_text
+
+    def html(trace: Trace, index: int) -> str:
+        return memory_html(_plan(trace), families_of(trace.snapshots[-1].graph))
+
+    return Faces(
+        text=lambda trace, _, width: memory_text(_plan(trace)),
+        html=html,
+        json=lambda trace, _: _plan(trace),
+    )
+
+
+def accuracy() -> Faces:
+    from explorer.views.static.accuracy import accuracy_html, accuracy_text
+
+    def report(trace: Trace):
+        assert trace.accuracy is not None, "the view needs it"
+        return trace.accuracy
+
+    return Faces(
+        text=lambda trace, _, width: accuracy_text(report(trace)),
+        html=lambda trace, _: accuracy_html(report(trace)),
+        json=lambda trace, _: report(trace),
+    )
+
+
+def timeline() -> Faces:
+    from explorer.views.static.profile import profile_html, profile_text
+
+    def profile(trace: Trace):
+        assert trace.profile is not None, "the view needs it"
+        return trace.profile
+
+    return Faces(
+        text=lambda trace, _, width: profile_text(profile(trace)),
+        html=lambda trace, _: profile_html(profile(trace)),
+        json=lambda trace, _: profile(trace),
+    )
+
+
+def program() -> Faces:
+    from explorer.views.static.lookups import lookups_html, lookups_text
+
+    return Faces(
+        text=lambda trace, _, width: lookups_text(trace.lookups),
+        html=lambda trace, _: lookups_html(trace.lookups),
+        json=lambda trace, _: trace.lookups,
+    )
+
+
+def kernels() -> Faces:
+    from explorer.views.static.kernels import kernel_html
+    from explorer.views.static.markup import plain
+
+    def lines(kernel: KernelRecord) -> Iterator[str]:
+        """The source, below a comment that says what it is for."""
+        cost = f"{kernel.flops:,} FLOP, {kernel.bytes_moved:,} bytes"
+        yield f"// {kernel.name}: {kernel.kind}, {cost}"
+        yield f"// launched by {', '.join(plain(name) for name in kernel.operations)}"
+        yield from kernel.source.lines
+        yield ""
+
+    return Faces(
+        text=lambda trace, _, width: "\n".join(
+            line for kernel in trace.kernels for line in lines(kernel)
+        ),
+        html=lambda trace, _: "\n".join(kernel_html(kernel) for kernel in trace.kernels),
+        json=lambda trace, _: trace.kernels,
+    )
+
+
+def _plan(trace: Trace) -> MemoryPlan:
+    assert trace.memory is not None, "the view needs it"
+    return trace.memory

@@ -1,0 +1,62 @@
+"""What a trace may be without, by name: what views ask of it, and the page's `head.has`.
+
+A trace is saved as far as things are known; a view of what is not there says how to get it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from explorer.results import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Something that a trace has or has not."""
+
+    is_in: Callable[[Trace], bool]
+    noun: str
+    advice: str
+    """How one gets it."""
+
+
+_AGAIN = "compile the model again"
+PARTS: Mapping[str, Part] = {
+    "memory": Part(is_in=lambda trace: trace.memory is not None, noun="memory plan", advice=_AGAIN),
+    "accuracy": Part(
+        is_in=lambda trace: trace.accuracy is not None,
+        noun="comparison with the source model",
+        advice="save the trace after c.accuracy(inputs)",
+    ),
+    "profile": Part(
+        is_in=lambda trace: trace.profile is not None,
+        noun="measured times",
+        advice="save the trace after c.profile(inputs)",
+    ),
+    "program": Part(is_in=lambda trace: trace.program is not None, noun="program", advice=_AGAIN),
+    "steps": Part(
+        is_in=lambda trace: any(kernel.steps for kernel in trace.kernels),
+        noun="steps of schedules",
+        advice=_AGAIN,
+    ),
+    "operators": Part(
+        is_in=lambda trace: bool(trace.operators), noun="table of operators", advice=_AGAIN
+    ),
+    "compare": Part(
+        is_in=lambda trace: False,  # the page is told whether it has two
+        noun="other compilation",
+        advice="c.compare(d) compares with another one",
+    ),
+}
+
+
+LATE_PARTS = frozenset({"accuracy", "profile", "program", "steps"})
+"""What arrives when a page is open already: kernels, errors and times."""
+
+
+def parts_of(trace: Trace) -> dict[str, bool]:
+    """Of every part, whether it is there."""
+    return {name: part.is_in(trace) for name, part in PARTS.items()}

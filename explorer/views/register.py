@@ -1,0 +1,199 @@
+"""All views. The command `explorer show`, `c.view(name)`, pages and the widget read this list.
+
+A view stands in here once; `docs/adding-a-view.md` adds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.views import faces
+from explorer.views.view import Pane, View
+
+if TYPE_CHECKING:
+    from explorer.results import Trace
+    from explorer.views.payload_text import Json
+
+JAVASCRIPT = Path(__file__).parent / "js"
+
+
+def _memory_payload(trace: Trace) -> Json:
+    from explorer.views.payload_measures import memory_payload
+
+    return None if trace.memory is None else memory_payload(trace.memory)
+
+
+def _operators_payload(trace: Trace) -> Json:
+    from explorer.views.payload_model import operators_payload
+
+    return operators_payload(trace)
+
+
+VIEWS: tuple[View, ...] = (
+    View(
+        name="ir",
+        title="the program after a pass, as text",
+        is_of_pass=True,
+        faces=faces.ir,
+    ),
+    View(
+        name="diff",
+        title="what a pass changed, and why",
+        is_of_pass=True,
+        faces=faces.diff,
+    ),
+    View(
+        name="graph",
+        title="the program after a pass, as a drawing",
+        is_of_pass=True,
+        faces=faces.graph,
+    ),
+    View(name="passes", title="what every pass did", uses=("accuracy",), faces=faces.passes),
+    View(
+        name="operators",
+        title="the model's operators by family, and what became of them",
+        needs=("operators",),
+        is_of_model=True,
+        faces=faces.operators,
+        payload=_operators_payload,
+        pane=Pane(
+            module=JAVASCRIPT / "operators.js",
+            function="operatorsView",
+            tab="model",
+            key="o",
+            is_optional=True,
+        ),
+    ),
+    View(
+        name="memory",
+        title="where every buffer lies, and when",
+        needs=("memory",),
+        faces=faces.memory,
+        payload=_memory_payload,
+        pane=Pane(module=JAVASCRIPT / "memory.js", function="memoryView", key="m"),
+    ),
+    View(
+        name="accuracy",
+        title="errors of every tensor after every pass",
+        needs=("accuracy",),
+        faces=faces.accuracy,
+        pane=Pane(
+            module=JAVASCRIPT / "accuracy.js",
+            function="accuracyView",
+            key="a",
+            redraws=("mode", "metric"),
+        ),
+    ),
+    View(
+        name="timeline",
+        title="when every kernel runs",
+        needs=("profile",),
+        faces=faces.timeline,
+        pane=Pane(
+            module=JAVASCRIPT / "timeline.js",
+            function="timelineView",
+            key="t",
+            redraws=("bars",),
+        ),
+    ),
+    View(
+        name="roofline",
+        title="how near every kernel comes to what the device can do",
+        needs=("profile",),
+        pane=Pane(module=JAVASCRIPT / "roofline.js", function="rooflineView", key="r"),
+    ),
+    View(
+        name="program",
+        title="where the compiled program came from, and why",
+        uses=("program", "profile"),
+        faces=faces.program,
+        pane=Pane(module=JAVASCRIPT / "lookups.js", function="lookupsView", key="p"),
+    ),
+    View(
+        name="kernels",
+        title="all kernels with their costs",
+        uses=("program", "steps", "profile"),
+        faces=faces.kernels,
+        pane=Pane(
+            module=JAVASCRIPT / "kernels.js",
+            function="kernelsView",
+            key="n",
+            count=lambda trace: len(trace.kernels),
+        ),
+    ),
+    View(
+        name="compare",
+        title="this compilation and another one",
+        needs=("compare",),
+        uses=("memory", "accuracy", "profile", "program", "steps"),
+        pane=Pane(
+            module=JAVASCRIPT / "compare.js",
+            function="compareView",
+            key="c",
+            is_optional=True,
+            is_for_sessions=True,
+        ),
+    ),
+    View(
+        name="constraints",
+        title="what must hold between symbolic sizes",
+        faces=faces.constraints,
+    ),
+)
+"""In the order of the tabs. The first one is what `explorer show` shows by itself."""
+
+
+@contextmanager
+def trying(*views: View) -> Iterator[None]:
+    """These views, too, for a while: to try one before it gets its place in `VIEWS`."""
+    global VIEWS
+    before = VIEWS
+    VIEWS = (*before, *views)
+    try:
+        yield
+    finally:
+        VIEWS = before
+
+
+def shown_views(views: Sequence[View]) -> list[View]:
+    """Those with faces outside of the page."""
+    return [view for view in views if view.faces is not None]
+
+
+def view_named(name: str, views: Sequence[View]) -> View:
+    """KeyError where there is none."""
+    return {view.name: view for view in views}[name]
+
+
+def tabs_payload(trace: Trace, views: Sequence[View]) -> list[Json]:
+    """The tabs as dock.js and keys.js read them."""
+    return [
+        {
+            "id": view.tab,
+            "label": view.tab,
+            "title": f"{view.title} ({pane.key})" if pane.key else view.title,
+            "key": pane.key,
+            "needs": list(view.needs),
+            "uses": list(view.uses),
+            "redraws": list(pane.redraws),
+            "count": None if pane.count is None else pane.count(trace),
+            "optional": pane.is_optional,
+            "session": pane.is_for_sessions,
+        }
+        for view in views
+        if (pane := view.pane) is not None
+    ]
+
+
+def panes_module(views: Sequence[View]) -> str:
+    """The module `panes.js`: what makes the pane of each tab (`js/panes.d.ts` has its type)."""
+    panes = [(view.tab, view.pane) for view in views if view.pane is not None]
+    imports = [
+        f'import {{{pane.function} as pane{i}}} from "./{pane.module.name}";\n'
+        for i, (_, pane) in enumerate(panes)
+    ]
+    names = ", ".join(f'"{tab}": pane{i}' for i, (tab, _) in enumerate(panes))
+    return f"{''.join(imports)}export const PANES = {{{names}}};\n"

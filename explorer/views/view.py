@@ -1,0 +1,126 @@
+"""What a view is: one thing to look at, with a face for each place where it is shown.
+
+    View(name="memory", title="where every buffer lies, and when", needs=("memory",),
+         faces=faces.memory,                              explorer show, c.view("memory")
+         payload=..., pane=Pane(module=..., ...))         the page, the notebook's widget
+
+Faces take finished results: nothing is compiled or run for them. `register.py` lists all views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from explorer.views.needs import LATE_PARTS, PARTS, Part
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from explorer.results import Trace
+    from explorer.views.payload_text import Json
+
+WIDTH = 100
+"""Characters of a line where nobody says how many fit."""
+
+Face = Callable[["Trace", int], str]
+"""Takes a trace and the index of the pass that is looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faces:
+    """A view where there is no page: in a terminal, in a file, in a notebook's output."""
+
+    text: Callable[[Trace, int, int], str]
+    """Takes the characters of a line, too; the text may be wider where cutting would lose it."""
+    html: Face | None = None
+    """A part of a page, without scripts."""
+    svg: Face | None = None
+    dot: Face | None = None
+    json: Callable[[Trace, int], object] | None = None
+    """What is written: records of `explorer.results`, numbers, strings, lists and dictionaries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pane:
+    """A view in the page: a tab of the dock, which is about the whole program."""
+
+    module: Path
+    """The JavaScript; what it imports from `./` stands in `explorer/views/js`."""
+    function: str
+    """Its export that makes the pane: (app) => {node, aside, refresh, resized, hovered}."""
+    tab: str = ""
+    """Its name in links and on the tab; empty: the view's name."""
+    key: str = ""
+    """The key that opens it."""
+    redraws: tuple[str, ...] = ()
+    """Names of the page's state (js/state.js) with which it is drawn anew."""
+    count: Callable[[Trace], int] | None = None
+    """A number beside the tab's name."""
+    is_optional: bool = False
+    """Whether there is no tab where the trace lacks what the view needs."""
+    is_for_sessions: bool = False
+    """Whether the served app has the tab in any case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One thing to look at."""
+
+    name: str
+    title: str
+    """What it shows, in a few words."""
+    needs: tuple[str, ...] = ()
+    """Parts of a trace (needs.py) without which there is nothing to see."""
+    uses: tuple[str, ...] = ()
+    """Parts that add something where they are there."""
+    is_of_pass: bool = False
+    """Whether it is about one pass, not about the whole program."""
+    is_of_model: bool = False
+    """Whether it is shown of a model that cannot be compiled, too."""
+    faces: Callable[[], Faces] | None = field(default=None, repr=False)
+    """Imports what draws them when it is called; None: the view is for pages only."""
+    payload: Callable[[Trace], Json] | None = field(default=None, repr=False)
+    """Data for the pane, which gets them as `app.data.chunk(name)`."""
+    pane: Pane | None = None
+
+    @property
+    def tab(self) -> str:
+        """What the page calls it."""
+        return (self.pane.tab if self.pane else "") or self.name
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its payload stays as it is when more is known of a compilation."""
+        return LATE_PARTS.isdisjoint((*self.needs, *self.uses))
+
+    def missing(self, trace: Trace) -> Part | None:
+        """The first part that it needs and the trace lacks; None where all is there."""
+        parts = (PARTS[name] for name in self.needs)
+        return next((part for part in parts if not part.is_in(trace)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A view of one compilation, for a notebook's output: text first, HTML where that is drawn."""
+
+    view: View
+    trace: Trace = field(repr=False)
+    index: int
+    """The pass that is looked at."""
+
+    def __str__(self) -> str:
+        return self._faces.text(self.trace, self.index, WIDTH)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
+        printer.text("..." if cycle else str(self))
+
+    def _repr_html_(self) -> str | None:
+        html = self._faces.html
+        return None if html is None else html(self.trace, self.index)
+
+    @property
+    def _faces(self) -> Faces:
+        assert self.view.faces is not None, "views of pages only are not made into this"
+        return self.view.faces()

@@ -1,0 +1,226 @@
+"""An operation that no pass has heard of is treated as those that are there.
+
+`DistanceOp` is what a family's file would hold and nothing else: it is elementwise, and so it is
+moved, reshaped, blocked, kept open over a range, bound by its sizes and compiled, without an edit
+anywhere. `MirrorOp` declares its interfaces one by one.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, f32
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+
+from explorer.errors import InputError
+from explorer.ir.compute import KernelBuilder
+from explorer.ir.evaluation import entry_function
+from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes
+from explorer.ir.operation import Access, set_identity
+from explorer.ir.origins import Origin, set_origins
+from explorer.ir.passes import Working, run_pass
+from explorer.ir.ranges import SizeRange, open_size
+from explorer.ir.rewriting import Names, RewriteOptions
+from explorer.ir.top.broadcasting import ElementwiseOperation, broadcast_shapes, iteration
+from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.movement import ReshapeOp, TransposeOp
+from explorer.ir.top.requirements import requirements
+from explorer.ir.types import Layout, element_type_of, layout_of, shape_of, tensor_type
+from explorer.ir.weights import Weights
+from explorer.passes.keep_range import KeepRange
+from explorer.passes.layout import AssignLayouts
+from explorer.passes.lower import define_kernel
+from explorer.passes.place import PlaceOnDevice
+from explorer.passes.push_transposes import PushTransposes
+
+BLOCK = 8
+
+
+@irdl_op_definition
+class DistanceOp(ElementwiseOperation):
+    """(left - right)², broadcast as NumPy does."""
+
+    name = "top.distance"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    left = operand_def(TensorType)
+    right = operand_def(TensorType)
+    output = result_def(TensorType)
+
+    def infer_types(self) -> list[Attribute]:
+        shape = broadcast_shapes(shape_of(self.left), shape_of(self.right))
+        return [tensor_type(element_type_of(self.left), shape)]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        left, right = operands
+        return ((left - right) ** 2,)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        d = k.dimensions(**iteration(output.shape))
+        reads = [access.broadcast(d) for access in inputs]
+        k.generic("plain", reads, output.at(*d), lambda s, a, b: (a - b) * (a - b))
+        return "elementwise"
+
+
+@irdl_op_definition
+class MirrorOp(AlongAxis, MixesAxes, Blockable):
+    """The elements along an axis in the opposite order."""
+
+    name = "top.mirror"
+
+    input = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    output = result_def(TensorType)
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
+
+    def infer_types(self) -> list[Attribute]:
+        return [self.input.type]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.flip(operands[0], self.get("axis")),)
+
+
+class Program:
+    """A program built of operations; every value is its own origin, as after the import."""
+
+    def __init__(self, *shapes: Sequence[int | str]):
+        self.block = Block(arg_types=[tensor_type(f32, shape) for shape in shapes])
+        self.weights = Weights()
+        for index, argument in enumerate(self.block.args):
+            argument.name_hint = f"x{index}"
+
+    def add(self, name: str, kind: type, operands: Sequence, **properties: object) -> SSAValue:
+        op = kind.make(operands, **properties)
+        self._append(op, name)
+        set_origins(op, [Origin(name)])
+        return op.results[0]
+
+    def weight(self, name: str, array: np.ndarray) -> SSAValue:
+        array = np.asarray(array, np.float32)
+        stored = self.weights.add(name, array)
+        op = WeightOp.make([], [tensor_type(f32, array.shape)], weight=stored)
+        return self._append(op, name)
+
+    def _append(self, op, name: str) -> SSAValue:
+        set_identity(op, name)
+        self.block.add_op(op)
+        return op.results[0]
+
+    def returning(self, value: SSAValue) -> Working:
+        self.block.add_op(ReturnOp.make([[value]]))
+        types = ([a.type for a in self.block.args], [value.type])
+        module = ModuleOp([func.FuncOp("main", types, Region(self.block))])
+        module.verify()
+        return Working(module, self.weights, Names.of(module))
+
+
+def run(pass_, working: Working):
+    """The pass's result; every value that is left has the numbers that it had."""
+    before = working.snapshot
+    function = entry_function(before.module)
+    random = np.random.default_rng(0)
+    inputs = {
+        str(a.name_hint): random.normal(size=shape_of(a)).astype(np.float32)  # pyright: ignore
+        for a in function.body.block.args
+    }
+    expected = before.run(inputs)
+    result = run_pass(pass_, working, RewriteOptions())
+    actual = result.after.run(inputs)
+    for name, origin in result.after.origins.items():
+        if origin.tensor in expected:
+            np.testing.assert_array_equal(actual[name], origin.apply(expected[origin.tensor]))
+    return result
+
+
+def operations(result) -> list[str]:
+    function = entry_function(result.after.module)
+    return [op.name for op in function.body.block.ops if not isinstance(op, WeightOp)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "expected"),
+    [(DistanceOp, {}, None), (MirrorOp, {"axis": 3}, 1)],
+)
+def test_transposes_around_it_cancel(kind, properties, expected):
+    program = Program((1, 3, 4, 5))
+    (x,) = program.block.args
+    t = program.add("t", TransposeOp, [x], permutation=[0, 2, 3, 1])
+    others = [program.weight("c", np.arange(3))] if kind is DistanceOp else []
+    y = program.add("y", kind, [t, *others], **properties)
+    back = program.add("back", TransposeOp, [y], permutation=[0, 3, 1, 2])
+    result = run(PushTransposes(), program.returning(back))
+    assert operations(result) == [kind.name, "top.return"]
+    (op,) = (o for o in result.after.operations.values() if isinstance(o, kind))
+    assert op.get("axis") == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "expected"), [(DistanceOp, {}, None), (MirrorOp, {"axis": 2}, 1)]
+)
+def test_a_reshape_before_it_goes_behind_it(kind, properties, expected):
+    program = Program((6, 4))
+    (x,) = program.block.args
+    r = program.add("r", ReshapeOp, [x, None], shape=[2, 3, 4])
+    others = [program.weight("c", np.arange(4))] if kind is DistanceOp else []
+    y = program.add("y", kind, [r, *others], **properties)
+    result = run(PushTransposes(), program.returning(y))
+    assert operations(result) == [kind.name, "top.reshape", "top.return"]
+    (op,) = (o for o in result.after.operations.values() if isinstance(o, kind))
+    assert op.get("axis") == expected
+
+
+@pytest.mark.parametrize(("kind", "properties"), [(DistanceOp, {}), (MirrorOp, {"axis": 3})])
+def test_behind_a_convolution_it_is_blocked_by_channels(kind, properties):
+    program = Program((1, 16, 6, 6))
+    (x,) = program.block.args
+    filters = np.random.default_rng(1).normal(size=(16, 16, 1, 1))
+    window = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1], "group": 1}
+    c = program.add("c", ConvOp, [x, program.weight("w", filters)], **window)
+    others = [c] if kind is DistanceOp else []
+    y = program.add("y", kind, [c, *others], **properties)
+    working = program.returning(y)
+    run_pass(PlaceOnDevice("cpu"), working, RewriteOptions())
+    result = run_pass(AssignLayouts(BLOCK), working, RewriteOptions())
+    assert layout_of(result.after.operations["y"].results[0]) == Layout(BLOCK)
+
+
+def test_a_dimension_stays_open_through_it():
+    program = Program(("n", 4))
+    (x,) = program.block.args
+    d = program.add("d", DistanceOp, [x, program.weight("c", np.arange(4))])
+    y = program.add("y", MirrorOp, [d], axis=1)
+    keep = KeepRange(SizeRange("n", 1, 4))
+    result = run_pass(keep, program.returning(y), RewriteOptions())
+    found = open_size(entry_function(result.after.module))
+    assert found is not None and found.outputs == (1,)
+
+
+def test_what_mixes_the_rows_is_refused_by_name():
+    program = Program(("n", 4))
+    (x,) = program.block.args
+    working = program.returning(program.add("y", MirrorOp, [x], axis=0))
+    with pytest.raises(InputError, match=r"top.mirror y: it mixes the elements of dimension 0"):
+        run_pass(KeepRange(SizeRange("n", 1, 4)), working, RewriteOptions())
+
+
+def test_its_sizes_are_constrained():
+    program = Program(("a", 4), ("b", 4))
+    y = program.add("y", DistanceOp, list(program.block.args))
+    working = program.returning(y)
+    found = requirements(entry_function(working.module), working.weights)
+    assert [(c.kind, {c.left, c.right}) for c in found] == [("broadcast", {"a", "b"})]
+
+
+def test_its_kernel_has_as_few_loops_as_can_be():
+    program = Program((2, 3, 4, 5))
+    (x,) = program.block.args
+    y = program.add("y", DistanceOp, [x, x])
+    program.returning(y)
+    kernel = define_kernel(y.owner)
+    assert [len(a.type.get_shape()) for a in kernel.body.block.args] == [1, 1, 1]

@@ -1,0 +1,207 @@
+"""Random models are valid and repeatable, and the devices agree with onnxruntime on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+
+from explorer.compilation import Compilation
+from verification.conformance.oracle import OracleRepresentation
+from verification.random_models import differential
+from verification.random_models.differential import DEFECTS, compare_seed, difference
+from verification.random_models.draft import (
+    MOST_ELEMENTS,
+    STORED,
+    TYPES,
+    Draft,
+    NotPossible,
+    with_inner,
+)
+from verification.random_models.generation import OPSETS, generate
+from verification.random_models.recipes import NEVER, RECIPES
+from verification.random_models.tried import Tried, known_operators
+
+made = cache(generate)
+"""For tests that look at the models of many seeds: most of them at the same ones."""
+
+
+def open_here(compilation: Compilation):
+    return compilation.open(isolated=False)
+
+
+def test_a_seed_is_one_model():
+    first, second = generate(3), generate(3)
+    assert first.model == second.model
+    assert first.model != generate(4).model
+    for name, array in first.inputs.items():
+        np.testing.assert_array_equal(array, second.inputs[name])
+
+
+def test_models_are_valid_and_their_inputs_fit():
+    for seed in range(150):
+        generated = made(seed)
+        onnx.checker.check_model(generated.model)
+        declared = {i.name: i.type.tensor_type for i in generated.model.graph.input}
+        assert declared.keys() == generated.inputs.keys()
+        for name, array in generated.inputs.items():
+            dims = declared[name].shape.dim
+            sizes = [generated.sizes[d.dim_param] if d.dim_param else d.dim_value for d in dims]
+            assert tuple(sizes) == array.shape
+            assert array.size <= MOST_ELEMENTS
+        assert generated.operators
+
+
+def test_recipes_make_the_operators_that_the_importer_knows():
+    """All but those that have a reason; drawn one by one, because a seed draws few of them."""
+    made: set[str] = set()
+    for recipe in RECIPES:
+        for seed in range(27):
+            opset = max(OPSETS[seed % len(OPSETS)], recipe.since)
+            draft = Draft(np.random.default_rng(seed), opset, RECIPES)
+            with suppress(NotPossible):
+                recipe.draw(draft)
+            made |= {node.op_type for node in with_inner(draft.nodes)}
+    known = known_operators()
+    assert len(known) > 200
+    assert known - made - set(NEVER) == set()
+    assert not made & set(NEVER)
+
+
+def test_models_have_all_types():
+    seen = {dtype for seed in range(400) for _, dtype in made(seed).types()}
+    assert seen >= {*TYPES, *STORED}
+
+
+def test_a_graph_inside_reads_what_is_outside():
+    generated = next(g for g in map(made, range(400)) if "Loop" in g.operators)
+    loop = next(n for n in with_inner(generated.model.graph.node) if n.op_type == "Loop")
+    body = loop.attribute[0].g
+    assert len(body.input) >= 3
+    assert body.node
+
+
+def test_most_models_run_in_onnxruntime():
+    rejected = 0
+    for seed in range(100):
+        generated = made(seed)
+        try:
+            OracleRepresentation(generated.model).run(list(generated.inputs.values()))
+        except Exception:
+            rejected += 1
+    assert rejected < 5
+
+
+def test_the_interpreter_agrees_with_onnxruntime():
+    answers = [compare_seed(seed, ("INTERPRETER",), open_here) for seed in range(40000, 40200)]
+    assert [a for a in answers if a["status"] in DEFECTS] == []
+    assert sum(a["status"] == "agreed" for a in answers) > 170
+    tried = Tried.of(answers)
+    assert len(tried.operators) > 120
+    assert len(tried.counts) > 300
+
+
+def test_interpreter_and_c_agree_on_a_few_models():
+    answers = [compare_seed(seed, ("INTERPRETER", "CPU"), open_here) for seed in range(1000, 1010)]
+    assert [a for a in answers if a["status"] in DEFECTS] == []
+    assert sum(a["status"] == "agreed" for a in answers) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+def test_interpreter_and_c_agree_with_onnxruntime():
+    answers = [compare_seed(seed, ("INTERPRETER", "CPU"), open_here) for seed in range(1000, 1040)]
+    assert [a for a in answers if a["status"] in DEFECTS] == []
+    assert sum(a["status"] == "agreed" for a in answers) > 30
+
+
+@pytest.mark.opencl
+@pytest.mark.slow
+def test_opencl_agrees_with_onnxruntime(opencl_device_record):
+    answers = [compare_seed(seed, ("OPENCL",), open_here) for seed in range(1040, 1052)]
+    assert [a for a in answers if a["status"] in DEFECTS] == []
+
+
+class Wrong:
+    """An executable whose numbers are slightly off."""
+
+    def __init__(self, compilation: Compilation):
+        self._right = compilation.open(isolated=False)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: array + 1 for name, array in self._right.run(inputs).items()}
+
+    def close(self) -> None:
+        self._right.close()
+
+
+def test_a_model_lies_there_while_it_is_tried(tmp_path, monkeypatch):
+    """A process that crashes leaves it; one that agrees takes it away."""
+    seen: list[list[str]] = []
+    compare = differential._compared
+
+    def look(*arguments):
+        seen.append(sorted(path.name for path in tmp_path.iterdir()))
+        return compare(*arguments)
+
+    monkeypatch.setattr(differential, "_compared", look)
+    answer = differential.compare_seed(1, ("INTERPRETER",), open_here, tmp_path)
+
+    assert seen == [["1.npz", "1.onnx"]]
+    assert answer["status"] not in differential.DEFECTS
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_wrong_number_is_found_and_the_model_written_out(tmp_path):
+    seed = next(s for s in range(99) if set(made(s).operators) == {"Max", "Concat"})
+    answer = compare_seed(seed, ("CPU",), Wrong, tmp_path)  # pyright: ignore[reportArgumentType]
+    assert answer["status"] == "differs"
+    assert onnx.load(tmp_path / f"{seed}.onnx") == generate(seed).model
+    with np.load(tmp_path / f"{seed}.npz") as arrays:
+        assert set(arrays) == set(generate(seed).inputs)
+
+
+def test_a_model_that_ends_the_process_was_written_out_before(tmp_path):
+    """What is right is removed again."""
+    seed = next(s for s in range(99) if set(made(s).operators) == {"Max", "Concat"})
+    held = []
+
+    def open_and_look(model, *rest):
+        held.append(sorted(path.name for path in tmp_path.iterdir()))
+        return open_here(model, *rest)
+
+    assert compare_seed(seed, ("CPU",), open_and_look, tmp_path)["status"] == "agreed"
+    assert held == [[f"{seed}.npz", f"{seed}.onnx"]]
+    assert not list(tmp_path.iterdir())
+
+
+ONES = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "found"),
+    [
+        (ONES, ONES, ""),
+        (ONES * np.float32(1.00001), ONES, ""),
+        (ONES * np.float32(1.001), ONES, "max relative 1.0e-03"),
+        (ONES.astype(np.float64), ONES, "float64 of shape (3,) instead of float32 of shape (3,)"),
+        (np.ones((3, 1), np.float32), ONES, "float32 of shape (3, 1) instead of"),
+        (np.array([1, np.nan, 1], np.float32), ONES, "infinities or NaN stand elsewhere"),
+        (ONES, np.array([1, np.inf, 1], np.float32), "infinities or NaN stand elsewhere"),
+        (np.array([1, 2]), np.array([1, 3]), "1 of 2 elements differ"),
+        (np.array([np.inf, 1]), np.array([np.inf, 1]), ""),
+    ],
+)
+def test_differences_are_told(actual, expected, found):
+    told = difference(actual, expected)
+    assert told.startswith(found) if found else told == ""
+
+
+def test_a_coarser_type_on_the_way_widens_the_tolerance():
+    assert difference(ONES * np.float32(1.001), ONES, "float16") == ""
+    assert difference(ONES * np.float32(1.001), ONES, "float64") != ""
+    assert difference(np.array([1, 2]), np.array([1, 3]), "float16") != ""

@@ -1,0 +1,23 @@
+"""How cases are compared."""
+
+import numpy as np
+import pytest
+
+from verification.conformance.suite import Suite, _Runner
+
+
+def test_sequences_of_single_numbers_can_be_compared() -> None:
+    """A case of onnx whose sequence begins with a number, at which onnx's own runner gives up."""
+    assert Suite().run("test_loop16_seq_none", "node", "INTERPRETER").passed
+
+
+@pytest.mark.parametrize(
+    "other", [np.zeros((2, 1), np.float32), np.zeros(2), np.ones(2, np.float32)]
+)
+def test_tensors_of_sequences_agree_in_shape_type_and_numbers(other: np.ndarray) -> None:
+    expected = [np.zeros(2, np.float32)]
+    _Runner.assert_similar_outputs([expected], [[np.zeros(2, np.float32)]], 1e-3, 1e-7)
+    with pytest.raises(AssertionError):
+        _Runner.assert_similar_outputs([expected], [[other]], 1e-3, 1e-7)
+    with pytest.raises(AssertionError, match="2 results, 1 expected"):
+        _Runner.assert_similar_outputs([expected], [[*expected, other]], 1e-3, 1e-7)

@@ -1,0 +1,56 @@
+"""What needs no Node.js of the checks of the page: width, and modules and exports that are used."""
+
+import re
+
+import pytest
+
+from explorer.views import bundle, module, register
+from explorer.views.bundle import read_module
+
+FOLDER = module.FOLDER / "js"
+FILES = sorted([*FOLDER.glob("*.js"), *FOLDER.glob("*.d.ts"), module.FOLDER / "loader.js"])
+ENTRY = "explorer.js"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_no_line_is_longer_than_100_columns(file):
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
+        assert len(line) <= 100, f"{file.name}:{number}"
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """Every module that the page is made of."""
+    found = {}
+
+    def read(name):
+        text = module.module_source(name, register.VIEWS)
+        found[name] = read_module(name, text)
+        return text
+
+    bundle.bundle(ENTRY, read)
+    return found
+
+
+def test_the_page_needs_every_file(modules):
+    assert {file.name for file in FOLDER.glob("*.js")} <= set(modules)
+
+
+def test_every_export_is_imported_somewhere(modules):
+    imported = {
+        (file, there)
+        for other in modules.values()
+        for file, names in other.imports
+        for there, _here in names
+    }
+    for name, parts in modules.items():
+        for exported in parts.exports:
+            assert name == ENTRY or (name, exported) in imported, f"{name}: {exported}"
+
+
+def test_modules_that_are_made_have_their_types_beside_the_others(modules):
+    for name in sorted(set(modules) - {file.name for file in FOLDER.glob("*.js")}):
+        types = (FOLDER / name).with_suffix(".d.ts").read_text(encoding="utf-8")
+        assert (
+            tuple(re.findall(r"^export const (\w+):", types, re.MULTILINE)) == modules[name].exports
+        )

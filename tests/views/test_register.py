@@ -1,0 +1,136 @@
+"""The register of views: what stands in it is shown everywhere; a record adds one more."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.cli import main
+from explorer.errors import InputError
+from explorer.results import OperatorRecord, Trace
+from explorer.views import register
+from explorer.views.needs import PARTS
+from explorer.views.page import export_page
+from explorer.views.view import Shown, View
+from explorer.views.widget import explore
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-view.md"
+KEYS_OF_THE_PAGE = set("jkJKudgebf/?0123456")
+
+
+def test_names_tabs_and_keys_are_used_once():
+    panes = [view.pane for view in register.VIEWS if view.pane is not None]
+    tabs = [view.tab for view in register.VIEWS if view.pane is not None]
+    names = [view.name for view in register.VIEWS]
+    keys = [pane.key for pane in panes if pane.key]
+    for used in (names, tabs, keys):
+        assert len(set(used)) == len(used)
+    assert KEYS_OF_THE_PAGE.isdisjoint(keys)
+
+
+@pytest.mark.parametrize("view", register.VIEWS, ids=lambda view: view.name)
+def test_a_view_has_a_title_a_face_and_asks_for_known_parts(view: View):
+    assert view.title and (view.faces or view.pane)
+    assert {*view.needs, *view.uses} <= PARTS.keys()
+
+
+@pytest.mark.parametrize("view", register.shown_views(register.VIEWS), ids=lambda view: view.name)
+def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthetic: Any):
+    mark = synthetic.HOSTILE
+    operator = OperatorRecord("", mark, 17, "other", (mark,), ((mark, 1),), 0, ((mark, mark),))
+    hostile = replace(hostile_trace, operators=(operator,))
+    assert view.missing(hostile) is None
+    shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)
+    assert str(shown).strip()
+    html = shown._repr_html_()
+    assert html and "<script" not in html and synthetic.HOSTILE not in html
+
+
+def test_a_view_of_what_is_not_there_says_how_to_get_it(trace: Trace):
+    (view,) = [view for view in register.VIEWS if view.name == "accuracy"]
+    part = view.missing(replace(trace, accuracy=None))
+    assert part is not None and part.noun == "comparison with the source model"
+
+
+@pytest.fixture(scope="module")
+def compiled(sample_models: Path):
+    return explorer.compile(sample_models / "digits_mlp.onnx")
+
+
+def test_a_notebook_is_told_near_names(compiled: Any):
+    with pytest.raises(InputError, match=r"no view 'memry'.*did you mean 'memory'"):
+        compiled.view("memry")
+    with pytest.raises(InputError, match=r"no pass 'imort'.*did you mean 'import'"):
+        compiled.view("ir", "imort")
+    with pytest.raises(InputError, match=r"no measured times.*c\.profile"):
+        compiled.view("timeline")
+    assert str(compiled.view("memory")) == str(compiled.memory)
+
+
+# -- a view more -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """The view of the documentation, from its record and its two faces."""
+    text = PAGE.read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```js\n(.*?)^```", text, re.M | re.S)
+    module = tmp_path_factory.mktemp("view") / "kinds.js"
+    module.write_text(script, encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "documentation"}
+    exec(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)[0], names)
+    made = names["KINDS"]
+    return replace(made, pane=replace(made.pane, module=module))
+
+
+def test_a_view_more_is_shown_by_the_command(
+    kinds: View, sample_models: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    model = str(sample_models / "digits_mlp.onnx")
+    arguments = ["show", model, "--view", "kinds", "--pass", "import"]
+    with register.trying(kinds):
+        assert main(arguments) == 0
+        assert re.search(r"^ +top\.matmul +3$", capsys.readouterr().out, re.M)
+        for suffix, begin in ((".html", "<!doctype html>"), (".json", "{")):
+            path = tmp_path / f"kinds{suffix}"
+            assert main([*arguments, "-o", str(path)]) == 0
+            assert path.read_text(encoding="utf-8").startswith(begin)
+    with pytest.raises(SystemExit):
+        main(arguments)
+
+
+def test_a_view_more_is_shown_in_a_notebook(kinds: View, compiled: Any):
+    with register.trying(kinds):
+        shown = compiled.view("kinds", "import")
+        widget: Any = explore(compiled.trace())
+    assert "top.matmul" in str(shown) and "kinds of operations</div>" in shown._repr_html_()
+    assert "kinds" in [tab["id"] for tab in widget.head["tabs"]]
+    sent: list[dict] = []
+    widget.send = sent.append
+    widget._handle_custom_msg({"kind": "module"}, [])  # asked for when the cell is drawn
+    assert "kindsView" in sent[0]["text"]
+
+
+@pytest.mark.browser
+def test_a_view_more_has_a_tab_and_a_key_in_a_saved_page(
+    kinds: View, trace: Trace, watched: Any, tmp_path: Path
+):
+    path = tmp_path / "page.html"
+    with register.trying(kinds):
+        path.write_text(export_page(trace), encoding="utf-8")
+    page = watched.page
+    page.goto(path.as_uri())
+    page.wait_for_selector(".node")
+    page.keyboard.press("i")
+    table = page.locator(".dock table[aria-label='kinds of operations']")
+    table.wait_for()
+    last = trace.snapshots[-1].graph.nodes
+    assert table.locator("tbody tr").count() == len({node.operation for node in last})
+    assert page.url.endswith("dock=kinds")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("kinds", exact=True).wait_for()

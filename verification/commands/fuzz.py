@@ -1,0 +1,187 @@
+"""`explorer fuzz`: random models on all devices against onnxruntime, and damaged files.
+
+    explorer fuzz --differential --count 1000 --seed 0 --out failures/ --coverage
+    explorer fuzz --mutate net.onnx net.nnx in.npz dump/00-import.mlir chip.toml conv_1.json \\
+                  --count 20000 --out failures/
+
+Files may be models (.onnx), traces (.nnx), arrays (.npz), IR (.mlir), targets (.toml), and lists of
+schedule steps (.json), which are called after their kernel. Arrays, targets and schedules are for
+the first model. Each file is damaged in turn, and read as the command does that takes such files.
+
+Everything runs in child processes with limits. Prints how often what happened; what is a defect is
+named with its seed and written to the folder. Status 1 when there was a defect.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.cli import arguments as options
+from explorer.cli.terminal import Progress, print_lines, print_note
+from explorer.errors import InputError
+
+if TYPE_CHECKING:
+    from explorer.runtime.child import Answer, Child
+
+SUMMARY = "random models against onnxruntime, and damaged files"
+FOUND_DEFECTS = 1
+DEVICES = ("INTERPRETER", "CPU", "OPENCL")
+DIFFERENTIAL_SECONDS = 120
+UNDAMAGED_SECONDS = 600
+WAITING = 6
+"""Until a child that does not answer is ended, times what it may take of processor time: other
+programs may keep the machine busy."""
+MOST_NOTES = 50
+FOR_A_MODEL = (".npz", ".toml", ".json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument(
+        "--differential", action="store_true", help="random valid models, compared with onnxruntime"
+    )
+    kind.add_argument(
+        "--mutate",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="damaged copies of these: .onnx, .nnx, .npz, .mlir, targets (.toml), and schedules "
+        "(KERNEL.json); arrays, targets and schedules are for the first .onnx",
+    )
+    parser.add_argument(
+        "--count", type=options.count, default=200, metavar="N", help="how many (default: 200)"
+    )
+    parser.add_argument(
+        "--seed", type=options.amount, default=0, metavar="N", help="the first seed (default: 0)"
+    )
+    parser.add_argument(
+        "--device", choices=DEVICES, action="append", help="with --differential (default: all)"
+    )
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="with --differential: which operators were tried on which types, and which never",
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where defects are written")
+    parser.add_argument(
+        "--jobs", type=options.count, default=1, metavar="N", help="child processes (default: 1)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.out is not None:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    return _differential(arguments) if arguments.differential else _mutate(arguments)
+
+
+def _differential(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.child import Child
+    from verification.random_models.differential import DEFECTS, STATUSES
+    from verification.random_models.tried import Tried
+
+    devices = arguments.device or list(DEVICES)
+    folder = _folder(arguments)
+    requests = [{"seed": s, "devices": devices, "folder": folder} for s in _seeds(arguments)]
+    program = ("-m", "verification.random_models.process")
+    answers = _answers(requests, lambda: Child(program), arguments.jobs, DIFFERENTIAL_SECONDS)
+    counts = Counter(answer["status"] for answer in answers)
+    print_lines(
+        f"{status:10} {count:7}  {STATUSES.get(status, '')}"
+        for status, count in counts.most_common()
+    )
+    if arguments.coverage:
+        print_lines(Tried.of(answers).lines())
+    names = [", ".join(answer.get("operators", ())) for answer in answers]
+    return _told(requests, answers, names, DEFECTS)
+
+
+def _mutate(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.child import Child
+    from verification.mutation.damage import DAMAGES
+    from verification.mutation.mutants import DEFECTS, READ, STATUSES, seconds_for
+
+    for path in arguments.mutate:
+        if not path.is_file():
+            raise InputError("there is no such file", file=str(path))
+        if path.suffix not in DAMAGES:
+            kinds = ", ".join(DAMAGES)
+            raise InputError("no kind of file that is damaged", file=str(path), hint=kinds)
+    files = [str(path.resolve()) for path in arguments.mutate]
+    model = next((file for file in files if file.endswith(".onnx")), "")
+    needing = [file for file in files if Path(file).suffix in FOR_A_MODEL]
+    if needing and not model:
+        raise InputError("there is no model for it", file=needing[0], hint="name an .onnx, too")
+
+    def child() -> Child:
+        return Child(("-m", "verification.mutation.process"), [model])
+
+    whole = _answers([{"file": f, "seed": -1} for f in files], child, 1, UNDAMAGED_SECONDS)
+    for file, answer in zip(files, whole, strict=True):
+        if answer["status"] != READ:
+            raise InputError(f"it cannot be read as it is: {answer['reason']}", file=file)
+    limits = [seconds_for(answer["seconds"]) for answer in whole]
+    folder, count = _folder(arguments), len(files)
+    requests = [
+        {"seed": s, "file": files[s % count], "seconds": limits[s % count], "folder": folder}
+        for s in _seeds(arguments)
+    ]
+    answers = _answers(requests, child, arguments.jobs, WAITING * max(limits))
+    suffixes = [Path(str(request["file"])).suffix for request in requests]
+    print_lines(_table(suffixes, answers))
+    counts = Counter(answer["status"] for answer in answers)
+    print_lines(f"{status:10} {STATUSES.get(status, '')}" for status, _ in counts.most_common())
+    return _told(requests, answers, [str(r["file"]) for r in requests], DEFECTS)
+
+
+def _table(suffixes: Sequence[str], answers: Sequence[Answer]) -> list[str]:
+    """Outcomes and processor time by kind of file."""
+    statuses = [s for s, _ in Counter(answer["status"] for answer in answers).most_common()]
+    lines = ["kind      files" + "".join(f"{status:>10}" for status in statuses) + "  seconds"]
+    for suffix in dict.fromkeys(suffixes):
+        own = [a for s, a in zip(suffixes, answers, strict=True) if s == suffix]
+        counts = Counter(answer["status"] for answer in own)
+        seconds = sum(answer.get("seconds", 0.0) for answer in own)
+        numbers = "".join(f"{counts[status]:10,}" for status in statuses)
+        lines.append(f"{suffix:7}{len(own):8,}{numbers}{seconds:9,.0f}")
+    return lines
+
+
+def _folder(arguments: argparse.Namespace) -> str:
+    return "" if arguments.out is None else str(arguments.out.resolve())
+
+
+def _seeds(arguments: argparse.Namespace) -> range:
+    return range(arguments.seed, arguments.seed + arguments.count)
+
+
+def _answers(
+    requests: Sequence[Answer], child: Callable[[], Child], jobs: int, seconds: float
+) -> list[Answer]:
+    from verification.children import answer_all
+
+    with Progress("trying") as progress:
+
+        def report(number: int, answer: Answer, done: int) -> None:
+            progress(f"seed {requests[number]['seed']}", done - 1, len(requests))
+
+        return answer_all(requests, child, jobs=jobs, seconds=seconds, report=report)
+
+
+def _told(
+    requests: Sequence[Answer],
+    answers: Sequence[Answer],
+    names: Sequence[str],
+    defects: Sequence[str],
+) -> int:
+    """Notes for what is a defect; the status."""
+    tried = zip(requests, answers, names, strict=True)
+    found = [(r["seed"], a, name) for r, a, name in tried if a["status"] in defects]
+    for seed, answer, name in found[:MOST_NOTES]:
+        print_note(f"seed {seed} ({name}) {answer['status']}: {answer['reason']}")
+    if len(found) > MOST_NOTES:
+        print_note(f"and {len(found) - MOST_NOTES} more")
+    return FOUND_DEFECTS if found else 0

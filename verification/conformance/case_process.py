@@ -1,0 +1,49 @@
+"""A child process that runs onnx's cases, so that a crash or an endless loop is one result more.
+
+    python -m verification.conformance.case_process REPLY_FD [--sanitize]
+
+    parent  ── {"case": "test_add", "group": "node", "device": "CPU"} ──▶  child
+            ◀── the `Outcome` as one line of JSON ──────────────────────
+
+What the process writes elsewhere (a sanitizer's report, a driver's words) goes to its standard
+error, which the parent keeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from verification.conformance.sanitizers import guarded_opener
+from verification.conformance.suite import Suite, open_here
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("replies", type=int)
+    parser.add_argument("--sanitize", action="store_true")
+    arguments = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="explorer-cases-") as folder,
+        os.fdopen(arguments.replies, "w") as replies,
+    ):
+        # onnx's runner puts the light models' inputs and outputs beside its cached models.
+        os.environ["ONNX_MODELS"] = str(Path(folder, "models"))
+        if arguments.sanitize:
+            # For this process alone: a compiler that it starts needs no sanitizer.
+            os.environ.pop("LD_PRELOAD", None)
+        suite = Suite(guarded_opener(Path(folder)) if arguments.sanitize else open_here)
+        for line in sys.stdin:
+            request = json.loads(line)
+            outcome = suite.run(request["case"], request["group"], request["device"])
+            replies.write(json.dumps(asdict(outcome)) + "\n")
+            replies.flush()
+
+
+if __name__ == "__main__":
+    main()

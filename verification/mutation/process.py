@@ -1,0 +1,72 @@
+"""A child process that reads damaged files, one after another, within limits.
+
+python -m verification.mutation.process REPLY_FD MODEL
+
+{"file": "net.nnx", "seed": -1}                                     how long it takes undamaged
+{"file": "net.nnx", "seed": 7, "seconds": 10, "folder": "out"}      what comes of a damaged copy
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from explorer.cli.snapshots import weights_path
+from explorer.runtime.child import Answer
+from verification.mutation.damage import damage
+from verification.mutation.mutants import DEFECTS, Watch, prepare_process, try_mutant
+from verification.mutation.readers import Readers
+
+FIRST = 20
+"""Files with which all modules are loaded: these stay, and every collection would look at them."""
+
+
+def answer(request: Answer, scratch: Path, watch: Watch, readers: Readers) -> Answer:
+    """What happened, as plain data."""
+    file = Path(request["file"])
+    content = file.read_bytes()
+    place = scratch / file.name
+    beside = weights_path(file)
+    if file.suffix == ".mlir" and beside.is_file():  # the weights that the text names stay whole
+        shutil.copyfile(beside, weights_path(place))
+    if request["seed"] < 0:
+        return try_mutant(content, place, watch, readers.read, float("inf"))
+    damaged = damage(file.suffix, content, np.random.default_rng(request["seed"]))
+    suspect = None
+    if request["folder"]:
+        # In case this process does not live to say what happened.
+        suspect = Path(request["folder"], f"{request['seed']}-{file.name}")
+        suspect.write_bytes(damaged)
+    found = try_mutant(damaged, place, watch, readers.read, request["seconds"])
+    if suspect is not None and found["status"] not in DEFECTS:
+        suspect.unlink()
+    return found
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")  # of NumPy, about infinities
+    watch = Watch()
+    readers = Readers(sys.argv[2])
+    prepare_process()
+    with (
+        tempfile.TemporaryDirectory(prefix="explorer-fuzz-") as scratch,
+        os.fdopen(int(sys.argv[1]), "w") as replies,
+    ):
+        for number, line in enumerate(sys.stdin):
+            found = answer(json.loads(line), Path(scratch), watch, readers)
+            replies.write(json.dumps(found) + "\n")
+            replies.flush()
+            if number < FIRST:
+                gc.freeze()
+
+
+if __name__ == "__main__":
+    main()

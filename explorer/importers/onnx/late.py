@@ -20,9 +20,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from explorer.errors import ExplorerError, UnsupportedError
+from explorer.importers.building.code_points import SUFFIX
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.build import Build
-from explorer.importers.building.code_points import SUFFIX
 from explorer.importers.onnx.nodes import Node
 from explorer.importers.onnx.quantized_types import is_quantized
 from explorer.importers.onnx.reading import from_proto

@@ -105,8 +105,9 @@ class CompiledRunner:
         ports = built.program.inputs
         named = {port.name: array for port, array in zip(ports, given, strict=True)}
         values = self._open(function, built).values(named, replaced)
-        made = [values.pop(f"output:{port.name}") for port in built.program.outputs]
-        return made, values
+        names = [f"output:{port.name}" for port in built.program.outputs]
+        made = [values[name] for name in names]  # a value may be returned twice
+        return made, {name: array for name, array in values.items() if name not in names}
 
     def _build(
         self, snapshot: Snapshot, function: func.FuncOp, plans: Mapping[str, MemoryPlan] | None

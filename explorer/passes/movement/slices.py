@@ -21,7 +21,7 @@ from explorer.passes.matching import maker
 
 def make_slice(value: SSAValue, ranges: Sequence[range]) -> SliceOp:
     """The slice that takes these positions of each axis; one and the same text for the same."""
-    return SliceOp.make([value, None, None, None], **slice_properties(ranges))
+    return SliceOp.make([value, None, None, None], None, **slice_properties(ranges))
 
 
 def static_ranges(op: SliceOp) -> list[range] | None:

@@ -13,18 +13,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.symbols import Expression
-from explorer.ir.types import QuantizedType, element_type_of, shape_of
+from explorer.ir.top.relations import Relation
+from explorer.ir.types import Dim, QuantizedType, element_type_of, shape_of
 
-if TYPE_CHECKING:  # families implement what stands here
-    from explorer.ir.top.relations import Relation
-    from explorer.ir.top.sizes import SizeContents
+
+class SizeContents(Protocol):
+    """Contents of values as expressions over names of dimensions, as operations ask for them."""
+
+    def array(self, value: SSAValue | None) -> np.ndarray | None:
+        """An array of `Expression`; None where contents are not computed from sizes alone."""
+        ...
+
+    def stored(self, value: SSAValue) -> np.ndarray | None:
+        """Contents of a weight, however large; None for what is computed."""
+        ...
+
+    def sizes(self, value: SSAValue | None) -> list[Dim] | None:
+        """The contents of a vector as dimensions."""
+        ...
+
+    def single(self, value: SSAValue) -> Expression | None:
+        """The only element of a value."""
+        ...
+
+    def end(self, value: SSAValue) -> Expression | None:
+        """One more than the highest of numbers that count up to a size; None for all others."""
+        ...
 
 
 # -- rows: one program for all sizes of a dimension ------------------------------------------------

@@ -25,7 +25,7 @@ from explorer.ir.symbols import Expression, parse
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.top.shapes import ShapeOp
-from explorer.ir.top.sizes import SizeContents
+from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Dim, Shape, shape_of
 from explorer.ir.weights import Weights
 
@@ -42,7 +42,7 @@ def analyse_rows(
 
     InputError names operations that do not work row by row, and why.
     """
-    analysis = _Analysis(name, SizeContents(weights), sizes)
+    analysis = _Analysis(name, FoundContents(weights), sizes)
     for argument in function.body.block.args:
         try:
             analysis.found[argument] = analysis.status_of_shape(shape_of(argument))
@@ -65,7 +65,7 @@ def analyse_rows(
 
 
 class _Analysis:
-    def __init__(self, name: str, contents: SizeContents, sizes: Mapping[str, int]) -> None:
+    def __init__(self, name: str, contents: FoundContents, sizes: Mapping[str, int]) -> None:
         self.name = name
         self.sizes = {known: size for known, size in sizes.items() if known != name}
         self.contents = contents

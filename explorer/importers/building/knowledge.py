@@ -29,7 +29,7 @@ from explorer.ir.top.movement import (
     computed_slice,
 )
 from explorer.ir.top.shapes import RangeOp, ShapeOp
-from explorer.ir.top.sizes import SizeContents
+from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Dim, Shape, is_static, shape_of, static_shape
 from explorer.ir.weights import Weights
 
@@ -51,7 +51,7 @@ class Knowledge:
         self._assumed = assumed or {}
         self._inputs: dict[SSAValue, str] = {}
         self._needed: dict[SSAValue, np.ndarray | None] = {}
-        self._contents = SizeContents(weights)
+        self._contents = FoundContents(weights)
         self.specialized: set[str] = set()
         """Inputs whose assumed contents were asked for."""
 

@@ -22,7 +22,7 @@ import numpy as np
 from onnx import NodeProto, ValueInfoProto
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.building.build import Unsupported
 from explorer.ir.origins import Origin
 from explorer.ir.types import is_static, static_shape
 

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Region, SSAValue
 from explorer.importers.building import build as building
 from explorer.importers.building.code_points import encoded, is_strings
 from explorer.importers.onnx.blocks import Blocks
-from explorer.importers.onnx.nodes import Node
+from explorer.importers.onnx.node import Node
 from explorer.importers.onnx.structures import Imported, StringTensor, tensors_of
 from explorer.ir.top.data import ReturnOp
 

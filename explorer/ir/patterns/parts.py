@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -12,7 +12,7 @@ from xdsl.irdl import OptionalDef, VariadicDef
 
 from explorer.ir.constants import constant, is_about, is_constant, scalar
 from explorer.ir.operation import TopOperation
-from explorer.ir.patterns.search import Binding, Found, Search, Then
+from explorer.ir.patterns.search import Binding, Found, Search, Searched, Then
 from explorer.ir.top.binary_kinds import COMMUTATIVE
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear import MatMulOp
@@ -29,10 +29,9 @@ Roots = dict[type[Operation], frozenset[str] | None]
 """Classes of operations that a pattern may begin at, with their kinds (None: any)."""
 
 
-class Pattern(Generic[Thing]):
+class Pattern(Searched[Thing]):
     """A part of what a rule looks for. A part that occurs twice stands for the same value twice."""
 
-    name: str = ""
     tells: bool = False
     """Is an operation in it `telling()`?"""
 
@@ -47,10 +46,6 @@ class Pattern(Generic[Thing]):
     def roots(self) -> Roots:
         """What a match may begin at; TypeError for what is no operation."""
         raise TypeError(f"a pattern begins with an operation, not with {self}")
-
-    def read(self, value: SSAValue | None, thing: Any, weights: Weights) -> Thing:
-        """What `found[part]` is. Any: it was bound by this very part."""
-        return thing
 
     def may_be(self, value: SSAValue) -> bool:
         """A first look, which costs little: False where `find` surely fails."""

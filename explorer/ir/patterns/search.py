@@ -15,16 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Generic, TypeVar
 
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined
 from explorer.ir.weights import Weights
-
-if TYPE_CHECKING:
-    from explorer.ir.patterns.parts import Pattern
 
 Then = Callable[[], bool]
 """What has to match behind a part. True ends the search: a match was found."""
@@ -52,29 +49,43 @@ class Binding:
     thing: object
 
 
+class Searched(Generic[Thing]):
+    """A part of a pattern as a search knows it; see `parts.Pattern`."""
+
+    name: str = ""
+
+    def at(self, value: SSAValue, search: Search, then: Then) -> bool:
+        """Does the value match, and then all that comes behind it?"""
+        raise NotImplementedError
+
+    def read(self, value: SSAValue | None, thing: Any, weights: Weights) -> Thing:
+        """What `found[part]` is. Any: it was bound by this very part."""
+        return thing
+
+
 @dataclass
 class Found:
     """A match: `found[part]` is what a part of the pattern stands for."""
 
     root: TopOperation
     weights: Weights
-    bound: dict[Pattern, Binding] = field(default_factory=dict)
+    bound: dict[Searched, Binding] = field(default_factory=dict)
     entered: list[tuple[Operation, Use]] = field(default_factory=list)
     """The operations that were matched, the root first."""
 
-    def __getitem__(self, part: Pattern[Thing]) -> Thing:
+    def __getitem__(self, part: Searched[Thing]) -> Thing:
         """A value, an operation, a number, an array or a property; KeyError where there is none."""
         binding = self.bound[part]
-        return part.read(binding.value, binding.thing, self.weights)  # pyright: ignore
+        return part.read(binding.value, binding.thing, self.weights)
 
-    def get(self, part: Pattern[Thing]) -> Thing | None:
+    def get(self, part: Searched[Thing]) -> Thing | None:
         """As `found[part]`; None for a part in an alternative that was not taken."""
         return self[part] if part in self.bound else None
 
-    def __contains__(self, part: Pattern) -> bool:
+    def __contains__(self, part: Searched) -> bool:
         return part in self.bound
 
-    def value(self, part: Pattern) -> SSAValue:
+    def value(self, part: Searched) -> SSAValue:
         """The value that a part stands for: the weight of a constant, an operation's result."""
         value = self.bound[part].value
         assert value is not None, f"{part} is a property, no value"
@@ -127,7 +138,7 @@ class Search:
             name = identity_of(self.found.root)
             raise Declined(f"the search from {name} was given up after {MOST_VISITS} comparisons")
 
-    def bind(self, part: Pattern, value: SSAValue | None, thing: object, then: Then) -> bool:
+    def bind(self, part: Searched, value: SSAValue | None, thing: object, then: Then) -> bool:
         """Goes on with the part bound, and undoes it where that leads nowhere."""
         if part in self.bound:
             return then()
@@ -183,7 +194,7 @@ def _shown(value: SSAValue) -> str:
     return f"{identity_of(op)} ({'a weight' if op.is_data else op.label()})"
 
 
-def match(pattern: Pattern, op: TopOperation, weights: Weights) -> Found | None:
+def match(pattern: Searched, op: TopOperation, weights: Weights) -> Found | None:
     """The first match of a pattern whose root is the operation; None where it is no candidate.
 
     Raises Declined for a near miss, with the part that failed.

@@ -29,7 +29,7 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import Rows, RowWise, Status, aligned_axis, require_rows
+from explorer.ir.interfaces import Rows, RowWise, SizeContents, Status, aligned_axis, require_rows
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.broadcasting import may_broadcast_to
@@ -42,7 +42,6 @@ from explorer.ir.top.definitions import (
     scratch,
 )
 from explorer.ir.top.operands import require_same_type
-from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     Dim,
     Shape,

@@ -16,12 +16,12 @@ from explorer.ir.interfaces import (
     Reshapable,
     RowWise,
     SizeConstrained,
+    SizeContents,
     aligned_axis,
 )
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.dimensions import UNKNOWN
 from explorer.ir.top.relations import Relation, broadcast_relations
-from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import QuantizedType, Shape, element_type_of, shape_of, static_shape
 
 

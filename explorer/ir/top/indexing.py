@@ -25,6 +25,7 @@ from explorer.ir.interfaces import (
     Moving,
     RowWise,
     SizeConstrained,
+    SizeContents,
     require_rows,
 )
 from explorer.ir.operation import Access, PropertyValue, TopOperation
@@ -40,7 +41,7 @@ from explorer.ir.top.definitions import (
 from explorer.ir.top.dimensions import dimension_of
 from explorer.ir.top.operands import may_be_same_shape, require_integers, require_same_type
 from explorer.ir.top.relations import Relation
-from explorer.ir.top.sizes import SizeContents, plain_numbers
+from explorer.ir.top.sizes import plain_numbers
 from explorer.ir.types import (
     Dim,
     QuantizedType,

@@ -45,6 +45,7 @@ from explorer.ir.interfaces import (
     Reshapable,
     Reshaped,
     SizeConstrained,
+    SizeContents,
     Windowed,
     aligned_axis,
     require_rows,
@@ -65,7 +66,6 @@ from explorer.ir.top.operands import (
 )
 from explorer.ir.top.quantized_scalars import F32, table_reads
 from explorer.ir.top.relations import Relation, broadcast_relations, window_relations
-from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     Dim,
     Shape,

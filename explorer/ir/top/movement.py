@@ -44,6 +44,7 @@ from explorer.ir.interfaces import (
     Rows,
     RowWise,
     SizeConstrained,
+    SizeContents,
     Status,
     aligned_axis,
     inverse,
@@ -74,7 +75,7 @@ from explorer.ir.top.operands import require_integers, require_same_type, requir
 from explorer.ir.top.quantized_scalars import real_array, stored_array
 from explorer.ir.top.relations import Relation, broadcast_relations, divisible, same_count
 from explorer.ir.top.reshaping import common_pieces, define_flat_copy, joined_subscripts
-from explorer.ir.top.sizes import SizeContents, plain_numbers
+from explorer.ir.top.sizes import plain_numbers
 from explorer.ir.types import (
     Dim,
     QuantizedType,

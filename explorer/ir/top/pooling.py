@@ -25,7 +25,14 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript, clamp_index
-from explorer.ir.interfaces import Blockable, MixesAxes, Moving, SizeConstrained, Windowed
+from explorer.ir.interfaces import (
+    Blockable,
+    MixesAxes,
+    Moving,
+    SizeConstrained,
+    SizeContents,
+    Windowed,
+)
 from explorer.ir.operation import Access, PropertyValue
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -39,7 +46,6 @@ from explorer.ir.top.definitions import (
 from explorer.ir.top.linear import SPATIAL, WINDOW, window_output
 from explorer.ir.top.operands import require_counts
 from explorer.ir.top.relations import Relation, window_relations
-from explorer.ir.top.sizes import SizeContents
 from explorer.ir.types import (
     QuantizedType,
     Shape,

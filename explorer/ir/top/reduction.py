@@ -37,6 +37,7 @@ from explorer.ir.interfaces import (
     Permutation,
     Permuted,
     SizeConstrained,
+    SizeContents,
 )
 from explorer.ir.operation import Access
 from explorer.ir.symbols import number
@@ -58,7 +59,7 @@ from explorer.ir.top.elementwise import apply_unary
 from explorer.ir.top.operands import require_numbers
 from explorer.ir.top.reduction_domain import Axes, ReductionDomain, reduced_shape
 from explorer.ir.top.relations import Relation
-from explorer.ir.top.sizes import SizeContents, expressions
+from explorer.ir.top.sizes import expressions
 from explorer.ir.types import (
     element_type_from_numpy,
     element_type_of,

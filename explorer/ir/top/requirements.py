@@ -23,7 +23,7 @@ from explorer.ir.origins import sources_of
 from explorer.ir.symbols import parse
 from explorer.ir.top.dimensions import are_equal
 from explorer.ir.top.relations import Relation, simplified
-from explorer.ir.top.sizes import SizeContents
+from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Shape, is_static, shape_of
 from explorer.ir.weights import Weights
 
@@ -35,7 +35,7 @@ def requirements(
 
     declared: shapes that the file gives to the results, by name, in order.
     """
-    contents = SizeContents(weights)
+    contents = FoundContents(weights)
     asked: list[tuple[Relation, str, tuple[str, ...]]] = []
     for op in function.body.block.ops:
         if not isinstance(op, SizeConstrained):

@@ -22,6 +22,7 @@ from explorer.ir.interfaces import (
     Elements,
     Rows,
     RowWise,
+    SizeContents,
     Status,
     require_rows,
 )
@@ -30,7 +31,7 @@ from explorer.ir.symbols import Expression, number
 from explorer.ir.top.definitions import load_element, store_element
 from explorer.ir.top.dimensions import UNKNOWN, expression_of
 from explorer.ir.top.operands import require_same_type, require_scalar
-from explorer.ir.top.sizes import SizeContents, expressions
+from explorer.ir.top.sizes import expressions
 from explorer.ir.types import Shape, element_type_of, shape_of, tensor_type
 
 

@@ -30,8 +30,8 @@ DEEPEST = 100
 """Operations behind one another that are followed."""
 
 
-class SizeContents:
-    """Contents of values as expressions over names of dimensions, found on demand."""
+class FoundContents:
+    """`interfaces.SizeContents`, found on demand."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights

@@ -121,8 +121,8 @@ def transformer(nodes: int) -> onnx.ModelProto:
 def measure(nodes: int, folder: Path) -> tuple[int, int, float, dict[str, float]]:
     """Nodes, operations left, seconds of the import, and of each pass with its snapshot."""
     from explorer.importers import load, open_program
-    from explorer.ir.passes import Working, run_pass
     from explorer.ir.rewriting import Names, RewriteOptions
+    from explorer.ir.rewriting.passes import Working, run_pass
     from explorer.passes import top_pipeline
 
     model = transformer(nodes)

@@ -19,14 +19,12 @@ from explorer.compilation import (
     SavedCompilation,
     Table,
 )
-from explorer.compilation.comparing import Comparison
-from explorer.compilation.ladders import Bars
-from explorer.compilation.pipelines import near_name
-from explorer.compilation.saving import SavedPass
+from explorer.compilation.custom_passes.pipelines import near_name
+from explorer.compilation.measurements.ladders import Bars
 from explorer.errors import InputError
 from explorer.files import write_file
-from explorer.ir.passes import PassResult
 from explorer.ir.program import Snapshot
+from explorer.ir.rewriting.passes import PassResult
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -47,6 +45,8 @@ from explorer.results import (
 from explorer.results.trace import Snapshot as SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
+from explorer.traces.comparing import Comparison
+from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
 from explorer.views.view import Shown
 

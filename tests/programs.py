@@ -16,27 +16,27 @@ import numpy as np
 
 from explorer.accuracy.execution import TappedProgram, execute_compiled
 from explorer.ir.evaluation import entry_function, input_names
+from explorer.ir.inspection.printing import parse
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import Origin, location_of, set_origins
-from explorer.ir.passes import Pass, PassResult, Working, run_pass
-from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Names, RewriteOptions
+from explorer.ir.rewriting.passes import Pass, PassResult, Working, run_pass
 from explorer.ir.structure import operations, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import element_type_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
-from explorer.kernels.program import BuiltProgram, build_program, host_ports
+from explorer.kernels.program.build import BuiltProgram, build_program, host_ports
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import MEMORY, PlanMemory, value_offsets
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.lower_to_kernels import LowerToKernels
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import MemoryPlan
 from explorer.runtime.devices import DeviceRecord
-from explorer.runtime.native import NativeProgram
-from explorer.runtime.opencl import OpenCLProgram
+from explorer.runtime.native.program import NativeProgram
+from explorer.runtime.opencl.program import OpenCLProgram
 
 Arrays = Mapping[str, np.ndarray]
 

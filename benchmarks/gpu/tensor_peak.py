@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.kernels.language import Requirement
-from explorer.kernels.opencl import OpenCLLanguage
-from explorer.kernels.prelude import prelude_lines
+from explorer.kernels.printing.language import Requirement
+from explorer.kernels.printing.opencl import OpenCLLanguage
+from explorer.kernels.printing.prelude import prelude_lines
 from explorer.kernels.steps.tensor_cores import COLUMNS, DEPTH, EMULATED, PTX, ROWS
 from explorer.runtime.devices import DeviceRecord
-from explorer.runtime.opencl import OpenCLProgram
+from explorer.runtime.opencl.program import OpenCLProgram
 from explorer.runtime.roofline import best_seconds, one_launch
 
 GROUP = 256

@@ -37,10 +37,10 @@ from explorer.accuracy.certifying import uncertified
 from explorer.accuracy.metrics import tensor_error, with_exact
 from explorer.errors import ExplorerError
 from explorer.importers.model import SourceModel
-from explorer.ir.copying import copy_operation
 from explorer.ir.evaluation import evaluate_module
 from explorer.ir.origins import Origin
 from explorer.ir.program import Snapshot
+from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import element_type_of, is_float_dtype, layout_of, shape_of, tensor_type

@@ -12,20 +12,20 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from explorer.ir.calls import calls_of, returned_values
 from explorer.ir.evaluation import check_inputs, entry_function
-from explorer.ir.host_functions import HostFunction
+from explorer.ir.functions.calls import calls_of, returned_values
+from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.layout import unpack_tap
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import HOST, device_of, value_name
 from explorer.ir.top.data import TransferOp
-from explorer.kernels.program import BuiltProgram, build_program
+from explorer.kernels.program.build import BuiltProgram, build_program
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
 from explorer.results import MemoryPlan
 from explorer.results.program import Tap
 from explorer.runtime.executable import Arrays, Executable, Taps
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 
 
 def build_for_comparison(

@@ -21,7 +21,7 @@ from xdsl.ir import OpResult
 from explorer.ir.origins import origin_of
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import value_name
-from explorer.ir.top.quantized_scalars import real_array
+from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.results import NearTie
 

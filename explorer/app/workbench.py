@@ -26,7 +26,6 @@ from explorer.app.branches import (
 from explorer.app.decisions import request_of
 from explorer.app.links import followed
 from explorer.app.offers import Choice
-from explorer.app.process import CompilerProcess, Report
 from explorer.app.searches import Search, SearchOrder, with_search
 from explorer.app.session import (
     STAGES,
@@ -41,6 +40,7 @@ from explorer.app.session import (
 )
 from explorer.app.shown import Shown
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, UploadRefused, Uploads, too_large
+from explorer.app.worker.process import CompilerProcess, Report
 
 MOST_OPEN = 8
 """Models and traces that are open at once."""

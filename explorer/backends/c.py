@@ -14,17 +14,17 @@ from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import BuildError
 from explorer.processor import has_dot_products
 from explorer.runtime.cache.c_programs import library_key, try_library
-from explorer.runtime.cache.circumstances import compiler_on_disk
+from explorer.runtime.cache.environment import compiler_on_disk
 from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.compilers import find_compiler
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.starting import lookup_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from explorer.ir.program import Snapshot
-    from explorer.kernels.program import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine
     from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly.functions import Disassembly

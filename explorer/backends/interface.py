@@ -16,9 +16,9 @@ from explorer.errors import DeviceError
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
-    from explorer.ir.passes import Pass
     from explorer.ir.program import Snapshot
-    from explorer.kernels.program import BuiltProgram
+    from explorer.ir.rewriting.passes import Pass
+    from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine
     from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly import KernelAssembly

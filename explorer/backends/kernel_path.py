@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from xdsl.dialects.func import FuncOp
 
 from explorer.backends.records import Lowering
-from explorer.ir.passes import Pass
 from explorer.ir.program import Snapshot
-from explorer.kernels.clipping import ClipLoops
+from explorer.ir.rewriting.passes import Pass
 from explorer.kernels.cost.machine import cache_levels
+from explorer.kernels.loops.clipping import ClipLoops
+from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
-from explorer.kernels.program import BuiltProgram, MakeText, build_program
-from explorer.kernels.rows import FindRows
+from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
 from explorer.kernels.schedules.machine import USUAL_CACHES
 from explorer.memory.planning import PlanMemory, value_offsets
-from explorer.passes.join_in_place import JoinInPlace
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.join_in_place import JoinInPlace
+from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.processor import cache_bytes
 from explorer.results import MemoryPlan
 from explorer.targets import Target

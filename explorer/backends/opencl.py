@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from explorer.backends.interface import Backend
 from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import InputError
-from explorer.runtime.cache.circumstances import opencl_identity
+from explorer.runtime.cache.environment import opencl_identity
 from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.cache.weights import MappedWeights
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from explorer.ir.program import Snapshot
-    from explorer.kernels.program import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine
     from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly.functions import Disassembly
@@ -97,7 +97,7 @@ class OpenCLBackend(Backend):
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening
     ) -> Executable:
         _refuse_affinity(opening)
-        from explorer.runtime.opencl import OpenCLProgram
+        from explorer.runtime.opencl.program import OpenCLProgram
 
         return OpenCLProgram(
             built.program,
@@ -110,7 +110,7 @@ class OpenCLBackend(Backend):
 
     def open_kept(self, found: Startable, opening: Opening) -> Executable:
         _refuse_affinity(opening)
-        from explorer.runtime.opencl import OpenCLProgram
+        from explorer.runtime.opencl.program import OpenCLProgram
 
         mapped = found.weights
         return OpenCLProgram(

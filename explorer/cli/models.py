@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.terminal import print_note, printable
 
 if TYPE_CHECKING:
-    from explorer.compilation.sizes import Size
+    from explorer.compilation.settings.sizes import Size
     from explorer.importers import SourceModel
 
 SEED = 0
@@ -42,7 +42,7 @@ def with_weights(model: SourceModel) -> SourceModel:
 def told_sizes(model: SourceModel, given: Mapping[str, Size]) -> dict[str, int]:
     """Sizes that the model can take, for dimensions whose size neither the file nor the person
     says, with a note that tells them; none where nothing is missing."""
-    from explorer.compilation.sizes import suggested_sizes
+    from explorer.compilation.settings.sizes import suggested_sizes
     from explorer.importers.model import is_batch
 
     largest = {name: s if isinstance(s, int) else s[1] for name, s in given.items()}

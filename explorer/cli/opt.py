@@ -21,7 +21,7 @@ from explorer.files import check_output, damage_of, write_file
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from explorer.ir.passes import Pass
+    from explorer.ir.rewriting.passes import Pass
 
 SUMMARY = "run passes on IR text"
 
@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
         weights_as_npz,
         weights_path,
     )
-    from explorer.ir.passes import Working, run_pass
     from explorer.ir.program import Snapshot
     from explorer.ir.rewriting import Names, RewriteOptions
+    from explorer.ir.rewriting.passes import Working, run_pass
 
     if arguments.output is not None:
         check_output(arguments.output)
@@ -97,7 +97,7 @@ def _misfit(name: str, error: Exception) -> PassError:
 
 def find_passes(names: list[str], target_name: str) -> list[Pass]:
     """The passes of a target's pipeline by name. InputError with a near name for one it has not."""
-    from explorer.compilation.settings import (
+    from explorer.compilation.settings.settings import (
         Settings,
         default_pipeline,
         device_for,

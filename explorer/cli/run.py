@@ -14,7 +14,7 @@ from explorer.files import check_output, write_file
 if TYPE_CHECKING:
     import numpy as np
 
-    from explorer.compilation.sizes import Size
+    from explorer.compilation.settings.sizes import Size
     from explorer.session import ModelSource
 
 CODES = ".codes"

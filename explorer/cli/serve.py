@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     models = arguments.models or sample_folder()
-    from explorer.app.serving import TARGETS, serve  # brings the compiler's records
+    from explorer.app.server.serving import TARGETS, serve  # brings the compiler's records
     from explorer.targets import load_target
 
     load_target(arguments.target)  # says what is wrong with its name or file

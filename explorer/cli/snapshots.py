@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from explorer.cli.arrays import arrays_as_npz, quote_name, read_arrays, unquote_name
 from explorer.errors import ModelError
 from explorer.files import reading_file
-from explorer.ir.printing import parse
+from explorer.ir.inspection.printing import parse
 from explorer.ir.weights import Weights
 
 MOST_TEXT_BYTES = 256 * 2**20

@@ -1,13 +1,13 @@
 """Compilations: pipelines, passes, forks, comparison, traces."""
 
 from explorer.compilation.checking import Accuracy
-from explorer.compilation.comparing import Comparison
 from explorer.compilation.compilation import Compilation, compile_model
-from explorer.compilation.frames import Table
 from explorer.compilation.inspecting import Inspection, inspect_model
-from explorer.compilation.ladders import Ladder
-from explorer.compilation.saving import SavedCompilation, open_trace, save
-from explorer.compilation.settings import Settings, default_pipeline
+from explorer.compilation.measurements.ladders import Ladder
+from explorer.compilation.settings.settings import Settings, default_pipeline
+from explorer.traces.comparing import Comparison
+from explorer.traces.saving import SavedCompilation, open_trace, save
+from explorer.traces.tables import Table
 
 __all__ = [
     "Accuracy",

@@ -16,12 +16,12 @@ from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
 from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
-from explorer.compilation.settings import Progress
+from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
 from explorer.ir.evaluation import EvaluationCache, outputs_by_name
-from explorer.ir.passes import RulePass, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import RulePass, Working, run_pass
 from explorer.ir.top.data import WeightOp
 from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault

@@ -21,10 +21,11 @@ import numpy as np
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
-from explorer.compilation.comparing import Comparison
 from explorer.compilation.compiled import Compiled
-from explorer.compilation.continuing import edit_by_hand
-from explorer.compilation.forking import (
+from explorer.compilation.custom_passes.continuing import edit_by_hand
+from explorer.compilation.custom_passes.inserting import Insertable, make_insertion
+from explorer.compilation.running import Run, run
+from explorer.compilation.settings.forking import (
     KEEP,
     Changes,
     Keep,
@@ -35,22 +36,18 @@ from explorer.compilation.forking import (
     changed,
     describe,
 )
-from explorer.compilation.frames import CODE_KINDS, to_frame
-from explorer.compilation.inserting import Insertable, make_insertion
-from explorer.compilation.running import Run, run
-from explorer.compilation.saving import save
-from explorer.compilation.settings import (
+from explorer.compilation.settings.settings import (
     Progress,
     Settings,
     default_pipeline,
     device_for,
 )
-from explorer.compilation.sizes import Size, chosen_sizes, sizes_with_inputs
+from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import make_trace
 from explorer.errors import InputError
 from explorer.importers import SourceModel, program_inputs
-from explorer.ir.calls import device_functions
-from explorer.ir.passes import Pass, PassResult
+from explorer.ir.functions.calls import device_functions
+from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.planners import Planner
 from explorer.results import (
     OutsideIndex,
@@ -59,6 +56,9 @@ from explorer.results import (
 )
 from explorer.results.names import near_name
 from explorer.targets import Target, load_target
+from explorer.traces.comparing import Comparison
+from explorer.traces.saving import save
+from explorer.traces.tables import CODE_KINDS, to_frame
 
 
 def compile_model(

@@ -20,29 +20,29 @@ from explorer.backends import backend_of
 from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
 from explorer.compilation.collection import paused_collection
-from explorer.compilation.costs import machine_for
+from explorer.compilation.custom_passes.rule_sources import text_of
 from explorer.compilation.kernel_records import ladder, schedule_calls, with_assembly
 from explorer.compilation.knobs import knobs_of
-from explorer.compilation.ladders import Ladder, measure_ladder
+from explorer.compilation.measurements.costs import machine_for
+from explorer.compilation.measurements.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
-from explorer.compilation.rule_sources import text_of
 from explorer.compilation.running import Run
-from explorer.compilation.settings import (
+from explorer.compilation.settings.settings import (
     machine_lanes,
 )
 from explorer.compilation.sized import run_for_sizes
 from explorer.errors import InputError
 from explorer.importers import SourceModel
-from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function, input_names, output_names
-from explorer.ir.host_functions import HostFunction
-from explorer.ir.passes import PassResult, RulePass
+from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
+from explorer.ir.rewriting.passes import PassResult, RulePass
+from explorer.ir.sizes.constraints import constraints_of
 from explorer.kernels.cost import estimate
-from explorer.kernels.parts import build_parts
 from explorer.kernels.passes import KERNELS, ScheduleLoops
-from explorer.kernels.program import BuiltProgram
+from explorer.kernels.program.build import BuiltProgram
+from explorer.kernels.program.parts import build_parts
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORY, plans_of
 from explorer.results import (

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from explorer.compilation.frames import to_frame
 from explorer.compilation.opened import operator_records, source_snapshot
 from explorer.compilation.tracing import model_record
 from explorer.importers import ExaminedModel, SourceModel, examine, load_to_examine
@@ -22,6 +21,7 @@ from explorer.ir.program import Snapshot
 from explorer.ir.weights import Weights
 from explorer.results import TRACE_VERSION, OperatorRecord, Trace
 from explorer.results.trace import Snapshot as SnapshotRecord
+from explorer.traces.tables import to_frame
 
 
 def inspect_model(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from explorer.backends.interface import Backend
-from explorer.ir.printing import show
+from explorer.ir.inspection.printing import show
 from explorer.kernels.schedules.listing import as_data
 from explorer.kernels.schedules.schedule import ScheduledKernel, replayed
 from explorer.results import (

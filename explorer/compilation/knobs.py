@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from explorer.backends import backend_of
-from explorer.compilation.forking import planner_name
 from explorer.compilation.running import Run
-from explorer.compilation.settings import Settings, machine_lanes, rule_names
-from explorer.ir.passes import KNOBS, Pass, PassResult
+from explorer.compilation.settings.forking import planner_name
+from explorer.compilation.settings.settings import Settings, machine_lanes, rule_names
 from explorer.ir.requantization import MOST_MULTIPLIER_BITS, ROUNDINGS, SCHEMES, Requantization
+from explorer.ir.rewriting.passes import KNOBS, Pass, PassResult
 from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
-from explorer.passes.layout import LEGAL_BLOCKS
+from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.results import Knob
 from explorer.results.decisions import BUDGET, DIMENSIONS, FUEL, HOST, PLANNER, TARGET
 from explorer.targets import list_targets

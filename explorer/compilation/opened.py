@@ -15,11 +15,11 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from explorer.accuracy.oracle import reference
 from explorer.importers import SourceModel
+from explorer.ir.dialects.source import SOURCE_LEVEL, ConstantOp, NodeOp
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.program import Executor, Snapshot
 from explorer.ir.rewriting import Rewrite
-from explorer.ir.source_dialect import SOURCE_LEVEL, ConstantOp, NodeOp
 from explorer.ir.structure import functions, operations, value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import is_static, static_shape

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 from explorer.accuracy.execution import execute_compiled
 from explorer.compilation.collection import paused_collection
-from explorer.compilation.inserting import what_happened
+from explorer.compilation.custom_passes.inserting import what_happened
+from explorer.compilation.custom_passes.pipelines import IMPORT, Insertion
 from explorer.compilation.opened import source_snapshot
-from explorer.compilation.pipelines import IMPORT, Insertion
-from explorer.compilation.settings import (
+from explorer.compilation.settings.settings import (
     Progress,
     Settings,
     check_decisions,
@@ -28,10 +28,10 @@ from explorer.compilation.settings import (
 )
 from explorer.errors import ExplorerError, InputError, PassError, UnsupportedError
 from explorer.importers import OpenedProgram, SourceModel, open_program
-from explorer.ir.passes import Pass, PassResult, Working, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
-from explorer.passes.bind_dimensions import BindDimensions
+from explorer.ir.rewriting.passes import Pass, PassResult, Working, run_pass
+from explorer.passes.sizes.bind_dimensions import BindDimensions
 from explorer.runtime.devices import DeviceRecord
 
 IMPORTED_AT = "imported at"

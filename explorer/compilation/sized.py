@@ -14,19 +14,19 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from explorer.accuracy.execution import execute_compiled
 from explorer.compilation.collection import paused_collection
-from explorer.compilation.pipelines import IMPORT
+from explorer.compilation.custom_passes.pipelines import IMPORT
 from explorer.compilation.running import Run, continued
-from explorer.compilation.settings import full_pipeline, without_disabled
+from explorer.compilation.settings.settings import full_pipeline, without_disabled
 from explorer.errors import UnsupportedError
-from explorer.ir.copying import copy_operation
-from explorer.ir.host_functions import HostFunction
-from explorer.ir.measures import module_macs
-from explorer.ir.passes import PassResult
+from explorer.ir.functions.host_functions import HostFunction
+from explorer.ir.inspection.measures import module_macs
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Names, RecordedRewriter
+from explorer.ir.rewriting.copying import copy_operation
+from explorer.ir.rewriting.passes import PassResult
 from explorer.ir.structure import DEVICE, HOST, HOST_REASON, SIZED
 from explorer.ir.types import element_type_of, is_static, tensor_type
-from explorer.passes.infer_shapes import infer_function
+from explorer.passes.sizes.infer_shapes import infer_function
 
 LEAST_MACS = 1_000_000
 """Multiply-adds of one run: NumPy does fewer before a compiler has started."""

@@ -80,7 +80,7 @@ class OpenedProgram:
     """A model before and after its import."""
 
     source: ModuleOp
-    """The model as it is: see `explorer.ir.source_dialect`."""
+    """The model as it is: see `explorer.ir.dialects.source`."""
     module: ModuleOp
     """The same in `top` operations."""
     weights: Weights

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from explorer.errors import InputError, PassError
-from explorer.ir.constraints import bind_shapes
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
+from explorer.ir.sizes.constraints import bind_shapes
 from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import (

@@ -19,8 +19,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.operation import PropertyValue, TopOperation
-from explorer.ir.symbols import Expression
-from explorer.ir.top.relations import Relation
+from explorer.ir.sizes.relations import Relation
+from explorer.ir.sizes.symbols import Expression
 from explorer.ir.types import Dim, QuantizedType, element_type_of, shape_of
 
 

@@ -16,11 +16,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import DeviceError
 from explorer.ir.evaluation import EvaluationCache, evaluate_module
-from explorer.ir.graph import module_graph
-from explorer.ir.measures import module_macs, peak_bytes
+from explorer.ir.inspection.graph import module_graph
+from explorer.ir.inspection.measures import module_macs, peak_bytes
+from explorer.ir.inspection.printing import dump, show, with_functions
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of
-from explorer.ir.printing import dump, show, with_functions
 from explorer.ir.structure import (
     OperationRecord,
     index_operations,

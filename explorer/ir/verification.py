@@ -17,7 +17,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from explorer.ir.kernel_verification import KernelVerifier
+from explorer.ir.dialects.kernel_verification import KernelVerifier
 
 Form = tuple[tuple[SSAValue, ...], tuple[Attribute, ...], dict[str, Attribute]]
 """Operands, their types and those of the results, properties."""

@@ -16,15 +16,15 @@ from xdsl.ir import SSAValue
 
 from explorer.errors import InputError, PassError
 from explorer.ir.deferred import ArrayForm
-from explorer.ir.kernel_dialect import KernelArgument, LaunchOp, kernel_arguments
-from explorer.ir.passes import KNOBS, EventLog, Pass
+from explorer.ir.dialects.kernel import KernelArgument, LaunchOp, kernel_arguments
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.structure import kernel_functions, operations
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import layout_of
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import ScheduleError
-from explorer.kernels.packing import pack_weight, packed_weight_shape
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import ScheduleError
+from explorer.kernels.program.packing import pack_weight, packed_weight_shape
 from explorer.kernels.schedules import (
     CHOOSE,
     PLAIN,
@@ -34,10 +34,10 @@ from explorer.kernels.schedules import (
 )
 from explorer.kernels.schedules.listing import GIVEN
 from explorer.kernels.schedules.schedule import Choice, ScheduledKernel
+from explorer.kernels.schedules.workload import workload_digest
 from explorer.kernels.steps.narrow import narrowed_weights
 from explorer.kernels.steps.pack import Pack, blocked_pack, is_identity
-from explorer.kernels.steps.winograd import winograd_weights
-from explorer.kernels.workload import workload_digest
+from explorer.kernels.steps.winograd.step import winograd_weights
 
 TILED = "a schedule of its own kind: tiles in registers, packed weights"
 KERNELS = "kernels"

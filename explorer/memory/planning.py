@@ -14,12 +14,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import BlockArgument, SSAValue
 
-from explorer.ir.calls import device_functions, only_device_function
-from explorer.ir.kernel_dialect import LaunchOp, kernel_arguments
+from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
+from explorer.ir.functions.calls import device_functions, only_device_function
 from explorer.ir.layout import physical_shape
 from explorer.ir.operation import TopOperation, identity_of
-from explorer.ir.passes import EventLog, Pass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import kernel_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape

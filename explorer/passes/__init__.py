@@ -10,29 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.ir.passes import Pass
 from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
-from explorer.passes.bind_dimensions import BindDimensions
-from explorer.passes.compute_in_integers import ComputeInIntegers
-from explorer.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
-from explorer.passes.eliminate_dead_code import EliminateDeadCode
-from explorer.passes.fold_batch_norm import FoldBatchNorm
-from explorer.passes.fold_constants import FoldConstants
-from explorer.passes.fuse_activation import FuseActivation
-from explorer.passes.fuse_bias import FuseBias
-from explorer.passes.fuse_quantization import FuseQuantization
-from explorer.passes.fuse_residual import FuseResidual
-from explorer.passes.infer_shapes import InferShapes
-from explorer.passes.legalize import Legalize
-from explorer.passes.narrow_transposes import NarrowTransposes
-from explorer.passes.push_transposes import PushTransposes
-from explorer.passes.recognize_activations import RecognizeActivations
-from explorer.passes.recognize_attention import RecognizeAttentions
-from explorer.passes.recognize_normalization import RecognizeNormalization
-from explorer.passes.remove_no_ops import RemoveNoOps
-from explorer.passes.simplify_arithmetic import SimplifyArithmetic
-from explorer.passes.simplify_movement import SimplifyMovement
-from explorer.passes.split_attention import SplitAttentions
+from explorer.ir.rewriting.passes import Pass
+from explorer.passes.fuse.fuse_activation import FuseActivation
+from explorer.passes.fuse.fuse_bias import FuseBias
+from explorer.passes.fuse.fuse_residual import FuseResidual
+from explorer.passes.lower.legalize import Legalize
+from explorer.passes.lower.split_attention import SplitAttentions
+from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
+from explorer.passes.quantize.fuse_quantization import FuseQuantization
+from explorer.passes.recognize.recognize_activations import RecognizeActivations
+from explorer.passes.recognize.recognize_attention import RecognizeAttentions
+from explorer.passes.recognize.recognize_normalization import RecognizeNormalization
+from explorer.passes.simplify.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
+from explorer.passes.simplify.fold_batch_norm import FoldBatchNorm
+from explorer.passes.simplify.fold_constants import FoldConstants
+from explorer.passes.simplify.narrow_transposes import NarrowTransposes
+from explorer.passes.simplify.push_transposes import PushTransposes
+from explorer.passes.simplify.remove_no_ops import RemoveNoOps
+from explorer.passes.simplify.simplify_arithmetic import SimplifyArithmetic
+from explorer.passes.simplify.simplify_movement import SimplifyMovement
+from explorer.passes.sizes.bind_dimensions import BindDimensions
+from explorer.passes.sizes.infer_shapes import InferShapes
 
 DECOMPOSITION: tuple[type[Pass], ...] = (BindDimensions, InferShapes, FoldConstants)
 """What was left open is settled: sizes, types, computed shapes and bounds."""

@@ -13,8 +13,8 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.ir.passes import Pass, RulePass
 from explorer.ir.rewriting import Rule
+from explorer.ir.rewriting.passes import Pass, RulePass
 from explorer.passes import DECOMPOSITION, FUSION, QUANTIZATION, RECOGNITION, SIMPLIFICATION
 
 PHASES: dict[str, tuple[type[Pass], ...]] = {

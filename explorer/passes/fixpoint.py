@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.ir.passes import RulePass
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
+from explorer.ir.rewriting.passes import RulePass
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from explorer.errors import DeviceError, ExplorerError, InputError
-from explorer.ir.host_functions import HostFunction
+from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.structure import HOST

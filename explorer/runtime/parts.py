@@ -31,7 +31,7 @@ from explorer.runtime.executable import (
 from explorer.runtime.host import CompileFor, HostProgram
 
 if TYPE_CHECKING:
-    from explorer.kernels.program import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram
 
 
 def open_parts(

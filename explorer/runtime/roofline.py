@@ -21,7 +21,7 @@ from explorer.results.program import Argument, Launch, Program
 from explorer.results.source import SourceText
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.profiles import Peaks
 
 REPEATS = 10
@@ -94,7 +94,7 @@ def measure_caches(device: DeviceRecord, threads: int) -> tuple[CachePeak, ...]:
 def measure_opencl(device: DeviceRecord, threads: int) -> Peaks:
     """Peaks of an OpenCL device, in this process."""
     # Only here: a machine without pyopencl can measure its processor.
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     width = device.vector_floats
     is_gpu = device.processor == "gpu"

@@ -15,9 +15,9 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from explorer.kernels.language import Requirement
-from explorer.kernels.opencl import OpenCLLanguage
-from explorer.kernels.prelude import prelude_lines
+from explorer.kernels.printing.language import Requirement
+from explorer.kernels.printing.opencl import OpenCLLanguage
+from explorer.kernels.printing.prelude import prelude_lines
 from explorer.kernels.steps.tensor_cores import EMULATED, PTX
 from explorer.runtime import tensor_core_probe
 from explorer.runtime.devices import DeviceRecord

@@ -31,11 +31,11 @@ from explorer.backends import backend_named
 from explorer.backends.starting import open_kept
 from explorer.errors import ExplorerError, InputError
 from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
-from explorer.runtime.affinity import check_affinity
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import NEVER, Startable
 from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.executable import Executable
+from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
 from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
 from explorer.session.signatures import Signature

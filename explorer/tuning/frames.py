@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from explorer.compilation.frames import Row, as_frame
 from explorer.results import SearchResult
+from explorer.traces.tables import Row, as_frame
 
 COLUMNS = (
     "kernel",

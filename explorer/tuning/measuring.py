@@ -23,10 +23,10 @@ from typing import Protocol, Self
 import numpy as np
 
 from explorer.accuracy.metrics import tensor_error
-from explorer.compilation.ladders import NestProgram, logical_results
+from explorer.compilation.measurements.ladders import NestProgram, logical_results
 from explorer.errors import BuildError, DeviceError
 from explorer.kernels.schedules import ScheduledKernel
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.scratch import own_folder
 from explorer.tuning.building import BuiltLibrary
 from explorer.tuning.opencl_child import OpenCLChild

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from explorer.compilation.ladders import NestProgram
+from explorer.compilation.measurements.ladders import NestProgram
 from explorer.errors import DeviceError
 from explorer.results.encoding import to_json
 from explorer.runtime.child import Child

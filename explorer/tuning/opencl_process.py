@@ -27,7 +27,7 @@ from explorer.results import Program
 from explorer.results.encoding import from_json
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.devices import DeviceRecord
-from explorer.runtime.opencl import OpenCLProgram
+from explorer.runtime.opencl.program import OpenCLProgram
 
 Message = dict[str, Any]  # JSON
 

@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from explorer.kernels.nest import ScheduleError
+from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.schedules import ScheduledKernel
 from explorer.kernels.schedules.listing import as_data, as_text
 from explorer.kernels.schedules.schedule import Choice

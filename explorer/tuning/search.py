@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from explorer.compilation.compilation import Compilation
-from explorer.compilation.tuned import tuned_store
+from explorer.compilation.settings.tuned import tuned_store
 from explorer.errors import InputError
 from explorer.results import Candidate, KernelSearch, SearchResult
 from explorer.results.names import near_name

@@ -18,17 +18,17 @@ from xdsl.dialects.builtin import MemRefType
 from explorer.backends import backend_named
 from explorer.backends.interface import Backend
 from explorer.compilation.compilation import Compilation
-from explorer.compilation.costs import machine_for
-from explorer.compilation.ladders import NestProgram, nest_program
-from explorer.compilation.tuned import schedules_for
+from explorer.compilation.measurements.costs import machine_for
+from explorer.compilation.measurements.ladders import NestProgram, nest_program
+from explorer.compilation.settings.tuned import schedules_for
 from explorer.errors import DeviceError, InputError
-from explorer.ir.kernel_dialect import kernel_arguments
+from explorer.ir.dialects.kernel import kernel_arguments
 from explorer.ir.types import numpy_dtype
 from explorer.kernels.cost import CostMachine, estimate
 from explorer.kernels.passes import ScheduleLoops
 from explorer.kernels.schedules import Machine, Pack, ScheduledKernel, schedule_kernel
 from explorer.kernels.schedules.schedule import Choice
-from explorer.kernels.workload import workload_digest
+from explorer.kernels.schedules.workload import workload_digest
 from explorer.results import CostEstimate
 from explorer.runtime.cache.tuned import TunedKey
 from explorer.runtime.devices import DeviceRecord

@@ -14,14 +14,14 @@ import explorer
 from explorer.accuracy.bisection import Suspect, bisect, first_bad_pass
 from explorer.compilation import Compilation
 from explorer.errors import ExplorerError, PassError
-from explorer.ir.kernel_dialect import LaunchOp
-from explorer.ir.passes import EventLog, Pass, RulePass
+from explorer.ir.dialects.kernel import LaunchOp
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, Rule
+from explorer.ir.rewriting.passes import EventLog, Pass, RulePass
 from explorer.ir.structure import operations
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.normalization import BatchNormOp
+from explorer.ir.top.reductions.normalization import BatchNormOp
 from explorer.ir.types import layout_of, with_layout
 from explorer.kernels.passes import ScheduleLoops
 from explorer.memory.planners import GreedyPlanner
@@ -31,8 +31,8 @@ from explorer.memory.planning import (
     kernel_functions,
     plan_function,
 )
-from explorer.passes.fold_batch_norm import factor_and_offset
-from explorer.passes.layout import AssignLayouts
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.simplify.fold_batch_norm import factor_and_offset
 from explorer.results import AccuracyReport, PassAccuracy, PlacedBuffer, TensorError
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))

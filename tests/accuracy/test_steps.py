@@ -15,7 +15,7 @@ from explorer.ir.origins import Origin, set_origins
 from explorer.ir.program import Snapshot
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ReturnOp
-from explorer.ir.top.dynamic_quantization import DynamicQuantizeOp
+from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.types import QuantizedType, tensor_type
 from explorer.ir.weights import Weights
 

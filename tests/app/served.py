@@ -106,7 +106,7 @@ if __name__ == "__main__":
     # A worker imports the compiler by name: it must not be called `__main__`.
     from served import InventedCompiler as Compiler
 
-    from explorer.app.serving import serve
+    from explorer.app.server.serving import serve
 
     serve(
         sys.argv[2:],

@@ -149,7 +149,7 @@ def test_the_page_is_there_for_who_has_the_token(server: Server):
         "/a-test-token/static/%2e%2e/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
         "/a-test-token/static//etc/passwd",
         "/a-test-token/static/extensions/panel/../../../../../../etc/passwd",
-        "/a-test-token/static/extensions/explorer/app/guard.py",
+        "/a-test-token/static/extensions/explorer/app/server/guard.py",
     ],
 )
 def test_other_addresses_are_not_there(server: Server, path: str):
@@ -171,7 +171,7 @@ def test_whatever_panel_serves_besides_is_not_there():
     import panel as pn
     from panel.io.server import get_server
 
-    from explorer.app.guard import guard
+    from explorer.app.server.guard import guard
 
     built = get_server({"/": pn.Column}, port=0, address="127.0.0.1", prefix=TOKEN, start=False)
     application = built._tornado

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from explorer.app.pages import Pages
+from explorer.app.server.pages import Pages
 from explorer.app.uploads import Uploads
 
 

@@ -11,10 +11,10 @@ from queue import SimpleQueue
 
 import pytest
 
-from explorer.app.process import CompilerProcess
-from explorer.app.serving import serve
+from explorer.app.server.serving import serve
 from explorer.app.session import Bisection, Failure, Progress, Request
-from explorer.app.spare import SpareWorkers
+from explorer.app.worker.process import CompilerProcess
+from explorer.app.worker.spare import SpareWorkers
 from explorer.errors import InputError
 from explorer.results import Trace
 from explorer.runtime.scratch import own_folder

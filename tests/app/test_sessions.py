@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.app.branches import ResultStore
-from explorer.app.compiler import ModelCompiler
 from explorer.app.offers import choices_of
-from explorer.app.process import CompilerProcess
 from explorer.app.shown import Shown
 from explorer.app.uploads import Uploads
 from explorer.app.workbench import Workbench
+from explorer.app.worker.compiler import ModelCompiler
+from explorer.app.worker.process import CompilerProcess
 
 
 def offered(seen: Any) -> list[str]:

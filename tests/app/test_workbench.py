@@ -10,7 +10,6 @@ import pytest
 from explorer.app import workbench as module
 from explorer.app.branches import ResultStore
 from explorer.app.offers import Choice, choices_of, offered_files
-from explorer.app.process import NOBODY
 from explorer.app.searches import SearchOrder
 from explorer.app.session import (
     STAGES,
@@ -25,6 +24,7 @@ from explorer.app.session import (
 )
 from explorer.app.uploads import Uploads
 from explorer.app.workbench import MOST_OPEN, Workbench
+from explorer.app.worker.process import NOBODY
 from explorer.errors import InputError
 
 HEAD = {

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from onnx import TensorProto, ValueInfoProto, helper, save
 
-from explorer.app.background import Background
-from explorer.app.compiler import ModelCompiler
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.session import STAGES, Bisection, Failure, Progress, Request, failure_of
-from explorer.app.worker import Worker
+from explorer.app.worker.background import Background
+from explorer.app.worker.compiler import ModelCompiler
+from explorer.app.worker.program import Worker
 from explorer.errors import InputError, UnsupportedError
 from explorer.results import Trace
 from explorer.results.decisions import BUDGET, ORDER, PINS

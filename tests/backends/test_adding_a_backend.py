@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import explorer
-from explorer.app.compiler import ModelCompiler
 from explorer.app.session import Request
+from explorer.app.worker.compiler import ModelCompiler
 from explorer.backends import all_backends, backend_of
 from explorer.cli import main
 from explorer.compilation import Compilation

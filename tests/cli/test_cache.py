@@ -105,7 +105,7 @@ def test_what_was_run_once_is_run_again_without_compiling(
 ):
     package = tmp_path / "package"  # in the place of sources that may be edited meanwhile
     package.mkdir()
-    monkeypatch.setattr("explorer.runtime.cache.circumstances.PACKAGE", package)
+    monkeypatch.setattr("explorer.runtime.cache.environment.PACKAGE", package)
     model = str(sample_models / "digits_mlp.onnx")
     inputs = tmp_path / "inputs.npz"
     np.savez(inputs, image=np.random.default_rng(0).random((2, 1, 8, 8), dtype=np.float32))

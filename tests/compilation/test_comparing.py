@@ -11,11 +11,11 @@ import pytest
 
 import explorer
 from explorer.compilation import Comparison, Compilation
-from explorer.compilation.differences import first_line, graph_difference
 from explorer.errors import InputError
 from explorer.ir.rewriting import Rule
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.results import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
+from explorer.traces.differences import first_line, graph_difference
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 

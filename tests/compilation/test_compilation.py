@@ -11,7 +11,7 @@ import pytest
 import explorer
 from explorer.compilation import Compilation
 from explorer.errors import InputError, MemoryBudgetError, ModelError
-from explorer.ir.printing import show
+from explorer.ir.inspection.printing import show
 from explorer.memory.planners import NoSharingPlanner
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))

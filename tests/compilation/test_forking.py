@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.compilation import Compilation
-from explorer.compilation.forking import decisions_of
+from explorer.compilation.settings.forking import decisions_of
 from explorer.errors import DeviceError, InputError, PassError
 from explorer.ir.rewriting import Rule
 from explorer.ir.top.elementwise import UnaryOp
@@ -390,7 +390,7 @@ def test_a_branch_says_which_overrides_decide_nothing(compiled):
 
 
 def test_a_pass_of_ones_own_pipeline_is_blamed_for_what_it_raises(compiled):
-    from explorer.ir.passes import Pass
+    from explorer.ir.rewriting.passes import Pass
 
     class Fails(Pass):
         """Fails."""

@@ -10,9 +10,9 @@ from onnx import TensorProto, helper
 
 import explorer
 from explorer.compilation import Compilation, Table
-from explorer.compilation.frames import FRAMES
 from explorer.errors import InputError
 from explorer.importers.onnx import from_proto
+from explorer.traces.tables import FRAMES
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 

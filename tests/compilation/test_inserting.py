@@ -13,11 +13,11 @@ from xdsl.dialects.builtin import StringAttr
 import explorer
 from explorer.compilation import Compilation
 from explorer.errors import InputError, PassError
-from explorer.ir.passes import Pass, RulePass
 from explorer.ir.rewriting import Declined, Rule
+from explorer.ir.rewriting.passes import Pass, RulePass
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 

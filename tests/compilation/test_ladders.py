@@ -5,7 +5,7 @@ import pytest
 from xdsl.dialects.builtin import f32
 
 import explorer
-from explorer.compilation.ladders import (
+from explorer.compilation.measurements.ladders import (
     Ladder,
     Rung,
     layouts_at,
@@ -18,7 +18,7 @@ from explorer.compilation.ladders import (
 )
 from explorer.errors import InputError
 from explorer.ir.compute import KernelBuilder
-from explorer.kernels.packing import pack_array
+from explorer.kernels.program.packing import pack_array
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.pack import blocked_pack
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compilation.linking import link_coverage
 from explorer.errors import InputError
 from explorer.results import KernelRecord, SourceText, Trace
 from explorer.results.encoding import from_json, to_json
 from explorer.results.linking import LevelCoverage, LinkCoverage
+from explorer.traces.coverage import link_coverage
 
 
 @pytest.fixture(scope="module")

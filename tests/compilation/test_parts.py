@@ -15,11 +15,16 @@ from xdsl.ir import Block, Region
 import explorer
 from explorer.compilation import Compilation
 from explorer.errors import InputError, MemoryBudgetError
-from explorer.ir.calls import calls_of, device_functions, only_device_function, returned_values
 from explorer.ir.evaluation import entry_function
+from explorer.ir.functions.calls import (
+    calls_of,
+    device_functions,
+    only_device_function,
+    returned_values,
+)
 from explorer.ir.operation import identity_of, set_identity
 from explorer.ir.origins import origin_of, set_origins
-from explorer.ir.passes import EventLog, Pass
+from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import DEVICE, value_name
 from explorer.ir.top.data import ReturnOp, TransferOp
 from explorer.ir.top.linear import ConvOp

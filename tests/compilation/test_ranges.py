@@ -13,7 +13,7 @@ from explorer.compilation import Compilation
 from explorer.errors import InputError
 from explorer.runtime.compilers import compile_shared_library
 from explorer.runtime.executable import Executable
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 

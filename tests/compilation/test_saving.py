@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compilation import Compilation, SavedCompilation, saving
-from explorer.compilation.saving import MOST_UNPACKED_BYTES
+from explorer.compilation import Compilation, SavedCompilation
 from explorer.errors import DeviceError, InputError, ModelError
-from explorer.ir.printing import dump, parse
+from explorer.ir.inspection.printing import dump, parse
+from explorer.traces import saving
+from explorer.traces.saving import MOST_UNPACKED_BYTES
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 

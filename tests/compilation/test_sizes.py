@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import explorer
-from explorer.compilation.sizes import FIRST_SIZE, complete_sizes, suggested_sizes
+from explorer.compilation.settings.sizes import FIRST_SIZE, complete_sizes, suggested_sizes
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import to_top
 from explorer.importers.onnx import from_proto

@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import StringAttr
 
 import explorer
 from explorer.compilation import Compilation
-from explorer.compilation.tuned import schedules_for, tuned_store
+from explorer.compilation.settings.tuned import schedules_for, tuned_store
 from explorer.errors import CacheWarning
 from explorer.kernels.passes import ScheduleLoops
-from explorer.kernels.workload import workload_digest
+from explorer.kernels.schedules.workload import workload_digest
 from explorer.runtime.cache.tuned import TunedEntry
 from explorer.targets import load_target
 

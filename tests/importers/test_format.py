@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.app.compiler import ModelCompiler
 from explorer.app.offers import offered_files
 from explorer.app.session import Request
+from explorer.app.worker.compiler import ModelCompiler
 from explorer.cli import main
 from explorer.compilation import Compilation
 from explorer.compilation.keeping import sheet_of

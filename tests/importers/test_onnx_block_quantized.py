@@ -9,8 +9,8 @@ import explorer
 from explorer.errors import UnsupportedError
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import outputs_by_name
-from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
-from explorer.passes import fold_constants
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.passes.simplify import fold_constants
 
 MICROSOFT = "com.microsoft"
 # Sums of at most 48 float32 products in another order.

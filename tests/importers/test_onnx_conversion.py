@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 from explorer.errors import InputError, ModelError, UnsupportedError
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import entry_function, input_names, output_names
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.origins import origin_of, sources_of
-from explorer.ir.printing import dump, parse
 from explorer.ir.types import shape_of
 
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)

@@ -13,7 +13,7 @@ import explorer
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.importers import open_program
 from explorer.ir.evaluation import outputs_by_name
-from explorer.ir.printing import dump, parse
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations
 from explorer.ir.top.late import NodeOp

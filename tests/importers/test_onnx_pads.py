@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from explorer.errors import InputError, UnsupportedError
 from explorer.importers.onnx import from_proto
-from explorer.ir.constraints import constraints_of
 from explorer.ir.evaluation import entry_function
+from explorer.ir.sizes.constraints import constraints_of
 
 
 def pad(mode: str, amounts: list[int]) -> onnx.ModelProto:

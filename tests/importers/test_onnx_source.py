@@ -12,9 +12,9 @@ from explorer.importers import ExaminedModel, OpenedProgram, SourceModel, load, 
 from explorer.importers.onnx import examine, from_proto
 from explorer.importers.onnx.converters import all_converters
 from explorer.importers.onnx.families import family_of, known_operators
-from explorer.ir.printing import dump, parse
+from explorer.ir.dialects.source import NodeOp
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.rewriting import Rewrite, replay
-from explorer.ir.source_dialect import NodeOp
 from explorer.ir.structure import index_operations, operations
 from explorer.ir.types import format_type
 from explorer.views.theme import FAMILIES

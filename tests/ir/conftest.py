@@ -25,9 +25,9 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
 from explorer.ir.compute import KernelBuilder
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.layout import haloed_shape
 from explorer.ir.operation import Access, TopOperation, set_identity
-from explorer.ir.printing import dump, parse
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import (
     PLAIN,
@@ -41,10 +41,10 @@ from explorer.ir.types import (
     tensor_type,
     with_layout,
 )
-from explorer.kernels.c import print_c
-from explorer.kernels.emit import emit_program
-from explorer.kernels.lowering import lower_to_loops
-from explorer.passes.lower import define_kernel
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.printing.c import print_c
+from explorer.kernels.program.translation_unit import emit_program
+from explorer.passes.lower.lower_to_kernels import define_kernel
 from explorer.results import Argument, Launch
 
 GUARD_BYTES = 64

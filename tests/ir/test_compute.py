@@ -19,7 +19,7 @@ from explorer.ir.compute import (
     statement_dimensions,
     subscript_range,
 )
-from explorer.ir.printing import dump, parse, show
+from explorer.ir.inspection.printing import dump, parse, show
 from explorer.ir.types import ELEMENT_TYPES
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from explorer.errors import InputError
-from explorer.ir.constraints import Constraint, check_sizes, constraints_of, set_constraints
 from explorer.ir.evaluation import entry_function, evaluate_module
-from explorer.ir.printing import dump, parse
+from explorer.ir.inspection.printing import dump, parse
+from explorer.ir.sizes.constraints import Constraint, check_sizes, constraints_of, set_constraints
 from explorer.ir.top.requirements import requirements
 from explorer.ir.weights import Weights
 

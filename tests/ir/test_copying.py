@@ -1,7 +1,7 @@
 """Copies of operations equal what xDSL's clone makes, and share nothing that can change."""
 
-from explorer.ir.copying import copy_operation
-from explorer.ir.printing import dump, parse
+from explorer.ir.inspection.printing import dump, parse
+from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.structure import operations
 
 NESTED = """

@@ -12,8 +12,8 @@ from explorer.ir.evaluation import (
     output_names,
     outputs_by_name,
 )
+from explorer.ir.inspection.printing import parse
 from explorer.ir.operation import to_attribute
-from explorer.ir.printing import parse
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.weights import Weights
 

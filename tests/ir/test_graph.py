@@ -4,11 +4,11 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
-from explorer.ir.graph import graph_diff, module_graph
+from explorer.ir.inspection.graph import graph_diff, module_graph
 from explorer.ir.origins import location_of, sources_of
 from explorer.ir.program import Snapshot
-from explorer.passes.fuse_activation import FuseActivation
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.fuse.fuse_activation import FuseActivation
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import GraphDiff, GraphEdge, GraphNode, NodeChange
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))

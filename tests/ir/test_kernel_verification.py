@@ -7,8 +7,8 @@ from xdsl.ir import Operation
 from xdsl.ir.core import ErasedSSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from explorer.ir.kernel_verification import KernelVerifier
-from explorer.ir.printing import parse
+from explorer.ir.dialects.kernel_verification import KernelVerifier
+from explorer.ir.inspection.printing import parse
 
 KERNEL = """
 func.func @kernel_1(%x: memref<8xf32>, %y: memref<8xf32>) attributes {kernel.kind = "plain"} {

@@ -8,8 +8,8 @@ from xdsl.ir import Block, Region
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.evaluation import evaluate_module
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.operation import set_identity
-from explorer.ir.printing import dump, parse
 from explorer.ir.top.control import IfOp, merged_types
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.elementwise import UnaryOp

@@ -9,12 +9,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import PassError
 from explorer.ir.evaluation import EvaluationCache, evaluate_module
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.operation import set_identity
-from explorer.ir.printing import dump, parse
 from explorer.ir.top.control import LoopOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.elementwise import BinaryOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import shape_of, tensor_type
 from explorer.ir.weights import Weights
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.ir.sizes.dimensions import expression_of
 from explorer.ir.top.data import ConvertLayoutOp
-from explorer.ir.top.dimensions import expression_of
 from explorer.ir.top.movement import (
     TO_THE_END,
     ConcatOp,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.ir.top.normalization import (
+from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,

@@ -18,10 +18,8 @@ from explorer.ir.top import OPERATIONS
 from explorer.ir.top.attention import AttentionOp, RotaryOp
 from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.control import IfOp, LoopOp
-from explorer.ir.top.cumulative import CumulativeOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.determinant import DeterminantOp
-from explorer.ir.top.dynamic_quantization import DynamicQuantizeOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import (
     GatherElementsOp,
@@ -40,17 +38,19 @@ from explorer.ir.top.movement import (
     SliceOp,
     TransposeOp,
 )
-from explorer.ir.top.normalization import (
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
+from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
     LocalResponseNormOp,
     SoftmaxOp,
 )
-from explorer.ir.top.pooling import PoolOp
-from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
-from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
-from explorer.ir.top.reduction import ArgOp, ReduceOp, TopKOp
+from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import ELEMENT_TYPES, QuantizedType, is_static

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

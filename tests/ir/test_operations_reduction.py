@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from explorer.ir.top.cumulative import CumulativeOp
-from explorer.ir.top.reduction import REDUCTIONS, ArgOp, ReduceOp, TopKOp
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.reduction import REDUCTIONS, ArgOp, ReduceOp, TopKOp
 from explorer.ir.types import ELEMENT_TYPES, Layout, numpy_dtype
 
 ONNX_NAMES = {

@@ -8,6 +8,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Block, Region
 
+from explorer.ir.inspection.printing import dump, parse, show
 from explorer.ir.operation import identity_of, set_identity
 from explorer.ir.origins import (
     Origin,
@@ -18,12 +19,11 @@ from explorer.ir.origins import (
     set_origins,
     sources_of,
 )
-from explorer.ir.printing import dump, parse, show
 from explorer.ir.structure import operations
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.movement import TransposeOp
-from explorer.ir.top.reduction import TopKOp
+from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.types import tensor_type
 
 

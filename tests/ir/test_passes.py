@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.errors import PassError
-from explorer.ir.passes import EventLog, Pass, RulePass, Working, run_pass
-from explorer.ir.printing import parse
+from explorer.ir.inspection.printing import parse
 from explorer.ir.rewriting import (
     Fuel,
     Names,
@@ -16,6 +15,7 @@ from explorer.ir.rewriting import (
     RewriteOptions,
     Rule,
 )
+from explorer.ir.rewriting.passes import EventLog, Pass, RulePass, Working, run_pass
 from explorer.ir.structure import operations
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.types import ELEMENT_TYPES, tensor_type

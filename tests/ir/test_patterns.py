@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from xdsl.ir import Operation
 
+from explorer.ir.inspection.printing import parse
 from explorer.ir.operation import identity_of
 from explorer.ir.patterns import (
     Found,
@@ -40,11 +41,10 @@ from explorer.ir.patterns import (
     weight,
 )
 from explorer.ir.patterns.search import MOST_VISITS
-from explorer.ir.printing import parse
 from explorer.ir.rewriting import Declined
 from explorer.ir.structure import operations
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.normalization import SoftmaxOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.weights import Weights
 
 SQUARE = "tensor<4x4xf32>"

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Block, Region
 
 from explorer.errors import ModelError
+from explorer.ir.inspection.printing import dump, parse, show
 from explorer.ir.operation import identity_of, set_identity
 from explorer.ir.origins import Origin, location_of, origin_of, set_origins, sources_of
-from explorer.ir.printing import dump, parse, show
 from explorer.ir.structure import operations
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.ir.top.relations import simplified
+from explorer.ir.sizes.relations import simplified
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from explorer.errors import PassError
+from explorer.ir.inspection.printing import parse
 from explorer.ir.origins import Origin, location_of, origin_of, set_origins, sources_of
-from explorer.ir.passes import PassResult, Working, run_pass
-from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import (
     Declined,
@@ -21,6 +20,7 @@ from explorer.ir.rewriting import (
     apply_rules,
     replay,
 )
+from explorer.ir.rewriting.passes import PassResult, Working, run_pass
 from explorer.ir.structure import operations
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.weights import Weights
@@ -138,7 +138,7 @@ def test_identities_are_never_used_again_for_another_operation(results):
 def test_events_name_rule_site_and_source_line(results):
     (event,) = next(r for r in results if r.name == "recognize-activations").events
     assert event.address == "recognize-activations/recognize-silu/silu1"
-    assert event.rule_source.startswith("explorer/passes/recognize_activations.py:")
+    assert event.rule_source.startswith("explorer/passes/recognize/recognize_activations.py:")
     assert event.explanation.startswith("x * sigmoid(x)   =>   silu(x);   ")
     assert event.matched == ("silu1", "gate1") and event.produced == ("silu2",)
     assert dict(event.delta.added)["silu2"].startswith("top.unary(%bn1)")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from explorer.errors import DeviceError
-from explorer.ir.printing import dump, parse
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.program import Snapshot
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))

@@ -4,9 +4,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import ModelError
-from explorer.ir.graph import module_graph
-from explorer.ir.printing import dump, parse, show
-from explorer.ir.source_dialect import NodeOp
+from explorer.ir.dialects.source import NodeOp
+from explorer.ir.inspection.graph import module_graph
+from explorer.ir.inspection.printing import dump, parse, show
 from explorer.ir.structure import index_operations, operations
 
 CONV = """

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from explorer.ir.printing import parse
+from explorer.ir.inspection.printing import parse
 from explorer.ir.structure import (
     device_of,
     functions,
@@ -17,7 +17,7 @@ from explorer.ir.structure import (
     walk_blocks,
     walk_inside,
 )
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 

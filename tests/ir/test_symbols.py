@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.ir.symbols import Expression, larger, name, number, parse, smaller
+from explorer.ir.sizes.symbols import Expression, larger, name, number, parse, smaller
 
 
 @pytest.mark.parametrize(

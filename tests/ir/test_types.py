@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Region
 
 from explorer.errors import ModelError
-from explorer.ir.printing import dump, parse
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import (
     ELEMENT_TYPES,

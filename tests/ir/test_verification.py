@@ -3,8 +3,8 @@
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
+from explorer.ir.inspection.printing import parse
 from explorer.ir.operation import TopOperation
-from explorer.ir.printing import parse
 from explorer.ir.structure import operations
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.verification import Verifier

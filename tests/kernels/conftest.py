@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from xdsl.dialects import func
 
-from explorer.kernels.c import print_c
-from explorer.kernels.emit import EmittedProgram, emit_program
-from explorer.kernels.opencl import print_opencl
-from explorer.kernels.printer import PrintedKernel
+from explorer.kernels.printing.c import print_c
+from explorer.kernels.printing.opencl import print_opencl
+from explorer.kernels.printing.printer import PrintedKernel
+from explorer.kernels.program.translation_unit import EmittedProgram, emit_program
 from explorer.results.program import Argument, Launch
 
 # The flags of the runtime, and warnings as errors: generated code is clean.

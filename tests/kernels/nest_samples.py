@@ -11,11 +11,11 @@ from xdsl.dialects import math
 from xdsl.dialects.builtin import IndexType, f32, i32
 
 from explorer.ir.compute import KernelBuilder, clamp_index
-from explorer.kernels.c import print_c
-from explorer.kernels.emit import emit_program
+from explorer.kernels.printing.c import print_c
+from explorer.kernels.program.translation_unit import emit_program
 from explorer.kernels.steps.narrow import narrowed_weights
-from explorer.kernels.steps.winograd import winograd_weights
-from explorer.kernels.steps.winograd_matrices import transform_weights
+from explorer.kernels.steps.winograd.matrices import transform_weights
+from explorer.kernels.steps.winograd.step import winograd_weights
 from explorer.results.program import Argument, Launch
 
 FLAGS = [
@@ -405,7 +405,7 @@ def as_the_kernel_takes_them(function, arrays):
 
 @cache
 def built_program(lines):
-    """The program's entry point; see explorer/kernels/emit.py for its arguments.
+    """The program's entry point; see kernels/program/translation_unit.py for its arguments.
 
     Each text is compiled once: many schedules are compared with one textbook nest.
     """

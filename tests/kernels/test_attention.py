@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from xdsl.dialects.builtin import DenseArrayBase, i64
 
-from explorer.kernels.rows import ROWS, rows_of_kernel
+from explorer.kernels.loops.row_wise import ROWS, rows_of_kernel
 from explorer.kernels.schedules import Machine, schedule_kernel
-from explorer.passes.lower import define_kernel
+from explorer.passes.lower.lower_to_kernels import define_kernel
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 

@@ -3,10 +3,10 @@
 import importlib.util
 from pathlib import Path
 
-from explorer.kernels.bands import Rounds
-from explorer.kernels.c import print_c
-from explorer.kernels.printer import PrintedKernel
+from explorer.kernels.printing.c import print_c
+from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.schedules import Machine, schedule_kernel
+from explorer.kernels.sections.locality import Rounds
 from explorer.kernels.steps.pack import blocked_pack
 
 _SPEC = importlib.util.spec_from_file_location(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 
-from explorer.kernels.emit import emit_program
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.opencl import print_opencl
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.printing.opencl import print_opencl
+from explorer.kernels.program.translation_unit import emit_program
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.results.program import Argument, Launch
 

@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import StringAttr
 from explorer.ir.compute import KernelBuilder
 from explorer.ir.structure import walk_inside
 from explorer.ir.types import ELEMENT_TYPES
-from explorer.kernels.c import print_c
-from explorer.kernels.clipping import Clip, clip_kernel, clip_of, clip_text
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, name_of
-from explorer.kernels.opencl import print_opencl
-from explorer.kernels.rows import SIZE
+from explorer.kernels.loops.clipping import Clip, clip_kernel, clip_of, clip_text
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, name_of
+from explorer.kernels.loops.row_wise import SIZE
+from explorer.kernels.printing.c import print_c
+from explorer.kernels.printing.opencl import print_opencl
 from explorer.kernels.steps.restructure import cut, split
 
 F32 = ELEMENT_TYPES["float32"]

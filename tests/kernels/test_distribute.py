@@ -5,8 +5,8 @@ from xdsl.dialects import affine, arith, memref
 from xdsl.dialects.builtin import FloatAttr, f32
 
 from explorer.ir.compute import KernelBuilder
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError, name_of, shape_of
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError, name_of, shape_of
 from explorer.kernels.steps.distribute import distribute, localize
 from explorer.kernels.steps.restructure import merge, split
 

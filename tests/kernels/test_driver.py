@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from explorer.kernels.bands import Rounds
-from explorer.kernels.emit import emit_program
-from explorer.kernels.printer import Parameter, PrintedKernel
-from explorer.kernels.scalar_types import FLOAT
+from explorer.kernels.loops.scalar_types import FLOAT
+from explorer.kernels.printing.printer import Parameter, PrintedKernel
+from explorer.kernels.program.translation_unit import emit_program
+from explorer.kernels.sections.locality import Rounds
 from explorer.results.kernels import PhaseRecord
 from explorer.results.program import Argument, Launch
 

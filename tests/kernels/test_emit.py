@@ -15,13 +15,13 @@ from xdsl.dialects.builtin import StringAttr, f32
 
 from explorer.errors import BuildError, InputError
 from explorer.ir.compute import KernelBuilder
-from explorer.kernels import emit
-from explorer.kernels.c import OWN_VECTOR_FUNCTIONS, print_c
-from explorer.kernels.emit import EmittedProgram, emit_program, parts_of
-from explorer.kernels.language import Requirement
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.opencl import print_opencl
-from explorer.kernels.printer import PrintedKernel
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.printing.c import OWN_VECTOR_FUNCTIONS, print_c
+from explorer.kernels.printing.language import Requirement
+from explorer.kernels.printing.opencl import print_opencl
+from explorer.kernels.printing.printer import PrintedKernel
+from explorer.kernels.program import translation_unit as emit
+from explorer.kernels.program.translation_unit import EmittedProgram, emit_program, parts_of
 from explorer.results.program import Argument, Launch
 from explorer.runtime.compilers import MOST_PARTS, compile_shared_library, divisible_parts
 

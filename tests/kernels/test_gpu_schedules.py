@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import (
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import (
     LoopNest,
     ScheduleError,
     accesses_in,
@@ -16,9 +16,9 @@ from explorer.kernels.nest import (
     perfect_chain,
     shape_of,
 )
-from explorer.kernels.opencl import print_opencl
-from explorer.kernels.phases import phases
+from explorer.kernels.printing.opencl import print_opencl
 from explorer.kernels.schedules import Machine, schedule_kernel
+from explorer.kernels.sections.phases import phases
 from explorer.kernels.steps.dependences import conflict
 from explorer.kernels.steps.groups import group, has_items, items, single, stage, tree
 from explorer.kernels.steps.pack import blocked_pack

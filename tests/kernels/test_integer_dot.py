@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import IntegerType, Signedness, i8, i32
 
 from explorer.ir.compute import KernelBuilder
 from explorer.ir.loop_dialect import DotOp
-from explorer.kernels.c import CLanguage
-from explorer.kernels.language import Requirement
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError
-from explorer.kernels.prelude import prelude_lines
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError
+from explorer.kernels.printing.c import CLanguage
+from explorer.kernels.printing.language import Requirement
+from explorer.kernels.printing.prelude import prelude_lines
 from explorer.kernels.steps.dot import dot
 from explorer.kernels.steps.pack import pack
 from explorer.kernels.steps.restructure import reorder, split

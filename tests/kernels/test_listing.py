@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import explorer
 from explorer.kernels import schedules
-from explorer.kernels.nest import ScheduleError
+from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.schedules import schedule_kernel
 from explorer.kernels.schedules.listing import (
     GIVEN,

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError, element_name
-from explorer.kernels.opencl import print_opencl
-from explorer.kernels.packing import pack_argument
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError, element_name
+from explorer.kernels.printing.opencl import print_opencl
+from explorer.kernels.program.packing import pack_argument
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.narrow import narrow, narrowed_weights
 from explorer.kernels.steps.pack import identity_pack

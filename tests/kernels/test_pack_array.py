@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.kernels.packing import pack_array, pack_weight, packed_weight_shape
+from explorer.kernels.program.packing import pack_array, pack_weight, packed_weight_shape
 from explorer.kernels.steps.pack import blocked_pack, is_identity, packed_shape
 
 

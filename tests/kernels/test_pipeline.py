@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from xdsl.dialects import memref
 
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError, extent_of, shape_of
-from explorer.kernels.opencl import print_opencl
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError, extent_of, shape_of
+from explorer.kernels.printing.opencl import print_opencl
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.groups import group, in_rounds, items, own_dimensions, stage
 from explorer.kernels.steps.pack import blocked_pack

@@ -30,11 +30,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from explorer.errors import UnsupportedError
 from explorer.ir.compute import KernelBuilder, clamp_index, make_loop
 from explorer.ir.loop_dialect import CompareLanesOp, SelectLanesOp
-from explorer.kernels.c import print_c
-from explorer.kernels.identifiers import Names, comment_text, identifier
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.opencl import print_opencl
-from explorer.kernels.printer import PrintedKernel
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.printing.c import print_c
+from explorer.kernels.printing.identifiers import Names, comment_text, identifier
+from explorer.kernels.printing.opencl import print_opencl
+from explorer.kernels.printing.printer import PrintedKernel
 
 f16, f64 = Float16Type(), Float64Type()
 u8 = IntegerType(8, Signedness.UNSIGNED)

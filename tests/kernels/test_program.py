@@ -19,9 +19,9 @@ from explorer.ir.evaluation import entry_function, entry_return
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import PlanMemory
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.lower_to_kernels import LowerToKernels
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.runtime.cache.c_programs import cached_library
 from explorer.runtime.devices import DeviceRecord, list_devices
 
@@ -44,7 +44,7 @@ def opencl_device() -> DeviceRecord:
 def quick_builds(monkeypatch) -> None:
     """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
     build = partial(cached_library, flags=("-O0",))
-    monkeypatch.setattr("explorer.runtime.native.cached_library", build)
+    monkeypatch.setattr("explorer.runtime.native.program.cached_library", build)
 
 
 # -- programs as text ------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, f16, f32, i
 from xdsl.ir import Attribute, Block, Region
 from xdsl.utils.exceptions import VerifyException
 
-from explorer.ir.kernel_dialect import kernel_arguments
+from explorer.ir.dialects.kernel import kernel_arguments
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.operation import TopOperation, set_identity
-from explorer.ir.printing import dump, parse
 from explorer.ir.requantization import (
     ROUNDINGS,
     SCHEMES,
@@ -25,8 +25,8 @@ from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import ConcatOp, ReshapeOp, TransposeOp
 from explorer.ir.top.pooling import PoolOp
-from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import (
     ELEMENT_TYPES,
     QuantizedType,
@@ -35,9 +35,9 @@ from explorer.ir.types import (
     numpy_dtype,
     tensor_type,
 )
-from explorer.kernels.lowering import lower_to_loops
+from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.schedules import Machine, schedule_kernel
-from explorer.passes.lower import define_kernel
+from explorer.passes.lower.lower_to_kernels import define_kernel
 from explorer.references.onnx_runtime import open_proto
 
 U8 = IntegerType(8, Signedness.UNSIGNED)

@@ -20,7 +20,7 @@ TOLERANCE = 2e-6
 def quick_builds(monkeypatch) -> None:
     """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
     build = partial(cached_library, flags=("-O0",))
-    monkeypatch.setattr("explorer.runtime.native.cached_library", build)
+    monkeypatch.setattr("explorer.runtime.native.program.cached_library", build)
 
 
 def reduction(kind: str, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> str:

@@ -8,11 +8,11 @@ import pytest
 from xdsl.dialects.builtin import NameLoc, f32
 
 from explorer.ir.compute import KernelBuilder
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import ScheduleError
-from explorer.kernels.phases import phases
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.schedules import Machine, preferred_schedule, schedule_kernel
 from explorer.kernels.schedules.schedule import replayed
+from explorer.kernels.sections.phases import phases
 from explorer.kernels.steps.pack import blocked_pack
 
 _SPEC = importlib.util.spec_from_file_location(

@@ -9,8 +9,8 @@ from xdsl.dialects import affine, memref
 from xdsl.dialects.builtin import NameLoc, f32
 
 from explorer.ir.compute import KernelBuilder
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError, name_of
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError, name_of
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import blocked_pack, pack

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from xdsl.dialects import affine
 
-from explorer.kernels.language import Requirement
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError
-from explorer.kernels.opencl import OpenCLLanguage, print_opencl
-from explorer.kernels.prelude import prelude_lines
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError
+from explorer.kernels.printing.language import Requirement
+from explorer.kernels.printing.opencl import OpenCLLanguage, print_opencl
+from explorer.kernels.printing.prelude import prelude_lines
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.groups import items, stage
 from explorer.kernels.steps.registers import accumulate

@@ -10,8 +10,8 @@ from xdsl.ir import Attribute
 
 from explorer.ir.compute import KernelBuilder
 from explorer.ir.loop_dialect import InterleaveHighOp, InterleaveLowOp
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.pack import blocked_pack
 from explorer.kernels.steps.restructure import reorder

@@ -12,12 +12,12 @@ from xdsl.ir import Block
 from explorer.errors import UnsupportedError
 from explorer.ir.compute import KernelBuilder
 from explorer.ir.types import ELEMENT_TYPES, numpy_dtype
-from explorer.kernels.c import CLanguage, print_c
-from explorer.kernels.expressions import Expression, ExpressionWriter
-from explorer.kernels.language import Requirement
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest
-from explorer.kernels.prelude import prelude_lines
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest
+from explorer.kernels.printing.c import CLanguage, print_c
+from explorer.kernels.printing.expressions import Expression, ExpressionWriter
+from explorer.kernels.printing.language import Requirement
+from explorer.kernels.printing.prelude import prelude_lines
 from explorer.kernels.steps.restructure import split
 from explorer.kernels.steps.vectorize import vectorize
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError
-from explorer.kernels.phases import phases
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.schedules.listing import as_data, schedule_given
 from explorer.kernels.schedules.winograd_cost import (
@@ -20,9 +19,10 @@ from explorer.kernels.schedules.winograd_cost import (
     predict_direct,
     predict_winograd,
 )
+from explorer.kernels.sections.phases import phases
 from explorer.kernels.steps.forward import forward
 from explorer.kernels.steps.pack import blocked_pack
-from explorer.kernels.steps.winograd import winograd, winograd_weights
+from explorer.kernels.steps.winograd.step import winograd, winograd_weights
 
 _SPEC = importlib.util.spec_from_file_location(
     "kernel_nest_samples", Path(__file__).with_name("nest_samples.py")

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Block
 
 from explorer.ir.scalars import Scalar
-from explorer.kernels.packing import pack_array, pack_transformed
-from explorer.kernels.steps.winograd_matrices import VARIANTS, multiply, transform_weights
+from explorer.kernels.program.packing import pack_array, pack_transformed
+from explorer.kernels.steps.winograd.matrices import VARIANTS, multiply, transform_weights
 
 numbers = st.integers(-9, 9).map(Fraction)
 

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from explorer.errors import MemoryBudgetError
-from explorer.ir.kernel_dialect import LaunchOp
-from explorer.ir.passes import run_pass
+from explorer.ir.dialects.kernel import LaunchOp
 from explorer.ir.rewriting import RewriteOptions
+from explorer.ir.rewriting.passes import run_pass
 from explorer.memory.planners import GreedyPlanner, NoSharingPlanner
 from explorer.memory.planning import MEMORY, PlanMemory, value_offsets
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.lower_to_kernels import LowerToKernels
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import MemoryPlan
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))

@@ -20,7 +20,7 @@ from typing import Any
 
 import nbformat
 
-from explorer.compilation.course import Judge, check
+from explorer.course.predictions import Judge, check
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "notebooks"

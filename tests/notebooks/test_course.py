@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.compilation.course import check, predict, skip
+from explorer.course.predictions import check, predict, skip
 
 
 def test_a_right_prediction():

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import explorer as ex
-from explorer.compilation import exercises
-from explorer.compilation.course import check
+from explorer.course import exercises
+from explorer.course.predictions import check
 from explorer.targets import load_target
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 import explorer as ex
-from explorer.compilation import exercises
-from explorer.compilation.course import check
+from explorer.course import exercises
+from explorer.course.predictions import check
 from explorer.errors import PassError
 from explorer.ir.rewriting import Rule
 from explorer.ir.top.elementwise import BinaryOp
-from explorer.passes.matching import constant
+from explorer.passes.analysis.matching import constant
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))
 KEY = {"fires": 1, "refused": False, "noticed": True}

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from explorer.compilation import exercises
-from explorer.compilation.course import check
-from explorer.compilation.ladders import Ladder, Rung
+from explorer.compilation.measurements.ladders import Ladder, Rung
+from explorer.course import exercises
+from explorer.course.predictions import check
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.pack import blocked_pack
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from explorer.compilation import exercises
-from explorer.compilation.course import check
-from explorer.passes.matching import constant
+from explorer.course import exercises
+from explorer.course.predictions import check
+from explorer.passes.analysis.matching import constant
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))
 KEY = {"size": 1e-6, "broken": 2, "quiet": True, "few": 1}

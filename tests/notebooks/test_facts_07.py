@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 import explorer as ex
-from explorer.compilation import Compilation, exercises
-from explorer.compilation.course import check
-from explorer.compilation.ladders import Ladder, Rung
+from explorer.compilation import Compilation
+from explorer.compilation.measurements.ladders import Ladder, Rung
+from explorer.course import exercises
+from explorer.course.predictions import check
 from explorer.results import Candidate, KernelSearch, SearchResult
 from explorer.targets import load_target
 from explorer.views.static.search import kernel_search_text

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from explorer.ir.evaluation import entry_function, entry_return, input_names
+from explorer.ir.inspection.printing import parse
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import Origin, location_of, set_origins, sources_of
-from explorer.ir.passes import Pass, PassResult, Working, run_pass
-from explorer.ir.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Names, RewriteOptions, replay
+from explorer.ir.rewriting.passes import Pass, PassResult, Working, run_pass
 from explorer.ir.structure import operations, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import element_type_of, numpy_dtype, static_shape, widened

@@ -3,9 +3,9 @@
 import pytest
 
 from explorer.errors import InputError, PassError
-from explorer.ir.passes import run_pass
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.bind_dimensions import BindDimensions
+from explorer.ir.rewriting.passes import run_pass
+from explorer.passes.sizes.bind_dimensions import BindDimensions
 
 TWO_NAMES = """
 func.func @main(%x: tensor<?x?x4xf32, #top.encoding<dims = ["batch", "length", ""]>>) {

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from explorer.passes.compute_in_integers import ComputeInIntegers
-from explorer.passes.fuse_quantization import FuseQuantization
-from explorer.passes.quantized.weight_pairs import paired
+from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
+from explorer.passes.quantize.fuse_quantization import FuseQuantization
+from explorer.passes.quantize.rules.weight_pairs import paired
 
 MATMUL = """
 func.func @main(%q: tensor<3x8xLEFT>, %z: tensor<LEFT>, %s: tensor<f32>) {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from explorer.cli import main
 from explorer.cli.rules import COMMAND
-from explorer.ir.passes import RulePass
+from explorer.ir.rewriting.passes import RulePass
 from explorer.passes import TOP_PIPELINE
 from explorer.passes.catalogue import PHASES, catalogue, to_markdown
 

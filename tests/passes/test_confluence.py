@@ -16,24 +16,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from explorer.ir.evaluation import entry_function, entry_return
-from explorer.ir.passes import RulePass, run_pass
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import RewriteOptions
+from explorer.ir.rewriting.passes import RulePass, run_pass
 from explorer.ir.structure import value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
 from explorer.passes import RECOGNITION, SIMPLIFICATION
 from explorer.passes.fixpoint import FixpointPass
-from explorer.passes.fold_batch_norm import FoldBatchNorm
-from explorer.passes.fold_constants import FoldConstants
-from explorer.passes.narrow_transposes import NarrowTransposes
-from explorer.passes.push_transposes import PushTransposes
-from explorer.passes.recognize_activations import RecognizeActivations
-from explorer.passes.recognize_attention import RecognizeAttentions
-from explorer.passes.recognize_normalization import RecognizeNormalization
-from explorer.passes.remove_no_ops import RemoveNoOps
-from explorer.passes.simplify_arithmetic import SimplifyArithmetic
-from explorer.passes.simplify_movement import SimplifyMovement
+from explorer.passes.recognize.recognize_activations import RecognizeActivations
+from explorer.passes.recognize.recognize_attention import RecognizeAttentions
+from explorer.passes.recognize.recognize_normalization import RecognizeNormalization
+from explorer.passes.simplify.fold_batch_norm import FoldBatchNorm
+from explorer.passes.simplify.fold_constants import FoldConstants
+from explorer.passes.simplify.narrow_transposes import NarrowTransposes
+from explorer.passes.simplify.push_transposes import PushTransposes
+from explorer.passes.simplify.remove_no_ops import RemoveNoOps
+from explorer.passes.simplify.simplify_arithmetic import SimplifyArithmetic
+from explorer.passes.simplify.simplify_movement import SimplifyMovement
 
 PASSES = (
     FoldConstants,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from explorer.passes.simplify.eliminate_common_subexpressions import EliminateCommonSubexpressions
 
 TWICE = """
 func.func @main(%x: tensor<4xf32>) {

@@ -1,7 +1,7 @@
 """What nobody reads is removed, with all that fed only it."""
 
 from explorer.ir.rewriting import Fuel, RewriteOptions
-from explorer.passes.eliminate_dead_code import EliminateDeadCode
+from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 
 DEAD_CHAIN = """
 func.func @main(%x: tensor<4xf32>) {

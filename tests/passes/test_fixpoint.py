@@ -2,12 +2,12 @@
 
 from typing import ClassVar
 
-from explorer.ir.passes import run_pass
 from explorer.ir.rewriting import Declined, Fuel, RewriteOptions, Rule, apply_rules
+from explorer.ir.rewriting.passes import run_pass
 from explorer.ir.top.elementwise import UnaryOp
-from explorer.passes.eliminate_dead_code import EraseUnused
+from explorer.passes.analysis.matching import is_used_once
 from explorer.passes.fixpoint import FixpointPass
-from explorer.passes.matching import is_used_once
+from explorer.passes.simplify.eliminate_dead_code import EraseUnused
 
 X = "tensor<4xf32>"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.fold_batch_norm import FoldBatchNorm
+from explorer.passes.simplify.fold_batch_norm import FoldBatchNorm
 
 POSITIVE = {"v": np.array([0.5, 1, 2, 4], np.float32)}
 

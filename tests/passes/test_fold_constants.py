@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from explorer.ir.passes import run_pass
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.fold_constants import FoldConstants
+from explorer.ir.rewriting.passes import run_pass
+from explorer.passes.simplify.fold_constants import FoldConstants
 
 INTEGERS = np.int64
 
@@ -198,7 +198,7 @@ def test_a_large_result_of_small_constants_is_not_stored(check):
 
 
 def test_weights_of_one_number_are_weights_however_large_and_hold_it_once(check, monkeypatch):
-    monkeypatch.setattr("explorer.passes.fold_constants.LARGEST_RESULT_BYTES", 64)
+    monkeypatch.setattr("explorer.passes.simplify.fold_constants.LARGEST_RESULT_BYTES", 64)
     text = """
     func.func @main(%x: tensor<1x64xf32>) {
       %a = top.weight() {weight = "a"} : tensor<f32>
@@ -231,7 +231,7 @@ def test_a_range_without_an_end_in_sight_is_refused_before_it_is_made(check):
 
 
 def test_a_large_matrix_is_transposed_once_since_it_gets_no_larger(check, monkeypatch):
-    monkeypatch.setattr("explorer.passes.fold_constants.LARGEST_RESULT_BYTES", 8)
+    monkeypatch.setattr("explorer.passes.simplify.fold_constants.LARGEST_RESULT_BYTES", 8)
     text = """
     func.func @main(%x: tensor<1x4xf32>) {
       %w = top.weight() {weight = "w"} : tensor<8x4xf32>

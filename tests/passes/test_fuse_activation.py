@@ -3,7 +3,7 @@
 import pytest
 
 from explorer.ir.rewriting import Fuel, RewriteOptions
-from explorer.passes.fuse_activation import FuseActivation
+from explorer.passes.fuse.fuse_activation import FuseActivation
 
 CONV_RELU = """
 func.func @main(%x: tensor<1x3x6x6xf32>) {

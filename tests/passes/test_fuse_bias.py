@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.passes.fuse_bias import FuseBias
+from explorer.passes.fuse.fuse_bias import FuseBias
 
 CONV = """
 func.func @main(%x: tensor<2x3x5x5xf32>) {

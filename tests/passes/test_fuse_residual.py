@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.passes.fuse_residual import FuseResidual
+from explorer.passes.fuse.fuse_residual import FuseResidual
 
 BLOCK = """
 func.func @main(%x: tensor<1x4x5x5xf32>) {

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.operation import identity_of
-from explorer.ir.printing import dump, parse
 from explorer.ir.structure import SIZED, device_of, functions, host_reason_of
-from explorer.passes.partition import partition
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.partition import partition
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 

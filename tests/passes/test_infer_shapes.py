@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from explorer.errors import PassError
-from explorer.ir.passes import run_pass
 from explorer.ir.rewriting import RewriteOptions
+from explorer.ir.rewriting.passes import run_pass
 from explorer.ir.types import ELEMENT_TYPES, tensor_type
-from explorer.passes.infer_shapes import InferShapes, better_known
+from explorer.passes.sizes.infer_shapes import InferShapes, better_known
 
 F32 = ELEMENT_TYPES["float32"]
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from explorer.errors import ModelError
-from explorer.ir.passes import KNOBS, run_pass
 from explorer.ir.rewriting import Fuel, RewriteOptions
+from explorer.ir.rewriting.passes import KNOBS, run_pass
 from explorer.ir.top.data import ConvertLayoutOp
 from explorer.ir.types import layout_of
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import MEMORY, PlanMemory, value_offsets
-from explorer.passes.join_in_place import JoinInPlace
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.join_in_place import JoinInPlace
+from explorer.passes.lower.lower_to_kernels import LowerToKernels
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import MemoryPlan
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))

@@ -5,11 +5,11 @@ import pytest
 
 from explorer.errors import InputError
 from explorer.ir.evaluation import entry_function
-from explorer.ir.passes import run_pass
-from explorer.ir.printing import dump, parse
-from explorer.ir.ranges import SizeRange, open_size
+from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.keep_range import KeepRange
+from explorer.ir.rewriting.passes import run_pass
+from explorer.ir.sizes.ranges import SizeRange, open_size
+from explorer.passes.sizes.keep_range import KeepRange
 
 BATCH = SizeRange("n", 1, 4)
 

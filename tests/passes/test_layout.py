@@ -9,11 +9,11 @@ import pytest
 
 from explorer.errors import InputError
 from explorer.ir.origins import Origin, sources_of
-from explorer.ir.passes import KNOBS, run_pass
 from explorer.ir.rewriting import RewriteOptions
+from explorer.ir.rewriting.passes import KNOBS, run_pass
 from explorer.ir.types import Layout, layout_of
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 

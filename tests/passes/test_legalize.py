@@ -5,7 +5,7 @@ import pytest
 
 from explorer.ir.structure import operations
 from explorer.ir.top.movement import ConcatOp
-from explorer.passes.legalize import Legalize
+from explorer.passes.lower.legalize import Legalize
 
 
 def test_an_average_that_leaves_padding_out_gets_a_table_of_counts(check):

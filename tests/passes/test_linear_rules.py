@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from explorer.passes.fold_batch_norm import FoldBatchNorm
-from explorer.passes.push_transposes import PushTransposes
+from explorer.passes.simplify.fold_batch_norm import FoldBatchNorm
+from explorer.passes.simplify.push_transposes import PushTransposes
 
 IMAGE, RESULT = "tensor<1x4x6x6xf32>", "tensor<1x8x4x4xf32>"
 CONV = (

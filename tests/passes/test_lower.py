@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from explorer.errors import UnsupportedError
-from explorer.ir.kernel_dialect import LaunchOp
+from explorer.ir.dialects.kernel import LaunchOp
 from explorer.ir.origins import Origin, sources_of
 from explorer.ir.structure import kernel_functions
 from explorer.ir.top.data import WeightOp
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import LowerToKernels, define_kernel
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.lower_to_kernels import LowerToKernels, define_kernel
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 
@@ -75,7 +75,7 @@ def test_an_equal_operation_is_not_defined_again_and_an_equal_definition_is_shar
         defined.append(op.results[0].name_hint)
         return define_kernel(op)
 
-    monkeypatch.setattr("explorer.passes.lower.define_kernel", counted)
+    monkeypatch.setattr("explorer.passes.lower.lower_to_kernels.define_kernel", counted)
     text = """
 func.func @main(%x : tensor<2x6xf32>) -> (tensor<2x6xf32>, tensor<3x4xf32>) {
   %a = top.unary(%x) {kind = "abs"} : tensor<2x6xf32>

@@ -1,6 +1,6 @@
 """Shuffles between reshapes: as few axes as have to move, the same elements in the same places."""
 
-from explorer.passes.narrow_transposes import NarrowTransposes
+from explorer.passes.simplify.narrow_transposes import NarrowTransposes
 
 
 def body(operations: str, returned: str, argument: str) -> str:

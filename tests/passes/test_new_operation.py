@@ -21,21 +21,21 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes
 from explorer.ir.operation import Access, set_identity
 from explorer.ir.origins import Origin, set_origins
-from explorer.ir.passes import Working, run_pass
-from explorer.ir.ranges import SizeRange, open_size
 from explorer.ir.rewriting import Names, RewriteOptions
-from explorer.ir.top.broadcasting import ElementwiseOperation, broadcast_shapes, iteration
+from explorer.ir.rewriting.passes import Working, run_pass
+from explorer.ir.sizes.ranges import SizeRange, open_size
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.top.movement import ReshapeOp, TransposeOp
 from explorer.ir.top.requirements import requirements
+from explorer.ir.top.support.broadcasting import ElementwiseOperation, broadcast_shapes, iteration
 from explorer.ir.types import Layout, element_type_of, layout_of, shape_of, tensor_type
 from explorer.ir.weights import Weights
-from explorer.passes.keep_range import KeepRange
-from explorer.passes.layout import AssignLayouts
-from explorer.passes.lower import define_kernel
-from explorer.passes.place import PlaceOnDevice
-from explorer.passes.push_transposes import PushTransposes
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.lower_to_kernels import define_kernel
+from explorer.passes.lower.place_on_device import PlaceOnDevice
+from explorer.passes.simplify.push_transposes import PushTransposes
+from explorer.passes.sizes.keep_range import KeepRange
 
 BLOCK = 8
 

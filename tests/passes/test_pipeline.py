@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from explorer.importers import load, to_top
-from explorer.ir.passes import Working
 from explorer.ir.rewriting import Names
+from explorer.ir.rewriting.passes import Working
 from explorer.passes import TOP_PIPELINE, top_pipeline
 
 MODELS = ("digits_mlp", "digits_cnn", "digits_resnet", "digits_mobilenet", "digits_transformer")

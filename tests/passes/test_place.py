@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.ir.origins import Origin
 from explorer.ir.structure import device_of, functions
-from explorer.passes.place import PlaceOnDevice
+from explorer.passes.lower.place_on_device import PlaceOnDevice
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.push_transposes import PushTransposes, inverse
+from explorer.passes.simplify.push_transposes import PushTransposes, inverse
 
 NCHW, NHWC = "tensor<1x3x4x5xf32>", "tensor<1x4x5x3xf32>"
 TO_NHWC, TO_NCHW = "{permutation = [0, 2, 3, 1]}", "{permutation = [0, 3, 1, 2]}"

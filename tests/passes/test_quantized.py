@@ -9,9 +9,9 @@ import pytest
 
 from explorer.ir.requantization import Requantization
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.compute_in_integers import ComputeInIntegers
-from explorer.passes.fold_constants import FoldConstants
-from explorer.passes.fuse_quantization import FuseQuantization
+from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
+from explorer.passes.quantize.fuse_quantization import FuseQuantization
+from explorer.passes.simplify.fold_constants import FoldConstants
 
 Q = "!top.quantized<i8, 0.5:3>"
 """Of activations."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from explorer.ir.evaluation import entry_function, entry_return
 from explorer.ir.operation import identity_of
-from explorer.passes.arithmetic.ranges import EVERYTHING, range_of
+from explorer.passes.simplify.arithmetic.ranges import EVERYTHING, range_of
 
 X = "tensor<2x3xf32>"
 

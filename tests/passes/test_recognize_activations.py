@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.passes.recognize_activations import RecognizeActivations
+from explorer.passes.recognize.recognize_activations import RecognizeActivations
 
 X = "tensor<4x8xf32>"
 NUMBERS = {

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from explorer.ir.passes import run_pass
 from explorer.ir.rewriting import RewriteOptions
-from explorer.passes.recognize_attention import RecognizeAttentions
-from explorer.passes.split_attention import SplitAttentions
+from explorer.ir.rewriting.passes import run_pass
+from explorer.passes.lower.split_attention import SplitAttentions
+from explorer.passes.recognize.recognize_attention import RecognizeAttentions
 
 Q, K, S = "tensor<2x3x5x8xf32>", "tensor<2x3x7x8xf32>", "tensor<2x3x5x7xf32>"
 T = "tensor<2x3x8x7xf32>"

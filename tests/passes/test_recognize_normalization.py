@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.passes.recognize_normalization import RecognizeNormalization
+from explorer.passes.recognize.recognize_normalization import RecognizeNormalization
 
 X, R = "tensor<2x5x8xf32>", "tensor<2x5x1xf32>"
 MEAN = f'%m = top.reduce(%x) {{axes = [2], keepdims = true, kind = "mean"}} : {R}\n'

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.passes import RECOGNITION, SIMPLIFICATION
-from explorer.passes.recognize_attention import RecognizeAttentions
+from explorer.passes.recognize.recognize_attention import RecognizeAttentions
 
 X, HALF, TABLE = "tensor<2x5x8xf32>", "tensor<2x5x4xf32>", "tensor<5x8xf32>"
 ARGUMENTS = f"%x: {X}, %c: {TABLE}, %s: {TABLE}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.ir.top.elementwise import UnaryOp
-from explorer.passes.recognize_activations import RecognizeActivations
+from explorer.passes.recognize.recognize_activations import RecognizeActivations
 
 X = "tensor<4x8xf32>"
 ONE = '%one = top.weight() {weight = "one"} : tensor<f32>\n'

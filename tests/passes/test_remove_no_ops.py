@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.passes.remove_no_ops import RemoveNoOps
+from explorer.passes.simplify.remove_no_ops import RemoveNoOps
 
 X = "tensor<2x1x3x4xf32>"
 

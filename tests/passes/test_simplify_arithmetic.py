@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.passes.simplify_arithmetic import SimplifyArithmetic
+from explorer.passes.simplify.simplify_arithmetic import SimplifyArithmetic
 
 X = "tensor<4x6xf32>"
 FLOATS = np.float32

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.passes.movement.gathers import evenly_spaced
-from explorer.passes.simplify_movement import SimplifyMovement
+from explorer.passes.simplify.movement.gathers import evenly_spaced
+from explorer.passes.simplify.simplify_movement import SimplifyMovement
 
 
 def body(operations: str, returned: str = "%y", arguments: str = "%x: tensor<4x12xf32>") -> str:

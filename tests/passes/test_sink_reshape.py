@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.passes.axes import axis_groups, joined_axes, moved_through
-from explorer.passes.push_transposes import PushTransposes
+from explorer.passes.analysis.axes import axis_groups, joined_axes, moved_through
+from explorer.passes.simplify.push_transposes import PushTransposes
 
 FLAT, DEEP = "tensor<6x8xf32>", "tensor<2x3x8xf32>"
 RESHAPE = f"%r = top.reshape(%x) {{shape = [2, 3, 8]}} : {DEEP}\n"

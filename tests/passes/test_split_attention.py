@@ -3,10 +3,10 @@
 import pytest
 
 from explorer.errors import InputError
-from explorer.ir.passes import KNOBS, run_pass
 from explorer.ir.rewriting import RewriteOptions
+from explorer.ir.rewriting.passes import KNOBS, run_pass
 from explorer.ir.top.attention import AttentionOp
-from explorer.passes.split_attention import SplitAttentions
+from explorer.passes.lower.split_attention import SplitAttentions
 
 ADDRESS = "split-attention/attention/y"
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from explorer.passes.fold_constants import FoldConstants
-from explorer.passes.legalize import Legalize
+from explorer.passes.lower.legalize import Legalize
+from explorer.passes.simplify.fold_constants import FoldConstants
 
 LOOP = """
 func.func @main(%x: tensor<2xf32>) {

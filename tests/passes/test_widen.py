@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.passes.legalize import Legalize
+from explorer.passes.lower.legalize import Legalize
 
 
 def test_a_product_of_halves_is_one_of_floats_between_casts(check):

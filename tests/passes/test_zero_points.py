@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.passes.fuse_quantization import FuseQuantization
+from explorer.passes.quantize.fuse_quantization import FuseQuantization
 
 GEOMETRY = "dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 1]"
 SUMS = "!top.quantized<i32, 0.125:0>"

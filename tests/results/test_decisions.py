@@ -5,7 +5,7 @@ import pytest
 from explorer.kernels.passes import ScheduleLoops
 from explorer.kernels.schedules.listing import GIVEN
 from explorer.memory.planning import PlanMemory
-from explorer.passes.layout import AssignLayouts
+from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.results.decisions import (
     BUDGET,
     LAYOUTS,

@@ -25,7 +25,7 @@ from explorer.runtime.cache.folder import cache_folder, make_private, open_cache
 from explorer.runtime.cache.keys import header_digests
 from explorer.runtime.compilers import Compiler, find_compiler
 from explorer.runtime.devices import list_devices
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 
 Inputs = dict[str, np.ndarray]
 SOURCE = "int explorer_run(void) { return 42; }\n"
@@ -483,7 +483,7 @@ def open_opencl(opencl_program: Program, weights: np.ndarray) -> Callable[..., A
     record = next((d for d in list_devices(("opencl",)) if d.usable), None)
     if record is None:
         pytest.skip("no usable OpenCL device; `explorer devices` says why")
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     def build(cache: ProgramCache, **changes: str) -> Any:
         device = dataclasses.replace(record, **changes)

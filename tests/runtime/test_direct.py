@@ -5,7 +5,7 @@ import pytest
 
 import explorer
 from explorer.errors import InputError
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 import explorer
 from explorer.compilation import Compilation
 from explorer.runtime.compilers import compile_shared_library
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 from explorer.targets import load_target
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"

@@ -14,13 +14,13 @@ from explorer.errors import ModelError
 from explorer.results import Launch, Port, Program, SourceText
 from explorer.results.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
 from explorer.runtime.cache import digests
-from explorer.runtime.cache.circumstances import compiler_on_disk
 from explorer.runtime.cache.digests import (
     BLOCK_BYTES,
     digest_of_array,
     digest_of_file,
     sums_of_array,
 )
+from explorer.runtime.cache.environment import compiler_on_disk
 from explorer.runtime.cache.kept_files import (
     MAGIC,
     DamagedProgram,

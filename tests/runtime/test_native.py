@@ -15,7 +15,7 @@ import pytest
 from explorer.errors import BuildError, DeviceError, InputError
 from explorer.results import Port
 from explorer.runtime.compilers import compile_shared_library
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 
 isolated_or_not = pytest.mark.parametrize("isolated", [True, False], ids=["worker", "here"])
 
@@ -373,7 +373,7 @@ CALLER = """
 import sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import conftest, numpy
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 endless = "while (*(volatile float *)arena < 0) continue;"
 source = conftest.C_SOURCE.replace("(void)threads;", endless)
 executable = NativeProgram(conftest.make_program("cpu", source), bytes(16))

@@ -30,7 +30,7 @@ def device() -> DeviceRecord:
 
 @pytest.fixture
 def build(device):
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     def build_on_device(program, weights):
         return OpenCLProgram(program, weights, device)
@@ -45,7 +45,7 @@ def test_run_gives_the_outputs_by_name(build, opencl_program, weights, inputs):
 
 
 def test_without_a_device_the_first_usable_one_is_taken(device, opencl_program, weights, inputs):
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     with OpenCLProgram(opencl_program, weights.tobytes()) as executable:
         assert executable.device == device
@@ -166,7 +166,7 @@ def test_an_arena_larger_than_the_device_allows_is_refused(build, opencl_program
 
 
 def test_a_device_that_is_gone_is_an_error(device, opencl_program, weights):
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     with pytest.raises(DeviceError, match="no OpenCL device at 7:7 any more"):
         OpenCLProgram(opencl_program, weights, dataclasses.replace(device, address="7:7"))
@@ -179,7 +179,7 @@ def test_a_device_that_is_gone_is_an_error(device, opencl_program, weights):
 )  # fmt: skip
 def test_every_core_gets_work_groups(device, tasks, processor, group_items):
     """Two cores: at least 16 groups where there are as many tasks, and groups divide the tasks."""
-    from explorer.runtime.opencl import work_group_items
+    from explorer.runtime.opencl.program import work_group_items
 
     record = dataclasses.replace(device, processor=processor, compute_units=2)
     assert work_group_items(tasks, record) == group_items

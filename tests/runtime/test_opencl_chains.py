@@ -51,7 +51,7 @@ def shared(compilation):
 @pytest.mark.parametrize("model", ["digits_cnn", "digits_transformer", "digits_resnet"])
 def test_work_items_share_the_steps_of_every_run(device, model):
     """Run after run the account of claims goes on; the same numbers as launches one by one."""
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     compilation = explorer.compile(f"sample_models/{model}.onnx", target="opencl")
     inputs = compilation.example_inputs()
@@ -65,7 +65,7 @@ def test_work_items_share_the_steps_of_every_run(device, model):
 
 def test_the_run_after_a_failed_one_computes_everything(device, monkeypatch):
     """What was handed over in part has claims that nobody knows, so the account begins anew."""
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     compilation = explorer.compile("sample_models/digits_cnn.onnx", target="opencl")
     inputs = compilation.example_inputs()
@@ -88,8 +88,8 @@ def fail(*arguments: object) -> None:
 def test_one_thread_is_the_callers(device):
     """PoCL divides a device for the eye only: a part of one core still runs on all threads."""
     from explorer.runtime.caller_devices import caller_device
-    from explorer.runtime.opencl import OpenCLProgram
-    from explorer.runtime.opencl_handles import find_device
+    from explorer.runtime.opencl.handles import find_device
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     caller = caller_device(device)
     if caller is None or find_device(caller) is None:
@@ -109,7 +109,7 @@ def test_one_thread_is_the_callers(device):
 
 def test_the_chain_runs_neighbouring_steps_in_one_dispatch(device, opencl_program, weights, inputs):
     """A planted chain writes which steps it was asked for."""
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     program = planted(opencl_program, Chain("chain", ((0, 0), (1, 0))))
     with OpenCLProgram(program, weights, device) as executable:
@@ -118,7 +118,7 @@ def test_the_chain_runs_neighbouring_steps_in_one_dispatch(device, opencl_progra
 
 
 def test_a_gpu_gets_its_launches_one_by_one(device, opencl_program, weights, inputs):
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     program = planted(opencl_program, Chain("chain", ((0, 0), (1, 0))))
     gpu = dataclasses.replace(device, processor="gpu")
@@ -128,7 +128,7 @@ def test_a_gpu_gets_its_launches_one_by_one(device, opencl_program, weights, inp
 
 def test_a_group_that_the_device_does_not_allow_is_refused(device, opencl_program, weights):
     from explorer.errors import BuildError
-    from explorer.runtime.opencl import OpenCLProgram
+    from explorer.runtime.opencl.program import OpenCLProgram
 
     def with_groups(kernel: KernelRecord) -> KernelRecord:
         phases = tuple(

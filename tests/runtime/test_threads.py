@@ -8,7 +8,7 @@ import pytest
 
 import explorer
 from explorer.errors import DeviceError, InputError
-from explorer.runtime.affinity import check_affinity
+from explorer.runtime.native.affinity import check_affinity
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
 PROCESSORS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []

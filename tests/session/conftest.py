@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runtime.cache import ProgramCache, circumstances
+from explorer.runtime.cache import ProgramCache
+from explorer.runtime.cache import environment as circumstances
 
 
 @dataclass(frozen=True)

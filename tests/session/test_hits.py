@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from explorer.errors import InputError
 from explorer.importers.onnx import from_proto
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 from explorer.session import Session, session
 
 

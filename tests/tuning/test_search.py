@@ -12,9 +12,9 @@ import pytest
 
 import explorer
 from explorer.compilation import Compilation
-from explorer.compilation.tuned import tuned_store
+from explorer.compilation.settings.tuned import tuned_store
 from explorer.errors import CacheWarning, InputError
-from explorer.kernels.nest import ScheduleError
+from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.schedules import ScheduledKernel
 from explorer.results import SearchResult
 from explorer.results.encoding import from_json, to_json

@@ -20,7 +20,7 @@ SCRIPT = """
     os.environ.pop("LD_PRELOAD")
     import numpy as np
     import explorer
-    from explorer.kernels.program import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram
     from verification.conformance.sanitizers import guarded_opener
 
     c = explorer.compile("sample_models/digits_cnn.onnx")

@@ -1,8 +1,8 @@
 """Measured numbers as bars, and rows where there is no pandas: text, HTML, and who shows them."""
 
 from explorer import representations
-from explorer.compilation.frames import Table
-from explorer.compilation.ladders import Bars, Ladder, Rung
+from explorer.compilation.measurements.ladders import Bars, Ladder, Rung
+from explorer.traces.tables import Table
 from explorer.views.static.bars import bars_html, ladder_text
 from explorer.views.static.frames import SHOWN_ROWS, frame_html, frame_text
 

@@ -19,8 +19,8 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.compilation import Compilation
 from explorer.importers.building.code_points import SUFFIX
+from explorer.ir.dialects.kernel import LaunchOp
 from explorer.ir.evaluation import entry_function, output_names, specialized_inputs
-from explorer.ir.kernel_dialect import LaunchOp
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import device_of, functions, host_reason_of
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp

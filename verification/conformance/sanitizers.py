@@ -19,7 +19,7 @@ from explorer.onnx_backend.backend import Opener
 from explorer.results.program import Program
 from explorer.runtime.compilers import Compiler, compile_shared_library, find_compiler
 from explorer.runtime.executable import Executable
-from explorer.runtime.native import NativeProgram
+from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.processes import run_command
 
 FLAGS = (

@@ -30,7 +30,7 @@ from explorer.compilation import compile_model
 from explorer.errors import ExplorerError
 from explorer.files import is_foreseen
 from explorer.importers import SourceModel, to_top
-from explorer.ir.printing import dump
+from explorer.ir.inspection.printing import dump
 from explorer.runtime.child import Answer
 
 MOST_SECONDS = 10.0

@@ -35,7 +35,7 @@ from explorer.ir.top.movement import (
     SliceOp,
     TransposeOp,
 )
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import (
     Dim,

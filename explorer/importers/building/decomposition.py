@@ -16,10 +16,10 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
+from explorer.ir.dialects.source import ConstantOp, NodeOp
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import Rewrite
-from explorer.ir.source_dialect import ConstantOp, NodeOp
 from explorer.ir.structure import OperationRecord, operations, record
 
 CONSTANTS = "constants"

@@ -36,8 +36,8 @@ from explorer.importers.model import (
     SourceModel,
     check_dimension_names,
 )
+from explorer.ir.dialects.source import NodeOp, SourceValueType
 from explorer.ir.operation import PropertyValue, to_attribute
-from explorer.ir.source_dialect import NodeOp, SourceValueType
 from explorer.ir.top.data import weight_type
 from explorer.ir.types import ELEMENT_TYPES, format_shape, shape_of, tensor_type
 from explorer.ir.weights import Weights

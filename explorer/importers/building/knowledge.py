@@ -18,8 +18,8 @@ import numpy as np
 from xdsl.ir import OpResult, SSAValue
 
 from explorer.ir.operation import TopOperation
+from explorer.ir.sizes.dimensions import dimension_of, plus, reshaped, sum_of
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.dimensions import dimension_of, plus, reshaped, sum_of
 from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.movement import (
     ExpandOp,

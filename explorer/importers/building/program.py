@@ -28,7 +28,6 @@ from explorer.importers.building.limits import check_size
 from explorer.importers.building.quantized_types import as_stored, is_quantized
 from explorer.importers.building.specialize import specialize
 from explorer.importers.model import SourceModel, SourceValue, with_sizes
-from explorer.ir.constraints import set_constraints
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
 from explorer.ir.origins import (
@@ -40,6 +39,7 @@ from explorer.ir.origins import (
     sources_of,
 )
 from explorer.ir.rewriting import Names
+from explorer.ir.sizes.constraints import set_constraints
 from explorer.ir.structure import DEVICE
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.requirements import requirements

@@ -19,10 +19,10 @@ from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 
 from explorer.importers.building.identifiers import argument_name, identifier
 from explorer.importers.model import SourceModel
+from explorer.ir.dialects.source import ConstantOp, NodeOp, ReturnOp
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES
 from explorer.ir.operation import IDENTITY, identity_of, set_identity
 from explorer.ir.origins import location_of
-from explorer.ir.source_dialect import ConstantOp, NodeOp, ReturnOp
 from explorer.ir.structure import DEVICE
 from explorer.ir.top.data import WeightOp
 

@@ -21,7 +21,7 @@ from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.normalization import LayerNormOp
+from explorer.ir.top.reductions.normalization import LayerNormOp
 
 LOWEST = -10000.0
 """What is added to a masked score unless `mask_filter_value` says otherwise."""

@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Axis, Size
 from explorer.importers.onnx.build import Build
 from explorer.ir.top.attention import AttentionOp
-from explorer.ir.top.normalization import SoftmaxOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.shapes import RangeOp
 
 

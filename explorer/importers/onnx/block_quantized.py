@@ -21,7 +21,7 @@ from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.types import element_type_of
 
 _TYPES = {2: np.dtype(ml_dtypes.uint2), 4: np.dtype(ml_dtypes.uint4), 8: np.dtype(np.uint8)}

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.ir.top.movement import TO_THE_END
-from explorer.ir.top.normalization import LayerNormOp
+from explorer.ir.top.reductions.normalization import LayerNormOp
 
 MICROSOFT = "com.microsoft"
 

@@ -25,7 +25,7 @@ from explorer.importers.onnx.pooling import average_pool, global_pool, max_pool
 from explorer.importers.onnx.quantization import dequantize, qlinear_conv, quantize, requantized
 from explorer.importers.onnx.quantized_types import quantized_type
 from explorer.importers.onnx.structures import Imported
-from explorer.ir.top.quantized import DequantizeOp
+from explorer.ir.top.quantization.quantized import DequantizeOp
 from explorer.ir.types import QuantizedType
 
 MICROSOFT = "com.microsoft"

@@ -28,7 +28,7 @@ from explorer.importers.onnx.structures import Imported, form_of, tensors_of, wi
 from explorer.ir.top.control import IfOp, LoopOp, merged_types
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.iterations import counted_iterations
+from explorer.ir.top.support.iterations import counted_iterations
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, tensor_type
 
 LONGEST_UNROLLED = 1024

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.quantization import matmul_integer
-from explorer.ir.top.dynamic_quantization import DynamicQuantizeOp
+from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 
 MICROSOFT = "com.microsoft"
 

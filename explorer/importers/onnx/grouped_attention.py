@@ -27,7 +27,7 @@ from explorer.importers.onnx.contrib import MICROSOFT
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rotary import rotate
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
-from explorer.ir.top.normalization import LayerNormOp
+from explorer.ir.top.reductions.normalization import LayerNormOp
 
 _QUERY, _KEY, _VALUE, _PAST_KEY, _PAST_VALUE, _LENGTHS, _TOTAL, _COSINES, _SINES = range(9)
 _POSITIONS, _BIAS, _SINK, _KEY_SCALE, _VALUE_SCALE, _QUERY_NORM, _KEY_NORM, _NEW = range(9, 17)

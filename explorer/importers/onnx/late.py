@@ -31,7 +31,7 @@ from explorer.importers.onnx.structures import Imported, StringTensor, tensors_o
 from explorer.importers.onnx.tensors import dtype_of
 from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
 from explorer.ir.program import Snapshot
-from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.sizes.dimensions import UNKNOWN
 from explorer.ir.top.late import MeaningAttr, NodeOp
 from explorer.ir.types import (
     ELEMENT_TYPES,

@@ -13,14 +13,14 @@ from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.structures import Imported
 from explorer.ir.top.elementwise import SelectOp
-from explorer.ir.top.normalization import (
+from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
     LocalResponseNormOp,
     SoftmaxOp,
 )
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 
 
 @converts("Identity")

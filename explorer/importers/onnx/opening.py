@@ -17,8 +17,8 @@ from explorer.importers.onnx import convert
 from explorer.importers.onnx.converters import find_converter
 from explorer.importers.onnx.reading import OnnxContent
 from explorer.importers.onnx.source import source_program
+from explorer.ir.dialects.source import NodeOp
 from explorer.ir.operation import from_attribute
-from explorer.ir.source_dialect import NodeOp
 
 BY_DEFINITION = "Written out by ONNX's own definition of the operator in terms of others."
 

@@ -14,7 +14,7 @@ from explorer.importers.onnx.windows import Window, window_of
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.movement import PadOp
 from explorer.ir.top.pooling import PoolOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 
 
 @converts("MaxPool")

@@ -36,8 +36,8 @@ from explorer.importers.onnx.structures import Imported
 from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.elementwise import CastOp
-from explorer.ir.top.quantized import DequantizeOp, QuantizeOp, RequantizeOp
-from explorer.ir.top.quantized_blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.types import (
     QuantizedType,
     element_type_from_numpy,

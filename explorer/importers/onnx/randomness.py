@@ -17,7 +17,7 @@ from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.tensors import dtype_of
-from explorer.ir.top.reduction import ArgOp
+from explorer.ir.top.reductions.reduction import ArgOp
 
 
 @converts("RandomUniform", "RandomNormal")

@@ -26,7 +26,7 @@ from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.ir.top.control import LoopOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.operands import may_be_same_shape
+from explorer.ir.top.support.operands import may_be_same_shape
 from explorer.ir.types import Shape, format_shape, tensor_type
 
 LONGEST_UNROLLED = 64

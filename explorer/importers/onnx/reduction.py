@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.ir.top.cumulative import CumulativeOp
 from explorer.ir.top.elementwise import SelectOp
-from explorer.ir.top.reduction import ArgOp, ReduceOp, TopKOp
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp
 
 _KINDS = {
     "ReduceSum": "sum",

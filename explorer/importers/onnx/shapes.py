@@ -12,7 +12,7 @@ from explorer.importers.onnx.structures import Imported
 from explorer.importers.onnx.tensors import dtype_of, read_tensor
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.movement import ExpandOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 
 

@@ -34,8 +34,8 @@ from explorer.importers.onnx.structures import (
     TensorSequence,
     tensors_of,
 )
-from explorer.ir.source_dialect import NodeOp, SourceValueType
-from explorer.ir.top.dimensions import UNKNOWN
+from explorer.ir.dialects.source import NodeOp, SourceValueType
+from explorer.ir.sizes.dimensions import UNKNOWN
 from explorer.ir.types import (
     ELEMENT_TYPES,
     Dim,

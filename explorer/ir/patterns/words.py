@@ -24,8 +24,8 @@ from explorer.ir.patterns.parts import (
 from explorer.ir.patterns.search import Use
 from explorer.ir.top.elementwise import SelectOp, UnaryOp
 from explorer.ir.top.movement import ConcatOp, ReshapeOp, TransposeOp
-from explorer.ir.top.normalization import SoftmaxOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 
 # -- values and constants --------------------------------------------------------------------------
 

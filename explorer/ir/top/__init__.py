@@ -2,33 +2,31 @@
 
 from xdsl.ir import Dialect
 
-from explorer.ir.constraints import ConstraintAttr
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import OriginAttr
-from explorer.ir.ranges import RangeAttr
 from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.sizes.constraints import ConstraintAttr
+from explorer.ir.sizes.ranges import RangeAttr
 from explorer.ir.top import (
     attention,
     casting,
     control,
-    cumulative,
     data,
     determinant,
-    dynamic_quantization,
     elementwise,
     indexing,
     interpolation,
     late,
     linear,
     movement,
-    normalization,
     pooling,
-    quantized,
-    quantized_blocks,
-    reduction,
     selection,
     shapes,
 )
+from explorer.ir.top.quantization import blocks as quantized_blocks
+from explorer.ir.top.quantization import dynamic as dynamic_quantization
+from explorer.ir.top.quantization import quantized
+from explorer.ir.top.reductions import cumulative, normalization, reduction
 from explorer.ir.types import EncodingAttr, QuantizedType
 
 _FAMILIES = (

@@ -32,7 +32,6 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.interfaces import Rows, RowWise, SizeContents, Status, aligned_axis, require_rows
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
-from explorer.ir.top.broadcasting import may_broadcast_to
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -41,7 +40,8 @@ from explorer.ir.top.definitions import (
     element_type,
     scratch,
 )
-from explorer.ir.top.operands import require_same_type
+from explorer.ir.top.support.broadcasting import may_broadcast_to
+from explorer.ir.top.support.operands import require_same_type
 from explorer.ir.types import (
     Dim,
     Shape,

@@ -32,9 +32,9 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from explorer.ir.compute import KernelBuilder, Scalar
 from explorer.ir.interfaces import ComputesSizes, Elements, SizeContents
 from explorer.ir.operation import Access
-from explorer.ir.symbols import Expression
-from explorer.ir.top.broadcasting import ElementwiseOperation, iteration
-from explorer.ir.top.operands import require_slices
+from explorer.ir.sizes.symbols import Expression
+from explorer.ir.top.support.broadcasting import ElementwiseOperation, iteration
+from explorer.ir.top.support.operands import require_slices
 from explorer.ir.types import (
     element_type_of,
     is_static,

@@ -38,9 +38,9 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.operation import TopOperation, identity_of, to_attribute
+from explorer.ir.sizes.dimensions import UNKNOWN
 from explorer.ir.top.data import ReturnOp
-from explorer.ir.top.dimensions import UNKNOWN
-from explorer.ir.top.operands import may_be_same_shape, require_integers
+from explorer.ir.top.support.operands import may_be_same_shape, require_integers
 from explorer.ir.types import (
     Dim,
     Shape,

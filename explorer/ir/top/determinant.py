@@ -18,8 +18,8 @@ from explorer.ir.interfaces import MixesAxes
 from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
-from explorer.ir.top.operands import require_floats
-from explorer.ir.top.unary_kinds import UNARY
+from explorer.ir.top.support.operands import require_floats
+from explorer.ir.top.support.unary_kinds import UNARY
 from explorer.ir.types import element_type_of, shape_of, tensor_type
 
 LARGEST = 32

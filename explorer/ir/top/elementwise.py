@@ -22,20 +22,25 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.interfaces import ComputesSizes, Elements, KeepsNumbers, SizeContents
 from explorer.ir.operation import Access
-from explorer.ir.symbols import Expression
+from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.arithmetic import in_arithmetic_types
-from explorer.ir.top.binary_kinds import BINARY, BinaryKind
-from explorer.ir.top.broadcasting import (
+from explorer.ir.top.casting import CastOp
+from explorer.ir.top.sizes import EXACT_IN_FLOATS, combined
+from explorer.ir.top.support.binary_kinds import BINARY, BinaryKind
+from explorer.ir.top.support.broadcasting import (
     ElementwiseOperation,
     broadcast_shapes,
     collapse_broadcast,
     iteration,
 )
-from explorer.ir.top.casting import CastOp
-from explorer.ir.top.operands import require_same_type
-from explorer.ir.top.quantized_scalars import real_array, real_scalar, stored_array, stored_scalar
-from explorer.ir.top.sizes import EXACT_IN_FLOATS, combined
-from explorer.ir.top.unary_kinds import UNARY, UnaryKind
+from explorer.ir.top.support.operands import require_same_type
+from explorer.ir.top.support.quantized_scalars import (
+    real_array,
+    real_scalar,
+    stored_array,
+    stored_scalar,
+)
+from explorer.ir.top.support.unary_kinds import UNARY, UnaryKind
 from explorer.ir.types import QuantizedType, element_type_of, shape_of, tensor_type
 
 

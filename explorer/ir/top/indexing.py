@@ -29,6 +29,8 @@ from explorer.ir.interfaces import (
     require_rows,
 )
 from explorer.ir.operation import Access, PropertyValue, TopOperation
+from explorer.ir.sizes.dimensions import dimension_of
+from explorer.ir.sizes.relations import Relation
 from explorer.ir.top.definitions import (
     CHANNELS,
     clear_padding_channels,
@@ -38,10 +40,8 @@ from explorer.ir.top.definitions import (
     load_index,
     store_element,
 )
-from explorer.ir.top.dimensions import dimension_of
-from explorer.ir.top.operands import may_be_same_shape, require_integers, require_same_type
-from explorer.ir.top.relations import Relation
 from explorer.ir.top.sizes import plain_numbers
+from explorer.ir.top.support.operands import may_be_same_shape, require_integers, require_same_type
 from explorer.ir.types import (
     Dim,
     QuantizedType,

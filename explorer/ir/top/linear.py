@@ -52,20 +52,20 @@ from explorer.ir.interfaces import (
 )
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.sizes.dimensions import window
+from explorer.ir.sizes.relations import Relation, broadcast_relations, window_relations
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.dimensions import window
 from explorer.ir.top.elementwise import UNARY, apply_unary, broadcast_shapes
-from explorer.ir.top.integer_products import I8, IntegerProduct, RunTime
-from explorer.ir.top.operands import (
+from explorer.ir.top.quantization.integer_products import I8, IntegerProduct, RunTime
+from explorer.ir.top.support.operands import (
     require_broadcast,
     require_counts,
     require_same_type,
     require_slices,
     require_vector,
 )
-from explorer.ir.top.quantized_scalars import F32, table_reads
-from explorer.ir.top.relations import Relation, broadcast_relations, window_relations
+from explorer.ir.top.support.quantized_scalars import F32, table_reads
 from explorer.ir.types import (
     Dim,
     Shape,

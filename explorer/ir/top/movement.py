@@ -52,14 +52,7 @@ from explorer.ir.interfaces import (
 )
 from explorer.ir.operation import Access, PropertyValue, TopOperation
 from explorer.ir.parts import Part, offset_of_part
-from explorer.ir.symbols import Expression, larger, number, smaller
-from explorer.ir.top.definitions import (
-    CHANNELS,
-    clear_padding_channels,
-    common_extents,
-    domain,
-)
-from explorer.ir.top.dimensions import (
+from explorer.ir.sizes.dimensions import (
     UNKNOWN,
     dimension_of,
     expression_of,
@@ -70,12 +63,19 @@ from explorer.ir.top.dimensions import (
     sum_of,
     times,
 )
+from explorer.ir.sizes.relations import Relation, broadcast_relations, divisible, same_count
+from explorer.ir.sizes.symbols import Expression, larger, number, smaller
+from explorer.ir.top.definitions import (
+    CHANNELS,
+    clear_padding_channels,
+    common_extents,
+    domain,
+)
 from explorer.ir.top.elementwise import broadcast_shapes
-from explorer.ir.top.operands import require_integers, require_same_type, require_vector
-from explorer.ir.top.quantized_scalars import real_array, stored_array
-from explorer.ir.top.relations import Relation, broadcast_relations, divisible, same_count
 from explorer.ir.top.reshaping import common_pieces, define_flat_copy, joined_subscripts
 from explorer.ir.top.sizes import plain_numbers
+from explorer.ir.top.support.operands import require_integers, require_same_type, require_vector
+from explorer.ir.top.support.quantized_scalars import real_array, stored_array
 from explorer.ir.types import (
     Dim,
     QuantizedType,

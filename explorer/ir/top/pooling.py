@@ -34,6 +34,7 @@ from explorer.ir.interfaces import (
     Windowed,
 )
 from explorer.ir.operation import Access, PropertyValue
+from explorer.ir.sizes.relations import Relation, window_relations
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
     clear_padding_channels,
@@ -44,8 +45,7 @@ from explorer.ir.top.definitions import (
     store_element,
 )
 from explorer.ir.top.linear import SPATIAL, WINDOW, window_output
-from explorer.ir.top.operands import require_counts
-from explorer.ir.top.relations import Relation, window_relations
+from explorer.ir.top.support.operands import require_counts
 from explorer.ir.types import (
     QuantizedType,
     Shape,

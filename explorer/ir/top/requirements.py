@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 
 from xdsl.dialects import func
 
-from explorer.ir.constraints import Constraint
 from explorer.ir.interfaces import SizeConstrained
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
-from explorer.ir.symbols import parse
-from explorer.ir.top.dimensions import are_equal
-from explorer.ir.top.relations import Relation, simplified
+from explorer.ir.sizes.constraints import Constraint
+from explorer.ir.sizes.dimensions import are_equal
+from explorer.ir.sizes.relations import Relation, simplified
+from explorer.ir.sizes.symbols import parse
 from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Shape, is_static, shape_of
 from explorer.ir.weights import Weights

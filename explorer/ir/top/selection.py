@@ -27,9 +27,9 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
+from explorer.ir.sizes.dimensions import UNKNOWN
 from explorer.ir.top.definitions import load_element, load_index, scratch, store_element
-from explorer.ir.top.dimensions import UNKNOWN
-from explorer.ir.top.operands import require_same_type
+from explorer.ir.top.support.operands import require_same_type
 from explorer.ir.types import Shape, element_type_of, shape_of, static_shape, tensor_type
 
 

@@ -27,11 +27,11 @@ from explorer.ir.interfaces import (
     require_rows,
 )
 from explorer.ir.operation import Access
-from explorer.ir.symbols import Expression, number
+from explorer.ir.sizes.dimensions import UNKNOWN, expression_of
+from explorer.ir.sizes.symbols import Expression, number
 from explorer.ir.top.definitions import load_element, store_element
-from explorer.ir.top.dimensions import UNKNOWN, expression_of
-from explorer.ir.top.operands import require_same_type, require_scalar
 from explorer.ir.top.sizes import expressions
+from explorer.ir.top.support.operands import require_same_type, require_scalar
 from explorer.ir.types import Shape, element_type_of, shape_of, tensor_type
 
 

@@ -18,9 +18,9 @@ from xdsl.ir import OpResult, SSAValue
 
 from explorer.ir.interfaces import ComputesSizes
 from explorer.ir.operation import TopOperation
-from explorer.ir.symbols import Expression, larger, number, smaller
+from explorer.ir.sizes.dimensions import dimension_of
+from explorer.ir.sizes.symbols import Expression, larger, number, smaller
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.dimensions import dimension_of
 from explorer.ir.types import Dim, element_type_of, is_static, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 

@@ -33,7 +33,7 @@ from explorer.kernels.cost.rules import (
     spill_cycles,
     waiting_share,
 )
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     Access,
     bounds_of,
     enclosing_loops,

@@ -18,7 +18,7 @@ from explorer.kernels.cost.counting import OVERLAPPING, Counts, count
 from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import overlapped
 from explorer.kernels.cost.traffic import argument_bytes, traffic_bytes
-from explorer.kernels.phases import Phase, phases
+from explorer.kernels.sections.phases import Phase, phases
 from explorer.results import CostEstimate, CostTerm
 
 WHY: Mapping[str, str] = {

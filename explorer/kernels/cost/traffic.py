@@ -26,7 +26,7 @@ from explorer.ir.types import numpy_dtype
 from explorer.kernels.cost.counting import extent_or_guess
 from explorer.kernels.cost.machine import CacheLevel
 from explorer.kernels.cost.rules import LINE_BYTES
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     Access,
     LinearForm,
     access_width,

@@ -16,9 +16,9 @@ from dataclasses import replace
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 
-from explorer.kernels.languages import language_named
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import LoopNest, ScheduleError
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError
+from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.attention import find_attention, schedule_attention
 from explorer.kernels.schedules.choices import CHOOSE, Choices
 from explorer.kernels.schedules.convolution import (
@@ -26,16 +26,16 @@ from explorer.kernels.schedules.convolution import (
     schedule_convolution,
     schedule_depthwise,
 )
-from explorer.kernels.schedules.gpu import WHY_GROUPS, gpu_schedulers
-from explorer.kernels.schedules.integers import is_integer_product, schedule_integers
-from explorer.kernels.schedules.integers_blocked import (
+from explorer.kernels.schedules.gpu.kinds import WHY_GROUPS, gpu_schedulers
+from explorer.kernels.schedules.integers.blocked import (
     DENSE,
     DEPTHWISE,
     is_blocked_integer_convolution,
     schedule_integer_convolution,
     schedule_integer_depthwise,
 )
-from explorer.kernels.schedules.integers_matmul import is_integer_matmul, schedule_integer_matmul
+from explorer.kernels.schedules.integers.kinds import is_integer_product, schedule_integers
+from explorer.kernels.schedules.integers.matmul import is_integer_matmul, schedule_integer_matmul
 from explorer.kernels.schedules.listing import GIVEN, schedule_given
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.matmul import matrix_operands, schedule_matmul

@@ -24,8 +24,8 @@ from xdsl.dialects import affine
 from xdsl.dialects.builtin import IntegerAttr
 
 from explorer.kernels.cost.tiles import Work, choose, explain
-from explorer.kernels.lowering import innermost_operations
-from explorer.kernels.nest import (
+from explorer.kernels.loops.lowering import innermost_operations
+from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
     bounds_of,

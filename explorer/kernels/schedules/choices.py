@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from math import isqrt
 
-from explorer.kernels.nest import ScheduleError
+from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.schedules.schedule import Choice
 from explorer.results import Knob
 from explorer.results.names import near_name

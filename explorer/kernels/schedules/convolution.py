@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.kernels.cost.tiles import Tile
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
     element_name,

@@ -26,8 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
-from explorer.kernels.languages import language_named, print_kernel
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LoopNest,
     ScheduleError,
     bounds_of,
@@ -36,6 +35,7 @@ from explorer.kernels.nest import (
     kind_of,
     name_of,
 )
+from explorer.kernels.printing.languages import language_named, print_kernel
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Call, Choice, Schedule, ScheduledKernel
 from explorer.kernels.steps.catalogue import STEPS

@@ -21,7 +21,7 @@ class Machine:
 
     vector_floats: int
     language: str
-    """That its kernels are printed in (`explorer.kernels.languages`)."""
+    """That its kernels are printed in (`explorer.kernels.printing.languages`)."""
     registers: int = 32
     processor: str = "cpu"
     """cpu, or gpu: schedules with work-groups and local memory, and as many tasks as there are

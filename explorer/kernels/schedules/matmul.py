@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from explorer.kernels.cost.rules import FLOAT_BYTES
 from explorer.kernels.cost.tiles import Work, choose, explain
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
     accesses_in,

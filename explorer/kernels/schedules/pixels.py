@@ -22,7 +22,7 @@ from math import prod
 
 from explorer.kernels.cost.rules import FLOAT_BYTES
 from explorer.kernels.cost.tiles import Work, choose, explain
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
     bounds_of,

@@ -19,7 +19,7 @@ from math import prod
 from xdsl.dialects import affine, arith
 
 from explorer.ir.structure import walk_inside
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     AffineAccess,
     LoopNest,
     accesses_in,

@@ -24,7 +24,7 @@ from explorer.kernels.cost.tiles import (
     explain,
     row_cycles,
 )
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
     extent_of,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from xdsl.dialects import affine
 
-from explorer.kernels.lowering import innermost_operations
-from explorer.kernels.nest import (
+from explorer.kernels.loops.lowering import innermost_operations
+from explorer.kernels.loops.nest import (
     Access,
     LoopNest,
     accesses_in,

@@ -19,8 +19,8 @@ from typing import Any
 
 from xdsl.dialects import func
 
-from explorer.kernels.lowering import lower_to_loops
-from explorer.kernels.nest import (
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import (
     LoopNest,
     ScheduleError,
     shape_of,

@@ -22,8 +22,8 @@ from math import prod
 
 from xdsl.dialects import affine
 
-from explorer.kernels.lowering import innermost_operations
-from explorer.kernels.nest import (
+from explorer.kernels.loops.lowering import innermost_operations
+from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
     body_of,

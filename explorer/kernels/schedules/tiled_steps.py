@@ -8,7 +8,7 @@ for ..: y = max(y, 0)
 
 from __future__ import annotations
 
-from explorer.kernels.lowering import innermost_operations
+from explorer.kernels.loops.lowering import innermost_operations
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from xdsl.dialects import affine
 from xdsl.ir import SSAValue
 
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     Access,
     LinearForm,
     LoopNest,

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from explorer.kernels.nest import LoopNest, ScheduleError, extent_of, shape_of
-from explorer.kernels.rows import size_of_kernel
+from explorer.kernels.loops.nest import LoopNest, ScheduleError, extent_of, shape_of
+from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.convolution import operands_of, schedule_convolution
 from explorer.kernels.schedules.machine import Machine
@@ -38,15 +38,15 @@ from explorer.kernels.steps.pack import Pack, PackDimension, block_of
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
-from explorer.kernels.steps.winograd import find_convolution, winograd
-from explorer.kernels.steps.winograd_matrices import VARIANTS
-from explorer.kernels.steps.winograd_nests import (
+from explorer.kernels.steps.winograd.matrices import VARIANTS
+from explorer.kernels.steps.winograd.nests import (
     INPUT,
     PADDED,
     PRODUCT,
     UNCUT,
     band_counts,
 )
+from explorer.kernels.steps.winograd.step import find_convolution, winograd
 
 Scheduler = Callable[[Schedule, Machine, Mapping[str, Pack], Choices], None]
 

@@ -22,7 +22,7 @@ from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.tiles import Work, choose
 from explorer.kernels.schedules.choices import divisors
 from explorer.kernels.schedules.machine import USUAL_CACHES
-from explorer.kernels.steps.winograd_matrices import TAPS, VARIANTS
+from explorer.kernels.steps.winograd.matrices import TAPS, VARIANTS
 from explorer.targets.schema import Core
 
 FLOAT_BYTES = 4

@@ -25,7 +25,7 @@ from explorer.kernels.steps.restructure import cut, merge, reorder, split
 from explorer.kernels.steps.tensor_cores import tensor_cores
 from explorer.kernels.steps.transpose import transpose
 from explorer.kernels.steps.vectorize import vectorize
-from explorer.kernels.steps.winograd import winograd
+from explorer.kernels.steps.winograd.step import winograd
 
 STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
     {

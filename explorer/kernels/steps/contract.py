@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 
-from explorer.kernels.nest import LoopNest
-from explorer.kernels.rows import ROWS
+from explorer.kernels.loops.nest import LoopNest
+from explorer.kernels.loops.row_wise import ROWS
 
 
 def contract(nest: LoopNest, buffer: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects import affine, arith, memref
 from xdsl.ir import Operation, SSAValue
 
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     Access,
     LinearForm,
     access_width,

@@ -19,7 +19,7 @@ from xdsl.dialects import affine, memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     Access,
     AffineAccess,
     LinearForm,

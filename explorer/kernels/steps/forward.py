@@ -14,8 +14,8 @@ from math import prod
 from xdsl.dialects import affine, arith
 from xdsl.ir import Operation
 
-from explorer.kernels.lowering import innermost_operations
-from explorer.kernels.nest import (
+from explorer.kernels.loops.lowering import innermost_operations
+from explorer.kernels.loops.nest import (
     Access,
     LoopNest,
     accesses_in,

@@ -18,8 +18,8 @@ from math import prod
 from xdsl.dialects import affine
 from xdsl.ir import Operation, SSAValue
 
-from explorer.kernels.lowering import innermost_operations
-from explorer.kernels.nest import (
+from explorer.kernels.loops.lowering import innermost_operations
+from explorer.kernels.loops.nest import (
     Access,
     AffineAccess,
     LinearForm,

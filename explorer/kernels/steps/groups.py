@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, VectorTyp
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.structure import walk_inside
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
     accesses_in,
@@ -47,7 +47,7 @@ from explorer.kernels.nest import (
     set_upper_bound,
     subscripts,
 )
-from explorer.kernels.scalar_types import scalar_type
+from explorer.kernels.loops.scalar_types import scalar_type
 from explorer.kernels.steps.dependences import (
     boxes_are_disjoint,
     conflict,

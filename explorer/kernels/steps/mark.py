@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects import affine
 from xdsl.dialects.builtin import StringAttr
 
-from explorer.kernels.nest import LoopNest, body_of, extent_of, kind_of
+from explorer.kernels.loops.nest import LoopNest, body_of, extent_of, kind_of
 from explorer.kernels.steps.dependences import conflict
 
 MOST_UNROLLED = 512

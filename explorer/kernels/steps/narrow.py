@@ -12,7 +12,7 @@ from __future__ import annotations
 from xdsl.dialects import affine, arith, func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr, f16, f32
 
-from explorer.kernels.nest import LoopNest, element_name, shape_of
+from explorer.kernels.loops.nest import LoopNest, element_name, shape_of
 
 NARROWED = "kernel.narrowed"
 

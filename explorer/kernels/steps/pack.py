@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import MemRefType
 
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     AffineAccess,
     LinearForm,
     LoopNest,

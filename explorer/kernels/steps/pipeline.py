@@ -23,7 +23,7 @@ from xdsl.dialects import affine, memref
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
     accesses_in,

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.ir.structure import walk_inside
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
     accesses_in,

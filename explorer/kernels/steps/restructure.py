@@ -15,7 +15,7 @@ from xdsl.dialects import affine
 from xdsl.ir import Operation
 
 from explorer.ir.structure import walk_inside
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     AffineAccess,
     LinearForm,
     LoopNest,

@@ -17,7 +17,7 @@ type"), for the item 4 il + jl of a warp:
 The sums' fragment is what loops over items and registers describe, so that the nest stays a nest
 of loops: it means the same before and after this step, and everything that does not know the
 mark runs the loops. Only fragments of A and B are read by other items than those whose sums use
-them; the printer of OpenCL C (`explorer.kernels.opencl_tensor_cores`) loads these.
+them; the printer of OpenCL C (`explorer.kernels.printing.opencl_tensor_cores`) loads these.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl.dialects import affine, arith, memref
 from xdsl.dialects.builtin import Float16Type, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
     accesses_in,

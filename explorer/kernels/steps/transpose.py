@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import Float32Type, MemRefType, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.loop_dialect import InterleaveHighOp, InterleaveLowOp
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
     body_of,

@@ -37,7 +37,7 @@ from explorer.ir.loop_dialect import (
     TruncateLanesOp,
     UnsignedToFloatLanesOp,
 )
-from explorer.kernels.nest import (
+from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
     accesses_in,

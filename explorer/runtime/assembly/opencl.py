@@ -24,8 +24,8 @@ from explorer.runtime.assembly.functions import (
 )
 from explorer.runtime.assembly.ptx import is_ptx, parse_ptx
 from explorer.runtime.devices import DeviceRecord
-from explorer.runtime.opencl import PHASES, build_program
-from explorer.runtime.opencl_handles import open_device
+from explorer.runtime.opencl.handles import open_device
+from explorer.runtime.opencl.program import PHASES, build_program
 
 KERNELS = (PHASES,)
 """Every phase by itself: a chain has them as functions of one kernel."""

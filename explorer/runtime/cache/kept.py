@@ -27,18 +27,18 @@ import numpy as np
 from explorer.errors import ExplorerError
 from explorer.files import write_whole
 from explorer.results.kept import KeptProgram, ModelSheet
-from explorer.runtime.cache.circumstances import (
-    OF_THE_BUILD,
-    Circumstances,
-    details_of,
-    difference,
-)
 from explorer.runtime.cache.digests import (
     digest_of_array,
     digest_of_descriptor,
     digest_of_file,
 )
 from explorer.runtime.cache.entries import Entry
+from explorer.runtime.cache.environment import (
+    OF_THE_BUILD,
+    Circumstances,
+    details_of,
+    difference,
+)
 from explorer.runtime.cache.files import open_private, read_private
 from explorer.runtime.cache.kept_files import (
     MOST_BYTES,

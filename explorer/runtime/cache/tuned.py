@@ -6,7 +6,7 @@
 
 One file per key, `DIGEST.tuned`: a seal over JSON, written whole or not at all, so that several
 processes may write. The key is everything that the measurement depends on: the workload (all
-shapes, types, layouts, strides, the epilogue: see `explorer.kernels.workload`), target, device,
+shapes, types, layouts, strides, the epilogue: see `kernels/schedules/workload.py`), target, device,
 threads, compiler, and the code that makes kernels. A damaged file is told and dropped; nothing in
 it is executed, and its choices are checked like those of a person.
 """

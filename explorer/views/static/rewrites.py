@@ -3,7 +3,7 @@
     fuse-activation   17 -> 14 ops (−3)   1.8 ms
       fused    conv_1 <- relu_1
       ...
-      activation-into-producer   fired 3 times   explorer/passes/fuse_activation.py:31
+      activation-into-producer   fired 3 times   explorer/passes/fuse/fuse_activation.py:31
         ✓ conv_1, relu_1 -> conv_1
         ○ softmax_1 declined: softmax_1 is no elementwise operation
 

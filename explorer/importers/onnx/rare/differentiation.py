@@ -36,8 +36,8 @@ from explorer.ir.top.movement import (
     SliceOp,
     TransposeOp,
 )
-from explorer.ir.top.normalization import BatchNormOp, LayerNormOp, SoftmaxOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.normalization import BatchNormOp, LayerNormOp, SoftmaxOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import shape_of
 
 Rule = Callable[[Any, int, SSAValue, Build], SSAValue]

@@ -16,7 +16,7 @@ from explorer.importers.onnx.rare.trees import DOMAIN
 from explorer.importers.onnx.structures import Imported, LabeledRows, StringTensor
 from explorer.importers.onnx.tensors import read_tensor
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.reduction import ArgOp, ReduceOp
+from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp
 
 
 @converts("ArrayFeatureExtractor", domain=DOMAIN)

@@ -21,8 +21,8 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.build import Build
 from explorer.importers.onnx.nodes import Node, converts
 from explorer.importers.onnx.structures import Imported, StringTensor
-from explorer.ir.top.cumulative import CumulativeOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp
+from explorer.ir.top.reductions.cumulative import CumulativeOp
 
 
 @cache

@@ -23,8 +23,8 @@ from explorer.importers.onnx.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.tensors import read_tensor
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
-from explorer.ir.top.normalization import SoftmaxOp
-from explorer.ir.top.reduction import ReduceOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 
 DOMAIN = "ai.onnx.ml"
 COMPARISONS = ("less_equal", "less", "greater_equal", "greater", "equal", "not_equal")

@@ -1,0 +1,1 @@
+"""The app's server: pages, what is answered, what is uploaded."""

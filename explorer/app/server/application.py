@@ -1,0 +1,222 @@
+"""The Panel application: one page that hosts the explorer's module, and the server around it.
+
+    run_server(address, port, token, pages, open_browser)      until it is interrupted
+
+The token is the page's path, below which all lies that is served: whoever doesn't know it gets 404.
+The websocket takes connections from the page's own origin only, so that another site in the same
+browser cannot talk to it (guard.py). Nothing is fetched from the network.
+"""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+import webbrowser
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import panel as pn
+from bokeh.document import Document
+from bokeh.server.contexts import BokehSessionContext
+from panel.custom import JSComponent
+from panel.io.server import get_server
+
+from explorer.app.server.guard import guard
+from explorer.app.server.pages import Pages
+from explorer.app.shown import Shown
+from explorer.app.workbench import Workbench
+from explorer.views.module import explorer_module
+from explorer.views.payload import chunk_messages
+
+HTTP_PORT = 80
+"""A browser leaves it out of addresses and origins."""
+PAGE_GONE_MILLISECONDS = 5000
+"""How long after its connection ended a page, its worker and its uploads are kept."""
+COMPARISONS = ("compare/", "difference/")
+"""Chunks that are made of several branches."""
+PAGE_STYLE = "html, body { margin: 0; height: 100%; overflow: hidden; }"
+
+
+class ExplorerPage(JSComponent):
+    """Hosts the explorer's module; all that it reads comes in messages (js/host.js)."""
+
+    _esm = explorer_module()
+
+    def __init__(self, **params: Any) -> None:  # Any: Panel's own parameters
+        super().__init__(**params)
+        self.enter: Callable[[], Workbench | None] = lambda: None
+        """Called when the page says hello; None where there is no room for it."""
+        self.workbench: Workbench | None = None
+        self.page: Document | None = None
+        self._shown_revision = -1
+        self._shown_searches: list[dict[str, Any]] = []
+
+    def show_latest(self) -> None:
+        """What the workbench shows now: states that came and went meanwhile are left out."""
+        if self.workbench is not None:
+            self.show_state(self.workbench.shown)
+
+    def show_state(self, shown: Shown) -> None:
+        """Sends a state; the trace's head only when it is another one."""
+        values: dict[str, Any] = {"session": shown.session()}
+        if shown.revision != self._shown_revision:
+            values |= {
+                "head": shown.branch.trace.head if shown.branch else None,
+                "branch": shown.current,
+                "revision": shown.revision,
+            }
+            self._shown_revision = shown.revision
+        searches = shown.found()
+        if searches != self._shown_searches:
+            values["searches"] = searches
+            self._shown_searches = searches
+        self._send_msg({"kind": "state", "values": values})
+
+    def _handle_msg(self, data: Any) -> None:  # Any: JSON of a page
+        if not isinstance(data, dict):
+            return
+        if data.get("kind") == "hello" and self.workbench is None:
+            self.workbench = self.enter()
+        if self.workbench is None:
+            return
+        if data.get("kind") == "hello":
+            self._shown_revision, self._shown_searches = -1, []
+            self.workbench.begin(data.get("link"))
+            self.show_state(self.workbench.shown)
+        elif data.get("kind") == "need":
+            self._answer(data)
+        else:
+            self.workbench.handle(data)
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        shown = self.workbench.shown if self.workbench else None
+        keys = message.get("keys")
+        if shown is None or shown.branch is None or not isinstance(keys, list):
+            return
+        if message.get("revision") != shown.revision:
+            return
+        for key in map(str, keys):
+            if key.startswith(COMPARISONS):
+                self._compare(key, shown.revision)
+            else:
+                self._send_chunk(key, shown.branch.trace.chunks.get(key), shown.revision)
+
+    def _compare(self, key: str, revision: int) -> None:
+        """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,
+        `difference/2.5/fuse-add/...` says how their programs differ after a pass.
+
+        Large programs take a while: in a thread, so that other pages are answered meanwhile.
+        """
+        document, workbench = self.page, self.workbench
+        kind, others, place, *_ = [*key.split("/"), "", ""]
+
+        def work() -> None:
+            assert workbench is not None
+            try:
+                text = workbench.comparison(
+                    others.split("."), place if kind == "difference" else None
+                )
+            except (KeyError, ValueError) as error:  # a branch that lacks what is compared
+                text, reason = None, f"there is nothing to compare: {error}"
+            else:
+                reason = "the branches are not there any more"
+            answer = partial(self._send_chunk, key, text, revision, reason)
+            assert document is not None
+            document.add_next_tick_callback(answer)
+
+        threading.Thread(target=work, name="explorer-comparison", daemon=True).start()
+
+    def _send_chunk(self, key: str, text: str | None, revision: int, reason: str = "") -> None:
+        if text is None:
+            missing = {"kind": "missing", "key": key, "revision": revision}
+            self._send_msg({**missing, "reason": reason or f"the trace has no {key}"})
+            return
+        for part in chunk_messages(key, text, revision):
+            self._send_msg(part)
+
+
+def run_server(
+    address: str,
+    port: int,
+    token: str,
+    pages: Pages,
+    open_browser: bool,
+) -> None:
+    """Serves one page per visit, each with a workbench of its own, until SIGINT or SIGTERM."""
+    host = f"[{address}]" if ":" in address else address
+    place = host if port == HTTP_PORT else f"{host}:{port}"
+    url = f"http://{place}/{token}/"
+
+    def page() -> pn.viewable.Viewable:
+        return _page(pages)
+
+    server = get_server(
+        {"/": page},
+        port=port,
+        address=address,
+        prefix=token,
+        websocket_origin=[f"{host}:{port}"],
+        # A page's session is known by what this process signed: nobody else makes one up.
+        sign_sessions=True,
+        secret_key=secrets.token_bytes(32),
+        show=False,
+        start=False,
+        title="Compiler Explorer",
+        use_index=False,
+        redirect_root=False,
+        unused_session_lifetime_milliseconds=PAGE_GONE_MILLISECONDS,
+        check_unused_sessions_milliseconds=PAGE_GONE_MILLISECONDS // 5,
+    )
+    guard(server._tornado, token, f"http://{place}")
+    server.start()
+    loop = server.io_loop
+
+    def stop(_number: int, _frame: object) -> None:
+        loop.add_callback_from_signal(loop.stop)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    print(f"The explorer is at {url}", flush=True)
+    if open_browser:
+        loop.add_callback(webbrowser.open, url)
+    try:
+        loop.start()
+    finally:
+        server.stop()
+    print("The explorer has ended.")
+
+
+def _page(pages: Pages) -> pn.viewable.Viewable:
+    document = pn.state.curdoc
+    assert document is not None
+    document.template_variables["app_favicon"] = "data:,"  # none, and none is asked for
+    pn.config.raw_css = [PAGE_STYLE]
+    view = ExplorerPage(sizing_mode="stretch_both", margin=0)
+    column = pn.Column(view, sizing_mode="stretch_both", margin=0)
+
+    def publish(_shown: Shown) -> None:
+        # From the listener's thread into the document's own loop.
+        document.add_next_tick_callback(view.show_latest)
+
+    def is_connected() -> bool:
+        context = document.session_context
+        # A session that is gone has no context any more.
+        session = context.session if isinstance(context, BokehSessionContext) else None
+        return session is not None and session.connection_count > 0
+
+    def enter() -> Workbench | None:
+        found = pages.open(publish, is_connected)
+        if isinstance(found, Workbench):
+            return found
+        column[:] = [pn.pane.Str(found, styles={"white-space": "normal"}, margin=24)]
+        return None
+
+    def leave(_context: object) -> None:
+        if view.workbench is not None:
+            pages.end(view.workbench)
+
+    view.enter, view.page = enter, document
+    pn.state.on_session_destroyed(leave)
+    return column

@@ -1,0 +1,100 @@
+"""Serving the explorer on this machine: what is checked and started before the toolkit loads.
+
+    serve([Path("sample_models/digits_cnn.onnx"), Path("run.nnx")], target="cpu")
+        -> http://127.0.0.1:5006/<token>
+
+Panel takes two seconds to import. The first worker starts before that, so that the first model
+is compiled while the page is still being made.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from explorer.app.branches import ResultStore
+from explorer.app.offers import choices_of, offered_files
+from explorer.app.server.pages import Pages, Publish
+from explorer.app.session import Compiler
+from explorer.app.upload_folder import upload_folder
+from explorer.app.uploads import Uploads
+from explorer.app.workbench import Workbench, first_request
+from explorer.app.worker.compiler import ModelCompiler
+from explorer.app.worker.spare import SpareWorkers
+from explorer.errors import InputError
+
+TARGETS = ("cpu", "opencl")
+MOST_PAGES = 16
+"""Pages that are open at once: each has a process of its own, which takes 70 MB and more."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    paths: Sequence[Path | str],
+    target: str = "cpu",
+    port: int = 0,
+    address: str = "127.0.0.1",
+    open_browser: bool = True,
+    token: str | None = None,
+    targets: Sequence[str] = TARGETS,
+    most_pages: int = MOST_PAGES,
+    make_compiler: Callable[[], Compiler] = ModelCompiler,
+) -> None:
+    """Serves the explorer until it is interrupted.
+
+    `paths` are models and saved traces that are offered, the first one is opened at once; a
+    folder offers all in it. `port` 0 takes a free one. `token` is for tests; a random one by
+    default. Beyond `most_pages` a page says that there are too many. `make_compiler` is called in
+    every page's worker, so that it must be importable by name.
+
+    Raises InputError for no model, an address of another machine, a port that is taken, or a token
+    with odd characters.
+    """
+    if address not in LOOPBACK:
+        raise InputError(
+            f"the explorer is served on this machine only, not on {address!r}",
+            hint=f"one of {', '.join(LOOPBACK)}; from elsewhere use an SSH tunnel",
+        )
+    if target not in targets:
+        raise InputError(f"unknown target {target!r}", hint=f"one of {', '.join(targets)}")
+    secret = secrets.token_urlsafe(24) if token is None else token
+    if not re.fullmatch(r"[\w-]+", secret):
+        raise InputError("a token is made of letters, digits, '-' and '_'")
+    choices = choices_of(offered_files(paths))
+    chosen_port = usable_port(address, port)
+    results = ResultStore()
+    spares = SpareWorkers(make_compiler, first_request(choices[0], target))
+
+    def make_workbench(uploads: Uploads, publish: Publish) -> Workbench:
+        return Workbench(choices, targets, target, spares.take, results, uploads, publish)
+
+    with upload_folder() as folder:
+        pages = Pages(make_workbench, folder, most_pages)
+        from explorer.app.server.application import run_server  # brings Panel, see above
+
+        try:
+            run_server(address, chosen_port, secret, pages, open_browser)
+        finally:
+            spares.close()
+            pages.end_all()
+
+
+def usable_port(address: str, port: int) -> int:
+    """The port, or one that is free where it is 0. InputError where nobody can listen on it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            # As the server does: a port whose last connections are still ending is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
+            probe.listen(1)
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        words = error.strerror or str(error)
+        raise InputError(
+            f"the explorer cannot be served on port {port} of {address}: {words}",
+            hint="take another --port, or leave it out for one that is free",
+        ) from error

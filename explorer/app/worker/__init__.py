@@ -1,0 +1,1 @@
+"""The worker's process, which compiles for a page."""

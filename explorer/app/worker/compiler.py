@@ -1,0 +1,172 @@
+"""The compiler in the worker's process: what was compiled stays, and forks share its passes.
+
+compiler = ModelCompiler()
+compiler.stage(Request("digits_cnn.onnx", "cpu"), "passes", progress)      all passes run
+compiler.stage(Request(..., decisions=(("schedule-loops/conv_1/pixels", "4"),)), "passes", ...)
+    only the passes from schedule-loops on run: the rest is shared with the first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from explorer.app.forks import changes, differing_passes, is_parent
+from explorer.app.session import Bisection, Progress, Request, SearchTold
+from explorer.errors import UnsupportedError
+from explorer.results import ProfileRecord, Trace
+
+if TYPE_CHECKING:
+    from explorer.backends.peaks import PeakMeter
+    from explorer.compilation import Accuracy, Compilation
+    from explorer.runtime.profiles import Peaks
+
+
+class ModelCompiler:
+    """One per worker. Heavy imports happen here, in the worker, before it is asked for anything."""
+
+    def __init__(self) -> None:
+        import_module("explorer.compilation")
+        self._compilations: dict[Request, Compilation] = {}
+        self._accuracies: dict[Request, Accuracy] = {}
+        self._profiles: dict[Request, ProfileRecord] = {}
+        self._refused: dict[Request, Trace] = {}
+        """Of models that cannot be imported: how they are, and why."""
+        self._meter: PeakMeter | None = None
+
+    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+        from explorer.compilation.collection import paused_collection
+
+        if request.is_trace:
+            return self._opened(request, progress)
+        if request in self._refused:
+            return self._refused[request]
+        if name == "passes":
+            with paused_collection():
+                try:
+                    return self._compiled(request, progress).trace(with_code=False)
+                except UnsupportedError as error:
+                    return self._inspected(request, error)
+        compilation = self._compiled(request, progress)
+        if name == "program":
+            bare = compilation.trace(with_code=False)
+            program = compilation.program
+            return replace(bare, kernels=program.kernels, program=program)
+        if name == "accuracy":
+            self._accuracies[request] = compilation.accuracy(progress=progress)
+        elif name == "profile":
+            self._profiles[request] = self._measured(compilation, progress)
+        elif name == "assembly":
+            compilation.assembly()
+        return replace(compilation.trace(), profile=self._profiles.get(request))
+
+    def optional(self, request: Request) -> tuple[str, ...]:
+        if request.is_trace or request in self._refused:
+            return ()
+        return tuple(p.name for p in self._compilations[request].pipeline if not p.is_required)
+
+    def bisect(self, request: Request) -> Bisection | None:
+        compilation = self._compiled(request, lambda name, index, total: None)
+        if request not in self._accuracies:
+            self._accuracies[request] = compilation.accuracy()
+        fault = self._accuracies[request].bisect()
+        if fault is None:
+            return None
+        return Bisection(fault.pass_name, fault.rule, fault.operation, fault.tensor, fault.address)
+
+    def search(
+        self, request: Request, order: Mapping[str, Any], progress: Progress, told: SearchTold
+    ) -> dict[str, Any]:
+        """Compiles candidates in threads: this process may have no children but compilers."""
+        from explorer.tuning.search import Budget, tune
+        from explorer.views.payload_search import search_payload
+
+        compilation = self._compiled(request, lambda name, index, total: None)
+        found = tune(
+            compilation,
+            Budget(order["candidates"], order["seconds"]),
+            kernels=[order["kernel"]],
+            backend="threading",
+            keep=order["keep"],
+            progress=progress,
+            told=lambda search: told(search_payload(search)),
+        )
+        return search_payload(found[order["kernel"]])
+
+    def forget(self, request: Request) -> None:
+        for kept in (self._compilations, self._accuracies, self._profiles, self._refused):
+            kept.pop(request, None)
+
+    def _opened(self, request: Request, progress: Progress) -> Trace:
+        """A saved compilation; nothing of it is run, and it is not kept here."""
+        from explorer.compilation import open_trace
+
+        progress("reading the trace", 0, 1)
+        return open_trace(request.path).trace()
+
+    def _inspected(self, request: Request, error: UnsupportedError) -> Trace:
+        """The model as it is, with what cannot be imported or compiled; a fork just fails."""
+        import explorer as ex
+
+        if request != request.base:
+            raise error
+        trace = ex.inspect(request.path).trace()
+        if not trace.problems:
+            if not error.problems:
+                raise error
+            pairs = (problem.partition(": ") for problem in error.problems)
+            trace = replace(trace, problems=tuple((what, why) for what, _, why in pairs))
+        self._refused[request] = trace
+        return trace
+
+    def _compiled(self, request: Request, progress: Progress) -> Compilation:
+        """Compiled now, or kept; a fork of the kept compilation with most passes in common."""
+        if request in self._compilations:
+            return self._compilations[request]
+        if request.base not in self._compilations:
+            self._compilations[request.base] = self._first(request.base, progress)
+            if request == request.base:
+                return self._compilations[request]
+        parent = max(
+            (kept for kept in self._compilations if is_parent(kept, request)),
+            key=lambda kept: self._shared(kept, request),
+        )
+        self._compilations[request] = self._compilations[parent].fork(
+            decisions=changes(parent, request), label=request.label, progress=progress
+        )
+        return self._compilations[request]
+
+    def _shared(self, kept: Request, request: Request) -> int:
+        """How many passes of a kept compilation the request has in common, at least."""
+        pipeline = [p.name for p in self._compilations[kept].pipeline]
+        places = [
+            pipeline.index(name) if name in pipeline else 0
+            for name in differing_passes(kept, request)
+        ]
+        return min(places, default=len(pipeline))
+
+    def _first(self, request: Request, progress: Progress) -> Compilation:
+        import explorer as ex
+        from explorer.compilation.settings.sizes import suggested_sizes
+
+        # Sizes that the file does not say are knobs of the page; something has to be shown first.
+        model = ex.load(request.path)
+        sizes = suggested_sizes(model)
+        return ex.compile(model, target=request.target, dimensions=sizes, progress=progress)
+
+    def _measured(self, compilation: Compilation, progress: Progress) -> ProfileRecord:
+        """Times of all launches, and what the device can do at best."""
+        progress("measuring times", 0, 2)
+        profile = compilation.profile()
+        progress("measuring the device's peaks", 1, 2)
+        peaks = self._peaks(compilation, profile.threads)
+        return profile if peaks is None else peaks.on(profile)
+
+    def _peaks(self, compilation: Compilation, threads: int) -> Peaks | None:
+        from explorer.backends.peaks import PeakMeter
+
+        if self._meter is None:
+            self._meter = PeakMeter()
+        return self._meter.peaks(compilation.backend, compilation.device, threads)

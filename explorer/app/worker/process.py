@@ -1,0 +1,201 @@
+"""A worker's process as the app holds it: a fault or a cancel ends the process and not the app.
+
+process = CompilerProcess(ModelCompiler, report)
+process.compile(1, Request("digits_cnn.onnx", "cpu"))
+    ->  report(1, Progressed(...)) ... report(1, DrawnTrace(...)) after every stage
+        or report(1, Failure(...))
+process.cancel(1)
+    ->  report(1, Stopped())               the worker goes on with what else it was asked for
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from typing import Any
+
+from explorer.app.searches import SearchOrder
+from explorer.app.session import (
+    STAGES,
+    Bisection,
+    Compiler,
+    Died,
+    DrawnTrace,
+    Failure,
+    Progressed,
+    Request,
+    Searched,
+    Stopped,
+    where_of,
+)
+from explorer.app.worker.program import work
+from explorer.runtime.scratch import remove_stale_folders
+
+NOBODY = 0
+"""The key of what nobody waits for."""
+TERMINATION_SECONDS = 2.0
+"""How long a worker may take to end before it is killed."""
+
+Report = Progressed | DrawnTrace | Failure | Bisection | Searched | Stopped | Died | None
+"""None: a bisection found nothing wrong."""
+
+
+class CompilerProcess:
+    """One worker. `report(key, report)` is called from another thread.
+
+    It may be started before anybody has a use for it: nothing is reported before `adopt`.
+    """
+
+    def __init__(
+        self,
+        make_compiler: Callable[[], Compiler],
+        report: Callable[[int, Report], None] | None = None,
+    ) -> None:
+        context = multiprocessing.get_context("spawn")  # fork would copy the server's threads
+        self._connection, theirs = context.Pipe()
+        self._report = report
+        self._prepared: set[Request] = set()
+        self._preparing: Request | None = None
+        """What was asked for last to be prepared, until it is."""
+        self._is_ended = threading.Event()
+        self._requests: dict[int, Request] = {}
+        """What is not finished yet."""
+        self._drawn: dict[int, DrawnTrace] = {}
+        self._process = context.Process(
+            target=work, args=(theirs, make_compiler), name="explorer-compiler", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._is_ended.is_set() and self._process.is_alive()
+
+    def is_busy_for(self, request: Request) -> bool:
+        """Whether what it prepares, which may take for ever, would let a request wait."""
+        return self._preparing is not None and self._preparing != request
+
+    def adopt(self, report: Callable[[int, Report], None]) -> None:
+        """From now on this is told."""
+        self._report = report
+
+    def compile(self, key: int, request: Request) -> None:
+        self._requests[key] = request
+        self._prepared.add(request)
+        self._send("compile", key, request)
+
+    def prepare(self, request: Request) -> None:
+        """Compiles in the background what forks are expected of; nothing is reported."""
+        if request not in self._prepared:
+            self._prepared.add(request)
+            self._preparing = request
+            self._send("prepare", NOBODY, request)
+
+    def cancel(self, key: int, request: Request) -> None:
+        """Gives a compilation up; `Stopped` is reported when the worker has heard it."""
+        self._requests.pop(key, None)
+        self._drawn.pop(key, None)
+        self._prepared.discard(request)
+        self._send("cancel", key, request)
+
+    def bisect(self, key: int, request: Request) -> None:
+        self._requests[key] = request
+        self._send("bisect", key, request)
+
+    def search(self, key: int, request: Request, order: SearchOrder) -> None:
+        """Searches the schedule of a kernel; `Searched` is reported as often as more is known."""
+        self._requests[key] = request
+        self._send("search", key, request, asdict(order))
+
+    def forget(self, key: int, request: Request) -> None:
+        self._drawn.pop(key, None)
+        self._requests.pop(key, None)
+        self._prepared.discard(request)
+        self._send("forget", key, request)
+
+    def end(self) -> None:
+        """Ends the worker; nothing is reported any more."""
+        self._is_ended.set()
+        self._process.terminate()
+        self._process.join(TERMINATION_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join(TERMINATION_SECONDS)
+        remove_stale_folders()  # it had no time to remove its own
+
+    def _send(self, kind: str, key: int, request: Request, *more: Any) -> None:  # Any: JSON
+        try:
+            message = [kind, key, asdict(request), *more]
+            self._connection.send_bytes(json.dumps(message).encode())
+        except OSError:
+            return  # the worker has died: the listener reports that
+
+    def _listen(self) -> None:
+        connection: Connection = self._connection
+        heads: dict[int, tuple[dict, tuple[str, ...]]] = {}
+        chunks: dict[int, dict[str, str]] = {}
+        while not self._is_ended.is_set():
+            try:
+                kind, key, *values = json.loads(connection.recv_bytes())
+            except (EOFError, OSError):
+                break
+            if kind == "progress":
+                stage, name, index, total = values
+                self._tell(key, Progressed(name, index, total, stage))
+            elif kind == "head":
+                heads[key] = (values[0], tuple(values[1]))
+            elif kind == "chunk":
+                chunks.setdefault(key, {})[values[0]] = values[1]
+            elif kind == "stage":
+                head, optional = heads[key]
+                before = self._drawn.get(key)
+                known = {**(before.chunks if before else {}), **chunks.pop(key, {})}
+                done = (*(before.stages if before else ()), values[0])
+                self._drawn[key] = DrawnTrace(head, known, optional, done)
+                self._tell(key, self._drawn[key])
+            elif kind == "failed":
+                chunks.pop(key, None)
+                # What still needed the failed passes is not on its way any more.
+                if values[0] == STAGES[0]:
+                    self._requests.pop(key, None)
+                self._tell(key, Failure(**values[1]))
+            elif kind == "prepared":
+                self._preparing = None
+            elif kind == "finished":
+                self._requests.pop(key, None)
+            elif kind == "cancelled":
+                self._tell(key, Stopped())
+            elif kind == "searched":
+                found = Searched(**values[0])
+                if found.status != "running":
+                    self._requests.pop(key, None)
+                self._tell(key, found)
+            elif kind == "bisected":
+                self._tell(key, None if values[0] is None else Bisection(**values[0]))
+        connection.close()
+        self._process.join(TERMINATION_SECONDS)
+        if not self._is_ended.is_set():
+            self._is_ended.set()
+            requests = dict(self._requests)
+            self._tell(NOBODY, Died({key: self._death(r) for key, r in requests.items()}))
+
+    def _tell(self, key: int, report: Report) -> None:
+        if self._is_ended.is_set() and not isinstance(report, Died):
+            return
+        if self._report is not None:
+            self._report(key, report)
+
+    def _death(self, request: Request) -> Failure:
+        code = self._process.exitcode
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+        return Failure(
+            what=f"the compiler's process ended without an answer ({how})",
+            where=where_of(request),
+            advice="Try again; if it happens again, choose another target or a smaller model.",
+        )

@@ -1,0 +1,230 @@
+"""The worker's side: one process that compiles for one page, stage by stage.
+
+    page: compile 1     worker: passes 1, program 1; then in the background kernels 1, errors 1 ...
+    page: compile 2     worker: passes 2, program 2 at once; the background holds still meanwhile
+
+Passes come first, whatever else is going on: a change is seen within a second. The worker sends
+JSON and nothing that is unpickled: whatever a model did to it, the app gets data.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from explorer.app.session import (
+    URGENT,
+    Cancelled,
+    Compiler,
+    Request,
+    failure_of,
+    stages_of,
+)
+from explorer.app.worker.background import Background
+from explorer.results import Trace
+from explorer.results.encoding import from_json
+from explorer.runtime.processes import limit_memory
+from explorer.views.payload import encode, trace_payload
+from explorer.views.payload_snapshots import SnapshotParts
+
+BISECT = "bisect"
+SEARCH = "search"
+MEASURED = "profile"
+"""The stage whose results depend on what else the machine does."""
+MOST_MEASUREMENTS = 3
+
+
+@dataclass
+class Task:
+    """One compilation on its way."""
+
+    key: int
+    request: Request
+    waiting: list[str]
+    parts: SnapshotParts | None = None
+    sent: dict[str, int] = field(default_factory=dict)
+    """Hashes of the chunks that the page has."""
+    is_silent: bool = False
+    """Nothing is sent: it is compiled so that forks of it are quick."""
+    is_cancelled: bool = False
+    order: dict[str, Any] | None = None  # JSON: what a search is to do
+
+    @property
+    def is_urgent(self) -> bool:
+        return bool(self.waiting) and self.waiting[0] in URGENT
+
+
+class Worker:
+    """Answers the messages of one connection until it is closed."""
+
+    def __init__(self, connection: Connection, compiler: Compiler) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._compiler = compiler
+        self._urgent: list[Task] = []
+        """The last one goes first: it is what the person asked for last."""
+        self._background: Background[Task] = Background(self._advance)
+
+    def run(self) -> None:
+        self._background.start()
+        while True:
+            self._receive(is_blocking=not self._urgent)
+            if not self._urgent:
+                continue
+            task = self._urgent[-1]
+            with self._background.held_still():
+                self._advance(task)
+            if task.is_silent:
+                self._send("prepared", task.key)
+            if not task.is_urgent and task in self._urgent:
+                self._urgent.remove(task)
+                if task.waiting:
+                    self._background.add(task)
+
+    def _receive(self, is_blocking: bool) -> None:
+        """Takes all messages that are there; waits for one first if `is_blocking`."""
+        while is_blocking or self._connection.poll():
+            is_blocking = False
+            kind, key, data, *more = json.loads(self._connection.recv_bytes())
+            request = from_json(Request, data)
+            if kind == "compile":
+                self._urgent.append(Task(key, request, list(stages_of(request))))
+            elif kind == "prepare":
+                # Behind what is waited for.
+                self._urgent.insert(0, Task(key, request, list(URGENT[:1]), is_silent=True))
+            elif kind == BISECT:
+                self._background.add(Task(key, request, [BISECT]))
+            elif kind == SEARCH:
+                self._background.add(Task(key, request, [SEARCH], order=more[0]))
+            elif kind == "cancel":
+                self._drop(key, request, "cancelled")
+            elif kind == "forget":
+                self._drop(key, request, "forgotten")
+                self._compiler.forget(request)
+
+    def _drop(self, key: int, request: Request, answer: str) -> None:
+        """Gives up what is asked for under a key; what runs ends at its next step."""
+        for task in (*self._urgent, *self._background.tasks()):
+            is_same = task.request == request
+            is_search = answer == "forgotten" and task.order is not None
+            if task.key == key or (is_same and (task.is_silent or is_search)):
+                task.is_cancelled = True
+                if task.order is not None and task.waiting:  # it has not begun
+                    self._send("searched", task.key, {"status": "cancelled"})
+        self._urgent = [task for task in self._urgent if not task.is_cancelled]
+        self._background.drop(lambda task: task.is_cancelled)
+        self._send(answer, key)
+
+    def _advance(self, task: Task) -> None:
+        """Runs the next stage of a compilation and sends what it made."""
+        stage = task.waiting.pop(0)
+        try:
+            if stage == BISECT:
+                found = self._compiler.bisect(task.request)
+                self._send("bisected", task.key, None if found is None else asdict(found))
+                return
+            if stage == SEARCH:
+                self._search(task)
+                return
+            trace = self._made(task, stage)
+            if task.is_silent:
+                return
+            if task.parts is None:
+                task.parts = SnapshotParts.of(trace)
+            payload = trace_payload(trace, parts=task.parts)
+            self._send("head", task.key, payload.head, self._compiler.optional(task.request))
+            for key in payload.chunk_keys():
+                if key in task.sent and key in payload.settled:
+                    continue
+                text = encode(payload.chunk(key))
+                if task.sent.get(key) != hash(text):
+                    task.sent[key] = hash(text)
+                    self._send("chunk", task.key, key, text)
+            self._send("stage", task.key, stage)
+        except Cancelled:
+            task.waiting.clear()
+            return
+        except (BrokenPipeError, ConnectionResetError):
+            task.waiting.clear()  # the page is gone, and the app ends this process
+        except Exception as error:  # whatever a model file provokes is shown to the person
+            if task.is_silent:
+                return  # it is said when somebody asks for it
+            if stage == SEARCH:
+                failure = failure_of(error, task.request, stage)
+                self._send("searched", task.key, {"status": "failed", "error": failure.what})
+                return
+            self._send("failed", task.key, stage, asdict(failure_of(error, task.request, stage)))
+            if stage == URGENT[0]:
+                task.waiting.clear()
+        if not task.waiting and stage not in (BISECT, SEARCH):
+            self._send("finished", task.key)
+
+    def _search(self, task: Task) -> None:
+        """Measures candidates; what is known is sent with each."""
+        assert task.order is not None
+
+        def progress(name: str, index: int, total: int) -> None:
+            self._background.wait_while_held()
+            if task.is_cancelled:
+                raise Cancelled
+            self._send("searched", task.key, {"number": index, "most": total})
+
+        def told(result: dict[str, Any]) -> None:
+            self._send("searched", task.key, {"result": result})
+
+        try:
+            result = self._compiler.search(task.request, task.order, progress, told)
+        except Cancelled:
+            self._send("searched", task.key, {"status": "cancelled"})
+            raise
+        self._send("searched", task.key, {"status": "done", "result": result})
+
+    def _made(self, task: Task, stage: str) -> Trace:
+        """The trace after a stage. Times taken while something was compiled are taken again."""
+        progress = self._progress(task, stage)
+        for _ in range(MOST_MEASUREMENTS - 1):
+            holds = self._background.holds
+            trace = self._compiler.stage(task.request, stage, progress)
+            if stage != MEASURED or holds == self._background.holds:
+                return trace
+        return self._compiler.stage(task.request, stage, progress)
+
+    def _progress(self, task: Task, stage: str) -> Callable[[str, int, int], None]:
+        is_urgent = stage in URGENT
+
+        def progress(name: str, index: int, total: int) -> None:
+            if is_urgent:
+                self._receive(is_blocking=False)
+            else:
+                self._background.wait_while_held()
+            if task.is_cancelled:
+                raise Cancelled
+            # What is prepared may have been asked for in the meantime.
+            waiting = [t.key for t in self._urgent if t.request == task.request and not t.is_silent]
+            for key in waiting if task.is_silent else [task.key]:
+                self._send("progress", key, stage, name, index, total)
+
+        return progress
+
+    def _send(self, *message: Any) -> None:  # Any: what JSON holds
+        with self._sending:
+            self._connection.send_bytes(json.dumps(message).encode())
+
+
+def work(connection: Connection, make_compiler: Callable[[], Compiler]) -> None:
+    """The worker's process, until the app closes the connection or ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the app, which ends its workers
+    limit_memory()  # a file that asks for more ends in a message, and not the machine
+    try:
+        compiler = make_compiler()
+        gc.collect()
+        gc.freeze()  # modules stay: no collection need walk over them again
+        Worker(connection, compiler).run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return

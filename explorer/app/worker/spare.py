@@ -1,0 +1,69 @@
+"""A worker that is ready before a page asks for one: starting one takes seconds.
+
+    spares = SpareWorkers(ModelCompiler, first=Request("digits_cnn.onnx", "cpu"))
+    spares.take(request)      the worker that has compiled `first` by now; the next one is started
+                              later. Not one that is still busy with something else.
+
+A worker serves one page and ends with it: what one person's model did there reaches nobody else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from explorer.app.session import Compiler, Request
+from explorer.app.worker.process import CompilerProcess
+
+REST_SECONDS = 6.0
+"""How long after one was taken the next is started: first the page has the machine to itself."""
+
+
+class SpareWorkers:
+    """One spare worker for all pages."""
+
+    def __init__(
+        self,
+        make_compiler: Callable[[], Compiler],
+        first: Request | None = None,
+        rest_seconds: float = REST_SECONDS,
+    ) -> None:
+        self._make_compiler = make_compiler
+        self._rest_seconds = rest_seconds
+        self._lock = threading.Lock()
+        self._spare: CompilerProcess | None = None
+        self._timer: threading.Timer | None = None
+        self._is_closed = False
+        self._start()
+        if first is not None and self._spare is not None:
+            self._spare.prepare(first)
+
+    def take(self, request: Request) -> CompilerProcess:
+        """A worker of one's own for a first request; the caller ends it."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+            if self._timer is None and not self._is_closed:
+                self._timer = threading.Timer(self._rest_seconds, self._start)
+                self._timer.daemon = True
+                self._timer.start()
+        if spare is not None and spare.is_alive:
+            if not spare.is_busy_for(request):
+                return spare
+            spare.end()
+        return CompilerProcess(self._make_compiler)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            spare, self._spare = self._spare, None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        if spare is not None:
+            spare.end()
+
+    def _start(self) -> None:
+        with self._lock:
+            self._timer = None
+            if self._spare is None and not self._is_closed:
+                self._spare = CompilerProcess(self._make_compiler)

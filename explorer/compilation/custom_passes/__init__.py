@@ -1,0 +1,1 @@
+"""Passes, rules and texts of a person's own in a pipeline."""

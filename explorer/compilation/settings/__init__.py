@@ -1,0 +1,1 @@
+"""What decides how a model is compiled: options, knobs, sizes, forks."""

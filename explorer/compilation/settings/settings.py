@@ -1,0 +1,185 @@
+"""What decides how a model is compiled, and the pipeline that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from explorer.backends import backend_of
+from explorer.backends.records import Lowering
+from explorer.compilation.custom_passes.pipelines import Edit, with_edits
+from explorer.compilation.settings.tuned import TunedSchedules, tuned_schedules
+from explorer.errors import InputError
+from explorer.ir.requantization import AS_ONNXRUNTIME
+from explorer.ir.rewriting.passes import Pass, RulePass
+from explorer.ir.sizes.ranges import SizeRange
+from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.passes import top_pipeline
+from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
+from explorer.passes.lower.place_on_device import PlaceOnDevice
+from explorer.passes.sizes.keep_range import KeepRange
+from explorer.results.names import near_name
+from explorer.runtime.devices import DeviceRecord
+from explorer.targets import Target
+
+if TYPE_CHECKING:
+    from explorer.compilation.custom_passes.continuing import HandEdit
+
+Progress = Callable[[str, int, int], None]
+"""Called before every pass with its name, its number from 0 and how many there are."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that decides how a model is compiled: equal settings give equal programs.
+
+    A fork changes some of it.
+    """
+
+    target: Target
+    disable: tuple[str, ...] = ()
+    """Names of passes that are left out; required ones cannot be."""
+    decisions: Mapping[str, object] = field(default_factory=dict)
+    """Overrides by address, `pass/rule/site`, or `pass/rule` for a whole rule."""
+    fuel: int | None = None
+    """At most so many rewrites by optional passes; what lowering needs is always done."""
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of symbolic dimensions."""
+    open_range: SizeRange | None = None
+    """A dimension that stays open; `dimensions` has its largest size."""
+    planner: Planner = field(default_factory=GreedyPlanner)
+    budget_bytes: int | None = None
+    """Most bytes that the arena may take."""
+    pipeline: tuple[Pass, ...] | None = None
+    """Another list of passes instead of the target's."""
+    edits: tuple[Edit, ...] = ()
+    """Passes inserted and put in another order, as they were one after the other."""
+    tuned: bool = True
+    """Whether kernels get the schedules that a search has measured to be faster, where some are
+    kept; kernels of which something is overridden do not."""
+    tuned_threads: int = 1
+    """Threads that those were measured with."""
+    host: bool = True
+    """Whether the host runs what has no compiled form; without, such a model is refused."""
+    edited: HandEdit | None = None
+    """Text of a person's own in the place of what some pass made."""
+
+
+def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
+    """The passes for a target, in order."""
+    target = settings.target
+    backend = backend_of(target)
+    lanes = machine_lanes(target, device)
+    open_range = settings.open_range
+    sizes = dict(settings.dimensions)
+    kept = () if open_range is None else (KeepRange(open_range, sizes),)
+    lowering = Lowering(
+        target=target,
+        device=device,
+        lanes=lanes,
+        channel_block=channel_block(target, lanes),
+        is_open=open_range is not None,
+        tuned=_tuned(settings, device),
+        planner=settings.planner,
+        budget_bytes=settings.budget_bytes,
+    )
+    return (
+        *kept,
+        *top_pipeline(
+            dict(settings.dimensions),
+            requantization=target.requantization or AS_ONNXRUNTIME,
+            fuses_attention=backend.fuses_attention,
+            multiplies_pairs=backend.multiplies_pairs(lanes),
+            splits_signs=backend.splits_signs(lanes),
+        ),
+        # One program for a range of sizes has one function.
+        PlaceOnDevice(target.name, settings.host and settings.open_range is None),
+        *backend.passes(lowering),
+    )
+
+
+def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:
+    if not settings.tuned:
+        return None
+    return tuned_schedules(settings.target, device, settings.tuned_threads)
+
+
+def full_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
+    """The given passes or the target's, edited; disabled ones included."""
+    return with_edits(settings.pipeline or default_pipeline(settings, device), settings.edits)
+
+
+def machine_lanes(target: Target, device: DeviceRecord | None) -> int:
+    """Floats in a vector: the target's, or the device's where the target says auto."""
+    backend = backend_of(target)
+    if target.vector_floats == "auto":
+        return backend.vector_floats(device)
+    if target.vector_floats not in backend.vector_widths:
+        raise InputError(
+            f"target {target.name}: vector_floats is {target.vector_floats}",
+            hint="auto or one of " + ", ".join(map(str, backend.vector_widths)),
+        )
+    return int(target.vector_floats)
+
+
+def channel_block(target: Target, lanes: int) -> int:
+    """Channels per block that the target asks for; 0 where it wants plain tensors."""
+    preferred = target.layout.channel_block
+    block = lanes if preferred == "vector" else preferred if preferred > 1 else 0
+    if block not in LEGAL_BLOCKS:
+        raise InputError(
+            f"target {target.name}: layout.channel_block is {preferred}",
+            hint="vector, 1 or one of " + ", ".join(str(b) for b in LEGAL_BLOCKS if b),
+        )
+    return block
+
+
+def device_for(target: Target) -> DeviceRecord | None:
+    """The device that the program will run on; None for this processor."""
+    return backend_of(target).device()
+
+
+def without_disabled(pipeline: Sequence[Pass], disable: Sequence[str]) -> tuple[Pass, ...]:
+    names = [p.name for p in pipeline]
+    for name in disable:
+        if name not in names:
+            raise InputError(f"there is no pass {name!r}", hint=near_name(name, names))
+        if any(p.name == name and p.is_required for p in pipeline):
+            raise InputError(
+                f"pass {name!r} cannot be disabled: what follows needs it",
+                hint="disable one of " + ", ".join(p.name for p in pipeline if not p.is_required),
+            )
+    return tuple(p for p in pipeline if p.name not in disable)
+
+
+def check_decisions(decisions: Mapping[str, object], pipeline: Sequence[Pass]) -> None:
+    """InputError for an address of no pass, of a rule that the pass has not, or that is no bool.
+
+    `pipeline` with what is disabled. Sites are known only when the pass has run.
+    """
+    passes = {p.name: p for p in pipeline}
+    for address, value in decisions.items():
+        name, *rest = address.split("/", 2)
+        if not rest or name not in passes:
+            raise InputError(
+                f"no decision has the address {address!r}",
+                hint="addresses are pass/rule/operation; " + near_name(name, list(passes)),
+            )
+        rules = rule_names(passes[name])
+        if rules and rest[0] in passes[name].choices:  # pyright: ignore[reportAttributeAccessIssue]
+            continue
+        if rules and rest[0] not in rules:
+            raise InputError(
+                f"no decision has the address {address!r}: {name} has no rule {rest[0]!r}",
+                hint=near_name(rest[0], rules),
+            )
+        if rules and not isinstance(value, bool):
+            raise InputError(
+                f"{address} cannot be {value!r}: a rule is used, or not", hint="a bool"
+            )
+
+
+def rule_names(pass_: Pass) -> list[str]:
+    """Names of the rules of a pass; empty for passes that are not made of rules."""
+    return [rule().name for rule in pass_.rules] if isinstance(pass_, RulePass) else []

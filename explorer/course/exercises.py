@@ -1,0 +1,346 @@
+"""The judges of the course's exercises: what is wrong with an answer, never what is right.
+
+    check(answer, exercises.least_fuel(c, "fold-batch-norm"))
+        ✗ with 11 of fuel only 7 of the 11 rewrites of fold-batch-norm are done
+
+Each function makes a judge: it takes the lesson's objects, and gives a function of the answer that
+says True or a sentence. Judges ask for what an answer *does* (rewrites that fired, numbers that are
+right, bytes, registers), never for time, which differs from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.compilation.compilation import Compilation, compile_model
+from explorer.compilation.measurements.ladders import Ladder
+from explorer.course.predictions import Judge, why_unfit
+from explorer.errors import ExplorerError
+from explorer.importers import load
+from explorer.memory.bounds import live_bytes
+from explorer.memory.planners import make_plan, name_steps
+from explorer.memory.verify import verify_plan
+from explorer.results import BufferLifetime, RewriteEvent, SearchResult
+
+A_COMPILATION = "a compilation, such as c.fork(...) or c.insert(...) gives,"
+SHARE_TOLERANCE = 0.01
+"""Relative: a quotient that was typed with two or three digits counts."""
+
+
+def _is_no(kind: type, what: str, answer: object) -> str:
+    """Says that an answer is of another kind than `what`; empty where it is of this one."""
+    if isinstance(answer, kind):
+        return ""
+    return f"{what} is asked for; this is of type {type(answer).__name__}"
+
+
+def _of_compilation(judge: Callable[[Compilation], bool | str]) -> Judge:
+    """The judge, which refuses everything that is no compilation."""
+
+    def polite(mine: object) -> bool | str:
+        if not isinstance(mine, Compilation):
+            return _is_no(Compilation, A_COMPILATION, mine)
+        return judge(mine)
+
+    return polite
+
+
+# -- passes and differences ------------------------------------------------------------------------
+
+
+def address_of_rewrite(c: Compilation, *matched: str) -> Judge:
+    """The address of the rewrite that matched all of these operations."""
+
+    def judge(address: object) -> bool | str:
+        if wrong := _is_no(str, "an address, a text such as 'pass/rule/operation',", address):
+            return wrong
+        event = _event_at(c, str(address))
+        if event is None:
+            return f"no rewrite of this compilation has the address {address!r}"
+        missing = [name for name in matched if name not in event.matched]
+        return not missing or f"that rewrite matched {', '.join(event.matched)}"
+
+    return judge
+
+
+def least_fuel(c: Compilation, name: str) -> Judge:
+    """The least fuel with which the pass does all of its rewrites."""
+    own = _fired(c, [name])
+    needed = _fired(c, c.names[1 : c.names.index(name) + 1])
+
+    def judge(fuel: object) -> bool | str:
+        if wrong := why_unfit(fuel, needed):
+            return wrong
+        assert isinstance(fuel, int | float)
+        done = min(own, max(0, int(fuel) - (needed - own)))
+        if done < own:
+            return f"with {fuel} of fuel only {done} of the {own} rewrites of {name} are done"
+        return fuel == needed or "that is enough, but less is enough, too"
+
+    return judge
+
+
+def has_launches(count: int) -> Judge:
+    """A compilation of so many launches in which every pass is still there."""
+
+    def judge(mine: Compilation) -> bool | str:
+        if mine.settings.disable:
+            return "a whole pass is left out"
+        launches = len(mine.program.launches)
+        return launches == count or f"it has {launches} launches"
+
+    return _of_compilation(judge)
+
+
+# -- a rule of one's own ---------------------------------------------------------------------------
+
+
+def replaces_divisions(c: Compilation) -> Judge:
+    """A branch in which an inserted rule has replaced every division of the source model."""
+    divisions = _divisions(c, "import")
+
+    def judge(mine: Compilation) -> bool | str:
+        inserted = [name for name in mine.names if name not in c.names]
+        if not inserted:
+            return "no rule of yours is in it"
+        fired = _fired(mine, inserted)
+        if fired != divisions:
+            told = f"your rule fired {fired} times; right after the import there are"
+            return f"{told} {divisions} divisions"
+        left = _divisions(mine, inserted[-1])
+        if left:
+            return f"{left} divisions are left behind {inserted[-1]}"
+        return _numbers_are_right(mine)
+
+    return _of_compilation(judge)
+
+
+def _divisions(c: Compilation, name: str) -> int:
+    operations = c[name].after.operations.values()
+    return sum(operation.get("kind") == "div" for operation in operations)
+
+
+# -- loops and kernels -----------------------------------------------------------------------------
+
+
+def accumulators(choices: Mapping[str, int | str]) -> Judge:
+    """How many vectors a register tile keeps."""
+    sides = [int(choices[name]) for name in ("vectors", "pixels", "rows")]
+    truth = int(np.prod(sides))
+
+    def judge(count: object) -> bool | str:
+        if wrong := why_unfit(count, truth):
+            return wrong
+        if count == truth:
+            return True
+        if count == sum(sides):
+            return "that is the sum of its sides"
+        return f"a tile of {count} accumulators has other sides"
+
+    return judge
+
+
+def has_accumulators(kernel: str, count: int) -> Judge:
+    """A compilation in which the register tile of the kernel keeps so many vectors."""
+
+    def judge(mine: Compilation) -> bool | str:
+        choices = mine.schedule[kernel]
+        found = int(np.prod([int(choices[name]) for name in ("vectors", "pixels", "rows")]))
+        if found != count:
+            return f"the tile of {kernel} has {found} accumulators"
+        return _numbers_are_right(mine)
+
+    return _of_compilation(judge)
+
+
+def share_of_speed(kernel: str, large: Ladder) -> Judge:
+    """A measured ladder of the kernel, and its last rung's share of the large layer's speed."""
+
+    def judge(answer: object) -> bool | str:
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            return "two things in brackets are asked for: the ladder and the share"
+        mine, share = answer
+        if not isinstance(mine, Ladder):
+            return _is_no(Ladder, "a ladder, as c.measure_ladder(kernel) gives it,", mine)
+        if mine.kernel != kernel:
+            return f"this is the ladder of {mine.kernel}"
+        truth = mine.rungs[-1].gflops / large.rungs[-1].gflops
+        if wrong := why_unfit(share, truth):
+            return f"the share: {wrong}"
+        if abs(share - 1 / truth) <= SHARE_TOLERANCE / truth and abs(truth - 1) > SHARE_TOLERANCE:
+            return "this is how many times as fast the large layer is; the share is its inverse"
+        if abs(share - truth) > max(SHARE_TOLERANCE * truth, 0.005):
+            return f"the last rungs of the two ladders are not {share:g} apart"
+        return True
+
+    return judge
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def places_tightly(buffers: Sequence[BufferLifetime]) -> Judge:
+    """Addresses by name: no overlap, and an arena as small as the bound."""
+    names = [buffer.id for buffer in buffers]
+    steps = name_steps(buffers, ())
+    live = live_bytes(buffers, len(steps))
+
+    def judge(addresses: object) -> bool | str:
+        if not isinstance(addresses, Mapping):
+            return 'addresses by name are asked for: {"a": 0, ...}'
+        missing = [name for name in names if name not in addresses]
+        if missing:
+            return f"{', '.join(missing)} has no address yet"
+        offsets = [addresses[name] for name in names]
+        for name, offset in zip(names, offsets, strict=True):
+            if isinstance(offset, bool) or not isinstance(offset, int):
+                return f"the address of {name} is a whole number, without quotes"
+        plan = make_plan(buffers, offsets, steps, live, [])
+        try:
+            verify_plan(plan)
+        except ExplorerError as error:
+            return str(error)
+        return (
+            plan.optimal or f"it is valid and takes {plan.peak_bytes} bytes; {max(live)} would do"
+        )
+
+    return judge
+
+
+def reaches_bounds(models: Sequence[Path]) -> Judge:
+    """A planner of one's own that makes the smallest plan for each of the models."""
+
+    def judge(planner: object) -> bool | str:
+        if not callable(planner):
+            return "a function is asked for, which takes buffers and steps and makes a plan"
+        for path in models:
+            plan = compile_model(load(path), planner=planner).memory  # pyright: ignore[reportArgumentType]
+            if not plan.optimal:
+                return f"{path.stem} takes {plan.peak_bytes} bytes; {plan.bound_bytes} would do"
+        return True
+
+    return judge
+
+
+# -- when numbers go wrong -------------------------------------------------------------------------
+
+
+def heals(d: Compilation, inputs: Mapping[str, np.ndarray]) -> Judge:
+    """The address of the one rewrite without which all numbers are right."""
+
+    def judge(address: object) -> bool | str:
+        if wrong := _is_no(str, "an address, a text such as 'pass/rule/operation',", address):
+            return wrong
+        if _event_at(d, str(address)) is None:
+            return f"no rewrite of this compilation has the address {address!r}"
+        accuracy = d.fork(decisions={str(address): False}).accuracy(inputs)
+        return accuracy.passed or "with that rewrite declined the numbers are still wrong"
+
+    return judge
+
+
+def smallest_variance(variances: np.ndarray) -> Judge:
+    """The variance of the channel in which a wrong epsilon shows most; 2 % off counts."""
+    truth = float(np.min(variances))
+
+    def judge(variance: object) -> bool | str:
+        if wrong := why_unfit(variance, truth):
+            return wrong
+        assert isinstance(variance, int | float | np.number)
+        if abs(variance - truth) <= 0.02 * truth:
+            return True
+        near = np.abs(variances - variance) <= 0.02 * variances
+        if near.any():
+            return f"that is the variance of channel {int(near.argmax())}, which is not the worst"
+        return f"no channel has a variance of {variance:g}"
+
+    return judge
+
+
+def folds_norms_rightly(inputs: Mapping[str, np.ndarray]) -> Judge:
+    """A branch in which a rule of one's own folds the norms, with right numbers."""
+
+    def judge(mine: Compilation) -> bool | str:
+        if "fold-batch-norm" in mine.names:
+            return "the compiler's own pass does the work here; leave it out"
+        if not any("norm" in rule for p in mine.passes for rule in p.record.rules):
+            return "no rule with norm in its name has fired"
+        again = mine.accuracy(inputs)
+        return again.passed or f"still wrong: {again.bisect()}"
+
+    return _of_compilation(judge)
+
+
+# -- searching a schedule --------------------------------------------------------------------------
+
+
+def spills(kernel: str) -> Judge:
+    """A compilation in which the kernel keeps more vectors than there are registers."""
+
+    def judge(mine: Compilation) -> bool | str:
+        term = next(term for term in mine.cost(kernel).terms if term.name == "spills")
+        if not term.microseconds:
+            return f"nothing is spilled: {term.why}"
+        return _numbers_are_right(mine)
+
+    return _of_compilation(judge)
+
+
+def tells_steps_otherwise(kernel: str, steps: Sequence[Mapping[str, Any]]) -> Judge:
+    """A compilation with the same steps in the same order, one of which is told something else."""
+    names = [row["step"] for row in steps]
+
+    def judge(mine: Compilation) -> bool | str:
+        own = list(mine.kernels[kernel].schedule)
+        if own == list(steps):
+            return "this is the list as it was"
+        found = [row["step"] for row in own]
+        if found != names:
+            return f"these are other steps: {', '.join(found)}"
+        return _numbers_are_right(mine)
+
+    return _of_compilation(judge)
+
+
+def is_another_search(kernel: str, seed: int, most: int) -> Judge:
+    """The result of a search of one other kernel, with another seed and few candidates."""
+
+    def judge(mine: object) -> bool | str:
+        if not isinstance(mine, SearchResult):
+            return _is_no(SearchResult, "what ex.tune gives", mine)
+        if len(mine.kernels) != 1:
+            return f"{len(mine.kernels)} kernels were searched"
+        (found,) = mine.kernels
+        if found.kernel == kernel:
+            return f"this is {kernel} again"
+        if mine.seed == seed:
+            return f"this is seed {seed} again"
+        if len(found.candidates) > most:
+            return f"{len(found.candidates)} candidates"
+        measured = sum(candidate.status == "measured" for candidate in found.candidates)
+        return measured > 1 or "nothing was measured beside the default"
+
+    return judge
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _event_at(c: Compilation, address: str) -> RewriteEvent | None:
+    """The applied rewrite of that address."""
+    events = (event for result in c.passes for event in result.events if event.applied)
+    return next((event for event in events if event.address == address), None)
+
+
+def _fired(c: Compilation, names: Sequence[str]) -> int:
+    """How many rewrites these passes did."""
+    return sum(event.applied for name in names for event in c[name].events)
+
+
+def _numbers_are_right(mine: Compilation) -> bool | str:
+    accuracy = mine.accuracy()
+    return accuracy.passed or f"the numbers are wrong: {accuracy.bisect()}"

@@ -1,0 +1,1 @@
+"""Dialects beside `top`: the source model, launches of kernels, loops."""

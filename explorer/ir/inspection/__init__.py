@@ -1,0 +1,1 @@
+"""A module as people look at it: text, graph, numbers."""

@@ -1,0 +1,282 @@
+"""Pass infrastructure: a pass changes the working module; the runner snapshots, verifies, times.
+
+    working = Working(module, weights)
+    result = run_pass(FuseActivation(), working, RewriteOptions())
+    result.before, result.after, result.rewrites, result.diff, result.seconds
+
+A pass that only applies rules names them:
+
+    class FuseActivation(RulePass):
+        '''Activations become part of the convolution or matmul that feeds them.'''
+        name = "fuse-activation"
+        rules = (FuseUnary,)
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from explorer.errors import PassError
+from explorer.ir.inspection.graph import graph_diff
+from explorer.ir.operation import identity_of
+from explorer.ir.origins import sources_of
+from explorer.ir.program import Executor, Snapshot
+from explorer.ir.rewriting import (
+    Names,
+    RecordedRewriter,
+    Rewrite,
+    RewriteOptions,
+    Rule,
+    apply_rules,
+    make_event,
+)
+from explorer.ir.rewriting.copying import copy_operation
+from explorer.ir.structure import kernel_functions
+from explorer.ir.verification import Verifier
+from explorer.ir.weights import Weights
+from explorer.results import GraphDiff, PassRecord, SourceText
+
+LEVELS = ("top", "kernels", "loops", "scheduled", "memory")
+
+KNOBS = "knobs"
+"""Name of the artifact in which a pass says what it may decide otherwise: a tuple of Knob."""
+
+
+class Pass(ABC):
+    """One step of a compilation. The docstring's first paragraph describes it to people.
+
+    Options are fields of frozen dataclass subclasses; a pass keeps no state.
+    """
+
+    name: ClassVar[str]
+    level: ClassVar[str] = "top"
+    """Level of the IR after the pass, one of LEVELS."""
+    is_required: ClassVar[bool] = False
+    """A required pass cannot be disabled: what follows needs it."""
+
+    @property
+    def description(self) -> str:
+        return inspect.cleandoc(type(self).__doc__ or "").split("\n\n")[0]
+
+    @abstractmethod
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        """Changes `rewriter.module` through the rewriter only; returns what it did."""
+
+
+class RulePass(Pass):
+    """A pass that applies its rules to a fixpoint."""
+
+    rules: ClassVar[tuple[type[Rule], ...]]
+    choices: ClassVar[tuple[str, ...]] = ()
+    """Decisions beside the rules, `pass/choice/operation`; `run` checks their values."""
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        return apply_rules(self.name, [rule() for rule in self.rules], rewriter, options)
+
+
+class EventLog:
+    """For passes that are not lists of rules: logs one event per decision.
+
+    events = EventLog("assign-layouts", rewriter)
+    with events.rewrite("blocked", op, "convolutions are fastest on blocked channels"):
+        ... changes through the rewriter ...
+    events.decline("blocked", op, "its channels are not a multiple of the group")
+    """
+
+    def __init__(self, pass_name: str, rewriter: RecordedRewriter):
+        self.pass_name = pass_name
+        self.rewriter = rewriter
+        self.rewrites: list[Rewrite] = []
+
+    def address(self, rule: str, op) -> str:
+        return f"{self.pass_name}/{rule}/{identity_of(op)}"
+
+    @contextmanager
+    def rewrite(self, rule: str, op, explanation: str) -> Iterator[None]:
+        """Everything that the rewriter does inside belongs to one event at `op`."""
+        site, address = identity_of(op), self.address(rule, op)
+        self.rewriter.take_log()
+        begin = time.perf_counter()
+        yield
+        microseconds = (time.perf_counter() - begin) * 1e6
+        log = self.rewriter.take_log()
+        self.rewriter.touched.clear()
+        if not log.is_empty:
+            self.rewrites.append(
+                make_event(address, rule, site, log, "", self.pass_name, explanation, microseconds)
+            )
+
+    def decline(self, rule: str, op, reason: str, explanation: str = "") -> None:
+        self.rewriter.take_log()
+        event = make_event(
+            self.address(rule, op),
+            rule,
+            identity_of(op),
+            self.rewriter.take_log(),
+            reason,
+            self.pass_name,
+            explanation,
+            0.0,
+        )
+        self.rewrites.append(event)
+
+
+@dataclass
+class Working:
+    """The module that passes change, with what they share."""
+
+    module: ModuleOp
+    weights: Weights
+    names: Names
+    level: str = "top"
+    execute_compiled: Executor | None = None
+    start: InitVar[Snapshot | None] = None
+    """The snapshot that the module is a copy of, where there is one."""
+    snapshot: Snapshot = field(init=False)
+    verifier: Verifier = field(init=False, default_factory=Verifier, repr=False)
+    kernel_texts: dict[func.FuncOp, SourceText] = field(
+        init=False, default_factory=dict, repr=False
+    )
+    """Of kernels that snapshots share: each is printed once."""
+
+    def __post_init__(self, start: Snapshot | None) -> None:
+        self.snapshot = start or self.take_snapshot()
+
+    def take_snapshot(self) -> Snapshot:
+        """The program as it is now. Kernels are shared: passes replace one, they change none."""
+        kernels = tuple(kernel_functions(self.module).values())
+        others = [copy_operation(op) for op in self.module.ops if op not in kernels]
+        program = ModuleOp(others, self.module.attributes)
+        return Snapshot(
+            program, self.weights, self.level, self.execute_compiled, kernels, self.kernel_texts
+        )
+
+    @staticmethod
+    def at(snapshot: Snapshot, names: Names) -> Working:
+        """A fresh start from a snapshot: forks and edited text continue from here."""
+        return Working(
+            snapshot.module.clone(),
+            snapshot.weights.copy(),
+            names.copy(),
+            snapshot.level,
+            snapshot.execute_compiled,
+            snapshot,
+        )
+
+
+@dataclass(eq=False)
+class PassResult:
+    """What one pass did, as objects that can be looked at, executed and compared."""
+
+    name: str
+    description: str
+    before: Snapshot
+    after: Snapshot
+    rewrites: tuple[Rewrite, ...]
+    seconds: float
+    """Time of the pass itself, events included; snapshot and verification are not."""
+    recording_seconds: float
+    """Time of the snapshot."""
+    names: Names
+    """Identities taken after the pass: what a fork continues with."""
+    artifacts: Mapping[str, object] = field(default_factory=dict)
+    """What the pass made besides the IR: `memory` (MemoryPlan), `kernels` (ScheduledKernel)."""
+    met: frozenset[str] = frozenset()
+    """Overrides that the pass asked for."""
+
+    @property
+    def changed(self) -> bool:
+        return self.after is not self.before
+
+    @property
+    def events(self):
+        """All events as records, applied and declined (`results.RewriteEvent`)."""
+        return tuple(r.to_record() for r in self.rewrites)
+
+    @cached_property
+    def diff(self) -> GraphDiff:
+        """Operations added, removed, changed and fused."""
+        if not self.changed:
+            return GraphDiff()
+        return graph_diff(
+            self.before.index, self.after.index, _sources(self.before), _sources(self.after)
+        )
+
+    @cached_property
+    def record(self) -> PassRecord:
+        return PassRecord(
+            self.name,
+            self.description,
+            self.after.level,
+            self.seconds,
+            self.changed,
+            self.before.operation_count,
+            self.after.operation_count,
+            self.after.macs,
+            self.after.peak_bytes,
+            self.events,
+        )
+
+
+def _sources(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+    return {identity: sources_of(op) for identity, op in snapshot.operations.items()}
+
+
+def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResult:
+    """Runs one pass on the working module, verifies the result and takes a snapshot if it changed.
+
+    PassError names the pass when the IR does not verify afterwards.
+    """
+    before = working.snapshot
+    rewriter = RecordedRewriter(working.module, working.weights, working.names)
+    begin = time.perf_counter()
+    try:
+        rewrites = pass_.run(rewriter, options)
+    except MemoryError as error:
+        raise PassError(
+            "it asks for more memory than there is",
+            pass_name=pass_.name,
+            hint="give smaller sizes with --dim (dimensions=), or use a machine with more memory",
+        ) from error
+    seconds = time.perf_counter() - begin
+    recording = 0.0
+    if rewriter.has_changed or pass_.level != before.level:
+        verify_after(pass_.name, working)
+        begin = time.perf_counter()
+        working.level = pass_.level
+        working.snapshot = working.take_snapshot()
+        recording = time.perf_counter() - begin
+    return PassResult(
+        pass_.name,
+        pass_.description,
+        before,
+        working.snapshot,
+        tuple(rewrites),
+        seconds,
+        recording,
+        working.names.copy(),
+        dict(rewriter.artifacts),
+        frozenset(options.met),
+    )
+
+
+def verify_after(pass_name: str, working: Working) -> None:
+    """Every stage has a verifier, and it runs after every pass."""
+    try:
+        working.verifier.verify(working.module)
+    except (VerifyException, ValueError) as error:
+        raise PassError(
+            f"the IR is not valid after pass {pass_name}: {str(error).splitlines()[0]}",
+            hint=f"disable the pass (disable=[{pass_name!r}]) or look at its last rewrite",
+        ) from error

@@ -1,0 +1,1 @@
+"""Sizes that are not known yet: exact arithmetic, constraints, ranges."""

@@ -1,0 +1,1 @@
+"""Operations on quantized numbers, and what products of them share."""

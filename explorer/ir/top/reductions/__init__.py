@@ -1,0 +1,1 @@
+"""Operations that make one number of many: sums, extremes, normalizations."""

@@ -1,0 +1,531 @@
+"""Normalizations: softmax, batch, layer, instance and local response normalization.
+
+    layer_norm   y = (x - mean(x)) / sqrt(variance(x) + epsilon) * scale + shift
+
+Each definition is a short list of statements: statistics into scratch buffers, then the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
+
+from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
+from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes, Reshapable, Reshaped
+from explorer.ir.operation import Access, TopOperation
+from explorer.ir.top.arithmetic import in_arithmetic_types
+from explorer.ir.top.definitions import (
+    CHANNELS,
+    clear_padding_channels,
+    common_extents,
+    domain,
+    element_type,
+    scratch,
+)
+from explorer.ir.top.reductions.domain import ReductionDomain, reduced_shape
+from explorer.ir.top.support.operands import (
+    may_be_equal,
+    require_broadcast,
+    require_floats,
+    require_same_arithmetic,
+)
+from explorer.ir.types import (
+    Shape,
+    element_type_of,
+    layout_of,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
+
+Read = tuple[Buffer, Sequence[Subscript]]
+
+
+class NormalizationOperation(MixesAxes):
+    """What they share: the result has the input's type; the input is the first operand."""
+
+    FAMILY: ClassVar[str] = "normalization"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    def infer_types(self) -> list[Attribute]:
+        require_floats(self.name, self.operands)
+        require_same_arithmetic(f"the operands of {self.name}", self.operands)
+        self.check(shape_of(self.operands[0]))
+        return [tensor_type(element_type_of(self.operands[0]), shape_of(self.operands[0]))]
+
+    def mixed_axes(self) -> Sequence[int]:
+        """All but the first, unless an operation says better: each image by itself."""
+        return range(1, len(shape_of(self.operands[0])))
+
+    def check(self, shape: Shape) -> None:
+        """ValueError where operands or properties do not fit an input of that shape."""
+        raise NotImplementedError(self.name)
+
+    def check_per_channel(self, shape: Shape) -> None:
+        """All operands but the first are vectors with one number per channel."""
+        if len(shape) < 2:
+            raise ValueError(f"{self.name} needs (N, C, ...), not {shape}")
+        for operand in self.operands[1:]:
+            own = shape_of(operand)
+            if len(own) != 1 or not may_be_equal(own[0], shape[CHANNELS]):
+                raise ValueError(f"{self.name} of {shape}: one number per channel, not {own}")
+
+
+@irdl_op_definition
+class SoftmaxOp(AlongAxis, NormalizationOperation):
+    """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
+
+    name = "top.softmax"
+
+    input = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    logarithm = prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        reduced_shape(shape, (self.get("axis"),), True)
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
+
+    @in_arithmetic_types
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        axis = self.get("axis")
+        with np.errstate(all="ignore"):
+            shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+            total = np.sum(np.exp(shifted), axis=axis, keepdims=True)
+            if self.get("logarithm"):
+                return (shifted - np.log(total),)
+            return (np.exp(shifted) / total,)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        (x,) = inputs
+        logarithm = self.get("logarithm")
+        statistics = _Statistics(k, self, (self.get("axis"),), x, output)
+        greatest = statistics.reduce("greatest", -np.inf, [], lambda s, x, m: m.maximum(x))
+        if logarithm:
+            total = statistics.reduce(
+                "total", 0, [greatest], lambda s, x, m, t: t + (x - m).unary(math.ExpOp)
+            )
+            subtracted = statistics.finish(
+                "subtracted", [greatest, total], lambda s, m, t: m + t.unary(math.LogOp)
+            )
+            statistics.combine([subtracted], lambda s, x, d: x - d)
+        else:
+            total = statistics.start("total", 0)
+            statistics.combine([greatest], lambda s, x, m: (x - m).unary(math.ExpOp))
+            statistics.update(total, [], lambda s, e, t: t + e, of=output)
+            factor = statistics.finish("factor", [total], lambda s, t: s.constant(1) / t)
+            statistics.combine([factor], lambda s, e, f: e * f, of=output)
+        statistics.clear_padding()
+        return "reduce"
+
+    def label(self) -> str:
+        return "log softmax" if self.get("logarithm") else "softmax"
+
+
+class _Statistics:
+    """Statements that reduce some axes into scratch buffers and use these on every element."""
+
+    def __init__(
+        self, k: KernelBuilder, op: TopOperation, axes: tuple[int, ...], x: Access, output: Access
+    ):
+        self.k, self.x, self.output = k, x, output
+        self.loops = ReductionDomain.of(op, axes, True, x, output)
+        self.outer = len(self.loops.outer_loops)
+        extents = {**self.loops.outer, **self.loops.inner}
+        names = list(domain([1] * x.rank))
+        self.extents = [extents[name] for name in names]
+
+    def reduce(
+        self,
+        name: str,
+        start: float,
+        reads: Sequence[Access],
+        step: Callable[..., Scalar],
+        of: Access | None = None,
+    ) -> Access:
+        """A scratch buffer over the kept axes; `step(s, x, *reads, so far)`."""
+        target = self.start(name, start)
+        self.update(target, reads, step, of)
+        return target
+
+    def start(self, name: str, start: float) -> Access:
+        """A scratch buffer over the kept axes, with what a reduction begins with."""
+        return self.finish(name, [], lambda s: s.constant(start))
+
+    def finish(self, name: str, reads: Sequence[Access], body: Callable[..., Scalar]) -> Access:
+        """A scratch buffer over the kept axes, computed from others."""
+        k, loops = self.k, self.loops
+        shape = tuple(loops.outer_loops.values())
+        target = scratch(k, name, shape, element_type(self.output))
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("plain", [r.at(*d) for r in reads], target.at(*d), body)
+        return target
+
+    def update(
+        self,
+        target: Access,
+        reads: Sequence[Access],
+        step: Callable[..., Scalar],
+        of: Access | None = None,
+    ) -> None:
+        """Reduces the elements into a buffer that was started."""
+        k, loops = self.k, self.loops
+        d = k.dimensions(**loops.all_loops)
+        outer = d[: self.outer]
+        k.generic(
+            "plain",
+            [(of or self.x).at(*loops.input_subscripts(d)), *[r.at(*outer) for r in reads]],
+            target.at(*outer),
+            step,
+            reductions=loops.reductions,
+            accumulates=True,
+        )
+
+    def combine(
+        self,
+        reads: Sequence[Access],
+        body: Callable[..., Scalar],
+        of: Access | None = None,
+        parameters: Callable[[Sequence[AffineExpr]], Sequence[Read]] = lambda d: (),
+    ) -> None:
+        """The output from every element, the statistics and `parameters(subscripts)`."""
+        loops = self.loops
+        d = self.k.dimensions(**loops.all_loops)
+        subscripts = loops.input_subscripts(d)
+        self.k.generic(
+            "plain",
+            [
+                (of or self.x).at(*subscripts),
+                *[r.at(*d[: self.outer]) for r in reads],
+                *parameters(subscripts),
+            ],
+            self.output.at(*subscripts),
+            body,
+        )
+
+    def mean_and_factor(self, epsilon: float) -> tuple[Access, Access]:
+        """The mean of x, and 1 / sqrt(variance + epsilon)."""
+        count = self.loops.count
+        total = self.reduce("total", 0, [], lambda s, x, t: t + x)
+        mean = self.finish("mean", [total], lambda s, t: t / count)
+
+        def squares(s: ScalarBuilder, x: Scalar, m: Scalar, q: Scalar) -> Scalar:
+            centered = x - m
+            return q + centered * centered
+
+        return mean, self._unit_factor(self.reduce("squares", 0, [mean], squares), epsilon)
+
+    def factor_to_unit(self, epsilon: float) -> Access:
+        """1 / sqrt(mean of x² + epsilon)"""
+        squares = self.reduce("squares", 0, [], lambda s, x, q: q + x * x)
+        return self._unit_factor(squares, epsilon)
+
+    def _unit_factor(self, squares: Access, epsilon: float) -> Access:
+        count = self.loops.count
+
+        def factor(s: ScalarBuilder, q: Scalar) -> Scalar:
+            return s.constant(1) / (q / count + epsilon).unary(math.SqrtOp)
+
+        return self.finish("factor", [squares], factor)
+
+    def clear_padding(self) -> None:
+        if self.output.rank > CHANNELS:
+            clear_padding_channels(self.k, self.output, self.extents[CHANNELS])
+
+
+def _normalize(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
+    mean = np.mean(x, axis=axes, keepdims=True)
+    variance = np.mean((x - mean) ** 2, axis=axes, keepdims=True)
+    return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon))
+
+
+def _scale_to_unit(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
+    squares = np.mean(x * x, axis=axes, keepdims=True)
+    return x / np.sqrt(squares + x.dtype.type(epsilon))
+
+
+@irdl_op_definition
+class BatchNormOp(NormalizationOperation):
+    """(x - mean) / sqrt(variance + epsilon) * scale + shift, with given statistics per channel."""
+
+    name = "top.batch_norm"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    shift = operand_def(TensorType)
+    mean = operand_def(TensorType)
+    variance = operand_def(TensorType)
+    epsilon = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        self.check_per_channel(shape)
+
+    @in_arithmetic_types
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *parameters = operands
+        scale, shift, mean, variance = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parameters)
+        deviation = np.sqrt(variance + variance.dtype.type(self.get("epsilon")))
+        return (((x - mean) / deviation * scale + shift).astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, *parameters = inputs
+        epsilon = self.get("epsilon")
+        extents = common_extents(x.shape, output.shape)
+        extents[CHANNELS] = min(extents[CHANNELS], *[p.shape[0] for p in parameters])
+
+        def body(
+            s: ScalarBuilder, x: Scalar, scale: Scalar, shift: Scalar, mean: Scalar, var: Scalar
+        ) -> Scalar:
+            return (x - mean) / (var + epsilon).unary(math.SqrtOp) * scale + shift
+
+        d = k.dimensions(**domain(extents))
+        reads = [x.at(*d), *[p.at(d[CHANNELS]) for p in parameters]]
+        k.generic("plain", reads, output.at(*d), body)
+        clear_padding_channels(k, output, extents[CHANNELS])
+        return "elementwise"
+
+
+@irdl_op_definition
+class LayerNormOp(Reshapable, NormalizationOperation):
+    """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input.
+
+    Without `centered` the mean is not subtracted: RMS normalization.
+    """
+
+    name = "top.layer_norm"
+
+    input = operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    shift = opt_operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    epsilon = prop_def(FloatAttr)
+    centered = opt_prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def is_centered(self) -> bool:
+        """Whether the mean is subtracted: yes unless said."""
+        return self.get("centered", True)
+
+    def check(self, shape: Shape) -> None:
+        reduced_shape(shape, (self.get("axis"),), True)
+        for operand in self.operands[1:]:
+            require_broadcast("a scale or shift", shape_of(operand), shape)
+
+    def mixed_axes(self) -> Sequence[int]:
+        return range(self.get("axis"), len(shape_of(self.input)))
+
+    def before_reshape(self, around: Sequence[Reshaped]) -> Mapping[str, int]:
+        """The normalized axes are the last ones: groups from some axis on, and only they."""
+        (own,), first = around, self.get("axis")
+        large = [a for a, size in enumerate(own.target) if size != 1]
+        inside = [g for g in own.groups if any(a >= first for a in g.target if a in large)]
+        if not inside or any(a < first for g in inside for a in g.target if a in large):
+            raise ValueError("its axes are none before the reshape")
+        return {"axis": min(min(g.source) for g in inside)}
+
+    @in_arithmetic_types
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, scale, shift = self._split(operands)
+        axes = tuple(range(self.get("axis"), x.ndim))
+        normalize = _normalize if self.is_centered else _scale_to_unit
+        result = normalize(x, axes, self.get("epsilon"))
+        if scale is not None:
+            result = result * scale
+        if shift is not None:
+            result = result + shift
+        return (result.astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, scale, shift = self._split(inputs)
+        axes = tuple(range(self.get("axis"), x.rank))
+        statistics = _Statistics(k, self, axes, x, output)
+        is_centered, epsilon = self.is_centered, self.get("epsilon")
+        if is_centered:
+            reads = statistics.mean_and_factor(epsilon)
+        else:
+            reads = (statistics.factor_to_unit(epsilon),)
+
+        def body(s: ScalarBuilder, x: Scalar, *rest: Scalar) -> Scalar:
+            others = list(rest[len(reads) :])
+            result = (x - rest[0]) * rest[1] if is_centered else x * rest[0]
+            if scale is not None:
+                result = result * others.pop(0)
+            return result + others.pop(0) if shift is not None else result
+
+        statistics.combine(
+            list(reads),
+            body,
+            parameters=lambda d: [p.broadcast(d) for p in (scale, shift) if p is not None],
+        )
+        statistics.clear_padding()
+        return "reduce"
+
+    def label(self) -> str:
+        return "layer norm" if self.is_centered else "rms norm"
+
+    def _split(self, operands: Sequence) -> tuple:
+        """(input, scale or None, shift or None), of whatever type is given."""
+        first, *rest = operands
+        scale = rest.pop(0) if self.scale is not None else None
+        return first, scale, rest.pop(0) if self.shift is not None else None
+
+
+@irdl_op_definition
+class InstanceNormOp(NormalizationOperation):
+    """Normalizes each channel of each image over its spatial axes; scale and shift per channel."""
+
+    name = "top.instance_norm"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    shift = operand_def(TensorType)
+    epsilon = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        self.check_per_channel(shape)
+        if len(shape) < 3:
+            raise ValueError(f"{self.name} needs spatial axes (N, C, ...), not {shape}")
+
+    @in_arithmetic_types
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, *parameters = operands
+        scale, shift = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parameters)
+        result = _normalize(x, tuple(range(2, x.ndim)), self.get("epsilon"))
+        return ((result * scale + shift).astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        x, scale, shift = inputs
+        statistics = _Statistics(k, self, tuple(range(2, x.rank)), x, output)
+        mean, factor = statistics.mean_and_factor(self.get("epsilon"))
+        statistics.combine(
+            [mean, factor],
+            lambda s, x, m, f, a, b: (x - m) * f * a + b,
+            parameters=lambda d: [scale.at(d[CHANNELS]), shift.at(d[CHANNELS])],
+        )
+        statistics.clear_padding()
+        return "reduce"
+
+
+@irdl_op_definition
+class LocalResponseNormOp(Blockable, NormalizationOperation):
+    """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta.
+
+    AlexNet's normalization (Krizhevsky et al., 2012, section 3.3) in ONNX's form: the window
+    reaches (size - 1) // 2 channels back and size // 2 ahead.
+    """
+
+    name = "top.local_response_norm"
+
+    input = operand_def(TensorType)
+    size = prop_def(IntegerAttr)
+    alpha = prop_def(FloatAttr)
+    beta = prop_def(FloatAttr)
+    bias = prop_def(FloatAttr)
+    output = result_def(TensorType)
+
+    def check(self, shape: Shape) -> None:
+        if len(shape) < 2 or self.get("size") < 1:
+            raise ValueError(f"{self.name} of {shape} over {self.get('size')} channels")
+
+    def reach(self, channels: int) -> tuple[int, int]:
+        """Channels that the window reaches back and ahead: at most those that there are."""
+        size = self.get("size")
+        return min((size - 1) // 2, channels), min(size // 2, channels)
+
+    @in_arithmetic_types
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        channels, (before, after) = x.shape[CHANNELS], self.reach(x.shape[CHANNELS])
+        widths = [(0, 0)] * x.ndim
+        widths[CHANNELS] = (before, after)
+        squares = np.pad(x * x, widths)
+        reached = range(before + after + 1)
+        total = sum(squares[:, offset : offset + channels] for offset in reached)
+        factor = self.get("bias") + self.get("alpha") / self.get("size") * total
+        return ((x / factor ** self.get("beta")).astype(x.dtype),)
+
+    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
+        """Squares go into scratch with empty channels at both ends, which the window may read.
+
+        Beside a blocked tensor the scratch has its channels innermost, so that a vector of
+        neighbouring channels is contiguous wherever the window begins.
+        """
+        (x,) = inputs
+        size = self.get("size")
+        before, after = self.reach(static_shape(self.input)[CHANNELS])
+        bias, alpha, beta = self.get("bias"), self.get("alpha"), self.get("beta")
+        extents = common_extents(x.shape, output.shape)
+        extents[CHANNELS] = channels = static_shape(self.input)[CHANNELS]
+        axis = len(extents) - 1 if layout_of(self.output).block else CHANNELS
+
+        def around(d: Sequence[Subscript], channel: Subscript) -> list[Subscript]:
+            others = [*d[:CHANNELS], *d[CHANNELS + 1 :]]
+            return [*others[:axis], channel, *others[axis:]]
+
+        wide = [*extents[:CHANNELS], *extents[CHANNELS + 1 :]]
+        wide.insert(axis, before + channels + after)
+        squares = scratch(k, "squares", wide, element_type(output))
+        for first, count in ((0, before), (channels + before, after)):
+            edge = list(extents)
+            edge[CHANNELS] = count
+            d = k.dimensions(**domain(edge))
+            place = squares.at(*around(d, d[CHANNELS] + first))
+            k.generic("plain", [], place, lambda s: s.constant(0))
+        d = k.dimensions(**domain(extents))
+        place = squares.at(*around(d, d[CHANNELS] + before))
+        k.generic("plain", [x.at(*d)], place, lambda s, x: x * x)
+        k.generic("init", [], output.at(*d), lambda s: s.constant(0))
+        d = k.dimensions(**domain(extents), r=before + after + 1)
+        k.generic(
+            "main",
+            [squares.at(*around(d[:-1], d[CHANNELS] + d[-1]))],
+            output.at(*d[:-1]),
+            lambda s, x, t: t + x,
+            reductions="r",
+            accumulates=True,
+        )
+        d = k.dimensions(**domain(extents))
+        k.generic(
+            "epilogue",
+            [x.at(*d)],
+            output.at(*d),
+            lambda s, x, t: x / _power(s, t * (alpha / size) + bias, beta),
+            accumulates=True,
+        )
+        clear_padding_channels(k, output, channels)
+        return "reduce"
+
+
+def _power(s: ScalarBuilder, base: Scalar, exponent: float) -> Scalar:
+    """Quarters and halves by square roots, which are exact to the last bit and fast in vectors."""
+    if exponent == 1:
+        return base
+    if exponent == 0.5:
+        return base.unary(math.SqrtOp)
+    if exponent == 0.75:
+        root = base.unary(math.SqrtOp)
+        return root * root.unary(math.SqrtOp)
+    return base.power(s.constant(exponent))

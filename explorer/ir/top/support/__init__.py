@@ -1,0 +1,1 @@
+"""What the families of operations share: shapes, checks of operands, kinds."""

@@ -1,0 +1,1 @@
+"""Loop nests: how they are made, found and counted."""

@@ -1,0 +1,1 @@
+"""From loop nests to source text: C and OpenCL C."""

@@ -1,0 +1,145 @@
+"""C: kernels as static functions that run the tasks [lo, hi) of a phase.
+
+affine.for %i = 0 to 56 {parallel}      static void relu_phase0(
+  ...                              ->       const float *restrict x, float *restrict y,
+                                            long lo, long hi)
+                                        {
+                                            for (long task = lo; task < hi; task++) {
+                                                const long i = task;
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+
+from explorer.kernels.loops.scalar_types import BOOLEAN, FLOAT, SIGNED, ScalarType
+from explorer.kernels.printing.language import (
+    NO_LIBRARY_FUNCTIONS,
+    PRELUDE_MATH,
+    Call,
+    Language,
+    Requirement,
+    vector_name,
+)
+from explorer.kernels.printing.printer import KernelPrinter, Parameter, PrintedKernel
+
+FIXED_WIDTH = {
+    "char": "int8_t",
+    "short": "int16_t",
+    "int": "int32_t",
+    "long": "int64_t",
+    "uchar": "uint8_t",
+    "ushort": "uint16_t",
+    "uint": "uint32_t",
+    "ulong": "uint64_t",
+    "index": "long",
+}
+# Vector forms in the prelude; the others go through the C library, lane by lane.
+OWN_VECTOR_FUNCTIONS = PRELUDE_MATH | frozenset(("fabs", "rint", "floor", "ceil", "trunc", "sqrt"))
+
+
+@dataclass(frozen=True)
+class CLanguage(Language):
+    index: str = "long"
+    prelude_files = (
+        "c/base.c",
+        "c/vectors.c",
+        "c/math.c",
+        "c/integers.c",
+        "c/stored.c",
+        "math.c",
+        "stored.c",
+    )
+    widest_vector = 64
+    has_dots = True
+    has_driver = True
+
+    @property
+    def name(self) -> str:
+        return "c"
+
+    def scalar_name(self, element: ScalarType) -> str:
+        return FIXED_WIDTH.get(element.name, element.name)
+
+    def memory_name(self, element: ScalarType) -> str:
+        return "uint8_t" if element == BOOLEAN else self.scalar_name(element)
+
+    def load_vector(self, element: ScalarType, lanes: int, pointer: str) -> str:
+        return f"load_{vector_name(element, lanes)}({pointer})"
+
+    def store_vector(self, element: ScalarType, lanes: int, value: str, pointer: str) -> str:
+        return f"store_{vector_name(element, lanes)}({value}, {pointer})"
+
+    def splat(self, element: ScalarType, lanes: int, value: str) -> str:
+        return f"splat_{vector_name(element, lanes)}({value})"
+
+    def convert(self, element: ScalarType, lanes: int, value: str) -> str:
+        return f"__builtin_convertvector({value}, {vector_name(element, lanes)})"
+
+    def widen(self, source: ScalarType, element: ScalarType, lanes: int, value: str) -> Call:
+        wide = vector_name(element, lanes)
+        needs = (Requirement("widen", source.name, lanes, wide),)
+        return Call(f"{wide}_from_{vector_name(source, lanes)}({value})", needs)
+
+    def narrow(self, element: ScalarType, lanes: int, value: str) -> Call:
+        name = f"{vector_name(element, lanes)}_from_{vector_name(SIGNED[32], lanes)}"
+        return Call(f"{name}({value})", (Requirement("narrow", element.name, lanes),))
+
+    def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
+        return f"({vector_name(element, lanes)}){value}"
+
+    def select(self, element: ScalarType, lanes: int, mask: str, yes: str, no: str) -> str:
+        return f"select_{vector_name(element, lanes)}({mask}, {yes}, {no})"
+
+    def math_call(self, function: str, element: ScalarType, lanes: int, operands: int) -> Call:
+        name = f"{function}_{vector_name(element, lanes)}"
+        if function in NO_LIBRARY_FUNCTIONS:
+            return Call(name, (Requirement(function, element.name, lanes),))
+        if not lanes:
+            return Call(function + "f" if element == FLOAT else function)
+        if element == FLOAT and function in OWN_VECTOR_FUNCTIONS:
+            return Call(name, (Requirement(function, element.name, lanes),))
+        section = "lanewise" if operands == 1 else "lanewise2"
+        return Call(name, (Requirement(section, element.name, lanes, function),))
+
+
+class CPrinter(KernelPrinter):
+    def begin_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
+        marks = "" if self.uses_vectors else " VECTORIZE_LOOPS"
+        self.line(0, f"static{marks} void {function}(")
+        declared = [f"{self.pointer_type(p)}restrict {p.name}" for p in parameters]
+        sizes = [f"long {self.size_parameter}"] if self.size else []
+        self.parameter_list(1, [*declared, *sizes, "long lo", "long hi"])
+        self.line(0, "{")
+
+    def end_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
+        pass
+
+    def begin_tasks(self, depth: int) -> None:
+        self.line(depth, "for (long task = lo; task < hi; task++) {")
+
+    def end_tasks(self, depth: int) -> None:
+        self.line(depth, "}")
+
+    @property
+    def skip_task(self) -> str:
+        return "continue;"
+
+    @property
+    def tasks_depth(self) -> int:
+        return 1
+
+    def pointer_type(self, parameter: Parameter) -> str:
+        constant = "" if parameter.is_written else "const "
+        return f"{constant}{self.language.memory_name(parameter.element)} *"
+
+
+def print_c(function: func.FuncOp, name: str) -> PrintedKernel:
+    """A kernel of loop nests as C; `name` begins the names of its functions.
+
+    Raises UnsupportedError naming an operation or type that has no form in C.
+    """
+    return CPrinter(function, name, CLanguage()).print_kernel()

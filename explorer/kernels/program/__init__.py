@@ -1,0 +1,1 @@
+"""From kernels to what a device runs: one translation unit, weights, how tasks are shared."""

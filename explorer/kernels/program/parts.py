@@ -1,0 +1,267 @@
+"""From a placed module with several device functions to one program of several parts.
+
+    main: calls main_cpu, then main_cpu_2   ->   Program(parts=(Part("main_cpu", ...),
+                                                                Part("main_cpu_2", ...)), ...)
+
+Who has one device function gets its program as it is, without parts. The sum of several has all
+kernels and launches in turn; arenas and weights lie side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.ir import OpResult, SSAValue
+
+from explorer.ir.deferred import ArrayForm, Deferred
+from explorer.ir.evaluation import entry_function
+from explorer.ir.functions.calls import Call, calls_of, device_functions, returned_values
+from explorer.ir.functions.host_functions import HostFunction
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.program import Snapshot
+from explorer.ir.structure import HOST, device_of, host_reason_of, value_name
+from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
+from explorer.kernels.program.build import ALIGNMENT_BYTES, BuiltProgram
+from explorer.results.program import Argument, Launch, Part, Port, Program, Tap, WeightSlot
+from explorer.results.source import SourceText
+
+UNKNOWN_SIZE = -1
+"""Of a port or a tap: only a run tells it."""
+BuildPart = Callable[[func.FuncOp, Sequence[str], Sequence[str]], BuiltProgram]
+"""Builds a device function, given the names of its inputs and outputs in order."""
+
+
+def build_parts(
+    snapshot: Snapshot,
+    target: str,
+    build: BuildPart,
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+) -> BuiltProgram:
+    """Builds every device function and puts them together, in the order of the calls.
+
+    `input_names`, `output_names`: the model's, in the order of the entry function.
+    """
+    calls = calls_of(snapshot.program)
+    if [c.function for c in calls] == device_functions(snapshot.program) and len(calls) == 1:
+        return build(calls[0].function, input_names, output_names)
+    names = _value_names(snapshot, calls, input_names)
+    built: dict[str, BuiltProgram] = {}
+    parts = []
+    for call in calls:
+        function = call.function.sym_name.data
+        given = [value_name(a) for a in call.function.body.block.args]
+        made = tuple(names[v] for v in call.results)
+        reason = ""
+        if device_of(call.function) == HOST:
+            host = HostFunction(call.function, snapshot.weights)
+            built[function], reason = host_part(host, given, made), host.reason
+        else:
+            built[function] = build(call.function, given, made)
+        parts.append(
+            Part(
+                function,
+                device_of(call.function),
+                tuple(names[v] for v in call.operands),
+                made,
+                built[function].program,
+                reason,
+            )
+        )
+    results = tuple(names[v] for v in returned_values(snapshot.program))
+    whole = sum_of(target, parts, _entry_ports(snapshot, input_names), output_names, results)
+    slots = [
+        (built[p.function].packed, base)
+        for p, base in zip(parts, _weight_bases(parts), strict=True)
+    ]
+    form = ArrayForm((whole.weights_bytes,), np.dtype(np.uint8))
+
+    def side_by_side() -> np.ndarray:
+        block = np.zeros(whole.weights_bytes, np.uint8)
+        for packed, base in slots:
+            block[base : base + packed.form.size_bytes] = packed.array()
+        return block
+
+    return BuiltProgram(whole, snapshot.weights.later(form, side_by_side), built)
+
+
+def host_part(
+    host: HostFunction, input_names: Sequence[str], output_names: Sequence[str]
+) -> BuiltProgram:
+    """A part that the host runs: it has ports and taps, and neither kernels nor memory."""
+    block = host.function.body.block
+    assert block.last_op is not None
+    nothing = Deferred(ArrayForm((0,), np.dtype(np.uint8)), lambda: np.zeros(0, np.uint8))
+    program = Program(
+        HOST,
+        _host_source(host),
+        (),
+        (),
+        tuple(_host_port(n, v) for n, v in zip(input_names, block.args, strict=True)),
+        tuple(_host_port(n, v) for n, v in zip(output_names, block.last_op.operands, strict=True)),
+        tuple(_host_tap(op, result) for op in host.operations for result in op.results),
+        (),
+        0,
+        0,
+    )
+    return BuiltProgram(program, nothing, host=host)
+
+
+def _host_source(host: HostFunction) -> SourceText:
+    """What the host does, a line for each operation, as a comment among the others' code."""
+    lines = tuple(f"//   {identity_of(op)}: {host_reason_of(op)}" for op in host.operations)
+    return SourceText("c", lines, tuple((identity_of(op),) for op in host.operations))
+
+
+def _host_port(name: str, value: SSAValue) -> Port:
+    shape, dtype = run_time_shape(value), numpy_dtype(element_type_of(value))
+    size_bytes = 0 if UNKNOWN_SIZE in shape else prod(shape) * dtype.itemsize
+    return Port(name, dtype.name, shape, 0, size_bytes)
+
+
+def _host_tap(op: TopOperation, result: OpResult) -> Tap:
+    shape, dtype = run_time_shape(result), numpy_dtype(element_type_of(result))
+    return Tap(identity_of(op), result.index, 0, 0, 0, dtype.name, shape, shape)
+
+
+def run_time_shape(value: SSAValue) -> tuple[int, ...]:
+    """The sizes of a value, -1 where only a run tells."""
+    return tuple(d if isinstance(d, int) else UNKNOWN_SIZE for d in shape_of(value))
+
+
+def _value_names(
+    snapshot: Snapshot, calls: Sequence[Call], input_names: Sequence[str]
+) -> dict[SSAValue, str]:
+    """A name of its own for every value that goes between parts: the model's for its inputs."""
+    arguments = entry_function(snapshot.program).body.block.args
+    names: dict[SSAValue, str] = dict(zip(arguments, input_names, strict=True))
+    for call in calls:
+        for index, result in enumerate(call.results):
+            name = f"{call.function.sym_name.data}:{index}"
+            while name in input_names:
+                name += "'"
+            names[result] = name
+    return names
+
+
+def _entry_ports(snapshot: Snapshot, names: Sequence[str]) -> list[Port]:
+    """The model's inputs, as long as no part has a place for them."""
+    ports = []
+    for name, value in zip(names, entry_function(snapshot.program).body.block.args, strict=True):
+        shape, dtype = static_shape(value), numpy_dtype(element_type_of(value))
+        ports.append(Port(name, dtype.name, shape, 0, prod(shape) * dtype.itemsize))
+    return ports
+
+
+def sum_of(
+    target: str,
+    parts: Sequence[Part],
+    inputs: Sequence[Port],
+    output_names: Sequence[str],
+    results: Sequence[str],
+) -> Program:
+    """The program of all parts: what each has, with offsets counted from the first part's.
+
+    `inputs`: the model's, which no part need read. One lies where the first part that reads it has
+    it, an output where it is made.
+    """
+    programs = [part.program for part in parts if part.program is not None]
+    shifted = [
+        _shifted(program, arena, weights)
+        for program, arena, weights in zip(
+            programs, _arena_bases(parts), _weight_bases(parts), strict=True
+        )
+    ]
+    made: dict[str, Port] = {}
+    steps = 0
+    taps: list[Tap] = []
+    known = [part for part in parts if part.program is not None]
+    for part, program in zip(known, shifted, strict=True):
+        for value, port in zip(part.inputs, program.inputs, strict=True):
+            made.setdefault(value, port)
+        made |= dict(zip(part.outputs, program.outputs, strict=True))
+        taps += [replace(tap, step=tap.step + steps) for tap in program.taps]
+        steps += len(program.launches)
+    kernels = {kernel.name: kernel for program in shifted for kernel in program.kernels}
+    return Program(
+        target,
+        _source_of(known),
+        tuple(kernels.values()),
+        tuple(launch for program in shifted for launch in program.launches),
+        tuple(replace(made.get(port.name, port), name=port.name) for port in inputs),
+        tuple(
+            replace(made[v], name=n)
+            for n, v in zip(output_names, results, strict=True)
+            if v in made
+        ),
+        tuple(taps),
+        tuple(slot for program in shifted for slot in program.weights),
+        sum(_rounded(program.arena_bytes) for program in programs),
+        sum(_rounded(program.weights_bytes) for program in programs),
+        next((program.size for program in programs if program.size is not None), None),
+        parts=tuple(parts),
+        results=tuple(results),
+    )
+
+
+def _source_of(parts: Sequence[Part]) -> SourceText:
+    """The parts' texts below one another, each under a line with its name."""
+    lines: list[str] = []
+    owners: list[tuple[str, ...]] = []
+    language = ""
+    for part in parts:
+        assert part.program is not None
+        source = part.program.source
+        if part.device != HOST:
+            language = language or source.language
+        how = ", by the NumPy meaning of its operations" if part.device == HOST else ""
+        lines += [f"// {part.function} on {part.device}{how}", *source.lines]
+        owners += [(), *source.owners]
+    return SourceText(language or "c", tuple(lines), tuple(owners))
+
+
+def _shifted(program: Program, arena: int, weights: int) -> Program:
+    """The same with its arena and weights beginning elsewhere."""
+    bases = {"arena": arena, "weights": weights}
+
+    def launch(old: Launch) -> Launch:
+        return replace(old, arguments=tuple(argument(a) for a in old.arguments))
+
+    def argument(old: Argument) -> Argument:
+        return replace(old, offset_bytes=old.offset_bytes + bases[old.space])
+
+    def slot(old: WeightSlot) -> WeightSlot:
+        return replace(old, offset_bytes=old.offset_bytes + weights)
+
+    return replace(
+        program,
+        launches=tuple(map(launch, program.launches)),
+        inputs=tuple(replace(p, offset_bytes=p.offset_bytes + arena) for p in program.inputs),
+        outputs=tuple(replace(p, offset_bytes=p.offset_bytes + arena) for p in program.outputs),
+        taps=tuple(replace(t, offset_bytes=t.offset_bytes + arena) for t in program.taps),
+        weights=tuple(map(slot, program.weights)),
+    )
+
+
+def _arena_bases(parts: Sequence[Part]) -> list[int]:
+    return _bases([p.program.arena_bytes for p in parts if p.program is not None])
+
+
+def _weight_bases(parts: Sequence[Part]) -> list[int]:
+    return _bases([p.program.weights_bytes for p in parts if p.program is not None])
+
+
+def _bases(sizes: Sequence[int]) -> list[int]:
+    bases, end = [], 0
+    for size in sizes:
+        bases.append(end)
+        end += _rounded(size)
+    return bases
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

@@ -1,0 +1,1 @@
+"""Schedules for GPUs: tiles, rows, products, tensor cores."""

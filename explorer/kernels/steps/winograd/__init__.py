@@ -1,0 +1,1 @@
+"""The step that makes a convolution a Winograd convolution."""

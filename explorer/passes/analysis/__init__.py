@@ -1,0 +1,1 @@
+"""Questions that passes ask, and that change nothing."""

@@ -1,0 +1,1 @@
+"""Operations that become a part of others."""

@@ -1,0 +1,1 @@
+"""Towards kernels: what has no kernel is rewritten, placed, laid out, lowered."""

@@ -1,0 +1,181 @@
+"""Which operations run on the device and which on the host, in pieces with few transfers between.
+
+    %c = top.conv(%x, %w)                             device
+    %i = top.nonzero(%c) : tensor<4x?xi64>            host: how many it finds depends on data
+    %p = top.gather(%c, %i) : tensor<?x4xf32>         sized: its sizes are known when %i is there
+    %y = top.matmul(%p, %w2) : tensor<?x5xf32>        sized
+
+An operation runs on the host where it has no compiled form. What only has an unknown size because
+of what it reads can be compiled once that is there: it is `sized` where multiplying and adding
+is to be done, and interpreted on the host otherwise. Scalars and the like are computed where they
+are read, and a view of what is on the host stays there.
+
+Every piece takes all that is ready, devices first: of all orders that keep a piece's operations
+together, none has fewer pieces in turn (list scheduling with as many slots as there is work).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from explorer.ir.functions.host_functions import has_form
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.structure import outermost, value_name
+from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.types import format_shape, is_static, shape_of, static_shape
+from explorer.passes.lower.compiled_form import missing_control
+
+Place = Literal["device", "sized", "host"]
+PLACES: tuple[Place, ...] = ("device", "sized", "host")
+"""In the order in which pieces take what is ready."""
+MOST_SMALL = 64
+"""Elements of a tensor that is not worth a transfer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Operations that run together, in their order."""
+
+    place: Place
+    operations: tuple[TopOperation, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The pieces in the order in which they run, and why operations are not on the device."""
+
+    pieces: tuple[Piece, ...]
+    reasons: Mapping[TopOperation, str]
+
+
+def partition(block: Block) -> Partition:
+    """Divides a function's operations; weights belong to whoever reads them."""
+    ops = [op for op in block.ops if isinstance(op, TopOperation) and not _is_data(op)]
+    reasons = {op: reason for op in ops if (reason := host_reason(op))}
+    if not reasons:
+        return Partition((Piece("device", tuple(ops)),), {})
+    places: dict[Operation, Place] = {
+        op: "device" if op not in reasons else "sized" if can_be_sized(op) else "host" for op in ops
+    }
+    _keep_small(block, ops, places, reasons)
+    while True:
+        pieces = _in_turn(ops, places)
+        idle = [piece for piece in pieces if not _is_worth_it(piece)]
+        if not idle:
+            return Partition(tuple(pieces), reasons)
+        for piece in idle:
+            for op in piece.operations:
+                if places[op] == "device":
+                    reasons[op] = "nothing but views of what is on the host would be there"
+                places[op] = "host"
+
+
+def host_reason(op: TopOperation) -> str:
+    """Why an operation cannot be compiled now; empty where it can."""
+    if op.regions:
+        return missing_control(op)[0]
+    for result in op.results:
+        if not is_static(result) and op.is_sized_by_contents:
+            size = format_shape(shape_of(result))
+            return f"what it reads decides how large its result is ({size})"
+    for operand in op.operands:
+        if not is_static(operand):
+            size = format_shape(shape_of(operand))
+            return f"it reads {value_name(operand)}, whose size only a run tells ({size})"
+    if not all(is_static(result) for result in op.results):
+        return f"only a run tells how large its result is ({format_shape(shape_of(op.results[0]))})"
+    return op.missing_form()
+
+
+def can_be_sized(op: TopOperation) -> bool:
+    """Whether nothing but the sizes of its operands is missing."""
+    is_open = not all(is_static(value) for value in (*op.operands, *op.results))
+    return is_open and has_form(op)
+
+
+def read_values(op: Operation) -> list[SSAValue]:
+    """All that an operation reads, what its regions take from outside included."""
+    if not op.regions:
+        return list(op.operands)
+    inside = {v for o in op.walk() for region in o.regions for b in region.blocks for v in b.args}
+    inside |= {result for inner in op.walk() if inner is not op for result in inner.results}
+    read = dict.fromkeys(operand for inner in op.walk() for operand in inner.operands)
+    return [value for value in read if value not in inside]
+
+
+def _is_data(op: Operation) -> bool:
+    return isinstance(op, WeightOp | ReturnOp)
+
+
+def _keep_small(
+    block: Block,
+    ops: Sequence[TopOperation],
+    places: dict[Operation, Place],
+    reasons: dict[TopOperation, str],
+) -> None:
+    """Moves what is not worth a transfer to the host, along what it reads and what reads it."""
+    for op in ops:
+        if places[op] != "device":
+            continue
+        read = [o.owner for o in op.operands if not isinstance(o.owner, WeightOp)]
+        if not read or not all(places.get(owner) == "host" for owner in read):  # pyright: ignore
+            continue
+        if op.is_view or _is_small(op):
+            places[op] = "host"
+            reasons[op] = f"{'a view' if op.is_view else 'a few numbers'} of what is on the host"
+    for op in reversed(ops):
+        users = [outermost(use.operation, block) for result in op.results for use in result.uses]
+        if places[op] != "device" or not users or not _is_small(op):
+            continue
+        if all(places.get(user) == "host" for user in users):
+            places[op] = "host"
+            reasons[op] = f"a few numbers that {identity_of(users[0])} reads on the host"
+
+
+def _is_small(op: TopOperation) -> bool:
+    values = (*op.operands, *op.results)
+    return all(is_static(v) and prod(static_shape(v)) <= MOST_SMALL for v in values)
+
+
+def _in_turn(ops: Sequence[TopOperation], places: Mapping[Operation, Place]) -> list[Piece]:
+    """Pieces that take all that is ready, place by place."""
+    inside = set(ops)
+    waits_for = {
+        op: {v.owner for v in read_values(op) if v.owner in inside}  # pyright: ignore
+        for op in ops
+    }
+    pieces: list[Piece] = []
+    remaining = list(ops)
+    while remaining:
+        for place in PLACES:
+            taken: list[TopOperation] = []
+            waiting = set(remaining)
+            rest: list[TopOperation] = []
+            for op in remaining:
+                if places[op] == place and not (waits_for[op] & waiting):
+                    taken.append(op)
+                    waiting.discard(op)
+                else:
+                    rest.append(op)
+            remaining = rest
+            if taken:
+                pieces.append(Piece(place, tuple(taken)))
+    return pieces
+
+
+def _is_worth_it(piece: Piece) -> bool:
+    """Whether a piece does something that the host would be slow at."""
+    if piece.place == "host":
+        return True
+    if piece.place == "device":
+        return not _are_views(piece.operations)
+    return any(type(op).macs is not TopOperation.macs for op in piece.operations)
+
+
+def _are_views(ops: Iterable[TopOperation]) -> bool:
+    return all(op.is_view for op in ops)

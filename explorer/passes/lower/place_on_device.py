@@ -1,0 +1,285 @@
+"""Placement: functions of devices with explicit transfers, even when there is one device.
+
+   func @main(%x) { ... return %y }
+=> func @main(%x) {device = "host"} {
+       %t = top.transfer(%x) {to = "cpu"}
+       %r = func.call @main_cpu(%t)
+       %y = top.transfer(%r) {to = "host"}
+       return %y
+   }
+   func @main_cpu(%x) {device = "cpu"} { ... }
+
+Operations without a compiled form go into functions of the host, `main_host`, each with its
+reason; then there are as many functions as the order asks for (`partition.py`).
+
+What the device returns is always written by it: an output that is an input, or a view of one, is
+copied, so that inputs and outputs never share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from explorer.ir.evaluation import entry_function
+from explorer.ir.operation import TopOperation, set_identity
+from explorer.ir.origins import location_of, origin_of, set_origins, sources_of
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.ir.structure import (
+    DEVICE,
+    HOST,
+    HOST_REASON,
+    SIZED,
+    blocks_around,
+    outermost,
+    value_name,
+)
+from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
+from explorer.passes.lower.partition import Partition, Piece, partition, read_values
+
+
+@dataclass(frozen=True)
+class PlaceOnDevice(Pass):
+    """Operations go to the device, or to the host where they have no compiled form; transfers
+    bring what they read there."""
+
+    device: str
+    has_host_parts: bool = False
+    """False: all go to the device, and lowering refuses what has no compiled form."""
+
+    name = "place-on-device"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        main = entry_function(rewriter.module)
+        events = EventLog(self.name, rewriter)
+        last = main.body.block.last_op
+        assert isinstance(last, ReturnOp)
+        found = partition(main.body.block) if self.has_host_parts else Partition((), {})
+        for index, output in enumerate(last.operands):
+            if is_argument(output):
+                with events.rewrite("copy-input", last, COPY_REASON):
+                    copy_output(last, index, rewriter)
+        if not found.reasons:
+            with events.rewrite("outline", last, f"the whole program runs on {self.device}"):
+                self._outline(main, last, rewriter)
+            return events.rewrites
+        for index, output in enumerate(last.operands):
+            if isinstance(output.owner, WeightOp):
+                with events.rewrite("copy-weight", last, "an output that is constant is written"):
+                    copy_output(last, index, rewriter)
+        found = partition(main.body.block)  # with the copies
+        for op, reason in found.reasons.items():
+            with events.rewrite("host", op, reason):
+                rewriter.set_attribute(op, HOST_REASON, StringAttr(reason))
+        outlining = _Outlining(main, self.device, rewriter)
+        for piece in found.pieces:
+            with events.rewrite("outline", piece.operations[0], outlining.explain(piece)):
+                outlining.outline(piece)
+        main.attributes[DEVICE] = StringAttr(HOST)
+        return events.rewrites
+
+    def _outline(self, main: func.FuncOp, returned: ReturnOp, rewriter: RecordedRewriter) -> None:
+        body = main.body
+        inputs = [a.type for a in body.block.args]
+        names = [value_name(a) for a in body.block.args]
+        outputs = [o.type for o in returned.operands]
+        origins = [origin_of(o) for o in returned.operands]
+        output_sources = [value_name(o) for o in returned.operands]
+
+        main.detach_region(body)
+        device_name = f"main_{_identifier(self.device)}"
+        outlined = func.FuncOp(device_name, (inputs, outputs), body)
+        outlined.attributes[DEVICE] = StringAttr(self.device)
+        block = Block(arg_types=inputs)
+        transfers = []
+        for argument, inner, name in zip(block.args, body.block.args, names, strict=True):
+            argument.name_hint = name
+            inner.name_hint = f"{name}.device"
+            transfer = TransferOp.make([argument], to=self.device)
+            set_identity(transfer, rewriter.names.fresh("send"))
+            transfer.location = location_of([name])
+            transfers.append(transfer)
+        call = func.CallOp(device_name, [t.output for t in transfers], outputs)
+        back = []
+        for result, origin, source in zip(call.results, origins, output_sources, strict=True):
+            transfer = TransferOp.make([result], to="host")
+            set_identity(transfer, rewriter.names.fresh("receive"))
+            set_origins(transfer, [origin])
+            back.append(transfer)
+            result.name_hint = f"{source}.device"
+        block.add_ops([*transfers, call, *back, ReturnOp.make([[t.output for t in back]])])
+        main.add_region(Region(block))
+        main.attributes[DEVICE] = StringAttr("host")
+        rewriter.module.body.block.add_op(outlined)
+        for transfer in (*transfers, *back):
+            rewriter.log.added.append(transfer)
+        rewriter.has_changed = True
+
+
+@dataclass
+class _Outlining:
+    """Pieces of the entry function become functions of their own, called in its end."""
+
+    main: func.FuncOp
+    device: str
+    rewriter: RecordedRewriter
+    calls: dict[str, int] = field(default_factory=dict)
+    """How many functions there are by the names that they begin with."""
+    names: set[str] = field(default_factory=set)
+    """Of the functions' arguments and results: each is there once."""
+
+    def explain(self, piece: Piece) -> str:
+        count = len(piece.operations)
+        what = f"{count} operation{'s' * (count > 1)}"
+        if piece.place == "device":
+            return f"{what} that {self.device} runs"
+        if piece.place == "sized":
+            return f"{what} whose sizes a run tells: compiled for them when they come again"
+        return f"{what} without a compiled form, or beside such"
+
+    def outline(self, piece: Piece) -> None:
+        last = self.main.body.block.last_op
+        assert isinstance(last, ReturnOp)
+        inside = set(piece.operations)
+        made = [result for op in piece.operations for result in op.results]
+        returned = [value for value in made if any(self._outside(value, inside))]
+        read = dict.fromkeys(value for op in piece.operations for value in read_values(op))
+        given = [v for v in read if v.owner not in inside and not isinstance(v.owner, WeightOp)]
+
+        block = Block(arg_types=[value.type for value in given])
+        function = self._function(piece, block, returned)
+        sent = [self._send(value, last) if piece.place == "device" else value for value in given]
+        call = func.CallOp(function.sym_name.data, sent, [value.type for value in returned])
+        self.main.body.block.insert_op_before(call, last)
+        suffix = "device" if piece.place == "device" else "host"
+        for value, result in zip(returned, call.results, strict=True):
+            result.name_hint = self._name(value, suffix)
+            outer = self._receive(value, result, last) if piece.place == "device" else result
+            for operation, index in list(self._outside(value, inside)):
+                operation.operands[index] = outer
+        for op in piece.operations:
+            op.detach()
+            self._take_weights(op, block)
+            block.add_op(op)
+        for value, argument in zip(given, block.args, strict=True):
+            argument.name_hint = self._name(value, suffix)
+            value.replace_uses_with_if(argument, lambda use: block in blocks_around(use.operation))
+        block.add_op(ReturnOp.make([returned]))
+        self.rewriter.has_changed = True
+        if piece.place == "device":
+            end = block.last_op
+            assert isinstance(end, ReturnOp)
+            for index, value in enumerate(end.operands):
+                if is_argument(value):
+                    copy_output(end, index, self.rewriter)
+
+    def _function(self, piece: Piece, block: Block, returned: Sequence[SSAValue]) -> func.FuncOp:
+        stem = "main_host" if piece.place == "host" else f"main_{_identifier(self.device)}"
+        stem += "_sized" if piece.place == "sized" else ""
+        self.calls[stem] = number = self.calls.get(stem, 0) + 1
+        types = [a.type for a in block.args], [value.type for value in returned]
+        function = func.FuncOp(stem if number == 1 else f"{stem}_{number}", types, Region(block))
+        is_device = piece.place == "device"
+        function.attributes[DEVICE] = StringAttr(self.device if is_device else HOST)
+        if piece.place == "sized":
+            function.attributes[SIZED] = StringAttr(self.device)
+        self.rewriter.module.body.block.add_op(function)
+        return function
+
+    def _outside(
+        self, value: SSAValue, inside: Collection[Operation]
+    ) -> Iterator[tuple[Operation, int]]:
+        """Uses of a value beyond a piece, as (operation, operand)."""
+        for use in list(value.uses):
+            if outermost(use.operation, self.main.body.block) not in inside:
+                yield use.operation, use.index
+
+    def _send(self, value: SSAValue, anchor: Operation) -> SSAValue:
+        transfer = TransferOp.make([value], to=self.device)
+        self._add(transfer, "send", anchor, (value_name(value),))
+        return transfer.output
+
+    def _receive(self, value: SSAValue, result: SSAValue, anchor: Operation) -> SSAValue:
+        transfer = TransferOp.make([result], to=HOST)
+        self._add(transfer, "receive", anchor, ())
+        set_origins(transfer, [origin_of(value)])
+        return transfer.output
+
+    def _add(
+        self, transfer: TransferOp, stem: str, anchor: Operation, sources: tuple[str, ...]
+    ) -> None:
+        set_identity(transfer, self.rewriter.names.fresh(stem))
+        if sources:
+            transfer.location = location_of(sources)
+        self.main.body.block.insert_op_before(transfer, anchor)
+        self.rewriter.log.added.append(transfer)
+
+    def _name(self, value: SSAValue, suffix: str) -> str:
+        """What a value is called where it comes into a function, or out of it."""
+        stem = value_name(value).removesuffix(".host").removesuffix(".device")
+        number, name = 1, f"{stem}.{suffix}"
+        while name in self.names:
+            number += 1
+            name = f"{stem}.{suffix}{number}"
+        self.names.add(name)
+        return name
+
+    def _take_weights(self, op: Operation, block: Block) -> None:
+        """The weights that an operation reads come along; copies, where other functions read
+        them, too."""
+        for inner in op.walk():
+            for index, operand in enumerate(inner.operands):
+                weight = operand.owner
+                if not isinstance(weight, WeightOp) or weight.parent is block:
+                    continue
+                if weight.parent is self.main.body.block:
+                    weight.detach()
+                    block.add_op(weight)
+                elif isinstance(weight.parent_op(), func.FuncOp):
+                    inner.operands[index] = self._copy(weight, block).output
+
+    def _copy(self, weight: WeightOp, block: Block) -> WeightOp:
+        for op in block.ops:
+            if isinstance(op, WeightOp) and op.weight == weight.weight:
+                return op
+        copy = weight.clone()
+        set_identity(copy, self.rewriter.names.fresh("w"))
+        block.add_op(copy)
+        self.rewriter.log.added.append(copy)
+        return copy
+
+
+COPY_REASON = "an output that is an input gets memory of its own"
+
+
+def is_argument(value: SSAValue) -> bool:
+    """Whether a value is an argument of its function, or a view of one."""
+    while isinstance(value.owner, TopOperation) and value.owner.is_view:
+        value = value.owner.operands[0]
+    return isinstance(value, BlockArgument)
+
+
+def copy_output(returned: ReturnOp, index: int, rewriter: RecordedRewriter) -> None:
+    """Returns a copy of an output in place of the value itself."""
+    value = returned.operands[index]
+    copy = ConvertLayoutOp.make([value], [value.type])
+    set_origins(copy, [origin_of(value)])
+    rewriter.insert_before(returned, copy, stem="copy", sources=_sources(value))
+    rewriter.set_operand(returned, index, copy.output)
+
+
+def _sources(value: SSAValue) -> tuple[str, ...]:
+    if isinstance(value, BlockArgument):
+        return (value_name(value),)
+    assert isinstance(value.owner, TopOperation)
+    return sources_of(value.owner)
+
+
+def _identifier(text: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in text)

@@ -1,0 +1,1 @@
+"""Integer arithmetic where a model says how its numbers are quantized."""

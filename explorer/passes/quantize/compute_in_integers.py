@@ -1,0 +1,72 @@
+"""Integer arithmetic: what is dequantized, computed and quantized again is computed in integers.
+
+    %x = top.dequantize(%qx) {to = f32}
+    %y = top.conv(%x, %w, bias = %b) {...}                       %w, %b : dequantized weights
+    %r = top.unary(%y) {kind = "relu"}
+    %q = top.quantize(%r) {to = !top.quantized<ui8, 0.1:0>}
+ => %s = top.conv(%qx, %qw, bias = %qb) {...} : i32
+    %q = top.requantize(%s) {by = #top.requantization<!top.quantized<ui8, 0.1:0>, float, ...>}
+
+The literal graph computes in floats that stand for integers; this is the arithmetic that such a
+graph stands for, and what onnxruntime makes of it when its optimizations are on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
+from explorer.ir.rewriting.passes import RulePass
+from explorer.passes.quantize.rules.averages import SumIntegers
+from explorer.passes.quantize.rules.bytes import MultiplyBytes, ScaleSums
+from explorer.passes.quantize.rules.moves import (
+    MoveIntegers,
+    QuantizeBeforeMoves,
+    QuantizePartsOfConcat,
+)
+from explorer.passes.quantize.rules.pairs import (
+    ChooseScheme,
+    ClampIntegers,
+    MergeBits,
+    MergeRequantizations,
+    RequantizePairs,
+)
+from explorer.passes.quantize.rules.products import MultiplyIntegers
+from explorer.passes.quantize.rules.whole_weights import StoreWholeWeights
+from explorer.passes.simplify.fold_constants import FoldConstant, FoldDequantized
+
+
+@dataclass(frozen=True)
+class ComputeInIntegers(RulePass):
+    """Operations between dequantization and quantization work on the integers themselves.
+
+    how: the scheme of all requantizations, the target's. Weights that stay dequantized are folded
+    at the end, once it is clear that no integer product wants them.
+    """
+
+    how: Requantization = AS_ONNXRUNTIME
+
+    name = "compute-in-integers"
+    rules = (
+        MoveIntegers,
+        FoldConstant,
+        StoreWholeWeights,
+        MultiplyIntegers,
+        MultiplyBytes,
+        ScaleSums,
+        SumIntegers,
+        RequantizePairs,
+        ClampIntegers,
+        QuantizePartsOfConcat,
+        QuantizeBeforeMoves,
+        MergeRequantizations,
+        MergeBits,
+        ChooseScheme,
+        FoldDequantized,
+    )
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        made = [ChooseScheme(self.how) if rule is ChooseScheme else rule() for rule in self.rules]
+        first = apply_rules(self.name, made[:-1], rewriter, options)
+        return [*first, *apply_rules(self.name, made[-1:], rewriter, options)]

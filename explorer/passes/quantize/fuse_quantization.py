@@ -1,0 +1,53 @@
+"""Fusion of quantization: kernels read and write the narrow numbers.
+
+   %a = top.dequantize(%qa) {to = f32}        %b = top.dequantize(%qb) {to = f32}
+   %s = top.binary(%a, %b) {kind = "add"}
+   %q = top.quantize(%s) {to = !top.quantized<ui8, 0.1:128>}
+=> %q = top.binary(%qa, %qb) {kind = "add", to = !top.quantized<ui8, 0.1:128>}
+
+Zero points become part of constant filters and biases. Where the target has no dot product of
+bytes, weights are put in pairs last; where there are no pairs, signs are split off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
+from explorer.ir.rewriting.passes import RulePass
+from explorer.passes.quantize.rules.fusion import FuseRequantize, ReadIntegers, WriteIntegers
+from explorer.passes.quantize.rules.split_signs import SplitSigns
+from explorer.passes.quantize.rules.weight_pairs import PairWeights
+from explorer.passes.quantize.rules.zero_points import CenterFilters, FoldZeroPoint
+
+
+@dataclass(frozen=True)
+class FuseQuantization(RulePass):
+    """Quantization, dequantization and requantization become the ends of other operations.
+
+    multiplies_pairs: whether the target adds up products of bytes in pairs of 16 bits;
+    splits_signs: whether it does so with instructions for absolute values of bytes.
+    """
+
+    multiplies_pairs: bool = False
+    splits_signs: bool = False
+
+    name = "fuse-quantization"
+    rules = (
+        FuseRequantize,
+        WriteIntegers,
+        ReadIntegers,
+        CenterFilters,
+        FoldZeroPoint,
+        PairWeights,
+        SplitSigns,
+    )
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        rules = [rule() for rule in self.rules if rule not in (PairWeights, SplitSigns)]
+        rewrites = apply_rules(self.name, rules, rewriter, options)
+        if self.multiplies_pairs:
+            rewrites += apply_rules(self.name, [PairWeights()], rewriter, options)
+        if self.splits_signs:
+            rewrites += apply_rules(self.name, [SplitSigns()], rewriter, options)
+        return rewrites

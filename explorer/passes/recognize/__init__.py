@@ -1,0 +1,1 @@
+"""What a model spells out becomes the operation that it is."""

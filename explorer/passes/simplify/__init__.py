@@ -1,0 +1,1 @@
+"""Fewer and simpler operations that compute the same."""

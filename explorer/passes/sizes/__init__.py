@@ -1,0 +1,1 @@
+"""Symbolic dimensions get sizes, or stay open within a range."""

@@ -1,0 +1,1 @@
+"""C programs: built, loaded in a process of their own, called."""

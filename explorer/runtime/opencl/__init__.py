@@ -1,0 +1,1 @@
+"""OpenCL programs: devices, memory, runs."""

@@ -1,0 +1,1 @@
+"""What needs a trace only: tables, comparison, coverage, the file."""

@@ -132,7 +132,7 @@ def measure(nodes: int, folder: Path) -> tuple[int, int, float, dict[str, float]
     # With the model as it is and the rewrites from that to the program, as a compilation has them.
     opened = open_program(load(path))
     module = opened.module
-    working = Working(module, opened.weights, Names.of(module))
+    working = Working(module=module, weights=opened.weights, names=Names.of(module))
     imported = time.process_time() - begin
     seconds: dict[str, float] = {}
     left = 0

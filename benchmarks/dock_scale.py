@@ -135,7 +135,13 @@ def large_plan(buffers: int) -> MemoryPlan:
     sizes = generator.integers(1, 4000, buffers) * 64
     lives = generator.integers(1, 12, buffers)
     made = [
-        BufferLifetime(f"value_{i}", (f"value_{i}",), int(size), i, min(i + int(life), buffers))
+        BufferLifetime(
+            id=f"value_{i}",
+            values=(f"value_{i}",),
+            size_bytes=int(size),
+            first=i,
+            last=min(i + int(life), buffers),
+        )
         for i, (size, life) in enumerate(zip(sizes, lives, strict=True))
     ]
     return GreedyPlanner()(made)

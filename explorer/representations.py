@@ -137,22 +137,24 @@ def _pass_trace(result: PassResult | SavedPass) -> Trace:
         before, after = result.before, result.after
     else:
         before, after = (SnapshotRecord(s.text, s.graph) for s in (result.before, result.after))
-    nothing = ModelRecord("", "", "", "", 0, 0, (), ())
+    nothing = ModelRecord(
+        name="", format="", producer="", opset="", nodes=0, parameters=0, inputs=(), outputs=()
+    )
     return Trace(
-        TRACE_VERSION,
-        nothing,
-        "",
-        "",
-        "",
-        (result.record, result.record),
-        (before, after),
-        (GraphDiff(), result.diff),
-        (),
-        None,
-        (),
-        None,
-        None,
-        None,
+        version=TRACE_VERSION,
+        model=nothing,
+        target="",
+        device="",
+        label="",
+        passes=(result.record, result.record),
+        snapshots=(before, after),
+        diffs=(GraphDiff(), result.diff),
+        decisions=(),
+        memory=None,
+        kernels=(),
+        program=None,
+        accuracy=None,
+        profile=None,
     )
 
 

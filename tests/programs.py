@@ -55,7 +55,13 @@ def program(text: str, arrays: Arrays | None = None) -> Working:
         elif not isinstance(op, ReturnOp):
             op.location = location_of([f"node_{identity_of(op)}"])
             set_origins(op, [Origin(value_name(r)) for r in op.results])
-    return Working(module, weights, Names.of(module), "top", execute_compiled)
+    return Working(
+        module=module,
+        weights=weights,
+        names=Names.of(module),
+        level="top",
+        execute_compiled=execute_compiled,
+    )
 
 
 def _random_weight(op: WeightOp) -> np.ndarray:
@@ -110,7 +116,7 @@ def lower(working: Working, lanes: int = 16, language: str = "c") -> list[PassRe
         AssignLayouts(lanes),
         LowerToKernels(),
         LowerToLoops(),
-        ScheduleLoops(Machine(lanes, language)),
+        ScheduleLoops(Machine(vector_floats=lanes, language=language)),
         PlanMemory(),
     )
     return run_passes(working, passes)

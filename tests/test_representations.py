@@ -18,11 +18,32 @@ sources = SimpleNamespace(**run_path(str(Path(__file__).parent / "source_models.
 
 HOSTILE = "<script>alert('x')</script>\"&"
 
-TRIED = Candidate(((HOSTILE, HOSTILE),), 1.0, 2.0, 0.1, "measured", "", 2.0, HOSTILE)
+TRIED = Candidate(
+    choices=((HOSTILE, HOSTILE),),
+    predicted_us=1.0,
+    measured_us=2.0,
+    spread_us=0.1,
+    status="measured",
+    reason="",
+    default_us=2.0,
+    origin=HOSTILE,
+)
 SEARCH = KernelSearch(
-    HOSTILE, HOSTILE, HOSTILE, HOSTILE, 0, 0, 1,
-    (TRIED, TRIED, Candidate((), 1.0, status="failed", reason=HOSTILE)), 1.0, why=HOSTILE,
-)  # fmt: skip
+    kernel=HOSTILE,
+    workload=HOSTILE,
+    target=HOSTILE,
+    device=HOSTILE,
+    seed=0,
+    default=0,
+    chosen=1,
+    candidates=(
+        TRIED,
+        TRIED,
+        Candidate(choices=(), predicted_us=1.0, status="failed", reason=HOSTILE),
+    ),
+    seconds=1.0,
+    why=HOSTILE,
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +82,15 @@ def shown(tmp_path_factory) -> dict[type, object]:
         explorer.inspect(path),
         compilation.cost(next(iter(compilation.kernels))),
         SEARCH,
-        SearchResult(HOSTILE, HOSTILE, HOSTILE, 1, 0, (SEARCH,), 1.0),
+        SearchResult(
+            model=HOSTILE,
+            target=HOSTILE,
+            device=HOSTILE,
+            threads=1,
+            seed=0,
+            kernels=(SEARCH,),
+            seconds=1.0,
+        ),
         *session_and_cache(path, compilation.example_inputs()),
     ]
     compilation.close()

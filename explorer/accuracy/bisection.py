@@ -68,12 +68,12 @@ def bisect(
     if is_right_with is None or not suspects or is_right_with(len(suspects)):
         rule = next((s for s in suspects if tensor.operation in s.operations), None)
         return Fault(
-            name,
-            rule.rule if rule else "",
-            tensor.operation,
-            tensor.tensor,
-            tensor.max_relative,
-            rule.address if rule else "",
+            pass_name=name,
+            rule=rule.rule if rule else "",
+            operation=tensor.operation,
+            tensor=tensor.tensor,
+            max_relative=tensor.max_relative,
+            address=rule.address if rule else "",
         )
     right, wrong = 0, len(suspects)
     while wrong - right > 1:
@@ -85,4 +85,11 @@ def bisect(
     guilty = suspects[wrong - 1]
     is_named = tensor.operation in guilty.operations
     operation = tensor.operation if is_named else guilty.operations[0]
-    return Fault(name, guilty.rule, operation, tensor.tensor, tensor.max_relative, guilty.address)
+    return Fault(
+        pass_name=name,
+        rule=guilty.rule,
+        operation=operation,
+        tensor=tensor.tensor,
+        max_relative=tensor.max_relative,
+        address=guilty.address,
+    )

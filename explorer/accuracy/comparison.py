@@ -130,15 +130,15 @@ def compare(
     reason = judged.problem(accumulated, isolated, compared_outputs)
     is_right_as_it_is = all(is_right(error, tolerance) for error in end_to_end)
     return AccuracyReport(
-        target,
-        oracle,
-        tolerance,
-        tuple(measurements.settled(accuracy) for accuracy in accumulated),
-        tuple(measurements.settled(accuracy) for accuracy in isolated),
-        compared_outputs,
-        reason is None,
-        measurements.details,
-        measurements.left_out,
+        target=target,
+        oracle=oracle,
+        tolerance=tolerance,
+        passes=tuple(measurements.settled(accuracy) for accuracy in accumulated),
+        isolated=tuple(measurements.settled(accuracy) for accuracy in isolated),
+        outputs=compared_outputs,
+        passed=reason is None,
+        details=measurements.details,
+        details_left_out=measurements.left_out,
         end_to_end=end_to_end,
         isolated_outputs=judged.outputs(apart, isolated, tied) if with_isolated else (),
         rests_on=END_TO_END if is_right_as_it_is else ISOLATED if ties else END_TO_END,
@@ -256,7 +256,14 @@ def _output_error(
 ) -> TensorError:
     """The error of an output; where it is what the last pass computed, that is known already."""
     if value not in values or name not in reference:
-        return TensorError(name, value, np.inf, np.inf, 0.0, -np.inf)
+        return TensorError(
+            tensor=name,
+            operation=value,
+            max_absolute=np.inf,
+            max_relative=np.inf,
+            cosine=0.0,
+            sqnr_db=-np.inf,
+        )
     actual, expected = equally_wide(name, values[value], reference[name])
     error = tensor_error(name, value, actual, expected)
     for tensor in passes[-1].tensors if passes else ():

@@ -50,14 +50,14 @@ def outside_indices(snapshot: Snapshot, values: Values) -> tuple[OutsideIndex, .
         if first is not None:
             found.append(
                 OutsideIndex(
-                    _tensor_name(op.operands[1], snapshot),
-                    identity_of(op),
-                    sources_of(op),
-                    first.element,
-                    first.value,
-                    first.axis,
-                    first.extent,
-                    first.count,
+                    tensor=_tensor_name(op.operands[1], snapshot),
+                    operation=identity_of(op),
+                    nodes=sources_of(op),
+                    element=first.element,
+                    value=first.value,
+                    axis=first.axis,
+                    extent=first.extent,
+                    count=first.count,
                 )
             )
     return tuple(found)

@@ -51,9 +51,23 @@ def tensor_error(
 ) -> TensorError:
     """Compares one tensor with the reference; another shape is an infinite error."""
     if actual.shape != expected.shape:
-        return TensorError(tensor, operation, np.inf, np.inf, 0.0, -np.inf)
+        return TensorError(
+            tensor=tensor,
+            operation=operation,
+            max_absolute=np.inf,
+            max_relative=np.inf,
+            cosine=0.0,
+            sqnr_db=-np.inf,
+        )
     if expected.size == 0:
-        return TensorError(tensor, operation, 0.0, 0.0, 1.0, np.inf)
+        return TensorError(
+            tensor=tensor,
+            operation=operation,
+            max_absolute=0.0,
+            max_relative=0.0,
+            cosine=1.0,
+            sqnr_db=np.inf,
+        )
     a, b = actual.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(b)
     same_special = np.array_equal(np.isnan(a), np.isnan(b)) and np.array_equal(
@@ -71,15 +85,15 @@ def tensor_error(
         relative = np.inf
     a, b = np.where(finite, a, 0).ravel(), np.where(finite, b, 0).ravel()
     return TensorError(
-        tensor,
-        operation,
-        largest,
-        relative,
-        _cosine(a, b),
-        _sqnr_db(a, b),
-        tuple(int(i) for i in worst),
-        float(actual[worst]),
-        float(expected[worst]),
+        tensor=tensor,
+        operation=operation,
+        max_absolute=largest,
+        max_relative=relative,
+        cosine=_cosine(a, b),
+        sqnr_db=_sqnr_db(a, b),
+        worst_index=tuple(int(i) for i in worst),
+        worst_value=float(actual[worst]),
+        expected_value=float(expected[worst]),
     )
 
 

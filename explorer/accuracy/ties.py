@@ -112,7 +112,13 @@ def tie_record(
     differing = np.argwhere(found != wanted)
     first = tuple(int(i) for i in differing[0])
     return NearTie(
-        operation, tensor, len(differing), first, int(found[first]), int(wanted[first]), gap
+        operation=operation,
+        tensor=tensor,
+        elements=len(differing),
+        index=first,
+        found=int(found[first]),
+        expected=int(wanted[first]),
+        gap=gap,
     )
 
 

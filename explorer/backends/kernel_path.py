@@ -45,7 +45,9 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
 def processor_machine(language: str, target: Target, lanes: int) -> Machine:
     """A processor: vectors, registers, and the caches of the target or of this machine."""
     caches = cache_levels(target.caches, cache_bytes())
-    return Machine(lanes, language, core=target.core, caches=caches or USUAL_CACHES)
+    return Machine(
+        vector_floats=lanes, language=language, core=target.core, caches=caches or USUAL_CACHES
+    )
 
 
 def build_planned(

@@ -78,7 +78,14 @@ class OpenCLBackend(Backend):
         if kind != "gpu":
             return processor_machine(self.name, target, lanes)
         matrices = _tensor_cores(target, device)
-        return Machine(lanes, self.name, 32, kind, target.precision, matrices)
+        return Machine(
+            vector_floats=lanes,
+            language=self.name,
+            registers=32,
+            processor=kind,
+            precision=target.precision,
+            tensor_cores=matrices,
+        )
 
     def build(
         self,

@@ -228,19 +228,19 @@ class Compilation(Compiled):
             options = list(Changes.__dataclass_fields__)
             raise InputError(f"fork has no option {name!r}", hint=near_name(name, options))
         changes = Changes(
-            target,
-            enable,
-            disable,
-            order,
-            pipeline,
-            decisions,
-            layout,
-            planner,
-            budget_bytes,
-            dimensions,
-            fuel,
-            schedule,
-            host,
+            target=target,
+            enable=enable,
+            disable=disable,
+            order=order,
+            pipeline=pipeline,
+            decisions=decisions,
+            layout=layout,
+            planner=planner,
+            budget_bytes=budget_bytes,
+            dimensions=dimensions,
+            fuel=fuel,
+            schedule=schedule,
+            host=host,
         )
         settings = changed(self.settings, changes, self._scope)
         forked = self.branch(settings, label, progress)

@@ -86,14 +86,14 @@ def _record(
         for name in made.get(identity_of(node), ()):
             counts[name] = counts.get(name, 0) + 1
     return OperatorRecord(
-        domain,
-        operator,
-        version,
-        nodes[0].graph_family(),
-        tuple(identity_of(node) for node in nodes),
-        tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))),
-        sum(_parameters(node) for node in nodes),
-        tuple(
+        domain=domain,
+        operator=operator,
+        version=version,
+        family=nodes[0].graph_family(),
+        nodes=tuple(identity_of(node) for node in nodes),
+        made=tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))),
+        parameters=sum(_parameters(node) for node in nodes),
+        problems=tuple(
             (identity_of(node), problems[sources_of(node)[0]])
             for node in nodes
             if sources_of(node)[0] in problems

@@ -137,15 +137,16 @@ def import_model(model: SourceModel, settings: Settings) -> PassResult:
     before = source_snapshot(model, opened.source, opened.weights)
     after = Snapshot(opened.module, opened.weights, "top", execute_compiled)
     return PassResult(
-        IMPORT,
-        f"Every node of the {model.format} file becomes operations of this compiler{note}.",
-        before,
-        after,
-        opened.rewrites,
-        time.perf_counter() - begin,
-        0.0,
-        Names.of(opened.module),
-        {IMPORTED_AT: dict(settings.dimensions)} if note else {},
+        name=IMPORT,
+        description=f"Every node of the {model.format} file becomes operations of this "
+        f"compiler{note}.",
+        before=before,
+        after=after,
+        rewrites=opened.rewrites,
+        seconds=time.perf_counter() - begin,
+        recording_seconds=0.0,
+        names=Names.of(opened.module),
+        artifacts={IMPORTED_AT: dict(settings.dimensions)} if note else {},
     )
 
 

@@ -86,4 +86,13 @@ def _bound(host: HostFunction, arguments: Sequence[np.ndarray]) -> PassResult:
     snapshot = Snapshot(module, weights, "top", execute_compiled)
     what = f"{host.name}, whose arguments have these sizes in a run."
     names = Names.of(module)
-    return PassResult(IMPORT, what, snapshot, snapshot, (), 0.0, 0.0, names)
+    return PassResult(
+        name=IMPORT,
+        description=what,
+        before=snapshot,
+        after=snapshot,
+        rewrites=(),
+        seconds=0.0,
+        recording_seconds=0.0,
+        names=names,
+    )

@@ -44,15 +44,15 @@ def side_by_side(plans: Mapping[str, MemoryPlan]) -> MemoryPlan:
     seconds = sum(attempt.seconds for p in parts for attempt in p.attempts)
     live = tuple(size for p in parts for size in p.live_bytes)
     return MemoryPlan(
-        tuple(placements),
-        peak,
-        max(live, default=0),
+        placements=tuple(placements),
+        peak_bytes=peak,
+        bound_bytes=max(live, default=0),
         # No buffer may go to another function's arena, so that each for itself is all there is.
-        all(p.optimal for p in parts),
-        (PlanAttempt(", ".join(strategies), peak, seconds, is_chosen=True),),
-        live,
-        tuple(step for p in parts for step in p.steps),
-        sum(p.total_bytes for p in parts),
+        optimal=all(p.optimal for p in parts),
+        attempts=(PlanAttempt(", ".join(strategies), peak, seconds, is_chosen=True),),
+        live_bytes=live,
+        steps=tuple(step for p in parts for step in p.steps),
+        total_bytes=sum(p.total_bytes for p in parts),
     )
 
 

@@ -62,7 +62,7 @@ class OpenedModel(Protocol):
     def __exit__(self, *of_error: object) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReferenceNode:
     """One node of a model, which the reference can compute alone and in float64."""
 

@@ -90,12 +90,12 @@ class OnnxReference(Reference):
         proto = _proto(model)
         return {
             name: ReferenceNode(
-                node.name or node.output[0],
-                node.op_type,
-                tuple(node.input),
-                tuple(node.output),
-                partial(evaluate_exactly, node, proto),
-                node.op_type in _PASS_ON,
+                name=node.name or node.output[0],
+                operator=node.op_type,
+                inputs=tuple(node.input),
+                outputs=tuple(node.output),
+                evaluate=partial(evaluate_exactly, node, proto),
+                is_passed_on=node.op_type in _PASS_ON,
             )
             for node in proto.graph.node
             for name in node.output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TensorError:
     """`max_relative = max|a-b| / max(max|b|, 1e-6)`; integers and booleans must be equal.
 
@@ -97,7 +97,7 @@ class NearTie:
     """index, or rounding for a quantized number."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fault:
     """What is wrong first. `rule` is empty where the pass is not made of rewrites."""
 
@@ -135,7 +135,7 @@ class PassAccuracy:
         return max(self.tensors, key=lambda t: t.max_relative, default=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AccuracyReport:
     target: str
     oracle: str

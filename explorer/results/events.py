@@ -32,7 +32,7 @@ class CachePeak:
     """What all threads read and write together while their data lies in this level."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProfileRecord:
     device: str
     threads: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutsideIndex:
     """The first of the indices of one operation that lie outside; generated code clamps them."""
 

@@ -42,7 +42,7 @@ class PhaseRecord:
     """Work-items of a launch where there are others than tasks: groups, whole ones; 0: `tasks`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelRecord:
     name: str
     kind: str

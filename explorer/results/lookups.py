@@ -8,7 +8,7 @@ TIERS = ("memory", "folder", "shipped", "source")
 """Where a program is looked for, in this order; source: it was built."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProgramLookup:
     """What became of one program that was asked for."""
 

@@ -20,7 +20,7 @@ class BufferPart:
     """It shows bytes that other values are written to."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BufferLifetime:
     """A buffer to be placed: live in steps [first, last), `size_bytes` at `alignment_bytes`.
 
@@ -68,7 +68,7 @@ class RefusedPlacement:
     """How much of both would have been the same bytes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryPlan:
     placements: tuple[PlacedBuffer, ...]
     peak_bytes: int

@@ -26,7 +26,7 @@ class Delta:
     """(identity, text before, text after); operands that were renamed count as changed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RewriteEvent:
     """A rule fired, or was declined, at one operation.
 
@@ -51,7 +51,7 @@ class RewriteEvent:
     delta: Delta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PassRecord:
     name: str
     description: str

@@ -33,7 +33,7 @@ class Launch:
     """Nodes of the source model."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Port:
     """An input or output of the program, as it lies in the arena."""
 
@@ -70,7 +70,7 @@ class WeightSlot:
     size_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tap:
     """A value that can be read after the launch `step`: a dense array of `shape` in the arena.
 
@@ -106,7 +106,7 @@ class Chain:
     """Whether there is enough to do for more than one work-item."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Part:
     """A part of a program: one function of the placed IR, on one device or on the host.
 
@@ -140,7 +140,7 @@ class Transfer:
     """0 where it is known at run time only."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """Everything that building and running needs, and nothing of the compiler."""
 

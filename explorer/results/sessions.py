@@ -38,7 +38,7 @@ class SessionProgram:
     """Why its binary was built."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionRecord:
     """The log of a session."""
 

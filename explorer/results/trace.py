@@ -21,7 +21,7 @@ from explorer.results.tuning import KernelSearch
 TRACE_VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelRecord:
     name: str
     format: str
@@ -44,7 +44,7 @@ class Snapshot:
     graph: Graph
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     version: int
     model: ModelRecord

@@ -49,7 +49,7 @@ class CostEstimate:
         return max(overlapping, key=lambda term: term.microseconds).name if overlapping else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """One schedule of a kernel that was tried."""
 
@@ -86,7 +86,7 @@ class Candidate:
         return self.confirmed_us / default if default else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelSearch:
     """All candidates of one kernel, in the order in which they were proposed."""
 
@@ -147,7 +147,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchResult:
     """What a search over the kernels of a model found."""
 

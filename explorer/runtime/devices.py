@@ -40,7 +40,7 @@ OPENCL_HINT = (
 HINTS = {"cpu": "install gcc or clang", "opencl": OPENCL_HINT}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeviceRecord:
     kind: str
     """cpu (C through a compiler) or opencl."""
@@ -201,4 +201,14 @@ def _read_results(file: Path, failure: str) -> list[DeviceRecord]:
 
 def _no_opencl(refusal: str) -> DeviceRecord:
     """The entry that says why there is no OpenCL device at all."""
-    return DeviceRecord("opencl", "OpenCL", "", "", 0, 0, 4, False, refusal)
+    return DeviceRecord(
+        kind="opencl",
+        name="OpenCL",
+        driver="",
+        version="",
+        compute_units=0,
+        memory_bytes=0,
+        vector_floats=4,
+        usable=False,
+        refusal=refusal,
+    )

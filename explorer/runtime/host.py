@@ -100,7 +100,9 @@ class HostProgram:
             for op, interval in zip(self._host.operations, intervals, strict=True)
         )
         total = float(np.median([table[-1] for table in tables])) if events else 0.0
-        return ProfileRecord("host", 1, repeats, total / 1e6, events)
+        return ProfileRecord(
+            device="host", threads=1, repeats=repeats, milliseconds=total / 1e6, events=events
+        )
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
         check_repeats(repeats)

@@ -109,11 +109,11 @@ class PartsProgram:
                 start_ns += end_ns
                 self._take(part, executable.run(given), values)
             return ProfileRecord(
-                ", ".join(dict.fromkeys(record.device for record in records)),
-                max((record.threads for record in records), default=1),
-                repeats,
-                sum(record.milliseconds for record in records),
-                tuple(event for record in records for event in record.events),
+                device=", ".join(dict.fromkeys(record.device for record in records)),
+                threads=max((record.threads for record in records), default=1),
+                repeats=repeats,
+                milliseconds=sum(record.milliseconds for record in records),
+                events=tuple(event for record in records for event in record.events),
             )
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:

@@ -208,7 +208,16 @@ def one_launch(target: str, source: str, arena_bytes: int, tasks: int) -> Progra
     lines = tuple(source.splitlines())
     text = SourceText(target, lines, ((),) * len(lines))
     phases = (PhaseRecord("peak", tasks),)
-    kernel = KernelRecord("peak", "peak", ("peak",), 0, 0, (), phases, text)
+    kernel = KernelRecord(
+        name="peak",
+        kind="peak",
+        operations=("peak",),
+        flops=0,
+        bytes_moved=0,
+        steps=(),
+        phases=phases,
+        source=text,
+    )
     argument = Argument("arena", "arena", 0, arena_bytes, "scratch")
     return Program(
         target=target,

@@ -18,7 +18,12 @@ def lookup_of(found: Startable, seconds: float) -> ProgramLookup:
         for field, value in key.items()
     )
     return ProgramLookup(
-        found.kept.model.name, found.kept.binary, found.tier, "", seconds, described
+        name=found.kept.model.name,
+        digest=found.kept.binary,
+        tier=found.tier,
+        reason="",
+        seconds=seconds,
+        key=described,
     )
 
 

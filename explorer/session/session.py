@@ -252,12 +252,12 @@ class Session:
                     )
                 )
             return SessionRecord(
-                self._source.sheet.name,
-                self.target,
-                self.mode,
-                tuple(self.calls),
-                tuple(programs),
-                self.is_cut_off,
+                model=self._source.sheet.name,
+                target=self.target,
+                mode=self.mode,
+                calls=tuple(self.calls),
+                programs=tuple(programs),
+                is_cut_off=self.is_cut_off,
             )
 
     def wait(self) -> None:

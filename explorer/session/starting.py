@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FROM_KEPT = "started from the kept program"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Started:
     """A program on its device; close it, or use it in a `with` statement."""
 
@@ -109,7 +109,14 @@ def start(
         if isinstance(found, Startable):
             executable = open_kept(found, cache, threads, isolated, affinity)
             seconds = time.perf_counter() - begin
-            return Started(executable, found.kept.model, sizes, FROM_KEPT, None, seconds)
+            return Started(
+                executable=executable,
+                model=found.kept.model,
+                sizes=sizes,
+                why=FROM_KEPT,
+                compilation=None,
+                seconds=seconds,
+            )
         missed = found.reason
     from explorer.compilation import compile_model
     from explorer.compilation.keeping import keep, sizes_of_compilation
@@ -120,10 +127,10 @@ def start(
     if source.request is not None:
         keep(compilation, source.request, cache, seconds=seconds)
     return Started(
-        executable,
-        source.sheet,
-        sizes_of_compilation(compilation),
-        missed,
-        compilation,
-        seconds,
+        executable=executable,
+        model=source.sheet,
+        sizes=sizes_of_compilation(compilation),
+        why=missed,
+        compilation=compilation,
+        seconds=seconds,
     )

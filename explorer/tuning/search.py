@@ -97,14 +97,14 @@ def tune(
         if keep:
             keep_best(store, workload, found[-1])
     return SearchResult(
-        compilation.model.name,
-        compilation.target.name,
-        workloads[0].key.device if workloads else "",
-        threads,
-        seed,
-        tuple(found),
-        time.monotonic() - begin,
-        str(store.folder) if keep and store.folder else "",
+        model=compilation.model.name,
+        target=compilation.target.name,
+        device=workloads[0].key.device if workloads else "",
+        threads=threads,
+        seed=seed,
+        kernels=tuple(found),
+        seconds=time.monotonic() - begin,
+        kept_in=str(store.folder) if keep and store.folder else "",
     )
 
 
@@ -129,12 +129,12 @@ def keep_best(store: TunedStore, workload: Workload, search: KernelSearch) -> No
     best = search.candidates[search.chosen]
     store.keep(
         TunedEntry(
-            workload.key,
-            workload.kernel,
-            best.choices,
-            best.confirmed_us,
-            best.confirmed_default_us,
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            key=workload.key,
+            kernel=workload.kernel,
+            choices=best.choices,
+            tuned_us=best.confirmed_us,
+            default_us=best.confirmed_default_us,
+            made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
     )
 
@@ -179,18 +179,18 @@ class KernelSearcher:
     def _found(self, chosen: int, why: str) -> KernelSearch:
         """What is known so far."""
         return KernelSearch(
-            self.workload.kernel,
-            self.workload.key.workload,
-            self.workload.key.target,
-            self.workload.key.device,
-            self.seed,
-            0 if self.results[0].status == "measured" else -1,
-            chosen,
-            tuple(self.results),
-            time.monotonic() - self._begin,
-            self.workload.launches,
-            self.threads,
-            why,
+            kernel=self.workload.kernel,
+            workload=self.workload.key.workload,
+            target=self.workload.key.target,
+            device=self.workload.key.device,
+            seed=self.seed,
+            default=0 if self.results[0].status == "measured" else -1,
+            chosen=chosen,
+            candidates=tuple(self.results),
+            seconds=time.monotonic() - self._begin,
+            launches=self.workload.launches,
+            threads=self.threads,
+            why=why,
         )
 
     def _search(self, bench: Bench, most: int, end: float) -> tuple[int, str]:
@@ -275,14 +275,14 @@ class KernelSearcher:
     def _record(self, proposal: Proposal, measured: Measurement, number: int | None = None) -> None:
         """The result of a candidate; kept in the journal where it has a number."""
         candidate = Candidate(
-            proposal.choices,
-            proposal.predicted_us,
-            measured.microseconds,
-            measured.spread_us,
-            measured.status,
-            measured.reason,
-            measured.default_us,
-            proposal.origin,
+            choices=proposal.choices,
+            predicted_us=proposal.predicted_us,
+            measured_us=measured.microseconds,
+            spread_us=measured.spread_us,
+            status=measured.status,
+            reason=measured.reason,
+            default_us=measured.default_us,
+            origin=proposal.origin,
         )
         self.proposed.append(proposal)
         self.results.append(candidate)

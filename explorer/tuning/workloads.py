@@ -37,7 +37,7 @@ NARROW = ("int8", "uint8")
 """Integers that are numbers of quantized tensors: random. Wider ones may be indices: zero."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """A kernel with all that scheduling, predicting and measuring it needs."""
 
@@ -96,9 +96,16 @@ def workloads_of(compilation: Compilation, threads: int = 1) -> list[Workload]:
         origin = kernel.steps[0].origin
         digest = workload_digest(origin, kernel.given_packs, machine)
         workload = Workload(
-            name, origin, kernel.given_packs, machine, costs, lookup.key(digest), counts[name],
-            compilation.backend, compilation.device,
-        )  # fmt: skip
+            kernel=name,
+            origin=origin,
+            packs=kernel.given_packs,
+            machine=machine,
+            costs=costs,
+            key=lookup.key(digest),
+            launches=counts[name],
+            backend=compilation.backend,
+            device=compilation.device,
+        )
         cost = workload.predict(kernel).microseconds * counts[name]
         found.append((cost, workload))
     return [workload for _, workload in sorted(found, key=lambda item: -item[0])]

@@ -149,7 +149,15 @@ def _unit(chain: tuple[int, ...], depth: int, operation: str) -> str:
 
 
 def _unit_node(name: str, label: str, sources: tuple[str, ...] = ()) -> GraphNode:
-    return GraphNode(name, "block", label, "block", "", sources, "")
+    return GraphNode(
+        id=name,
+        operation="block",
+        label=label,
+        family="block",
+        shape="",
+        sources=sources,
+        device="",
+    )
 
 
 def _path(node: GraphNode) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ Size = tuple[float, float]
 Route = tuple[Point, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """A drawn graph within `width` by `height`, the corner at (0, 0)."""
 
@@ -121,7 +121,14 @@ def layout_union(snapshots: Sequence[Graph], sizes: Mapping[str, Size] | None = 
             routes[pair] = _attach(route, positions, wanted, pair)
             if positions[pair[0]][1] >= positions[pair[1]][1]:
                 back_edges.add(pair)
-    return Layout(positions, routes, drawn.width, drawn.height, wanted, frozenset(back_edges))
+    return Layout(
+        positions=positions,
+        routes=routes,
+        width=drawn.width,
+        height=drawn.height,
+        sizes=wanted,
+        back_edges=frozenset(back_edges),
+    )
 
 
 def _check(
@@ -184,7 +191,14 @@ def _draw(
         for pair, numbers in zip(edges, numbered, strict=True)
         if numbers in placement.reversed_edges
     )
-    return Layout(positions, routes, right, bands[-1][1], {}, back)
+    return Layout(
+        positions=positions,
+        routes=routes,
+        width=right,
+        height=bands[-1][1],
+        sizes={},
+        back_edges=back,
+    )
 
 
 def _bands(ranks: Sequence[int], heights: Sequence[float]) -> list[tuple[float, float]]:
@@ -261,7 +275,14 @@ def _pack(drawings: Sequence[Layout], sizes: Mapping[str, Size]) -> Layout:
         width, height = max(width, left + drawing.width), max(height, top + drawing.height)
         column_width = max(column_width, drawing.width)
         top += drawing.height + VERTICAL_GAP
-    return Layout(positions, routes, width + MARGIN, height + MARGIN, sizes, frozenset(back_edges))
+    return Layout(
+        positions=positions,
+        routes=routes,
+        width=width + MARGIN,
+        height=height + MARGIN,
+        sizes=sizes,
+        back_edges=frozenset(back_edges),
+    )
 
 
 def _alive(graphs: Sequence[Graph], slots: Mapping[str, str]) -> dict[str, int]:

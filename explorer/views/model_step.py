@@ -24,17 +24,17 @@ def with_model_step(trace: Trace) -> Trace:
         return trace
     count = trace.model.nodes
     record = PassRecord(
-        MODEL_STEP,
-        f"The {trace.model.format or 'model'} file as it is: its own operators, before anything "
-        "is made of them.",
-        SOURCE_LEVEL,
-        0.0,
-        False,
-        count,
-        count,
-        0,
-        0,
-        (),
+        name=MODEL_STEP,
+        description=f"The {trace.model.format or 'model'} file as it is: its own operators, before "
+        "anything is made of them.",
+        level=SOURCE_LEVEL,
+        seconds=0.0,
+        changed=False,
+        operations_before=count,
+        operations_after=count,
+        macs=0,
+        peak_bytes=0,
+        events=(),
     )
     return replace(
         trace,

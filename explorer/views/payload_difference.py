@@ -76,15 +76,15 @@ def _graph(side: Side, position: int) -> Graph:
 def _node(record: Json, names: list[str]) -> GraphNode:
     identity, operation, label, family, shape, sources, device, attributes, scope, *_ = record
     return GraphNode(
-        identity,
-        operation,
-        label,
-        family,
-        shape,
-        tuple(names[index] for index in sources),
-        device,
-        tuple((name, value) for name, value in attributes),
-        scope,
+        id=identity,
+        operation=operation,
+        label=label,
+        family=family,
+        shape=shape,
+        sources=tuple(names[index] for index in sources),
+        device=device,
+        attributes=tuple((name, value) for name, value in attributes),
+        scope=scope,
     )
 
 

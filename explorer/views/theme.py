@@ -90,7 +90,7 @@ class Tone:
     """The hue as text: contrast of at least 4.5 with the surface and with `fill`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Look:
     """How a family of operations, a verdict or a kind of difference is shown."""
 
@@ -161,7 +161,15 @@ def _channels(colour: str) -> tuple[int, int, int]:
 
 
 def _look(name: str, title: str, glyph: str, hue: str, dashes: str = "") -> Look:
-    return Look(name, title, glyph, hue, tone_of(hue, LIGHT), tone_of(hue, DARK), dashes)
+    return Look(
+        name=name,
+        title=title,
+        glyph=glyph,
+        hue=hue,
+        light=tone_of(hue, LIGHT),
+        dark=tone_of(hue, DARK),
+        dashes=dashes,
+    )
 
 
 FAMILIES: tuple[Look, ...] = (

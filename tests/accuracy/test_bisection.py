@@ -364,12 +364,30 @@ def test_a_wrong_address_is_found(right):
 
 
 def accuracy(name: str, *errors: float) -> PassAccuracy:
-    tensors = [TensorError(f"t{i}", f"op{i}", e, e, 1.0, 0.0) for i, e in enumerate(errors)]
+    tensors = [
+        TensorError(
+            tensor=f"t{i}",
+            operation=f"op{i}",
+            max_absolute=e,
+            max_relative=e,
+            cosine=1.0,
+            sqnr_db=0.0,
+        )
+        for i, e in enumerate(errors)
+    ]
     return PassAccuracy(name, "accumulated", tuple(tensors))
 
 
 def report(*passes: PassAccuracy, isolated: tuple[PassAccuracy, ...] = ()) -> AccuracyReport:
-    return AccuracyReport("cpu", "", 1e-4, passes, isolated, (), False)
+    return AccuracyReport(
+        target="cpu",
+        oracle="",
+        tolerance=1e-4,
+        passes=passes,
+        isolated=isolated,
+        outputs=(),
+        passed=False,
+    )
 
 
 def test_the_first_bad_pass_is_the_first_that_is_wrong_in_either_mode():

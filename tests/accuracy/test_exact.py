@@ -49,7 +49,9 @@ def judged(exact: ExactReference, actual: np.ndarray, mode: str = "accumulated")
 
 
 def test_right_is_equal_to_the_oracle_up_to_the_tolerance():
-    error = TensorError("t", "op", 0.0, 0.9e-4, 1.0, 0.0)
+    error = TensorError(
+        tensor="t", operation="op", max_absolute=0.0, max_relative=0.9e-4, cosine=1.0, sqnr_db=0.0
+    )
     assert is_right(error, TOLERANCE)
     assert not is_right(replace(error, max_relative=2e-4), TOLERANCE)
     assert not is_right(replace(error, max_relative=np.nan), TOLERANCE)
@@ -69,7 +71,14 @@ def test_right_is_equal_to_the_oracle_up_to_the_tolerance():
 def test_right_is_also_what_is_as_near_to_the_exact_result_as_can_be_had(
     from_oracle: float, from_exact: float, reachable: float, right: bool
 ):
-    error = TensorError("t", "op", 0.0, from_oracle, 1.0, 0.0)
+    error = TensorError(
+        tensor="t",
+        operation="op",
+        max_absolute=0.0,
+        max_relative=from_oracle,
+        cosine=1.0,
+        sqnr_db=0.0,
+    )
     judged = with_exact(error, from_exact, reachable, TOLERANCE)
     assert is_right(judged, TOLERANCE) is judged.as_exact is right
 

@@ -20,12 +20,39 @@ def full_report() -> AccuracyReport:
     actual = np.array([1.0, np.nan, -np.inf], np.float32)
     detail = tensor_detail(actual, np.array([1.0, 2.0, np.inf], np.float32))
     assert detail is not None
-    error = TensorError("t", "op", 1.0, 0.5, 1.0, 60.0, (2,), 1.0, 2.0, detail=0)
+    error = TensorError(
+        tensor="t",
+        operation="op",
+        max_absolute=1.0,
+        max_relative=0.5,
+        cosine=1.0,
+        sqnr_db=60.0,
+        worst_index=(2,),
+        worst_value=1.0,
+        expected_value=2.0,
+        detail=0,
+    )
     tie = NearTie("top", "best", 1, (0,), 3, 4, 1e-7)
     accuracy = PassAccuracy("import", "accumulated", (error,), ("top",), (tie,))
-    fault = Fault("import", "rule", "op", "t", 0.5, "import/rule/op")
+    fault = Fault(
+        pass_name="import",
+        rule="rule",
+        operation="op",
+        tensor="t",
+        max_relative=0.5,
+        address="import/rule/op",
+    )
     return AccuracyReport(
-        "cpu", "text", 1e-4, (accuracy,), (), (error,), False, (detail,), 3, fault
+        target="cpu",
+        oracle="text",
+        tolerance=1e-4,
+        passes=(accuracy,),
+        isolated=(),
+        outputs=(error,),
+        passed=False,
+        details=(detail,),
+        details_left_out=3,
+        fault=fault,
     )
 
 
@@ -52,7 +79,10 @@ def test_a_report_of_an_older_version_is_read_without_them():
 
 
 def test_a_plan_of_an_older_version_is_read_without_refused_places():
-    buffers = [BufferLifetime(name, (name,), 64, 0, 2) for name in ("a", "b")]
+    buffers = [
+        BufferLifetime(id=name, values=(name,), size_bytes=64, first=0, last=2)
+        for name in ("a", "b")
+    ]
     plan = GreedyPlanner()(buffers)
     assert plan.refusals
     assert from_json(MemoryPlan, to_json(plan)) == plan

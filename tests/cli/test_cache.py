@@ -77,8 +77,19 @@ def test_tuned_schedules_are_listed_verified_and_dropped_when_damaged(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ):
     folder.mkdir(mode=0o700)
-    key = TunedKey("3f" * 32, "cpu", "AMD", 2, "gcc 12.2.0", "a" * 16)
-    path = TunedStore(folder).keep(TunedEntry(key, "conv_1", (("pixels", 7),), 41.2, 48.0))
+    key = TunedKey(
+        workload="3f" * 32,
+        target="cpu",
+        device="AMD",
+        threads=2,
+        compiler="gcc 12.2.0",
+        generator="a" * 16,
+    )
+    path = TunedStore(folder).keep(
+        TunedEntry(
+            key=key, kernel="conv_1", choices=(("pixels", 7),), tuned_us=41.2, default_us=48.0
+        )
+    )
     assert path is not None
     assert main(["cache", "list"]) == 0
     listed = capsys.readouterr().out

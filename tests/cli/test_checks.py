@@ -220,7 +220,7 @@ def test_halving_the_rate_keeps_what_is_slow_and_drops_what_is_fast():
     ],
 )
 def test_every_metric_of_goldens_can_fail(metric: str, computed, expected, passed: bool):
-    golden = Golden({}, metric=metric)
+    golden = Golden(outputs={}, metric=metric)
     arrays = np.array(computed, np.float64), np.array(expected, np.float64)
     assert judge(*arrays, golden)[0] is passed
 
@@ -241,7 +241,7 @@ def test_a_golden_that_is_missed_makes_the_model_wrong(folder: Path, cases: Path
 
 
 def test_golden_tensors_stand_in_for_an_oracle(folder: Path):
-    golden = Golden({"y": Source("outputs.npz")}, {"x": Source("inputs.npz")})
+    golden = Golden(outputs={"y": Source("outputs.npz")}, inputs={"x": Source("inputs.npz")})
     case = Case(goldens=(golden,), reference="golden")
     assert examine(folder / "relu.onnx", "cpu", case, folder).reference == "golden tensors"
     np.savez(folder / "outputs.npz", y=2 * np.maximum(X, 0))
@@ -350,11 +350,15 @@ def test_states_are_carried_from_frame_to_frame(tmp_path: Path):
     frames = np.arange(8, dtype=np.float32).reshape(4, 2)
     np.savez(tmp_path / "io.npz", x=frames, y=np.cumsum(frames, axis=0), wrong=frames)
     golden = Golden(
-        {"y": Source("io.npz", "y")}, {"x": Source("io.npz", "x")}, states={"s": "next"}
+        outputs={"y": Source("io.npz", "y")},
+        inputs={"x": Source("io.npz", "x")},
+        states={"s": "next"},
     )
     good = examine(tmp_path / "sum.onnx", "cpu", Case(goldens=(golden,)), tmp_path)
     assert good.status == PASSED, good.reason
-    missed = Golden({"y": Source("io.npz", "wrong")}, golden.inputs, states=golden.states)
+    missed = Golden(
+        outputs={"y": Source("io.npz", "wrong")}, inputs=golden.inputs, states=golden.states
+    )
     assert examine(tmp_path / "sum.onnx", "cpu", Case(goldens=(missed,)), tmp_path).status == WRONG
 
 

@@ -199,11 +199,26 @@ def test_check_that_is_not_passed_has_status_1_and_names_the_fault(explorer_comm
 
 def test_infinities_and_nan_are_strings_in_json():
     def error(tensor: str, relative: float) -> TensorError:
-        return TensorError(tensor, "op", relative, relative, float("nan"), float("inf"))
+        return TensorError(
+            tensor=tensor,
+            operation="op",
+            max_absolute=relative,
+            max_relative=relative,
+            cosine=float("nan"),
+            sqnr_db=float("inf"),
+        )
 
     tensors = (error("a", 0.5), error("b", float("nan")), error("c", float("inf")))
     accuracy = PassAccuracy("import", "accumulated", tensors)
-    report = AccuracyReport("cpu", "oracle", 1e-4, (accuracy,), (), tensors[2:], False)
+    report = AccuracyReport(
+        target="cpu",
+        oracle="oracle",
+        tolerance=1e-4,
+        passes=(accuracy,),
+        isolated=(),
+        outputs=tensors[2:],
+        passed=False,
+    )
 
     summary = to_json(summarize(report, "net"))
     json.dumps(summary, allow_nan=False)

@@ -267,7 +267,14 @@ def test_the_first_line_that_differs(left, right, expected):
 
 def node(name: str, sources: tuple[str, ...], kind: str = "conv", **attributes: str) -> GraphNode:
     return GraphNode(
-        name, f"top.{kind}", kind, kind, "1x4 f32", sources, "cpu", tuple(attributes.items())
+        id=name,
+        operation=f"top.{kind}",
+        label=kind,
+        family=kind,
+        shape="1x4 f32",
+        sources=sources,
+        device="cpu",
+        attributes=tuple(attributes.items()),
     )
 
 

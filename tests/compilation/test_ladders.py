@@ -49,7 +49,7 @@ def convolution():
 @pytest.fixture(scope="module")
 def scheduled():
     layouts = {"x": blocked_pack(8), "y": blocked_pack(8)}
-    return schedule_kernel(convolution(), Machine(8, "c"), layouts)
+    return schedule_kernel(convolution(), Machine(vector_floats=8, language="c"), layouts)
 
 
 def expected_result(arrays):

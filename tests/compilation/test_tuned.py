@@ -40,7 +40,11 @@ def keep(compilation: Compilation, choices: dict, kernel: str = KERNEL, threads:
     found = schedules_for(compilation.target, compilation.device, threads)
     assert found is not None
     key = found.key(digest_of(compilation, kernel))
-    tuned_store().keep(TunedEntry(key, kernel, tuple(choices.items()), 41.2, 48.0))
+    tuned_store().keep(
+        TunedEntry(
+            key=key, kernel=kernel, choices=tuple(choices.items()), tuned_us=41.2, default_us=48.0
+        )
+    )
 
 
 def test_a_kept_schedule_is_used_and_says_what_was_measured():

@@ -31,7 +31,7 @@ LSTM = {"w": floats(1, 16, 3), "r": floats(1, 16, 4)}
 GRU = {"w": floats(1, 12, 3), "r": floats(1, 12, 4)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Invalid:
     """A node over inputs and weights, and words of the message that refuses it."""
 
@@ -44,58 +44,152 @@ class Invalid:
 
 
 INVALID = {
-    "bias too short": Invalid("Conv", IMAGE, {**FILTERS, "b": floats(3)}, "the bias is 3"),
-    "bias too long": Invalid("ConvTranspose", IMAGE, {**TURNED, "b": floats(12)}, "the bias is 12"),
-    "bias of two dimensions": Invalid("Conv", IMAGE, {**FILTERS, "b": floats(8, 1)}, "is 8x1"),
+    "bias too short": Invalid(
+        operator="Conv", inputs=IMAGE, weights={**FILTERS, "b": floats(3)}, words="the bias is 3"
+    ),
+    "bias too long": Invalid(
+        operator="ConvTranspose",
+        inputs=IMAGE,
+        weights={**TURNED, "b": floats(12)},
+        words="the bias is 12",
+    ),
+    "bias of two dimensions": Invalid(
+        operator="Conv", inputs=IMAGE, weights={**FILTERS, "b": floats(8, 1)}, words="is 8x1"
+    ),
     "bias as an input": Invalid(
-        "Conv", {**IMAGE, "w": floats(8, 3, 3, 3), "b": floats(3)}, {}, "3"
+        operator="Conv",
+        inputs={**IMAGE, "w": floats(8, 3, 3, 3), "b": floats(3)},
+        weights={},
+        words="3",
     ),
-    "kernel_shape": Invalid("Conv", IMAGE, FILTERS, "[9, 9]", {"kernel_shape": [9, 9]}),
+    "kernel_shape": Invalid(
+        operator="Conv",
+        inputs=IMAGE,
+        weights=FILTERS,
+        words="[9, 9]",
+        attributes={"kernel_shape": [9, 9]},
+    ),
     "transposed kernel_shape": Invalid(
-        "ConvTranspose", IMAGE, TURNED, "[9, 9]", {"kernel_shape": [9, 9]}
+        operator="ConvTranspose",
+        inputs=IMAGE,
+        weights=TURNED,
+        words="[9, 9]",
+        attributes={"kernel_shape": [9, 9]},
     ),
-    "groups": Invalid("Conv", IMAGE, {"w": floats(8, 1, 3, 3)}, "3 groups", {"group": 3}),
-    "negative part": Invalid("Split", {"x": floats(4)}, {"s": whole(-1, 5)}, "[-1, 5]", {}, 2),
-    "more parts than outputs": Invalid("Split", {"x": floats(4)}, {"s": whole(2, 2)}, "for 1", {}),
+    "groups": Invalid(
+        operator="Conv",
+        inputs=IMAGE,
+        weights={"w": floats(8, 1, 3, 3)},
+        words="3 groups",
+        attributes={"group": 3},
+    ),
+    "negative part": Invalid(
+        operator="Split",
+        inputs={"x": floats(4)},
+        weights={"s": whole(-1, 5)},
+        words="[-1, 5]",
+        attributes={},
+        outputs=2,
+    ),
+    "more parts than outputs": Invalid(
+        operator="Split",
+        inputs={"x": floats(4)},
+        weights={"s": whole(2, 2)},
+        words="for 1",
+        attributes={},
+    ),
     "more outputs than parts": Invalid(
-        "Split", {"x": floats(4)}, {}, "num_outputs", {"num_outputs": 2**40}, 2
+        operator="Split",
+        inputs={"x": floats(4)},
+        weights={},
+        words="num_outputs",
+        attributes={"num_outputs": 2**40},
+        outputs=2,
     ),
     "inputs beyond the schema": Invalid(
-        "Relu", {f"x{i}": floats(2) for i in range(100)}, {}, "100 inputs; it takes 1"
+        operator="Relu",
+        inputs={f"x{i}": floats(2) for i in range(100)},
+        weights={},
+        words="100 inputs; it takes 1",
     ),
-    "outputs beyond the schema": Invalid("Relu", {"x": floats(2)}, {}, "51 outputs", {}, 51),
-    "inputs that are missing": Invalid("Add", {"x": floats(2)}, {}, "1 inputs; it takes 2"),
+    "outputs beyond the schema": Invalid(
+        operator="Relu",
+        inputs={"x": floats(2)},
+        weights={},
+        words="51 outputs",
+        attributes={},
+        outputs=51,
+    ),
+    "inputs that are missing": Invalid(
+        operator="Add", inputs={"x": floats(2)}, weights={}, words="1 inputs; it takes 2"
+    ),
     "two types": Invalid(
-        "MatMul",
-        {"x": floats(2, 2), "y": np.ones((2, 2), np.float16)},
-        {},
-        "operands 0 (float32) and 1 (float16)",
+        operator="MatMul",
+        inputs={"x": floats(2, 2), "y": np.ones((2, 2), np.float16)},
+        weights={},
+        words="operands 0 (float32) and 1 (float16)",
     ),
     "hidden size": Invalid(
-        "LSTM", LAYER, LSTM, "hidden_size is 1099511627776", {"hidden_size": 2**40}
+        operator="LSTM",
+        inputs=LAYER,
+        weights=LSTM,
+        words="hidden_size is 1099511627776",
+        attributes={"hidden_size": 2**40},
     ),
-    "negative hidden size": Invalid("GRU", LAYER, GRU, "hidden_size is -1", {"hidden_size": -1}),
+    "negative hidden size": Invalid(
+        operator="GRU",
+        inputs=LAYER,
+        weights=GRU,
+        words="hidden_size is -1",
+        attributes={"hidden_size": -1},
+    ),
     "layer's bias": Invalid(
-        "LSTM", LAYER, {**LSTM, "b": floats(1, 31)}, "operand 3 is 1x31", {"hidden_size": 4}
+        operator="LSTM",
+        inputs=LAYER,
+        weights={**LSTM, "b": floats(1, 31)},
+        words="operand 3 is 1x31",
+        attributes={"hidden_size": 4},
     ),
     "directions": Invalid(
-        "GRU", LAYER, GRU, "'bidirectional'", {"hidden_size": 4, "direction": "bidirectional"}
+        operator="GRU",
+        inputs=LAYER,
+        weights=GRU,
+        words="'bidirectional'",
+        attributes={"hidden_size": 4, "direction": "bidirectional"},
     ),
-    "pads that cut too much": Invalid("Pad", ROWS, {"p": whole(0, -3, 0, -2)}, "pads -3 and -2"),
+    "pads that cut too much": Invalid(
+        operator="Pad", inputs=ROWS, weights={"p": whole(0, -3, 0, -2)}, words="pads -3 and -2"
+    ),
     "pads of a pool": Invalid(
-        "MaxPool",
-        IMAGE,
-        {},
-        "lies in the padding",
-        {"kernel_shape": [2, 2], "pads": [2, 2, 2, 2]},
+        operator="MaxPool",
+        inputs=IMAGE,
+        weights={},
+        words="lies in the padding",
+        attributes={"kernel_shape": [2, 2], "pads": [2, 2, 2, 2]},
     ),
-    "gather": Invalid("Gather", ROWS, {"i": whole(0, 99)}, "index 99 at [1]"),
-    "gather before the first": Invalid("Gather", ROWS, {"i": whole(-5)}, "index -5 at [0]"),
-    "gather elements": Invalid("GatherElements", ROWS, {"i": whole(0, 4)[None]}, "at [0, 1]"),
-    "gather at coordinates": Invalid("GatherND", ROWS, {"i": whole(0, 7)[None]}, "axis 1"),
-    "scatter": Invalid("ScatterElements", ROWS, {"i": whole(9)[None], "u": floats(1, 1)}, "9"),
+    "gather": Invalid(
+        operator="Gather", inputs=ROWS, weights={"i": whole(0, 99)}, words="index 99 at [1]"
+    ),
+    "gather before the first": Invalid(
+        operator="Gather", inputs=ROWS, weights={"i": whole(-5)}, words="index -5 at [0]"
+    ),
+    "gather elements": Invalid(
+        operator="GatherElements", inputs=ROWS, weights={"i": whole(0, 4)[None]}, words="at [0, 1]"
+    ),
+    "gather at coordinates": Invalid(
+        operator="GatherND", inputs=ROWS, weights={"i": whole(0, 7)[None]}, words="axis 1"
+    ),
+    "scatter": Invalid(
+        operator="ScatterElements",
+        inputs=ROWS,
+        weights={"i": whole(9)[None], "u": floats(1, 1)},
+        words="9",
+    ),
     "scatter at coordinates": Invalid(
-        "ScatterND", ROWS, {"i": whole(4)[None], "u": floats(1, 4)}, "4"
+        operator="ScatterND",
+        inputs=ROWS,
+        weights={"i": whole(4)[None], "u": floats(1, 4)},
+        words="4",
     ),
 }
 

@@ -34,14 +34,14 @@ def test_operations_inputs_and_outputs_are_nodes_and_weights_are_not():
     assert edges(graph) == [("x", "c"), ("c", "y"), ("y", "output1")]
     assert graph.edges[1] == GraphEdge("c", "y", "c", "1x2x4x4 f32")
     assert graph.nodes[2] == GraphNode(
-        "y",
-        "top.unary",
-        "relu",
-        "elementwise",
-        "1x2x4x4 f32",
-        ("node_y",),
-        "host",
-        (("kind", "relu"),),
+        id="y",
+        operation="top.unary",
+        label="relu",
+        family="elementwise",
+        shape="1x2x4x4 f32",
+        sources=("node_y",),
+        device="host",
+        attributes=(("kind", "relu"),),
     )
     assert (graph.nodes[1].label, graph.nodes[1].family) == ("conv 1x1", "convolution")
 

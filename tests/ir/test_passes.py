@@ -66,7 +66,7 @@ class Break(Pass):
 
 def working_on(text: str) -> Working:
     module = parse(text)
-    return Working(module, Weights(), Names.of(module))
+    return Working(module=module, weights=Weights(), names=Names.of(module))
 
 
 def test_a_pass_that_changes_something_leaves_two_snapshots_that_both_run():

@@ -86,7 +86,7 @@ def working_on(text: str) -> Working:
             name = op.results[0].name_hint or ""
             op.location = location_of([name])
             set_origins(op, [Origin(name)])
-    return Working(module, weights, Names.of(module))
+    return Working(module=module, weights=weights, names=Names.of(module))
 
 
 @pytest.fixture(scope="module")

@@ -84,14 +84,19 @@ def kernel_of(text: str):
 @pytest.mark.parametrize("rows", [1, 2, 7, 14])
 def test_every_choice_of_rows_is_legal_for_every_machine(lanes, rows):
     kernel = kernel_of(CASES["rows left over"])
-    scheduled = schedule_kernel(kernel, Machine(lanes, "c"), {}, {"rows": rows, "key_vectors": 1})
+    scheduled = schedule_kernel(
+        kernel, Machine(vector_floats=lanes, language="c"), {}, {"rows": rows, "key_vectors": 1}
+    )
     assert scheduled.choices["rows"] == rows
     assert scheduled.steps[-1].name == "parallel"
 
 
 def test_steps_of_fused_attention_are_snapshots_that_can_be_looked_at():
     kernel = kernel_of(CASES["whole tiles"])
-    names = [step.name for step in schedule_kernel(kernel, Machine(16, "c"), {}).steps]
+    names = [
+        step.name
+        for step in schedule_kernel(kernel, Machine(vector_floats=16, language="c"), {}).steps
+    ]
     for step in ("merge", "distribute", "accumulate", "forward", "localize", "vectorize"):
         assert step in names
 
@@ -100,7 +105,10 @@ def test_attention_with_a_mask_of_booleans_has_the_plain_schedule():
     text = CASES["whole tiles"].replace("%v : ", "%m : tensor<16x32xi1>, %v : ")
     text = text.replace("(%q, %k, %v)", "(%q, %k, %v, mask = %m)")
     kernel = kernel_of(text)
-    assert schedule_kernel(kernel, Machine(16, "c"), {}).choices["schedule"] == "plain"
+    assert (
+        schedule_kernel(kernel, Machine(vector_floats=16, language="c"), {}).choices["schedule"]
+        == "plain"
+    )
 
 
 def test_arguments_that_go_take_their_rows_along():
@@ -108,7 +116,7 @@ def test_arguments_that_go_take_their_rows_along():
     numbers = list(range(len(kernel.body.block.args)))
     kernel.attributes[ROWS] = DenseArrayBase.from_list(i64, numbers)
     names = [argument.name_hint for argument in kernel.body.block.args]
-    scheduled = schedule_kernel(kernel, Machine(16, "c"), {}).function
+    scheduled = schedule_kernel(kernel, Machine(vector_floats=16, language="c"), {}).function
     left = [argument.name_hint for argument in scheduled.body.block.args]
     assert left == ["x1", "x2", "x3", "y", "turned"]
     assert [names[number] for number in rows_of_kernel(scheduled)] == left

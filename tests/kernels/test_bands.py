@@ -21,7 +21,12 @@ BLOCKED = {"x": blocked_pack(16), "y": blocked_pack(16)}
 
 
 def printed(function, packs=None, **choices) -> PrintedKernel:
-    return print_c(schedule_kernel(function, Machine(16, "c"), packs or {}, choices).function, "k")
+    return print_c(
+        schedule_kernel(
+            function, Machine(vector_floats=16, language="c"), packs or {}, choices
+        ).function,
+        "k",
+    )
 
 
 def test_a_convolution_has_a_round_of_rows_for_every_tile_of_channels():

@@ -67,7 +67,9 @@ def test_small_neighbours_are_one_claim_unless_a_launch_stands_between():
 
 
 def test_the_tasks_of_a_large_phase_are_claimed_in_portions():
-    scheduled = schedule_kernel(samples.matmul(512, 256, 256), Machine(16, "opencl"), {}).function
+    scheduled = schedule_kernel(
+        samples.matmul(512, 256, 256), Machine(vector_floats=16, language="opencl"), {}
+    ).function
     kernel = print_opencl(scheduled, "large", is_chained=True)
     places = [("weights" if p.role == "weight" else "arena", p.role) for p in kernel.parameters]
     arguments = tuple(Argument(f"a{i}", s, 64 * i, 64, r) for i, (s, r) in enumerate(places))

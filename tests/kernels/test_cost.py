@@ -33,7 +33,7 @@ def kernels() -> dict[str, ScheduledKernel]:
 
 def cost(kernel: ScheduledKernel, machine: CostMachine = MACHINE, **choices) -> CostEstimate:
     scheduled = schedule_kernel(
-        kernel.steps[0].origin, Machine(16, "c"), kernel.given_packs, choices
+        kernel.steps[0].origin, Machine(vector_floats=16, language="c"), kernel.given_packs, choices
     )
     return estimate(scheduled.function, machine)
 

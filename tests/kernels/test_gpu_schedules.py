@@ -33,7 +33,7 @@ assert _SPEC.loader is not None
 samples = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(samples)
 
-GPU = Machine(4, "opencl", processor="gpu")
+GPU = Machine(vector_floats=4, language="opencl", processor="gpu")
 # Sums in another order, and contracted multiply-adds.
 TOLERANCE = 1e-5
 
@@ -171,7 +171,9 @@ def test_a_choice_that_does_not_fit_is_refused_with_what_is_legal():
 
 
 def test_processors_are_not_offered_work_groups():
-    scheduled = schedule_kernel(samples.matmul(64, 32, 64), Machine(16, "opencl"), {})
+    scheduled = schedule_kernel(
+        samples.matmul(64, 32, 64), Machine(vector_floats=16, language="opencl"), {}
+    )
     assert scheduled.choices["schedule"] == "tiled"
     assert not has_items(scheduled.function)
 

@@ -27,7 +27,7 @@ from explorer.targets import load_target
 
 MODELS = Path(__file__).parents[2] / "sample_models"
 NAMES = sorted(path.name for path in MODELS.glob("*.onnx"))
-MACHINE = Machine(16, "c")
+MACHINE = Machine(vector_floats=16, language="c")
 
 
 def kernels_of(name: str, target: str) -> dict[str, ScheduledKernel]:
@@ -63,7 +63,10 @@ def test_the_unchanged_list_gives_the_same_program(name, target):
     for kernel in kernels_of(name, target).values():
         language = "opencl" if target == "opencl" else "c"
         again = schedule_given(
-            kernel.steps[0].origin, Machine(16, language), kernel.given_packs, listed(kernel)
+            kernel.steps[0].origin,
+            Machine(vector_floats=16, language=language),
+            kernel.given_packs,
+            listed(kernel),
         )
         assert str(again.function) == str(kernel.function)
         assert {n: list(p) for n, p in again.packs.items()} == {

@@ -22,8 +22,8 @@ assert _SPEC.loader is not None
 samples = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(samples)
 
-GPU = Machine(4, "opencl", processor="gpu")
-MIXED = Machine(4, "opencl", processor="gpu", precision="mixed")
+GPU = Machine(vector_floats=4, language="opencl", processor="gpu")
+MIXED = Machine(vector_floats=4, language="opencl", processor="gpu", precision="mixed")
 # Sums in another order.
 TOLERANCE = 1e-5
 

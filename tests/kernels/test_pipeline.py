@@ -25,7 +25,7 @@ assert _SPEC.loader is not None
 samples = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(samples)
 
-GPU = Machine(4, "opencl", processor="gpu")
+GPU = Machine(vector_floats=4, language="opencl", processor="gpu")
 # Contracted multiply-adds; the order of the sums stays.
 TOLERANCE = 1e-6
 

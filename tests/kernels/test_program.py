@@ -386,7 +386,7 @@ def test_any_width_of_vectors_computes_the_same(lanes):
         AssignLayouts(lanes),
         LowerToKernels(),
         LowerToLoops(),
-        ScheduleLoops(Machine(lanes or 4, "c")),
+        ScheduleLoops(Machine(vector_floats=lanes or 4, language="c")),
         PlanMemory(),
     ]
     results = programs.run_passes(working, passes)

@@ -76,7 +76,7 @@ def run_kernel(
     """The operation's compute definition as generated code; scheduled, where there are choices."""
     kernel = define_kernel(op)
     if choices is not None:
-        scheduled = schedule_kernel(kernel, Machine(8, "c"), {}, choices)
+        scheduled = schedule_kernel(kernel, Machine(vector_floats=8, language="c"), {}, choices)
         kernel = scheduled.function
     names = [n.data for n in kernel.attributes["kernel.names"].data]  # pyright: ignore
     given = [*arrays, *(array for _, array in op.kernel_constants())]
@@ -361,7 +361,7 @@ def test_a_requantizing_kernel_has_no_buffer_for_its_sums():
         [(kind, (4, 8)), (kind, (8, 4)), None, None],
         requantization=RequantizationAttr.get(kind),
     )
-    scheduled = schedule_kernel(define_kernel(op), Machine(8, "c"), {})
+    scheduled = schedule_kernel(define_kernel(op), Machine(vector_floats=8, language="c"), {})
     assert "scratch" not in {a.role for a in kernel_arguments(scheduled.function)}
     assert scheduled.choices["schedule"] == "rows"
 

@@ -23,7 +23,7 @@ assert _SPEC.loader is not None
 samples = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(samples)
 
-AVX512 = Machine(16, "c")
+AVX512 = Machine(vector_floats=16, language="c")
 # Sums in another order, and contracted multiply-adds: a few units in the last place of sums of
 # at most 300 products below 1.
 TOLERANCE = 3e-5
@@ -109,7 +109,9 @@ def test_rows_of_a_tile_are_written_out_where_it_has_all_of_them_too(height, row
 @pytest.mark.parametrize("lanes", [4, 8])
 def test_vectors_are_as_wide_as_the_machines(lanes):
     function = samples.convolution(2 * lanes, lanes, 3, 9)
-    scheduled = check(function, blocked("xy", lanes), Machine(lanes, "c", registers=16))
+    scheduled = check(
+        function, blocked("xy", lanes), Machine(vector_floats=lanes, language="c", registers=16)
+    )
     assert f"vector<{lanes}xf32>" in str(scheduled.function)
 
 

@@ -27,7 +27,9 @@ assert _SPEC.loader is not None
 samples = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(samples)
 
-MIXED = Machine(4, "opencl", processor="gpu", precision="mixed", tensor_cores="emulated")
+MIXED = Machine(
+    vector_floats=4, language="opencl", processor="gpu", precision="mixed", tensor_cores="emulated"
+)
 # Sums in another order: float32's rounding of 16 to 128 terms of about one.
 TOLERANCE = 1e-5
 HALF = 2.0**-10
@@ -172,12 +174,16 @@ def test_an_epilogue_may_multiply():
 
 def test_a_target_in_float32_gets_no_matrix_instructions_by_itself():
     function = samples.matmul(64, 64, 64)
-    exact = Machine(4, "opencl", processor="gpu", tensor_cores="ptx")
+    exact = Machine(vector_floats=4, language="opencl", processor="gpu", tensor_cores="ptx")
     scheduled = schedule_kernel(function, exact, {})
     assert scheduled.choices["schedule"] == "groups"
     (knob,) = [knob for knob in scheduled.knobs if knob.address == "schedule"]
     assert "tensor_cores" in knob.choices
-    none = schedule_kernel(function, Machine(4, "opencl", processor="gpu", precision="mixed"), {})
+    none = schedule_kernel(
+        function,
+        Machine(vector_floats=4, language="opencl", processor="gpu", precision="mixed"),
+        {},
+    )
     assert none.choices["schedule"] == "groups"
 
 
@@ -188,7 +194,9 @@ def test_products_without_a_whole_tile_are_not_offered_matrix_instructions(sizes
 
 
 def test_fragments_are_loaded_once_for_all_tiles_of_a_warp():
-    ptx = Machine(4, "opencl", processor="gpu", precision="mixed", tensor_cores="ptx")
+    ptx = Machine(
+        vector_floats=4, language="opencl", processor="gpu", precision="mixed", tensor_cores="ptx"
+    )
     choices = {"row_warps": 1, "column_warps": 1, "pipeline": "none"}
     scheduled = schedule_kernel(samples.matmul(32, 64, 32), ptx, {}, choices)
     printed = print_opencl(scheduled.function, "k")

@@ -31,7 +31,7 @@ assert _SPEC.loader is not None
 samples = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(samples)
 
-MACHINE = Machine(16, "c").costs
+MACHINE = Machine(vector_floats=16, language="c").costs
 
 
 def with_registers(registers: int) -> CostMachine:
@@ -43,7 +43,9 @@ def with_registers(registers: int) -> CostMachine:
     st.sampled_from([16, 32]),
 )  # fmt: skip
 def test_tiles_of_convolutions_fit_into_the_registers(height, width, blocks, steps, registers):
-    tile = choose(Work(height, width, blocks, steps), with_registers(registers))
+    tile = choose(
+        Work(height=height, width=width, blocks=blocks, steps=steps), with_registers(registers)
+    )
     assert tile.registers <= registers
     assert blocks % tile.vectors == 0
     assert tile.pixels <= width
@@ -54,7 +56,18 @@ def test_tiles_of_convolutions_fit_into_the_registers(height, width, blocks, ste
 @given(st.integers(1, 300), st.integers(0, 64), st.integers(1, 5000), st.sampled_from([16, 32]))
 def test_tiles_of_products_fit_into_the_registers(rows, blocks, depth, registers):
     row = 4 * depth
-    tile = choose(Work(1, rows, blocks, depth, False, row, row), with_registers(registers))
+    tile = choose(
+        Work(
+            height=1,
+            width=rows,
+            blocks=blocks,
+            steps=depth,
+            divides=False,
+            point_stride_bytes=row,
+            point_bytes=row,
+        ),
+        with_registers(registers),
+    )
     assert tile.registers <= registers
     assert tile.pixels <= rows
     assert tile.vectors <= max(blocks, 1)
@@ -71,13 +84,15 @@ def test_tiles_of_depthwise_filters_are_no_wider_than_the_row(width, taps, strid
      (7, 7, 512, 32, (2, 7, 2))],
 )  # fmt: skip
 def test_tiles_of_resnet_are_those_that_measured_best(height, width, channels, blocks, tile):
-    work = Work(height, width, blocks, 9 * channels, point_bytes=4 * channels)
+    work = Work(
+        height=height, width=width, blocks=blocks, steps=9 * channels, point_bytes=4 * channels
+    )
     chosen = choose(work, MACHINE)
     assert (chosen.rows, chosen.pixels, chosen.vectors) == tile
 
 
 def test_a_tile_beyond_the_registers_costs_several_times_as_much():
-    work = Work(56, 56, 16, 576)
+    work = Work(height=56, width=56, blocks=16, steps=576)
     assert body_cycles(14, 8, work, MACHINE) / (14 * 8) > 2 * body_cycles(14, 2, work, MACHINE) / 28
 
 
@@ -99,7 +114,15 @@ def test_rows_that_share_their_place_in_the_cache_evict_one_another():
 
 def test_a_product_with_rows_in_one_place_takes_fewer_of_them():
     def work(depth: int) -> Work:
-        return Work(1, 128, 48, depth, False, 4 * depth, 4 * depth)
+        return Work(
+            height=1,
+            width=128,
+            blocks=48,
+            steps=depth,
+            divides=False,
+            point_stride_bytes=4 * depth,
+            point_bytes=4 * depth,
+        )
 
     crowded, spread = work(3072), work(3072 + 16)  # 12 KiB: three whole ways
     assert body_cycles(15, 2, crowded, MACHINE) > 1.2 * body_cycles(15, 2, spread, MACHINE)
@@ -116,12 +139,14 @@ def test_numbers_alone_rank_tiles_as_the_nests_that_they_make():
     channels, size = 64, 28
     function = samples.convolution(channels, channels, size, size)
     packs = {"x": blocked_pack(16), "y": blocked_pack(16)}
-    work = Work(size, size, channels // 16, 9 * channels, point_bytes=4 * channels)
+    work = Work(
+        height=size, width=size, blocks=channels // 16, steps=9 * channels, point_bytes=4 * channels
+    )
     by_numbers, by_nest = [], []
     for vectors, pixels in ((1, 1), (1, 4), (1, 14), (2, 2), (2, 7), (2, 14), (4, 1), (4, 7),
                             (4, 14), (2, 28)):  # fmt: skip
         choices = {"schedule": "direct", "vectors": vectors, "pixels": pixels, "rows": 1}
-        kernel = schedule_kernel(function, Machine(16, "c"), packs, choices)
+        kernel = schedule_kernel(function, Machine(vector_floats=16, language="c"), packs, choices)
         by_nest.append(estimate(kernel.function, MACHINE).microseconds)
         by_numbers.append(tile_cycles(Tile(pixels, vectors), work, MACHINE))
     ranks = [np.argsort(np.argsort(values)) for values in (by_numbers, by_nest)]

@@ -113,7 +113,7 @@ def test_copies_between_rows_and_blocks_are_tiled_to_their_edges(
 ):
     function = relayout(2 * block, height, width)
     packs = {"y" if to_blocks else "x": tuple(blocked_pack(block))}
-    scheduled = schedule_kernel(function, Machine(16, "c"), packs)
+    scheduled = schedule_kernel(function, Machine(vector_floats=16, language="c"), packs)
     count = sum(shuffles(scheduled.function).values())
     assert (count > 0) == (width >= 4)
     plain = np.random.default_rng(0).normal(size=(1, 2 * block, height, width))

@@ -32,7 +32,7 @@ assert _SPEC.loader is not None
 samples = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(samples)
 
-AVX512 = Machine(16, "c")
+AVX512 = Machine(vector_floats=16, language="c")
 TOLERANCES = {2: 5e-6, 4: 3e-5}
 """Largest error relative to the largest number. Sums of 300 products in float32 are good for 2e-6;
 the transforms of the larger tiles multiply with up to 8 and 5 twice over."""
@@ -140,7 +140,7 @@ def test_a_halo_of_the_result_is_filled_as_before():
 
 @pytest.mark.parametrize("lanes", [4, 8])
 def test_vectors_are_as_wide_as_the_machines(lanes):
-    machine = Machine(lanes, "c", registers=16)
+    machine = Machine(vector_floats=lanes, language="c", registers=16)
     scheduled = check(samples.convolution(2 * lanes, lanes, 5, 9), 4, machine, lanes)
     assert f"vector<{lanes}xf32>" in str(scheduled.function)
 
@@ -190,7 +190,7 @@ def test_its_list_of_steps_can_be_given_back(order):
 
 def test_opencl_runs_it_too(run_opencl):
     function = samples.convolution(32, 16, 7, 9)
-    scheduled = scheduled_as(function, 4, Machine(16, "opencl"))
+    scheduled = scheduled_as(function, 4, Machine(vector_floats=16, language="opencl"))
     arrays = samples.random_arguments(function)
     taken = samples.as_the_kernel_takes_them(scheduled.function, arrays)
     layouts = {name: scheduled.packs[name] for name in "xyw"}
@@ -290,7 +290,14 @@ def test_only_constants_are_forwarded():
 
 
 def predictions(channels, size, registers=32):
-    layer = Layer(1, channels // 16, channels // 16, size, size, 16)
+    layer = Layer(
+        images=1,
+        input_blocks=channels // 16,
+        output_blocks=channels // 16,
+        height=size,
+        width=size,
+        block=16,
+    )
     found = {"direct": predict_direct(layer, registers)}
     return found | {f"winograd{m}": predict_winograd(layer, m, registers) for m in (2, 4)}
 
@@ -331,7 +338,10 @@ def test_the_knob_offers_all_forms_and_says_why():
 
 @pytest.mark.parametrize(
     ("machine", "chosen"),
-    [(Machine(16, "opencl"), "winograd4"), (Machine(16, "opencl", processor="gpu"), "items")],
+    [
+        (Machine(vector_floats=16, language="opencl"), "winograd4"),
+        (Machine(vector_floats=16, language="opencl", processor="gpu"), "items"),
+    ],
 )
 def test_through_opencl_a_processor_transforms_and_a_gpu_does_not(machine, chosen):
     function = samples.convolution(64, 64, 28, 28)

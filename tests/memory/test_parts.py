@@ -11,9 +11,9 @@ from explorer.results import BufferLifetime, BufferPart, MemoryPlan
 from explorer.views.static.memory import memory_text
 
 WHOLE = BufferLifetime(
-    "y",
-    ("y", "a", "b", "s"),
-    192,
+    id="y",
+    values=("y", "a", "b", "s"),
+    size_bytes=192,
     first=0,
     last=3,
     parts=(
@@ -22,7 +22,7 @@ WHOLE = BufferLifetime(
         BufferPart("s", 32, 64, 2, 3, is_view=True),
     ),
 )
-OTHER = BufferLifetime("x", ("x",), 64, first=0, last=1)
+OTHER = BufferLifetime(id="x", values=("x",), size_bytes=64, first=0, last=1)
 
 
 def plan_of(whole: BufferLifetime) -> MemoryPlan:

@@ -11,7 +11,7 @@ from explorer.results import BufferLifetime
 
 
 def buffer(name: str, size: int, first: int, last: int) -> BufferLifetime:
-    return BufferLifetime(name, (name,), size, first, last)
+    return BufferLifetime(id=name, values=(name,), size_bytes=size, first=first, last=last)
 
 
 def test_a_pinned_buffer_lies_where_it_was_put():

@@ -26,7 +26,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def buffer(name: str, size: int, first: int, last: int, alignment: int = 64) -> BufferLifetime:
-    return BufferLifetime(name, (name,), size, first, last, alignment)
+    return BufferLifetime(
+        id=name, values=(name,), size_bytes=size, first=first, last=last, alignment_bytes=alignment
+    )
 
 
 @st.composite
@@ -252,7 +254,7 @@ def test_a_plan_within_its_budget_is_accepted():
 
 def test_a_budget_below_the_bound_is_refused_with_the_layers_live_at_the_peak():
     buffers = [
-        BufferLifetime("conv_1", ("conv_1", "relu_1"), 128, 0, 2),
+        BufferLifetime(id="conv_1", values=("conv_1", "relu_1"), size_bytes=128, first=0, last=2),
         buffer("conv_2", 256, 1, 3),
         buffer("pool_1", 64, 2, 4),
     ]

@@ -11,7 +11,9 @@ from explorer.results import BufferLifetime, MemoryPlan, RefusedPlacement
 
 
 def buffer(name: str, size: int, first: int, last: int, alignment: int = 32) -> BufferLifetime:
-    return BufferLifetime(name, (name,), size, first, last, alignment)
+    return BufferLifetime(
+        id=name, values=(name,), size_bytes=size, first=first, last=last, alignment_bytes=alignment
+    )
 
 
 @st.composite

@@ -72,7 +72,7 @@ def test_the_arithmetic_is_the_product_of_seven_extents(lesson):
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_the_steps_of_the_schedule_are_those_that_the_text_explains(lesson, lanes):
     layouts = {"x": blocked_pack(lanes), "y": blocked_pack(lanes)}
-    machine = Machine(lanes, "c")
+    machine = Machine(vector_floats=lanes, language="c")
     schedule = schedule_kernel(lesson["definition"], machine, layouts, lesson["DIRECT"])
     explained = re.findall(r"^- \*\*(\w+)\*\*", lesson.prose, re.MULTILINE)
     assert [step.name for step in schedule.steps] == ["lower", *explained]

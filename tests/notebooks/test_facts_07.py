@@ -31,21 +31,39 @@ def invented_search(c, budget, kernels, seed):
     times = [(7.7, 3.3, 0.0), (7.0, 2.5, 3.0), (7.2, 2.6, 0.0), (6.9, 2.7, 0.0)]
     candidates = tuple(
         Candidate(
-            (("pixels", 8 // (n + 1)),),
-            predicted,
-            measured,
-            0.1,
-            "measured",
-            "",
-            3.3,
-            "default",
-            again,
-            3.4 if again else 0.0,
+            choices=(("pixels", 8 // (n + 1)),),
+            predicted_us=predicted,
+            measured_us=measured,
+            spread_us=0.1,
+            status="measured",
+            reason="",
+            default_us=3.3,
+            origin="default",
+            confirmed_us=again,
+            confirmed_default_us=3.4 if again else 0.0,
         )
         for n, (predicted, measured, again) in enumerate(times)
     )
-    found = KernelSearch(kernels[0], "w", "cpu", "a processor", seed, 0, 1, candidates, 20.0)
-    return SearchResult("digits_cnn", "cpu", "a processor", 1, seed, (found,), 20.0)
+    found = KernelSearch(
+        kernel=kernels[0],
+        workload="w",
+        target="cpu",
+        device="a processor",
+        seed=seed,
+        default=0,
+        chosen=1,
+        candidates=candidates,
+        seconds=20.0,
+    )
+    return SearchResult(
+        model="digits_cnn",
+        target="cpu",
+        device="a processor",
+        threads=1,
+        seed=seed,
+        kernels=(found,),
+        seconds=20.0,
+    )
 
 
 @pytest.fixture(scope="module")

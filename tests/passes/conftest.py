@@ -53,7 +53,7 @@ def program(text: str, arrays: Arrays | None = None) -> Working:
         elif not isinstance(op, ReturnOp):
             op.location = location_of([identity_of(op)])
             set_origins(op, [Origin(value_name(r)) for r in op.results])
-    return Working(module, weights, Names.of(module))
+    return Working(module=module, weights=weights, names=Names.of(module))
 
 
 def random_inputs(snapshot: Snapshot, seed: int = 0) -> dict[str, np.ndarray]:

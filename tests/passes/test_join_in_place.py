@@ -72,7 +72,12 @@ class Joined:
         options = RewriteOptions(decisions or {}, Fuel(fuel))
         self.result = run_pass(JoinInPlace(), working, options)
         self.snapshot = self.result.after
-        rest = [LowerToKernels(), LowerToLoops(), ScheduleLoops(Machine(16, "c")), PlanMemory()]
+        rest = [
+            LowerToKernels(),
+            LowerToLoops(),
+            ScheduleLoops(Machine(vector_floats=16, language="c")),
+            PlanMemory(),
+        ]
         results = programs.run_passes(working, rest)
         plan = results[-1].artifacts[MEMORY]
         assert isinstance(plan, MemoryPlan)

@@ -117,7 +117,7 @@ class Program:
         types = ([a.type for a in self.block.args], [value.type])
         module = ModuleOp([func.FuncOp("main", types, Region(self.block))])
         module.verify()
-        return Working(module, self.weights, Names.of(module))
+        return Working(module=module, weights=self.weights, names=Names.of(module))
 
 
 def run(pass_, working: Working):

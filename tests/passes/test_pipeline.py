@@ -17,7 +17,7 @@ TOLERANCE = 1e-5
 @pytest.mark.parametrize("name", MODELS)
 def test_every_value_with_an_origin_stays_the_source_models(check_pipeline, sample_models, name):
     module, weights = to_top(load(sample_models / f"{name}.onnx"))
-    working = Working(module, weights, Names.of(module))
+    working = Working(module=module, weights=weights, names=Names.of(module))
     with np.load(sample_models / "digits_test.npz") as arrays:
         image = arrays["images"][:1].astype(np.float32)
     results = check_pipeline(working, top_pipeline({}), {"image": image}, TOLERANCE)
@@ -35,7 +35,7 @@ def test_every_value_with_an_origin_stays_the_source_models(check_pipeline, samp
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_symbolic_batch_takes_any_size(check_pipeline, sample_models, batch):
     module, weights = to_top(load(sample_models / "digits_mlp.onnx"))
-    working = Working(module, weights, Names.of(module))
+    working = Working(module=module, weights=weights, names=Names.of(module))
     with np.load(sample_models / "digits_test.npz") as arrays:
         images = arrays["images"][:batch].astype(np.float32)
     passes = top_pipeline({"batch": batch})

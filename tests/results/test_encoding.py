@@ -90,7 +90,14 @@ def test_every_record_survives_json(kind, data):
 def test_a_record_is_an_object_of_its_fields():
     assert to_json(EVENT) == EVENT_JSON
     node = GraphNode(
-        "a", "top.unary", "relu", "elementwise", "4 f32", ("n",), "host", (("k", "v"),)
+        id="a",
+        operation="top.unary",
+        label="relu",
+        family="elementwise",
+        shape="4 f32",
+        sources=("n",),
+        device="host",
+        attributes=(("k", "v"),),
     )
     edge = GraphEdge("a", "b", "a", "4 f32")
     data = to_json(Graph((node,), (edge,)))
@@ -100,7 +107,9 @@ def test_a_record_is_an_object_of_its_fields():
 
 @pytest.mark.parametrize("number", [INF, -INF, NAN])
 def test_infinities_and_nan_are_strings(number):
-    error = TensorError("t", "op", number, 0.5, 1.0, -INF)
+    error = TensorError(
+        tensor="t", operation="op", max_absolute=number, max_relative=0.5, cosine=1.0, sqnr_db=-INF
+    )
     data = strict(to_json(error))
     assert data["max_absolute"] == repr(number)
     again = from_json(TensorError, data)
@@ -140,7 +149,11 @@ def test_what_is_no_object_is_refused(data):
 
 
 def test_the_path_to_a_wrong_field_is_told():
-    node = to_json(GraphNode("a", "op", "l", "f", "s", (), "host"))
+    node = to_json(
+        GraphNode(
+            id="a", operation="op", label="l", family="f", shape="s", sources=(), device="host"
+        )
+    )
     data = {"nodes": [node, {**node, "device": 3}], "edges": []}
     with pytest.raises(ValueError, match=r"nodes\[1\]\.device: str expected, not int"):
         from_json(Graph, data)
@@ -150,19 +163,54 @@ def test_the_path_to_a_wrong_field_is_told():
 
 @pytest.mark.parametrize("number", ["1.5", "Infinity", "none", "", None, True, [], {}])
 def test_only_the_three_special_numbers_are_strings(number):
-    data = {**to_json(TensorError("t", "op", 0.0, 0.5, 1.0, 0.0)), "cosine": number}
+    data = {
+        **to_json(
+            TensorError(
+                tensor="t",
+                operation="op",
+                max_absolute=0.0,
+                max_relative=0.5,
+                cosine=1.0,
+                sqnr_db=0.0,
+            )
+        ),
+        "cosine": number,
+    }
     with pytest.raises(ValueError, match="cosine: a number expected"):
         from_json(TensorError, data)
 
 
 def test_a_number_that_no_float_holds_is_refused():
-    data = {**to_json(TensorError("t", "op", 0.0, 0.5, 1.0, 0.0)), "cosine": 10**400}
+    data = {
+        **to_json(
+            TensorError(
+                tensor="t",
+                operation="op",
+                max_absolute=0.0,
+                max_relative=0.5,
+                cosine=1.0,
+                sqnr_db=0.0,
+            )
+        ),
+        "cosine": 10**400,
+    }
     with pytest.raises(ValueError, match="cosine: the number is too large"):
         from_json(TensorError, data)
 
 
 def test_tuples_of_fixed_length_have_that_length():
-    tap = to_json(Tap("conv1", 0, 0, 0, 4, "float32", (1,), (1,)))
+    tap = to_json(
+        Tap(
+            operation="conv1",
+            result=0,
+            step=0,
+            offset_bytes=0,
+            size_bytes=4,
+            element_type="float32",
+            shape=(1,),
+            logical_shape=(1,),
+        )
+    )
     with pytest.raises(ValueError, match="halo: 4 elements expected, not 3"):
         from_json(Tap, {**tap, "halo": [0, 0, 0]})
 

@@ -86,11 +86,28 @@ def make_program(target: str, source: str) -> Program:
     def kernel(name: str, operation: str, flops: int) -> KernelRecord:
         phases = (PhaseRecord(f"{name}_phase0", 4),)
         return KernelRecord(
-            name, name, (operation,), flops, 48, (), phases, SourceText("c", (), ())
+            name=name,
+            kind=name,
+            operations=(operation,),
+            flops=flops,
+            bytes_moved=48,
+            steps=(),
+            phases=phases,
+            source=SourceText("c", (), ()),
         )
 
     def tap(operation: str, step: int) -> Tap:
-        return Tap(operation, 0, step, 64, 16, "float32", (1, 1, 1, 1, 4), (4,), block=4)
+        return Tap(
+            operation=operation,
+            result=0,
+            step=step,
+            offset_bytes=64,
+            size_bytes=16,
+            element_type="float32",
+            shape=(1, 1, 1, 1, 4),
+            logical_shape=(4,),
+            block=4,
+        )
 
     lines = tuple(source.splitlines())
     return Program(
@@ -115,8 +132,12 @@ def make_program(target: str, source: str) -> Program:
                 (),
             ),
         ),
-        inputs=(Port("x", "float32", (2, 2), 0, 16),),
-        outputs=(Port("y", "float32", (2, 2), 64, 16),),
+        inputs=(
+            Port(name="x", element_type="float32", shape=(2, 2), offset_bytes=0, size_bytes=16),
+        ),
+        outputs=(
+            Port(name="y", element_type="float32", shape=(2, 2), offset_bytes=64, size_bytes=16),
+        ),
         taps=(tap("add_0", 0), tap("scale_1", 1)),
         weights=(WeightSlot("w", 0, 16),),
         arena_bytes=128,

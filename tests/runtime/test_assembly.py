@@ -202,7 +202,16 @@ def shown(function: AssemblyFunction) -> list[tuple[str, tuple[int, ...]]]:
 def kernel(name: str, lines: tuple[str, ...]) -> KernelRecord:
     owners = tuple((f"{name}/line{i}",) for i in range(len(lines)))
     phases = (PhaseRecord(f"{name}_phase0", 4),)
-    return KernelRecord(name, "", (name,), 0, 0, (), phases, SourceText("c", lines, owners))
+    return KernelRecord(
+        name=name,
+        kind="",
+        operations=(name,),
+        flops=0,
+        bytes_moved=0,
+        steps=(),
+        phases=phases,
+        source=SourceText("c", lines, owners),
+    )
 
 
 def program_of(*kernels: KernelRecord) -> Program:
@@ -211,7 +220,18 @@ def program_of(*kernels: KernelRecord) -> Program:
     for record in kernels:
         lines += [*record.source.lines, ""]
     text = SourceText("c", tuple(lines), ((),) * len(lines))
-    return Program("cpu", text, kernels, (), (), (), (), (), 64, 64)
+    return Program(
+        target="cpu",
+        source=text,
+        kernels=kernels,
+        launches=(),
+        inputs=(),
+        outputs=(),
+        taps=(),
+        weights=(),
+        arena_bytes=64,
+        weights_bytes=64,
+    )
 
 
 def function(symbol: str, *lines: tuple[str, tuple[int, ...]]) -> AssemblyFunction:

@@ -29,7 +29,14 @@ from explorer.runtime.native.program import NativeProgram
 
 Inputs = dict[str, np.ndarray]
 SOURCE = "int explorer_run(void) { return 42; }\n"
-KEY = ProgramKey("c", SOURCE, ("-O2", "-std=c11"), "/usr/bin/cc (gcc 12)", "a processor", "net")
+KEY = ProgramKey(
+    language="c",
+    source=SOURCE,
+    options=("-O2", "-std=c11"),
+    compiler="/usr/bin/cc (gcc 12)",
+    device="a processor",
+    name="net",
+)
 
 
 def entry_of(key: ProgramKey = KEY, payload: bytes = b"\x7fELF and more", **more: object) -> Entry:

@@ -99,8 +99,28 @@ def test_an_opencl_device_of_this_machine_passes_the_probe():
 
 
 def test_first_usable_lists_every_refusal():
-    refused = DeviceRecord("opencl", "GPU 1", "", "", 1, 1, 4, False, "unknown target CPU")
-    usable = DeviceRecord("opencl", "GPU 2", "", "", 1, 1, 4, True, "")
+    refused = DeviceRecord(
+        kind="opencl",
+        name="GPU 1",
+        driver="",
+        version="",
+        compute_units=1,
+        memory_bytes=1,
+        vector_floats=4,
+        usable=False,
+        refusal="unknown target CPU",
+    )
+    usable = DeviceRecord(
+        kind="opencl",
+        name="GPU 2",
+        driver="",
+        version="",
+        compute_units=1,
+        memory_bytes=1,
+        vector_floats=4,
+        usable=True,
+        refusal="",
+    )
     assert first_usable([refused, usable], "opencl") is usable
     with pytest.raises(DeviceError) as caught:
         first_usable([refused], "opencl")

@@ -123,7 +123,12 @@ def test_inputs_are_copied_in_before_every_repeat(
     program = with_source(c_program, "(float *)(arena + 64), 0, 4);\n    if (nanoseconds) "
                           "nanoseconds[3]", "(float *)(arena + 0), 0, 4);\n    if (nanoseconds) "
                           "nanoseconds[3]")  # fmt: skip
-    program = dataclasses.replace(program, outputs=(Port("y", "float32", (2, 2), 0, 16),))
+    program = dataclasses.replace(
+        program,
+        outputs=(
+            Port(name="y", element_type="float32", shape=(2, 2), offset_bytes=0, size_bytes=16),
+        ),
+    )
     with NativeProgram(program, weights, isolated) as executable:
         executable.time(inputs, repeats=3)
         assert executable.run(inputs)["y"].tolist() == EXPECTED
@@ -147,9 +152,9 @@ def test_the_arena_starts_zeroed_and_everything_is_aligned(
 @isolated_or_not
 def test_element_types_come_back_as_declared(c_program, weights, inputs, isolated):
     ports = (
-        Port("flags", "bool", (4,), 0, 4),
-        Port("count", "int64", (), 64, 8),
-        Port("nothing", "float32", (0, 3), 64, 0),
+        Port(name="flags", element_type="bool", shape=(4,), offset_bytes=0, size_bytes=4),
+        Port(name="count", element_type="int64", shape=(), offset_bytes=64, size_bytes=8),
+        Port(name="nothing", element_type="float32", shape=(0, 3), offset_bytes=64, size_bytes=0),
     )
     program = dataclasses.replace(c_program, outputs=ports)
     with NativeProgram(program, weights, isolated) as executable:
@@ -223,7 +228,12 @@ def test_weights_of_another_size_are_refused(c_program):
 
 
 def test_a_table_that_leaves_the_arena_is_refused(c_program, weights):
-    outside = dataclasses.replace(c_program, outputs=(Port("y", "float32", (2, 2), 120, 16),))
+    outside = dataclasses.replace(
+        c_program,
+        outputs=(
+            Port(name="y", element_type="float32", shape=(2, 2), offset_bytes=120, size_bytes=16),
+        ),
+    )
     with pytest.raises(DeviceError, match="port `y` lies at bytes 120 to 136 of an arena of 128"):
         NativeProgram(outside, weights)
 

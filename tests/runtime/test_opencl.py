@@ -112,13 +112,18 @@ def test_time_gives_one_figure_per_repeat(build, opencl_program, weights, inputs
 
 def test_the_arena_starts_zeroed(build, opencl_program, weights, inputs):
     """Bytes 80 to 96 are written by no launch."""
-    program = dataclasses.replace(opencl_program, outputs=(Port("rest", "float32", (4,), 80, 16),))
+    program = dataclasses.replace(
+        opencl_program,
+        outputs=(
+            Port(name="rest", element_type="float32", shape=(4,), offset_bytes=80, size_bytes=16),
+        ),
+    )
     with build(program, weights) as executable:
         assert executable.run(inputs)["rest"].tolist() == [0, 0, 0, 0]
 
 
 def test_empty_arrays_are_not_copied(build, opencl_program, weights, inputs):
-    empty = Port("empty", "float32", (0, 3), 96, 0)
+    empty = Port(name="empty", element_type="float32", shape=(0, 3), offset_bytes=96, size_bytes=0)
     program = dataclasses.replace(
         opencl_program,
         inputs=(*opencl_program.inputs, empty),

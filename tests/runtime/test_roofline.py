@@ -39,7 +39,7 @@ def test_a_system_that_tells_no_caches_has_one_line_for_the_memory(monkeypatch):
 
 def test_the_bandwidth_for_data_is_that_of_the_nearest_level_that_holds_it():
     levels = (CachePeak("l1", 100, 9.0), CachePeak("l2", 1000, 5.0))
-    bare = ProfileRecord("a processor", 1, 3, 1.0, ())
+    bare = ProfileRecord(device="a processor", threads=1, repeats=3, milliseconds=1.0, events=())
     profile = Peaks("a processor", 1, 7.0, 2.0, levels).on(bare)
     assert profile.peak_gflops == 7.0
     assert [profile.bandwidth_for(size) for size in (100, 101, 1001)] == [9.0, 5.0, 2.0]
@@ -64,7 +64,17 @@ def test_a_device_is_measured_once_per_number_of_threads(monkeypatch):
         return Peaks(device.name, threads, 1.0, 1.0)
 
     monkeypatch.setattr(roofline, "measure_processor", measure)
-    device = DeviceRecord("cpu", "a processor", "", "", 4, 0, 8, True, "")
+    device = DeviceRecord(
+        kind="cpu",
+        name="a processor",
+        driver="",
+        version="",
+        compute_units=4,
+        memory_bytes=0,
+        vector_floats=8,
+        usable=True,
+        refusal="",
+    )
     meter, backend = PeakMeter(), backend_named("c")
     assert meter.peaks(backend, device, 1) is meter.peaks(backend, device, 1)
     meter.peaks(backend, device, 2)

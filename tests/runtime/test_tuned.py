@@ -12,8 +12,22 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.keys import digest_of
 from explorer.runtime.cache.tuned import MAGIC, TunedEntry, TunedKey, TunedStore, generator_digest
 
-KEY = TunedKey("3f" * 32, "cpu", "AMD EPYC (features 1f0c9a6e)", 1, "gcc 12.2.0", "a" * 16)
-ENTRY = TunedEntry(KEY, "conv_1", (("schedule", "direct"), ("pixels", 7)), 41.2, 48.0, "2026-01-02")
+KEY = TunedKey(
+    workload="3f" * 32,
+    target="cpu",
+    device="AMD EPYC (features 1f0c9a6e)",
+    threads=1,
+    compiler="gcc 12.2.0",
+    generator="a" * 16,
+)
+ENTRY = TunedEntry(
+    key=KEY,
+    kernel="conv_1",
+    choices=(("schedule", "direct"), ("pixels", 7)),
+    tuned_us=41.2,
+    default_us=48.0,
+    made_at="2026-01-02",
+)
 
 
 def sealed(body: object) -> bytes:

@@ -194,8 +194,19 @@ def test_another_compiler_is_the_reason(place, model, monkeypatch):
 
 def test_a_new_tuned_schedule_is_the_reason(place, model):
     called(model)
-    key = TunedKey("3f" * 32, "cpu", "AMD", 2, "gcc 12.2.0", "a" * 16)
-    TunedStore(place.folder).keep(TunedEntry(key, "conv_1", (("pixels", 7),), 41.2, 48.0))
+    key = TunedKey(
+        workload="3f" * 32,
+        target="cpu",
+        device="AMD",
+        threads=2,
+        compiler="gcc 12.2.0",
+        generator="a" * 16,
+    )
+    TunedStore(place.folder).keep(
+        TunedEntry(
+            key=key, kernel="conv_1", choices=(("pixels", 7),), tuned_us=41.2, default_us=48.0
+        )
+    )
     assert "no kept program: the tuned schedules: kept (none) before" in called(model)
 
 

@@ -16,7 +16,7 @@ CASES = (
 
 
 def outcome(case: Case, device: str, status: str = "passed", reason: str = "") -> Outcome:
-    return Outcome(case.name, case.group, device, status, reason)
+    return Outcome(case=case.name, group=case.group, device=device, status=status, reason=reason)
 
 
 @pytest.fixture

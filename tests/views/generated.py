@@ -85,7 +85,13 @@ def make_large_trace(operations: int, scoped: bool = True, label: str = "") -> T
     launched = [o for o in lowered if _is_launched(o)]
     sources = [o for o in imported if o.sources and _is_launched(o)]
     memory = _memory(launched)
-    port = Port("image", "float32", (1, 64, 56, 56), 0, SIZE_BYTES)
+    port = Port(
+        name="image",
+        element_type="float32",
+        shape=(1, 64, 56, 56),
+        offset_bytes=0,
+        size_bytes=SIZE_BYTES,
+    )
     return Trace(
         version=TRACE_VERSION,
         model=ModelRecord(
@@ -173,12 +179,20 @@ def _events(name: str, before: Operations, after: Operations) -> tuple[RewriteEv
     new, old = ({o.id: line(o) for o in operations} for operations in (after, before))
     return tuple(
         RewriteEvent(
-            f"{name}/absorb/{site}", "absorb", True, site, (site, *gone), (site,), "",
-            "explorer/passes/absorb.py:12", "op(x) -> op(x) {absorbed}. Nothing is left.", 12.0,
-            Delta(tuple((g, old[g]) for g in gone), (), ((site, old[site], new[site]),)),
+            address=f"{name}/absorb/{site}",
+            rule="absorb",
+            applied=True,
+            site=site,
+            matched=(site, *gone),
+            produced=(site,),
+            reason="",
+            rule_source="explorer/passes/absorb.py:12",
+            explanation="op(x) -> op(x) {absorbed}. Nothing is left.",
+            microseconds=12.0,
+            delta=Delta(tuple((g, old[g]) for g in gone), (), ((site, old[site], new[site]),)),
         )
         for site, gone in difference(before, after).fused
-    )  # fmt: skip
+    )
 
 
 def _kernels(operations: Operations) -> tuple[KernelRecord, ...]:
@@ -194,9 +208,17 @@ def _kernels(operations: Operations) -> tuple[KernelRecord, ...]:
         nest = SourceText("mlir", text.lines, text.owners)
         steps = tuple(ScheduleStep(s, (), nest, 60) for s in ("lower", "split", "vectorize"))
         records.append(
-            KernelRecord(name, name.split("_")[0], tuple(launched), 2_000_000, 400_000, steps,
-                         (PhaseRecord(name, 4),), text)
-        )  # fmt: skip
+            KernelRecord(
+                name=name,
+                kind=name.split("_")[0],
+                operations=tuple(launched),
+                flops=2_000_000,
+                bytes_moved=400_000,
+                steps=steps,
+                phases=(PhaseRecord(name, 4),),
+                source=text,
+            )
+        )
     return tuple(records)
 
 
@@ -210,7 +232,13 @@ def _memory(launched: list[Operation]) -> MemoryPlan:
     count = len(launched)
     placed = tuple(
         PlacedBuffer(
-            BufferLifetime(n.id, (n.id,), SIZE_BYTES, step, min(step + 3, count)),
+            BufferLifetime(
+                id=n.id,
+                values=(n.id,),
+                size_bytes=SIZE_BYTES,
+                first=step,
+                last=min(step + 3, count),
+            ),
             (step % 3) * SIZE_BYTES,
         )
         for step, n in enumerate(launched)
@@ -218,9 +246,15 @@ def _memory(launched: list[Operation]) -> MemoryPlan:
     live = tuple(min(step + 1, 3) * SIZE_BYTES for step in range(count))
     peak = max(live)
     return MemoryPlan(
-        placed, peak, peak, True, (PlanAttempt("by size", peak, 0.01),), live,
-        tuple(n.id for n in launched), count * SIZE_BYTES,
-    )  # fmt: skip
+        placements=placed,
+        peak_bytes=peak,
+        bound_bytes=peak,
+        optimal=True,
+        attempts=(PlanAttempt("by size", peak, 0.01),),
+        live_bytes=live,
+        steps=tuple(n.id for n in launched),
+        total_bytes=count * SIZE_BYTES,
+    )
 
 
 def _accuracy(records: tuple[PassRecord, ...], snapshots: tuple[Snapshot, ...]) -> AccuracyReport:
@@ -229,21 +263,54 @@ def _accuracy(records: tuple[PassRecord, ...], snapshots: tuple[Snapshot, ...]) 
         for record, snapshot in zip(records, snapshots, strict=True)
     )
     isolated = tuple(replace(p, mode="isolated") for p in passes)
-    return AccuracyReport("cpu", "onnxruntime", 1e-4, passes, isolated, (), True)
+    return AccuracyReport(
+        target="cpu",
+        oracle="onnxruntime",
+        tolerance=1e-4,
+        passes=passes,
+        isolated=isolated,
+        outputs=(),
+        passed=True,
+    )
 
 
 def _error(position: int, node: GraphNode) -> TensorError:
     error = 1e-7 * (position % 50)
-    return TensorError(f"{node.sources[-1]}_out", node.id, error, error, 1.0, 130.0,
-                       (0, position % 64, 3, 5), 1.5, 1.25)  # fmt: skip
+    return TensorError(
+        tensor=f"{node.sources[-1]}_out",
+        operation=node.id,
+        max_absolute=error,
+        max_relative=error,
+        cosine=1.0,
+        sqnr_db=130.0,
+        worst_index=(0, position % 64, 3, 5),
+        worst_value=1.5,
+        expected_value=1.25,
+    )
 
 
 def _profile(launched: list[Operation]) -> ProfileRecord:
     bars = [
-        TimedEvent(o.sources[0], o.id, _kernel_of(o), "main", 0, 20_000 + 1000 * (index % 17),
-                   2_000_000, 400_000)
+        TimedEvent(
+            o.sources[0],
+            o.id,
+            _kernel_of(o),
+            "main",
+            0,
+            20_000 + 1000 * (index % 17),
+            2_000_000,
+            400_000,
+        )
         for index, o in enumerate(launched)
-    ]  # fmt: skip
+    ]
     events = one_after_another(bars, rest_ns=200)
     milliseconds = (events[-1].end_ns + 200) / 1e6
-    return ProfileRecord("Invented CPU", 1, 20, milliseconds, events, 92.0, 21.0)
+    return ProfileRecord(
+        device="Invented CPU",
+        threads=1,
+        repeats=20,
+        milliseconds=milliseconds,
+        events=events,
+        peak_gflops=92.0,
+        peak_gbytes_per_second=21.0,
+    )

@@ -117,12 +117,21 @@ def graph(operations: Operations) -> Graph:
     shapes = {o.id: o.shape for o in operations}
     return Graph(
         tuple(
-            GraphNode(o.id, o.operation, o.label, o.family, o.shape, o.sources, "cpu",
-                      o.attributes, o.scope)
+            GraphNode(
+                id=o.id,
+                operation=o.operation,
+                label=o.label,
+                family=o.family,
+                shape=o.shape,
+                sources=o.sources,
+                device="cpu",
+                attributes=o.attributes,
+                scope=o.scope,
+            )
             for o in operations
         ),
         tuple(GraphEdge(i, o.id, i, shapes[i]) for o in operations for i in o.inputs),
-    )  # fmt: skip
+    )
 
 
 def difference(before: Operations, after: Operations) -> GraphDiff:
@@ -201,8 +210,18 @@ def program(
         tuple(owners for kernel in kernels for owners in kernel.source.owners),
     )
     first, last = ports
-    return Program("cpu", source, kernels, launches, (first,), (last,), (), tuple(slots),
-                   arena_bytes, end)  # fmt: skip
+    return Program(
+        target="cpu",
+        source=source,
+        kernels=kernels,
+        launches=launches,
+        inputs=(first,),
+        outputs=(last,),
+        taps=(),
+        weights=tuple(slots),
+        arena_bytes=arena_bytes,
+        weights_bytes=end,
+    )
 
 
 def compared(

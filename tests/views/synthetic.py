@@ -343,16 +343,36 @@ def _events(name: str, before: Operations, after: Operations) -> tuple[RewriteEv
         )
         matched = tuple(n for n in (site, absorbed) if n in old)
         events.append(
-            RewriteEvent(f"{name}/{rule}/{site}", rule, True, site, matched, (site,), "",
-                         f"explorer/passes/{name.replace('-', '_')}.py:{31 + index}", explanation,
-                         41.0 + 7 * index, delta)
-        )  # fmt: skip
+            RewriteEvent(
+                address=f"{name}/{rule}/{site}",
+                rule=rule,
+                applied=True,
+                site=site,
+                matched=matched,
+                produced=(site,),
+                reason="",
+                rule_source=f"explorer/passes/{name.replace('-', '_')}.py:{31 + index}",
+                explanation=explanation,
+                microseconds=41.0 + 7 * index,
+                delta=delta,
+            )
+        )
     for site, reason in declined:
         events.append(
-            RewriteEvent(f"{name}/{rule}/{site}", rule, False, site, (site,), (), reason,
-                         f"explorer/passes/{name.replace('-', '_')}.py:31", explanation, 6.0,
-                         Delta((), (), ()))
-        )  # fmt: skip
+            RewriteEvent(
+                address=f"{name}/{rule}/{site}",
+                rule=rule,
+                applied=False,
+                site=site,
+                matched=(site,),
+                produced=(),
+                reason=reason,
+                rule_source=f"explorer/passes/{name.replace('-', '_')}.py:31",
+                explanation=explanation,
+                microseconds=6.0,
+                delta=Delta((), (), ()),
+            )
+        )
     return tuple(events)
 
 
@@ -360,9 +380,10 @@ def _launched(operations: Operations) -> list[Operation]:
     return [
         o
         for o in operations
-        if o.family not in ("input", "output", "weight") and o.operation == "kernels.launch"
+        if o.family not in ("input", "output", "weight")
+        and o.operation == "kernels.launch"
         and not o.id.startswith("reshape")
-    ]  # fmt: skip
+    ]
 
 
 def _memory(operations: Operations) -> MemoryPlan:
@@ -377,7 +398,15 @@ def _memory(operations: Operations) -> MemoryPlan:
         steps = [step_of.get(u.id, len(launched) - 1) for u in users if u.id not in aliases]
         first = step_of.get(o.id, 0)
         last = max([*steps, first]) + 1
-        lifetimes.append(BufferLifetime(o.id, (o.id, *aliases), size_bytes(o.shape), first, last))
+        lifetimes.append(
+            BufferLifetime(
+                id=o.id,
+                values=(o.id, *aliases),
+                size_bytes=size_bytes(o.shape),
+                first=first,
+                last=last,
+            )
+        )
     placed: list[PlacedBuffer] = []
     for buffer in sorted(lifetimes, key=lambda b: (-b.size_bytes, b.first)):
         offset = 0
@@ -505,8 +534,20 @@ def _program(
         offsets=offsets,
         arena_bytes=memory.peak_bytes,
         ports=(
-            Port("images", "float32", (1, 3, 16, 16), offsets["images"], 3072),
-            Port("scores", "float32", (1, 10), offsets[launched[-1].id], 40),
+            Port(
+                name="images",
+                element_type="float32",
+                shape=(1, 3, 16, 16),
+                offset_bytes=offsets["images"],
+                size_bytes=3072,
+            ),
+            Port(
+                name="scores",
+                element_type="float32",
+                shape=(1, 10),
+                offset_bytes=offsets[launched[-1].id],
+                size_bytes=40,
+            ),
         ),
         weights=[o for o in operations if o.family == "weight"],
     )
@@ -529,7 +570,15 @@ def _accuracy(snapshots: Sequence[Snapshot], mark: str) -> AccuracyReport:
         for p in passes
     )
     last = replace(passes[-1].tensors[-1], tensor="scores" + mark)
-    return AccuracyReport("cpu", "onnxruntime", 1e-4, tuple(passes), isolated, (last,), True)
+    return AccuracyReport(
+        target="cpu",
+        oracle="onnxruntime",
+        tolerance=1e-4,
+        passes=tuple(passes),
+        isolated=isolated,
+        outputs=(last,),
+        passed=True,
+    )
 
 
 def _error(scale: float, depth: int, node: GraphNode) -> TensorError:
@@ -555,7 +604,15 @@ def _profile(operations: Operations) -> ProfileRecord:
         bars.append(TimedEvent(o.id, o.id, o.id, "queue", 0, duration, flops, 2 * size))
     events = one_after_another(bars, rest_ns=900)
     milliseconds = round((events[-1].end_ns + 900) / 1e6, 4)
-    return ProfileRecord("Invented CPU with AVX2", 2, 20, milliseconds, events, 92.0, 21.0)
+    return ProfileRecord(
+        device="Invented CPU with AVX2",
+        threads=2,
+        repeats=20,
+        milliseconds=milliseconds,
+        events=events,
+        peak_gflops=92.0,
+        peak_gbytes_per_second=21.0,
+    )
 
 
 def with_fault(trace: Trace, pass_name: str, tensor: str) -> Trace:

@@ -12,7 +12,17 @@ from explorer.views.repeats import Repeat, find_repeat
 
 
 def node(name: str, scope: str = "", family: str = "elementwise", source: str = "") -> GraphNode:
-    return GraphNode(name, "top.relu", "relu", family, "1x4 f32", (source or name,), "", (), scope)
+    return GraphNode(
+        id=name,
+        operation="top.relu",
+        label="relu",
+        family=family,
+        shape="1x4 f32",
+        sources=(source or name,),
+        device="",
+        attributes=(),
+        scope=scope,
+    )
 
 
 def chain(*nodes: GraphNode) -> Graph:

@@ -169,7 +169,14 @@ def test_the_tab_of_tensors_shows_them_too(opened: Any, faulty: Trace):
 
 
 def test_what_a_bisection_found_stands_in_the_page(opened: Any, faulty: Trace):
-    fault = Fault("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", 0.5, "fuse-add/x/y")
+    fault = Fault(
+        pass_name="fuse-add",
+        rule="add-into-conv",
+        operation="fused_1",
+        tensor="Relu_7_out",
+        max_relative=0.5,
+        address="fuse-add/x/y",
+    )
     report = replace(accuracy_of(faulty), fault=fault)
     page = opened(replace(faulty, accuracy=report), link="pass=2&dock=accuracy").page
     page.locator(".fault", has_text="guilty: add-into-conv at fused_1").wait_for()
@@ -323,8 +330,17 @@ def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace
 def test_the_program_pane_says_which_tier_answered_and_why_it_was_built(opened: Any, trace: Trace):
     key = (("compiler", "/usr/bin/cc <gcc>"), ("source", "12"))
     lookups = (
-        ProgramLookup("net", "cd" * 32, "source", "it was not compiled before", 1.5, key),
-        ProgramLookup("net", "cd" * 32, "folder", "", 0.002, key),
+        ProgramLookup(
+            name="net",
+            digest="cd" * 32,
+            tier="source",
+            reason="it was not compiled before",
+            seconds=1.5,
+            key=key,
+        ),
+        ProgramLookup(
+            name="net", digest="cd" * 32, tier="folder", reason="", seconds=0.002, key=key
+        ),
     )
     watched = opened(replace(trace, lookups=lookups))
     explorer = watched.page

@@ -34,7 +34,17 @@ def node(
 ) -> GraphNode:
     operation = "source.node" if family != "input" else "input"
     return GraphNode(
-        name, operation, label, family, TYPE, (name,), "host", (), "", regions, problem
+        id=name,
+        operation=operation,
+        label=label,
+        family=family,
+        shape=TYPE,
+        sources=(name,),
+        device="host",
+        attributes=(),
+        scope="",
+        regions=regions,
+        problem=problem,
     )
 
 
@@ -58,18 +68,76 @@ def refused() -> Trace:
     }
     source = model(("x", "a"), ("a", "w"), ("w", "v"), ("v", "i"), ("a", "i"), **nodes)
     operators = (
-        OperatorRecord("", "If", 20, "control", ("i",), (), 0),
-        OperatorRecord("", "Abs", 20, "elementwise", ("a",), (), 0),
-        OperatorRecord("ex", "Wobble", 1, "other", ("w",), (), 7, (("w", "unknown operator <i>"),)),
-        OperatorRecord("", "Wibble", 9, "other", ("v",), (), 0, (("v", "not supported"),)),
+        OperatorRecord(
+            domain="",
+            operator="If",
+            version=20,
+            family="control",
+            nodes=("i",),
+            made=(),
+            parameters=0,
+        ),
+        OperatorRecord(
+            domain="",
+            operator="Abs",
+            version=20,
+            family="elementwise",
+            nodes=("a",),
+            made=(),
+            parameters=0,
+        ),
+        OperatorRecord(
+            domain="ex",
+            operator="Wobble",
+            version=1,
+            family="other",
+            nodes=("w",),
+            made=(),
+            parameters=7,
+            problems=(("w", "unknown operator <i>"),),
+        ),
+        OperatorRecord(
+            domain="",
+            operator="Wibble",
+            version=9,
+            family="other",
+            nodes=("v",),
+            made=(),
+            parameters=0,
+            problems=(("v", "not supported"),),
+        ),
     )
     names = tuple((name, nodes[name].label, "") for name in nodes if name != "x")
-    record = ModelRecord("net", "onnx", "", "ai.onnx 20", 4, 7, (("x", TYPE),), (), names)
+    record = ModelRecord(
+        name="net",
+        format="onnx",
+        producer="",
+        opset="ai.onnx 20",
+        nodes=4,
+        parameters=7,
+        inputs=(("x", TYPE),),
+        outputs=(),
+        source_nodes=names,
+    )
     return Trace(
-        TRACE_VERSION, record, "", "", "", (), (), (), (), None, (), None, None, None,
-        source=source, operators=operators,
+        version=TRACE_VERSION,
+        model=record,
+        target="",
+        device="",
+        label="",
+        passes=(),
+        snapshots=(),
+        diffs=(),
+        decisions=(),
+        memory=None,
+        kernels=(),
+        program=None,
+        accuracy=None,
+        profile=None,
+        source=source,
+        operators=operators,
         problems=(("w", "unknown operator <i>"), ("v", "not supported in opset 9")),
-    )  # fmt: skip
+    )
 
 
 def test_a_model_that_cannot_be_compiled_is_shown_with_every_reason(

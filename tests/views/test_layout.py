@@ -15,7 +15,15 @@ from explorer.views.layout import Layout, layout_graph, layout_union
 
 def node(name: str, family: str = "elementwise", sources: str = "", scope: str = "") -> GraphNode:
     return GraphNode(
-        name, "top.op", name, family, "4 f32", tuple((sources or name).split()), "cpu", (), scope
+        id=name,
+        operation="top.op",
+        label=name,
+        family=family,
+        shape="4 f32",
+        sources=tuple((sources or name).split()),
+        device="cpu",
+        attributes=(),
+        scope=scope,
     )
 
 

@@ -146,7 +146,14 @@ def test_a_notebook_answers_with_the_details_that_a_page_asks_for(
 
 
 def test_what_a_bisection_found_is_in_the_payload(trace: Trace, report: AccuracyReport):
-    fault = Fault("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", 0.5, "fuse-add/a/b")
+    fault = Fault(
+        pass_name="fuse-add",
+        rule="add-into-conv",
+        operation="fused_1",
+        tensor="Relu_7_out",
+        max_relative=0.5,
+        address="fuse-add/a/b",
+    )
     payload = trace_payload(with_report(trace, replace(report, fault=fault)))
     assert payload.chunk("accuracy")["guilty"] == {
         "pass": "fuse-add",
@@ -182,7 +189,14 @@ def test_special_values_are_counted_in_words(report: AccuracyReport):
 
 
 def test_a_found_fault_and_near_ties_are_said(report: AccuracyReport):
-    fault = Fault("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", 0.5, "fuse-add/a/b")
+    fault = Fault(
+        pass_name="fuse-add",
+        rule="add-into-conv",
+        operation="fused_1",
+        tensor="Relu_7_out",
+        max_relative=0.5,
+        address="fuse-add/a/b",
+    )
     tie = NearTie("top_1", "best", 2, (0, 3), 4, 7, 3e-7)
     last = replace(report.passes[-1], near_ties=(tie,), ties=("top_1", "old_1"))
     told = replace(report, passes=(*report.passes[:-1], last), fault=fault)
@@ -276,10 +290,16 @@ def test_an_attempt_that_says_it_is_chosen_is(trace: Trace):
 
 def test_boxes_too_narrow_for_a_name_have_none():
     narrow = [
-        BufferLifetime(f"narrow_{i}", (f"block_{i}/conv_expand",), 4096, i, i + 1)
+        BufferLifetime(
+            id=f"narrow_{i}",
+            values=(f"block_{i}/conv_expand",),
+            size_bytes=4096,
+            first=i,
+            last=i + 1,
+        )
         for i in range(60)
     ]
-    wide = BufferLifetime("wide", ("residual_stream",), 4096, 0, 60)
+    wide = BufferLifetime(id="wide", values=("residual_stream",), size_bytes=4096, first=0, last=60)
     drawing = static.memory.memory_svg(GreedyPlanner()([wide, *narrow]), {})
     labels = [text for text in re.findall(">([^<]*)</text>", drawing) if not text[0].isdigit()]
     assert [text for text in labels if "residual" in text] == ["· residual_stream"]

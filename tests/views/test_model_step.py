@@ -30,17 +30,17 @@ def node(
     name: str, label: str, regions: tuple[str, ...] = (), problem: str = "", scope: str = ""
 ) -> GraphNode:
     return GraphNode(
-        name,
-        "source.node",
-        label,
-        "elementwise",
-        TYPE,
-        (name,),
-        "host",
-        (),
-        scope,
-        regions,
-        problem,
+        id=name,
+        operation="source.node",
+        label=label,
+        family="elementwise",
+        shape=TYPE,
+        sources=(name,),
+        device="host",
+        attributes=(),
+        scope=scope,
+        regions=regions,
+        problem=problem,
     )
 
 
@@ -50,12 +50,36 @@ def snapshot(*nodes: GraphNode) -> Snapshot:
 
 
 OPERATORS = (
-    OperatorRecord("", "Abs", 20, "elementwise", ("n1",), (("top.unary", 1),), 0),
-    OperatorRecord("com.example", "Wobble", 1, "other", ("n2", "n3"), (), 12,
-                   (("n2", "unknown operator"), ("n3", "unknown operator"))),
-)  # fmt: skip
+    OperatorRecord(
+        domain="",
+        operator="Abs",
+        version=20,
+        family="elementwise",
+        nodes=("n1",),
+        made=(("top.unary", 1),),
+        parameters=0,
+    ),
+    OperatorRecord(
+        domain="com.example",
+        operator="Wobble",
+        version=1,
+        family="other",
+        nodes=("n2", "n3"),
+        made=(),
+        parameters=12,
+        problems=(("n2", "unknown operator"), ("n3", "unknown operator")),
+    ),
+)
 NOTHING = ModelRecord(
-    "net", "onnx", "", "ai.onnx 20", 3, 12, (), (), (("n1", "Abs", ""), ("n2", "Wobble", ""))
+    name="net",
+    format="onnx",
+    producer="",
+    opset="ai.onnx 20",
+    nodes=3,
+    parameters=12,
+    inputs=(),
+    outputs=(),
+    source_nodes=(("n1", "Abs", ""), ("n2", "Wobble", "")),
 )
 
 
@@ -63,10 +87,24 @@ NOTHING = ModelRecord(
 def refused() -> Trace:
     """A model that was opened and not compiled."""
     return Trace(
-        TRACE_VERSION, NOTHING, "", "", "", (), (), (), (), None, (), None, None, None,
+        version=TRACE_VERSION,
+        model=NOTHING,
+        target="",
+        device="",
+        label="",
+        passes=(),
+        snapshots=(),
+        diffs=(),
+        decisions=(),
+        memory=None,
+        kernels=(),
+        program=None,
+        accuracy=None,
+        profile=None,
         source=snapshot(node("n1", "Abs"), node("n2", "Wobble", problem="unknown operator")),
-        operators=OPERATORS, problems=(("n2", "unknown operator"), ("x", "strings")),
-    )  # fmt: skip
+        operators=OPERATORS,
+        problems=(("n2", "unknown operator"), ("x", "strings")),
+    )
 
 
 def test_the_model_is_the_step_before_the_first_pass(trace: Trace):

@@ -8,7 +8,14 @@ from explorer.views.static.session import MOST_CALLS
 
 
 def lookup(tier: str = "memory", reason: str = "", name: str = "net") -> ProgramLookup:
-    return ProgramLookup(name, "ab" * 32, tier, reason, 0.25, (("compiler", "cc"),))
+    return ProgramLookup(
+        name=name,
+        digest="ab" * 32,
+        tier=tier,
+        reason=reason,
+        seconds=0.25,
+        key=(("compiler", "cc"),),
+    )
 
 
 def call(number: int, event: str = "hit", reason: str = "") -> Call:
@@ -18,7 +25,14 @@ def call(number: int, event: str = "hit", reason: str = "") -> Call:
 
 def record(*calls: Call, is_cut_off: bool = False) -> SessionRecord:
     programs = (SessionProgram("x: float32 1", 2, 0.5, "source", "the source: another line"),)
-    return SessionRecord("net", "cpu", "lazy", calls, programs, is_cut_off)
+    return SessionRecord(
+        model="net",
+        target="cpu",
+        mode="lazy",
+        calls=calls,
+        programs=programs,
+        is_cut_off=is_cut_off,
+    )
 
 
 def test_the_latest_lookup_stands_first_and_tiers_are_counted():

@@ -42,7 +42,16 @@ def test_a_view_has_a_title_a_face_and_asks_for_known_parts(view: View):
 @pytest.mark.parametrize("view", register.shown_views(register.VIEWS), ids=lambda view: view.name)
 def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthetic: Any):
     mark = synthetic.HOSTILE
-    operator = OperatorRecord("", mark, 17, "other", (mark,), ((mark, 1),), 0, ((mark, mark),))
+    operator = OperatorRecord(
+        domain="",
+        operator=mark,
+        version=17,
+        family="other",
+        nodes=(mark,),
+        made=((mark, 1),),
+        parameters=0,
+        problems=((mark, mark),),
+    )
     hostile = replace(hostile_trace, operators=(operator,))
     assert view.missing(hostile) is None
     shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)

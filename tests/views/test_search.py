@@ -13,15 +13,55 @@ from explorer.views import static
 from explorer.views.static.search import DRAWN_KERNELS, predicted_svg, ticks
 
 CANDIDATES = (
-    Candidate((("pixels", 14),), 30.0, 48.0, 0.5, "measured", "", 48.0, "default"),
-    Candidate((("pixels", 7),), 28.0, 40.0, 0.4, "measured", "", 48.0, "predicted"),
-    Candidate((("pixels", 3),), 60.0, 90.0, 0.9, "measured", "", 48.0, "mutation of 0"),
-    Candidate((("pixels", 1),), 90.0, status="hung", reason="it did not end <soon>"),
+    Candidate(
+        choices=(("pixels", 14),),
+        predicted_us=30.0,
+        measured_us=48.0,
+        spread_us=0.5,
+        status="measured",
+        reason="",
+        default_us=48.0,
+        origin="default",
+    ),
+    Candidate(
+        choices=(("pixels", 7),),
+        predicted_us=28.0,
+        measured_us=40.0,
+        spread_us=0.4,
+        status="measured",
+        reason="",
+        default_us=48.0,
+        origin="predicted",
+    ),
+    Candidate(
+        choices=(("pixels", 3),),
+        predicted_us=60.0,
+        measured_us=90.0,
+        spread_us=0.9,
+        status="measured",
+        reason="",
+        default_us=48.0,
+        origin="mutation of 0",
+    ),
+    Candidate(
+        choices=(("pixels", 1),), predicted_us=90.0, status="hung", reason="it did not end <soon>"
+    ),
 )
 SEARCH = KernelSearch(
-    "conv<1>", "3f", "cpu", "AMD", 0, 0, 1, CANDIDATES, 12.0, why="tuned: 40.0 us against 48.0"
+    kernel="conv<1>",
+    workload="3f",
+    target="cpu",
+    device="AMD",
+    seed=0,
+    default=0,
+    chosen=1,
+    candidates=CANDIDATES,
+    seconds=12.0,
+    why="tuned: 40.0 us against 48.0",
 )
-RESULT = SearchResult("digits", "cpu", "AMD", 1, 0, (SEARCH,), 12.0)
+RESULT = SearchResult(
+    model="digits", target="cpu", device="AMD", threads=1, seed=0, kernels=(SEARCH,), seconds=12.0
+)
 
 
 def shapes(svg: str) -> list[str]:

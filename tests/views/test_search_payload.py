@@ -14,11 +14,23 @@ from explorer.views.payload_search import MOST_CANDIDATES, search_payload
 
 def candidate(predicted: float, ratio: float, **others) -> Candidate:
     given = {"status": "measured", "measured_us": 10 * ratio, "default_us": 10.0, **others}
-    return Candidate((("pixels", 4), ("schedule", "direct")), predicted, **given)
+    return Candidate(
+        choices=(("pixels", 4), ("schedule", "direct")), predicted_us=predicted, **given
+    )
 
 
 def search(*candidates: Candidate, kernel: str = "conv_1") -> KernelSearch:
-    return KernelSearch(kernel, "w", "cpu", "a processor", 0, 0, 1, candidates, 1.5)
+    return KernelSearch(
+        kernel=kernel,
+        workload="w",
+        target="cpu",
+        device="a processor",
+        seed=0,
+        default=0,
+        chosen=1,
+        candidates=candidates,
+        seconds=1.5,
+    )
 
 
 def test_times_that_are_sorted_alike_correlate_and_others_do_not():

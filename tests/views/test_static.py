@@ -241,7 +241,15 @@ def test_a_pass_of_many_rewrites_shows_some_of_either_outcome(trace: Trace) -> N
 
 def test_a_large_difference_says_what_its_picture_leaves_out(trace: Trace) -> None:
     extra = tuple(
-        GraphNode(f"new_{i}", "top.relu", "relu", "elementwise", "4 f32", (), "cpu")
+        GraphNode(
+            id=f"new_{i}",
+            operation="top.relu",
+            label="relu",
+            family="elementwise",
+            shape="4 f32",
+            sources=(),
+            device="cpu",
+        )
         for i in range(30)
     )
     snapshot = trace.snapshots[6]
@@ -315,7 +323,14 @@ def test_accuracy_names_the_worst_tensor_of_every_pass(trace: Trace) -> None:
 def test_an_error_that_is_no_number_is_the_worst_of_all(trace: Trace) -> None:
     report = accuracy(trace)
     last = report.passes[-1]
-    broken = TensorError("broken_out", "conv_9", float("nan"), float("nan"), 0.0, float("nan"))
+    broken = TensorError(
+        tensor="broken_out",
+        operation="conv_9",
+        max_absolute=float("nan"),
+        max_relative=float("nan"),
+        cosine=0.0,
+        sqnr_db=float("nan"),
+    )
     passes = (*report.passes[:-1], replace(last, tensors=(broken, *last.tensors)))
     text = static.accuracy_text(replace(report, passes=passes, isolated=()))
     assert text.startswith("✗ differs by more than the tolerance")
@@ -326,7 +341,15 @@ def test_an_error_that_is_no_number_is_the_worst_of_all(trace: Trace) -> None:
 
 
 def test_a_report_without_tensors_says_that_nothing_was_compared() -> None:
-    report = AccuracyReport("cpu", "onnxruntime", 1e-4, (), (), (), False)
+    report = AccuracyReport(
+        target="cpu",
+        oracle="onnxruntime",
+        tolerance=1e-4,
+        passes=(),
+        isolated=(),
+        outputs=(),
+        passed=False,
+    )
     assert static.accuracy_text(report) == "○ not compared with the source model"
     assert "not compared with the source model" in " ".join(read(static.accuracy_html(report)).text)
 
@@ -413,8 +436,24 @@ def test_graph_text_is_capped(trace: Trace) -> None:
 
 def test_dot_numbers_nodes_and_quotes_labels() -> None:
     nodes = (
-        GraphNode("a:b", "top.relu", "<b>x</b>", "elementwise", '4 "f32', (), "cpu"),
-        GraphNode("c", "top.relu", "relu", "elementwise", "4 f32", (), "cpu"),
+        GraphNode(
+            id="a:b",
+            operation="top.relu",
+            label="<b>x</b>",
+            family="elementwise",
+            shape='4 "f32',
+            sources=(),
+            device="cpu",
+        ),
+        GraphNode(
+            id="c",
+            operation="top.relu",
+            label="relu",
+            family="elementwise",
+            shape="4 f32",
+            sources=(),
+            device="cpu",
+        ),
     )
     dot = static.graph_dot(Graph(nodes, ()))
     assert r'n0 [label="<b>x</b> | a:b | 4 \"f32"' in dot

@@ -52,7 +52,7 @@ class Source:
     steps: Sequence[Step] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Golden:
     """Tensors that a run must reach. Without inputs of its own it takes the model's."""
 
@@ -89,7 +89,7 @@ class Labels:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """All that is known of one model. Nothing is needed: inputs are seeded random numbers then."""
 
@@ -129,13 +129,13 @@ def _case(name: str, table: Mapping[str, Any]) -> Case:
     if case.reference == "golden" and not goldens:
         raise InputError(f"{place}: reference is golden, and there are no goldens")
     return Case(
-        case.dimensions,
-        _sources(case.inputs, f"{place}.inputs"),
-        tuple(goldens),
-        tuple(labels),
-        case.reference,
-        _sources(case.layers, f"{place}.layers"),
-        case.note,
+        dimensions=case.dimensions,
+        inputs=_sources(case.inputs, f"{place}.inputs"),
+        goldens=tuple(goldens),
+        labels=tuple(labels),
+        reference=case.reference,
+        layers=_sources(case.layers, f"{place}.layers"),
+        note=case.note,
     )
 
 
@@ -143,13 +143,13 @@ def _golden(table: Mapping[str, Any], place: str) -> Golden:
     golden = _record(Golden, table, place)
     _is_one_of(golden.metric, METRICS, f"{place}.metric")
     return Golden(
-        _sources(golden.outputs, f"{place}.outputs"),
-        _sources(golden.inputs, f"{place}.inputs"),
-        golden.metric,
-        golden.tolerance,
-        _steps(golden.steps, place),
-        golden.states,
-        golden.note,
+        outputs=_sources(golden.outputs, f"{place}.outputs"),
+        inputs=_sources(golden.inputs, f"{place}.inputs"),
+        metric=golden.metric,
+        tolerance=golden.tolerance,
+        steps=_steps(golden.steps, place),
+        states=golden.states,
+        note=golden.note,
     )
 
 

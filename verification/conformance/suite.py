@@ -69,7 +69,7 @@ class Case:
     operators: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How a case went on a device. `seconds`: compiling and running it."""
 
@@ -145,7 +145,14 @@ class Suite:
         for representation in tests.seen:
             representation.close()
         tests.seen.clear()
-        return Outcome(case, group, device, status, reason, time.perf_counter() - started)
+        return Outcome(
+            case=case,
+            group=group,
+            device=device,
+            status=status,
+            reason=reason,
+            seconds=time.perf_counter() - started,
+        )
 
 
 def open_here(compilation: Compilation) -> Executable:

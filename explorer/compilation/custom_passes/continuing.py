@@ -91,15 +91,15 @@ def edit_by_hand(
         }
         artifacts[MEMORY], artifacts[PLANS] = side_by_side(again), again
     last = PassResult(
-        result.name,
-        f"{result.description} (edited by hand)",
-        result.before,
-        edited,
-        (),
-        0.0,
-        0.0,
-        result.names.including(module),
-        artifacts,
+        name=result.name,
+        description=f"{result.description} (edited by hand)",
+        before=result.before,
+        after=edited,
+        rewrites=(),
+        seconds=0.0,
+        recording_seconds=0.0,
+        names=result.names.including(module),
+        artifacts=artifacts,
     )
     before = tuple(pipeline[:index])
     names = {p.name for p in before}

@@ -108,7 +108,13 @@ def measure_ladder(kernel: ScheduledKernel, repeats: int = 5, seed: int = 0) -> 
 def measure_last_rung(kernel: ScheduledKernel, repeats: int = 5, seed: int = 0) -> Rung:
     """The speed of the finished kernel; its result is compared with the textbook's, too."""
     first, last = kernel.steps[0], kernel.steps[-1]
-    ends = ScheduledKernel(kernel.name, kernel.function, (first, last), kernel.packs, {})
+    ends = ScheduledKernel(
+        name=kernel.name,
+        function=kernel.function,
+        steps=(first, last),
+        packs=kernel.packs,
+        choices={},
+    )
     return measure_ladder(ends, repeats, seed).rungs[-1]
 
 
@@ -189,16 +195,16 @@ def nest_program(
     launch = Launch(name, name, tuple(arguments), ())
     printed = print_kernel(language, function, name)
     program = Program(
-        language,
-        emit_program(language, [printed], [launch]).source,
-        (_kernel_record(printed),),
-        (launch,),
-        tuple(_port(a, physical) for a in arguments if a.role == "input"),
-        tuple(_port(a, physical) for a in arguments if a.role == "output"),
-        (),
-        (),
-        max(ends["arena"], ALIGNMENT_BYTES),
-        max(ends["weights"], ALIGNMENT_BYTES),
+        target=language,
+        source=emit_program(language, [printed], [launch]).source,
+        kernels=(_kernel_record(printed),),
+        launches=(launch,),
+        inputs=tuple(_port(a, physical) for a in arguments if a.role == "input"),
+        outputs=tuple(_port(a, physical) for a in arguments if a.role == "output"),
+        taps=(),
+        weights=(),
+        arena_bytes=max(ends["arena"], ALIGNMENT_BYTES),
+        weights_bytes=max(ends["weights"], ALIGNMENT_BYTES),
     )
     weights = np.zeros(program.weights_bytes, np.uint8)
     for a in arguments:
@@ -230,13 +236,26 @@ def unpack_array(physical: np.ndarray, shape: tuple[int, ...], layout: Pack) -> 
 
 def _kernel_record(printed: PrintedKernel) -> KernelRecord:
     """What a device has to know of a kernel: the sections that it runs."""
-    return KernelRecord(printed.name, "", (), 0, 0, (), printed.phases, printed.source)
+    return KernelRecord(
+        name=printed.name,
+        kind="",
+        operations=(),
+        flops=0,
+        bytes_moved=0,
+        steps=(),
+        phases=printed.phases,
+        source=printed.source,
+    )
 
 
 def _port(argument: Argument, physical: Mapping[str, np.ndarray]) -> Port:
     array = physical[argument.name]
     return Port(
-        argument.name, array.dtype.name, array.shape, argument.offset_bytes, argument.size_bytes
+        name=argument.name,
+        element_type=array.dtype.name,
+        shape=array.shape,
+        offset_bytes=argument.offset_bytes,
+        size_bytes=argument.size_bytes,
     )
 
 

@@ -74,7 +74,7 @@ class Keep:
 KEEP = Keep()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Changes:
     """What a fork does otherwise; everything is as it was by default. See `Compilation.fork`."""
 

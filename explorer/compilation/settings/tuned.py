@@ -21,7 +21,7 @@ from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TunedSchedules:
     """Equal ones give equal schedules: `stamp` changes with what is in the folder."""
 
@@ -34,7 +34,12 @@ class TunedSchedules:
 
     def key(self, workload: str) -> TunedKey:
         return TunedKey(
-            workload, self.target, self.device, self.threads, self.compiler, generator_digest()
+            workload=workload,
+            target=self.target,
+            device=self.device,
+            threads=self.threads,
+            compiler=self.compiler,
+            generator=generator_digest(),
         )
 
     def find(self, workload: str) -> tuple[Mapping[str, Choice], str] | None:
@@ -72,4 +77,11 @@ def schedules_for(
     if found is None:
         return None
     folder = str(tuned_store().folder)
-    return TunedSchedules(folder, target.name, found.device, found.compiler, found.threads, stamp)
+    return TunedSchedules(
+        folder=folder,
+        target=target.name,
+        device=found.device,
+        compiler=found.compiler,
+        threads=found.threads,
+        stamp=stamp,
+    )

@@ -51,10 +51,19 @@ def decomposition(
         removed, added, changed = _delta(left, others)
         events.append(
             Rewrite(
-                f"{IMPORT}/{CONSTANTS}/{site}", CONSTANTS, True, site, "", "",
-                "Constants that no node takes.", 0.0, removed, added, changed,
+                address=f"{IMPORT}/{CONSTANTS}/{site}",
+                rule=CONSTANTS,
+                applied=True,
+                site=site,
+                reason="",
+                made_by="",
+                explanation="Constants that no node takes.",
+                microseconds=0.0,
+                removed=removed,
+                added=added,
+                changed=changed,
             )
-        )  # fmt: skip
+        )
     return tuple(events)
 
 

@@ -84,7 +84,7 @@ def to_top(
     return result.module, result.weights
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Conversion:
     """What came of every node of a model."""
 
@@ -218,13 +218,13 @@ class _Import:
 
     def conversion(self, module: ModuleOp | None) -> Conversion:
         return Conversion(
-            module,
-            self.weights,
-            self.scope.values,
-            self.arguments,
-            self.results,
-            self.microseconds,
-            self.refused,
+            module=module,
+            weights=self.weights,
+            tensors=self.scope.values,
+            arguments=self.arguments,
+            results=self.results,
+            microseconds=self.microseconds,
+            problems=self.refused,
         )
 
     def run(self) -> tuple[ModuleOp, Weights]:
@@ -555,13 +555,13 @@ def _make_node(
     name: str = "",
 ) -> Node:
     return Node(
-        name or proto.name,
-        proto.op_type,
-        domain,
-        opset,
-        {a.name: attribute_value(a) for a in proto.attribute},
-        tuple(operands),
-        tuple(proto.output),
+        name=name or proto.name,
+        operator=proto.op_type,
+        domain=domain,
+        opset=opset,
+        attributes={a.name: attribute_value(a) for a in proto.attribute},
+        operands=tuple(operands),
+        results=tuple(proto.output),
     )
 
 

@@ -33,7 +33,7 @@ AttributeValue = (
 """The bare tuple holds what no converter reads (strings, tensors, graphs)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Node:
     """An ONNX node whose operands are already values of the IR."""
 

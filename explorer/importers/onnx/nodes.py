@@ -26,7 +26,7 @@ Convert = Callable[[Node, Build], Imported | Sequence[Imported | None]]
 """None stands for a result that is not supported (nobody may use it)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Converter:
     """`convert` for the `operators` of some domains in opsets `since` to `until`, both included."""
 
@@ -53,7 +53,15 @@ def converts(
     domains = (domain,) if isinstance(domain, str) else domain
 
     def declare(function: Convert) -> Converter:
-        return Converter(operators, domains, since, until, function, knows_quantized, on_strings)
+        return Converter(
+            operators=operators,
+            domains=domains,
+            since=since,
+            until=until,
+            convert=function,
+            knows_quantized=knows_quantized,
+            on_strings=on_strings,
+        )
 
     return declare
 

@@ -50,7 +50,7 @@ class _Matrix:
         return dynamic_product(x, self.value, self.quantized, bias, build)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Direction:
     """What one direction of a layer needs."""
 
@@ -196,17 +196,17 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
     for index in range(directions):
         outer, inner = _biases(node.optional(3), index, kind, hidden, x, build)
         direction = _Direction(
-            build,
-            hidden,
-            [_quantized(node, 2, 10, index, build)]
+            build=build,
+            hidden=hidden,
+            recurrence=[_quantized(node, 2, 10, index, build)]
             if is_quantized
             else [_Matrix(part) for part in _recurrence(r, index, kind, hidden, build)],
-            inner,
-            _peepholes(node, index, build),
-            activations[index],
-            node.number("clip") if "clip" in node.attributes else None,
-            bool(node.integer("linear_before_reset", 0)),
-            bool(node.integer("input_forget", 0)),
+            recurrence_bias=inner,
+            peepholes=_peepholes(node, index, build),
+            activations=activations[index],
+            clip=node.number("clip") if "clip" in node.attributes else None,
+            linear_before_reset=bool(node.integer("linear_before_reset", 0)),
+            is_coupled=bool(node.integer("input_forget", 0)),
         )
         if is_quantized:
             weights = _quantized(node, 1, 8, index, build)

@@ -37,7 +37,7 @@ class _Axis:
     """Where a crop begins and ends, 0 and 1 being the ends of the axis."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Manner:
     """How elements between those of the operand are found."""
 
@@ -87,13 +87,13 @@ def resize(node: Node, build: Build) -> SSAValue:
     rank = build.rank(x)
     axes = [build.axis(a, rank) for a in node.integers("axes") or range(rank)]
     manner = _Manner(
-        node.text("mode", "nearest"),
-        node.text("coordinate_transformation_mode", "half_pixel"),
-        node.text("nearest_mode", "round_prefer_floor"),
-        bool(node.integer("antialias", 0)),
-        node.number("cubic_coeff_a", -0.75),
-        bool(node.integer("exclude_outside", 0)),
-        node.number("extrapolation_value", 0.0),
+        mode=node.text("mode", "nearest"),
+        coordinates=node.text("coordinate_transformation_mode", "half_pixel"),
+        nearest=node.text("nearest_mode", "round_prefer_floor"),
+        antialias=bool(node.integer("antialias", 0)),
+        cubic_coefficient=node.number("cubic_coeff_a", -0.75),
+        exclude_outside=bool(node.integer("exclude_outside", 0)),
+        extrapolation=node.number("extrapolation_value", 0.0),
     )
     asked = [node.optional(index) for index in (2, 3)]
     for operand in asked:
@@ -143,7 +143,7 @@ def _by_data(
 
 def _legacy(node: Node) -> _Manner:
     """Before opset 11: coordinates by the scale alone."""
-    return _Manner(node.text("mode", "nearest"), "asymmetric", "simple")
+    return _Manner(mode=node.text("mode", "nearest"), coordinates="asymmetric", nearest="simple")
 
 
 def _numbers(operand: SSAValue | None, build: Build) -> list[float] | None:

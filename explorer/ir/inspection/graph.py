@@ -37,7 +37,15 @@ def module_graph(module: ModuleOp) -> Graph:
         name = value_name(argument)
         kind = format_type(argument.type)
         builder.nodes.append(
-            GraphNode(name, "input", name, "input", kind, (name,), device_of(entry))
+            GraphNode(
+                id=name,
+                operation="input",
+                label=name,
+                family="input",
+                shape=kind,
+                sources=(name,),
+                device=device_of(entry),
+            )
         )
         sources[argument] = name
     outputs = builder.block(entry.body.block, sources, device_of(entry), Place())
@@ -45,7 +53,15 @@ def module_graph(module: ModuleOp) -> Graph:
         identity = f"output{index + 1}"
         kind = format_type(value.type)
         builder.nodes.append(
-            GraphNode(identity, "output", "output", "output", kind, (), device_of(entry))
+            GraphNode(
+                id=identity,
+                operation="output",
+                label="output",
+                family="output",
+                shape=kind,
+                sources=(),
+                device=device_of(entry),
+            )
         )
         if source:
             builder.edges.append(GraphEdge(source, identity, value_name(value), kind))
@@ -101,18 +117,18 @@ class _GraphBuilder:
         scope = place.scope if place.regions else _source_scope(sources_of(op))
         self.nodes.append(
             GraphNode(
-                identity,
-                op.name,
-                op.label() if is_top else op.name,
-                op.graph_family() if is_top else "control",
-                format_type(op.results[0].type) if op.results else "",
-                sources_of(op),
-                device,
-                _attributes(op),
-                scope,
+                id=identity,
+                operation=op.name,
+                label=op.label() if is_top else op.name,
+                family=op.graph_family() if is_top else "control",
+                shape=format_type(op.results[0].type) if op.results else "",
+                sources=sources_of(op),
+                device=device,
+                attributes=_attributes(op),
+                scope=scope,
                 # What holds regions stands in the box that is drawn around them.
-                (*place.regions, identity) if op.regions else place.regions,
-                op.graph_problem() if is_top else "",
+                regions=(*place.regions, identity) if op.regions else place.regions,
+                problem=op.graph_problem() if is_top else "",
             )
         )
         for operand in op.operands:

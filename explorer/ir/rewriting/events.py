@@ -26,7 +26,7 @@ class Sourced(Protocol):
     def source(self) -> str: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rewrite:
     """A rule fired or was declined: the replayable form of `results.RewriteEvent`."""
 
@@ -66,17 +66,17 @@ class Rewrite:
             tuple((a.identity, a.text(), b.text()) for a, b in self.changed),
         )
         return RewriteEvent(
-            self.address,
-            self.rule,
-            self.applied,
-            self.site,
-            self.matched,
-            self.produced,
-            self.reason,
-            self.rule_source,
-            self.explanation,
-            self.microseconds,
-            delta,
+            address=self.address,
+            rule=self.rule,
+            applied=self.applied,
+            site=self.site,
+            matched=self.matched,
+            produced=self.produced,
+            reason=self.reason,
+            rule_source=self.rule_source,
+            explanation=self.explanation,
+            microseconds=self.microseconds,
+            delta=delta,
         )
 
 

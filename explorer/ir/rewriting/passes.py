@@ -132,7 +132,7 @@ class EventLog:
         self.rewrites.append(event)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Working:
     """The module that passes change, with what they share."""
 
@@ -159,23 +159,28 @@ class Working:
         others = [copy_operation(op) for op in self.module.ops if op not in kernels]
         program = ModuleOp(others, self.module.attributes)
         return Snapshot(
-            program, self.weights, self.level, self.execute_compiled, kernels, self.kernel_texts
+            program,
+            self.weights,
+            self.level,
+            execute_compiled=self.execute_compiled,
+            shared_kernels=kernels,
+            kernel_texts=self.kernel_texts,
         )
 
     @staticmethod
     def at(snapshot: Snapshot, names: Names) -> Working:
         """A fresh start from a snapshot: forks and edited text continue from here."""
         return Working(
-            snapshot.module.clone(),
-            snapshot.weights.copy(),
-            names.copy(),
-            snapshot.level,
-            snapshot.execute_compiled,
-            snapshot,
+            module=snapshot.module.clone(),
+            weights=snapshot.weights.copy(),
+            names=names.copy(),
+            level=snapshot.level,
+            execute_compiled=snapshot.execute_compiled,
+            start=snapshot,
         )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class PassResult:
     """What one pass did, as objects that can be looked at, executed and compared."""
 
@@ -216,16 +221,16 @@ class PassResult:
     @cached_property
     def record(self) -> PassRecord:
         return PassRecord(
-            self.name,
-            self.description,
-            self.after.level,
-            self.seconds,
-            self.changed,
-            self.before.operation_count,
-            self.after.operation_count,
-            self.after.macs,
-            self.after.peak_bytes,
-            self.events,
+            name=self.name,
+            description=self.description,
+            level=self.after.level,
+            seconds=self.seconds,
+            changed=self.changed,
+            operations_before=self.before.operation_count,
+            operations_after=self.after.operation_count,
+            macs=self.after.macs,
+            peak_bytes=self.after.peak_bytes,
+            events=self.events,
         )
 
 
@@ -258,16 +263,16 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
         working.snapshot = working.take_snapshot()
         recording = time.perf_counter() - begin
     return PassResult(
-        pass_.name,
-        pass_.description,
-        before,
-        working.snapshot,
-        tuple(rewrites),
-        seconds,
-        recording,
-        working.names.copy(),
-        dict(rewriter.artifacts),
-        frozenset(options.met),
+        name=pass_.name,
+        description=pass_.description,
+        before=before,
+        after=working.snapshot,
+        rewrites=tuple(rewrites),
+        seconds=seconds,
+        recording_seconds=recording,
+        names=working.names.copy(),
+        artifacts=dict(rewriter.artifacts),
+        met=frozenset(options.met),
     )
 
 

@@ -58,7 +58,7 @@ class Tile:
         return self.points * self.vectors + OPERAND_REGISTERS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Work:
     """What is tiled: a plane of `height` x `width` points times `blocks` vectors, summed up."""
 

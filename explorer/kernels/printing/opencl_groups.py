@@ -153,14 +153,14 @@ class GroupBodyPrinter(BodyPrinter):
             return self._sum(Sum(tuple(form.terms.items()), form.constant)).text
 
         writer = MatrixWriter(
-            self.names,
-            self.lines,
-            self.language.index,
-            subscript,
-            lambda array: self.named[array].text,
-            self.name_index,
-            self.writer.require,
-            self.exchange,
+            names=self.names,
+            lines=self.lines,
+            index=self.language.index,
+            subscript=subscript,
+            array=lambda array: self.named[array].text,
+            name_index=self.name_index,
+            require=self.writer.require,
+            exchange=self.exchange,
         )
         writer.write(loop, depth)
 

@@ -36,7 +36,7 @@ WARP_WORDS = 32 * sum(registers for registers, _ in FRAGMENTS.values())
 """Words of local memory in which the emulation lays out what a warp holds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MatrixWriter:
     """What the printer of a work-group's body lends for one marked nest.
 

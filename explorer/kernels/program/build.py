@@ -125,21 +125,21 @@ def build_program(
         arena_bytes = size.offset_bytes + ALIGNMENT_BYTES
     text = make_text(kernels, launches, size_offset)
     program = Program(
-        target,
-        text.source,
-        tuple(
+        target=target,
+        source=text.source,
+        kernels=tuple(
             builder.kernel_record(name, kernel, launches, (steps or {}).get(name, ()))
             for name, kernel in text.kernels.items()
         ),
-        tuple(launches),
-        builder.ports(list(function.body.block.args), input_names, builder.rows("inputs")),
-        builder.ports(builder.results, output_names, builder.rows("outputs")),
-        tuple(builder.taps()),
-        tuple(builder.weight_slots.values()),
-        arena_bytes,
-        packed.form.size_bytes,
-        size,
-        text.chain,
+        launches=tuple(launches),
+        inputs=builder.ports(list(function.body.block.args), input_names, builder.rows("inputs")),
+        outputs=builder.ports(builder.results, output_names, builder.rows("outputs")),
+        taps=tuple(builder.taps()),
+        weights=tuple(builder.weight_slots.values()),
+        arena_bytes=arena_bytes,
+        weights_bytes=packed.form.size_bytes,
+        size=size,
+        chain=text.chain,
     )
     return BuiltProgram(program, packed)
 
@@ -208,14 +208,14 @@ class _Builder:
         sizes = next(launch for launch in launches if launch.kernel == name).arguments
         kind = self.kernels[name].attributes["kernel.kind"]
         return KernelRecord(
-            name,
-            str(kind.data),  # pyright: ignore[reportAttributeAccessIssue]
-            tuple(identity_of(op) for op in users),
-            2 * users[0].macs(),
-            sum(a.size_bytes for a in sizes if a.role != "scratch"),
-            tuple(steps),
-            text.phases,
-            text.source,
+            name=name,
+            kind=str(kind.data),  # pyright: ignore[reportAttributeAccessIssue]
+            operations=tuple(identity_of(op) for op in users),
+            flops=2 * users[0].macs(),
+            bytes_moved=sum(a.size_bytes for a in sizes if a.role != "scratch"),
+            steps=tuple(steps),
+            phases=text.phases,
+            source=text.source,
         )
 
     # -- launches --------------------------------------------------------------------------------
@@ -267,7 +267,16 @@ class _Builder:
             shape, dtype = static_shape(value), numpy_dtype(element_type_of(value))
             offset = self.offsets[value_name(value)]
             size_bytes = prod(shape) * dtype.itemsize
-            ports.append(Port(name, dtype.name, shape, offset, size_bytes, count))
+            ports.append(
+                Port(
+                    name=name,
+                    element_type=dtype.name,
+                    shape=shape,
+                    offset_bytes=offset,
+                    size_bytes=size_bytes,
+                    rows=count,
+                )
+            )
         return tuple(ports)
 
     def taps(self) -> list[Tap]:
@@ -285,16 +294,16 @@ class _Builder:
             dtype = numpy_dtype(element_type_of(value))
             taps.append(
                 Tap(
-                    identity_of(self.launches[step]),
-                    index,
-                    step,
-                    self.offsets[value_name(value)],
-                    prod(buffer_shape) * dtype.itemsize,
-                    dtype.name,
-                    buffer_shape,
-                    shape,
-                    block,
-                    layout.halo,
+                    operation=identity_of(self.launches[step]),
+                    result=index,
+                    step=step,
+                    offset_bytes=self.offsets[value_name(value)],
+                    size_bytes=prod(buffer_shape) * dtype.itemsize,
+                    element_type=dtype.name,
+                    shape=buffer_shape,
+                    logical_shape=shape,
+                    block=block,
+                    halo=layout.halo,
                 )
             )
         return taps

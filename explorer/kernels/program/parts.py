@@ -64,12 +64,12 @@ def build_parts(
             built[function] = build(call.function, given, made)
         parts.append(
             Part(
-                function,
-                device_of(call.function),
-                tuple(names[v] for v in call.operands),
-                made,
-                built[function].program,
-                reason,
+                function=function,
+                device=device_of(call.function),
+                inputs=tuple(names[v] for v in call.operands),
+                outputs=made,
+                program=built[function].program,
+                reason=reason,
             )
         )
     results = tuple(names[v] for v in returned_values(snapshot.program))
@@ -97,16 +97,18 @@ def host_part(
     assert block.last_op is not None
     nothing = Deferred(ArrayForm((0,), np.dtype(np.uint8)), lambda: np.zeros(0, np.uint8))
     program = Program(
-        HOST,
-        _host_source(host),
-        (),
-        (),
-        tuple(_host_port(n, v) for n, v in zip(input_names, block.args, strict=True)),
-        tuple(_host_port(n, v) for n, v in zip(output_names, block.last_op.operands, strict=True)),
-        tuple(_host_tap(op, result) for op in host.operations for result in op.results),
-        (),
-        0,
-        0,
+        target=HOST,
+        source=_host_source(host),
+        kernels=(),
+        launches=(),
+        inputs=tuple(_host_port(n, v) for n, v in zip(input_names, block.args, strict=True)),
+        outputs=tuple(
+            _host_port(n, v) for n, v in zip(output_names, block.last_op.operands, strict=True)
+        ),
+        taps=tuple(_host_tap(op, result) for op in host.operations for result in op.results),
+        weights=(),
+        arena_bytes=0,
+        weights_bytes=0,
     )
     return BuiltProgram(program, nothing, host=host)
 
@@ -120,12 +122,23 @@ def _host_source(host: HostFunction) -> SourceText:
 def _host_port(name: str, value: SSAValue) -> Port:
     shape, dtype = run_time_shape(value), numpy_dtype(element_type_of(value))
     size_bytes = 0 if UNKNOWN_SIZE in shape else prod(shape) * dtype.itemsize
-    return Port(name, dtype.name, shape, 0, size_bytes)
+    return Port(
+        name=name, element_type=dtype.name, shape=shape, offset_bytes=0, size_bytes=size_bytes
+    )
 
 
 def _host_tap(op: TopOperation, result: OpResult) -> Tap:
     shape, dtype = run_time_shape(result), numpy_dtype(element_type_of(result))
-    return Tap(identity_of(op), result.index, 0, 0, 0, dtype.name, shape, shape)
+    return Tap(
+        operation=identity_of(op),
+        result=result.index,
+        step=0,
+        offset_bytes=0,
+        size_bytes=0,
+        element_type=dtype.name,
+        shape=shape,
+        logical_shape=shape,
+    )
 
 
 def run_time_shape(value: SSAValue) -> tuple[int, ...]:
@@ -153,7 +166,15 @@ def _entry_ports(snapshot: Snapshot, names: Sequence[str]) -> list[Port]:
     ports = []
     for name, value in zip(names, entry_function(snapshot.program).body.block.args, strict=True):
         shape, dtype = static_shape(value), numpy_dtype(element_type_of(value))
-        ports.append(Port(name, dtype.name, shape, 0, prod(shape) * dtype.itemsize))
+        ports.append(
+            Port(
+                name=name,
+                element_type=dtype.name,
+                shape=shape,
+                offset_bytes=0,
+                size_bytes=prod(shape) * dtype.itemsize,
+            )
+        )
     return ports
 
 
@@ -188,21 +209,21 @@ def sum_of(
         steps += len(program.launches)
     kernels = {kernel.name: kernel for program in shifted for kernel in program.kernels}
     return Program(
-        target,
-        _source_of(known),
-        tuple(kernels.values()),
-        tuple(launch for program in shifted for launch in program.launches),
-        tuple(replace(made.get(port.name, port), name=port.name) for port in inputs),
-        tuple(
+        target=target,
+        source=_source_of(known),
+        kernels=tuple(kernels.values()),
+        launches=tuple(launch for program in shifted for launch in program.launches),
+        inputs=tuple(replace(made.get(port.name, port), name=port.name) for port in inputs),
+        outputs=tuple(
             replace(made[v], name=n)
             for n, v in zip(output_names, results, strict=True)
             if v in made
         ),
-        tuple(taps),
-        tuple(slot for program in shifted for slot in program.weights),
-        sum(_rounded(program.arena_bytes) for program in programs),
-        sum(_rounded(program.weights_bytes) for program in programs),
-        next((program.size for program in programs if program.size is not None), None),
+        taps=tuple(taps),
+        weights=tuple(slot for program in shifted for slot in program.weights),
+        arena_bytes=sum(_rounded(program.arena_bytes) for program in programs),
+        weights_bytes=sum(_rounded(program.weights_bytes) for program in programs),
+        size=next((program.size for program in programs if program.size is not None), None),
         parts=tuple(parts),
         results=tuple(results),
     )

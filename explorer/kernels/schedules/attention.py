@@ -165,7 +165,15 @@ class _Sizes:
         *_, columns = shape_of(nest.buffer(SUMS))
         lanes, registers = machine.vector_floats, machine.registers
         depth = max(columns, 1)
-        work = Work(1, queries, padded // lanes, depth, False, 4 * depth, 4 * depth)
+        work = Work(
+            height=1,
+            width=queries,
+            blocks=padded // lanes,
+            steps=depth,
+            divides=False,
+            point_stride_bytes=4 * depth,
+            point_bytes=4 * depth,
+        )
         best = choose(work, machine.costs)
         most = max(1, min(queries, MOST_LOCAL_BYTES // (4 * padded), registers - 2))
         why = explain(best, work, machine.costs)

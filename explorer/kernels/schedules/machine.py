@@ -15,7 +15,7 @@ USUAL_CACHES = (
 """Of a machine of which nothing else is said."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """`vector_floats` single-precision numbers fit into one of `registers` vector registers."""
 

@@ -110,7 +110,15 @@ def schedule_matmul(
     lanes = machine.vector_floats
     blocks = columns // lanes
     row = FLOAT_BYTES * depth
-    work = Work(1, rows, blocks, depth, False, row, row)
+    work = Work(
+        height=1,
+        width=rows,
+        blocks=blocks,
+        steps=depth,
+        divides=False,
+        point_stride_bytes=row,
+        point_bytes=row,
+    )
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
     most = MOST_UPDATES

@@ -105,7 +105,15 @@ def schedule_pixels(
     blocks = max(pixels // lanes, 1)
     steps = prod(extent_of(nest.loop(name)) for name in loops.reduced)
     row = FLOAT_BYTES * steps
-    work = Work(1, channels, blocks, steps, False, row, row)
+    work = Work(
+        height=1,
+        width=channels,
+        blocks=blocks,
+        steps=steps,
+        divides=False,
+        point_stride_bytes=row,
+        point_bytes=row,
+    )
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
     legal = range(1, min(channels, MOST_UPDATES) + 1)

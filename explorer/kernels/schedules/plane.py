@@ -98,10 +98,10 @@ def plane_work(nest: LoopNest, blocks: int, products: int) -> Work:
     size = item_bytes(source)
     pictures = prod(extent_of(nest.loop(name)) for name in ("n", "g") if nest.has(name))
     return Work(
-        height,
-        width,
-        blocks,
-        max(1, prod(extent_of(nest.loop(name)) for name in "cpq") // products),
+        height=height,
+        width=width,
+        blocks=blocks,
+        steps=max(1, prod(extent_of(nest.loop(name)) for name in "cpq") // products),
         point_bytes=max(1, sources[source] * size // (pictures * height * width)),
     )
 

@@ -81,7 +81,7 @@ def replayed(steps: Iterable[Step]) -> Iterator[tuple[Step, func.FuncOp]]:
         yield step, nest.function
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScheduledKernel:
     """A kernel in the form in which it is printed."""
 
@@ -161,12 +161,12 @@ class Schedule:
             given = self.packs.get(name, packs.get(name))
             layouts[name] = list(given) if given else identity_pack(rank)
         return ScheduledKernel(
-            self.nest.kernel,
-            self.nest.function,
-            self.steps,
-            layouts,
-            dict(self.choices),
-            self.knobs,
+            name=self.nest.kernel,
+            function=self.nest.function,
+            steps=self.steps,
+            packs=layouts,
+            choices=dict(self.choices),
+            knobs=self.knobs,
         )
 
 

@@ -157,12 +157,12 @@ def layer_of(nest: LoopNest, block: int) -> Layer:
     if found.channels % block or found.outputs % block:
         raise nest.error("winograd", f"its channels are no multiples of {block}")
     return Layer(
-        found.images,
-        found.channels // block,
-        found.outputs // block,
-        found.height,
-        found.width,
-        block,
+        images=found.images,
+        input_blocks=found.channels // block,
+        output_blocks=found.outputs // block,
+        height=found.height,
+        width=found.width,
+        block=block,
     )
 
 
@@ -187,7 +187,16 @@ def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
     legal = divisors(max(whole, 1)) if order == "bands" else [1]
     bands = min(legal, key=lambda d: abs(d - best.bands))
     bands = choices.number("bands", bands, legal, "bands of a task share its scratch")
-    return Plan(best.outputs, vectors, pixels, rows, band, bands, order, why)
+    return Plan(
+        outputs=best.outputs,
+        vectors=vectors,
+        pixels=pixels,
+        rows=rows,
+        band=band,
+        bands=bands,
+        order=order,
+        why=why,
+    )
 
 
 def _tile_products(

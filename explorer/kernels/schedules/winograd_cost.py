@@ -64,7 +64,7 @@ ORDERS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Layer:
     """A 3x3 convolution of stride 1, channels in blocks."""
 
@@ -89,7 +89,7 @@ class Layer:
         return self.input_channels * self.output_blocks * self.block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """How the tiles of a layer are gone through; see the step `winograd`."""
 
@@ -150,7 +150,13 @@ def predict_direct(layer: Layer, registers: int) -> Prediction:
     """The sum over channels and window, tile by tile."""
     steps = TAPS * TAPS * layer.input_channels
     point_bytes = FLOAT_BYTES * layer.input_channels
-    work = Work(layer.height, layer.width, layer.output_blocks, steps, point_bytes=point_bytes)
+    work = Work(
+        height=layer.height,
+        width=layer.width,
+        blocks=layer.output_blocks,
+        steps=steps,
+        point_bytes=point_bytes,
+    )
     core = Core(vector_registers=registers)
     tile = choose(work, CostMachine(layer.block, core=core, caches=USUAL_CACHES))
     steps = TAPS * TAPS * layer.input_channels * layer.images * layer.output_blocks / tile.vectors
@@ -186,12 +192,28 @@ def _orders(layer: Layer, outputs: int, tile: tuple[int, int, int]) -> Iterator[
     whole = layer.height // outputs
     bands = max(whole // rows, 1)
     per_task = min(d for d in divisors(bands) if bands // d <= MOST_TASKS)
-    yield Plan(outputs, vectors, pixels, rows, rows, per_task, "bands")
+    yield Plan(
+        outputs=outputs,
+        vectors=vectors,
+        pixels=pixels,
+        rows=rows,
+        band=rows,
+        bands=per_task,
+        order="bands",
+    )
     points = VARIANTS[outputs].points ** 2
     row_bytes = points * columns * vectors * layer.block * FLOAT_BYTES
     legal = [d for d in range(rows, rows_of_tiles + 1, rows) if d * row_bytes <= BAND_BYTES]
     even = [d for d in legal if rows_of_tiles % d == 0]
-    yield Plan(outputs, vectors, pixels, rows, max(even or legal or [rows]), 1, "groups")
+    yield Plan(
+        outputs=outputs,
+        vectors=vectors,
+        pixels=pixels,
+        rows=rows,
+        band=max(even or legal or [rows]),
+        bands=1,
+        order="groups",
+    )
 
 
 def _predict(layer: Layer, plan: Plan) -> Prediction:

@@ -58,7 +58,7 @@ REGISTERS = (2, 2)
 """Sums of an item: rows that are 8 apart, neighbouring columns."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MatrixTile:
     """A marked nest: the loops, and what it multiplies and adds to."""
 
@@ -115,10 +115,14 @@ def matrix_tile(outer: affine.ForOp) -> MatrixTile:
     if tuple(extent_of(loop) for loop in items[-2:]) != WARP:
         raise ValueError("the items around are not 8 x 4 for each warp")
     sums, left, right = _operands(chain[-1])
-    tile = MatrixTile(tuple(chain), items[-2], items[-1], sums, left, right)
+    tile = MatrixTile(
+        loops=tuple(chain), rows=items[-2], pairs=items[-1], sums=sums, left=left, right=right
+    )
     _check_sums(tile, len(items))
     if _is_right(tile, left):
-        tile = MatrixTile(tuple(chain), items[-2], items[-1], sums, right, left)
+        tile = MatrixTile(
+            loops=tuple(chain), rows=items[-2], pairs=items[-1], sums=sums, left=right, right=left
+        )
     _check_operand(tile, tile.left, {index_of(chain[2]): 8, index_of(items[-2]): 1}, "A")
     _check_operand(tile, tile.right, {index_of(items[-1]): 2, index_of(chain[3]): 1}, "B")
     return tile

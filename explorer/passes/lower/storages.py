@@ -66,7 +66,7 @@ class Fit:
         return self.start * prod(self.whole[self.axis + 1 :])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Storage:
     layout: Layout
     tenants: Mapping[str, Tenant]
@@ -84,7 +84,7 @@ class Storage:
     @classmethod
     def view(cls, tenant: Tenant) -> Storage:
         """The storage of one value that nothing writes itself."""
-        return cls(tenant.layout, {tenant.name: tenant}, {tenant.name: 0})
+        return cls(layout=tenant.layout, tenants={tenant.name: tenant}, offsets={tenant.name: 0})
 
     def with_view(self, tenant: Tenant, of: str) -> Storage:
         """With another name for all of a value."""
@@ -115,12 +115,12 @@ class Storage:
         for each in fits:
             each.check(layout)
         return Storage(
-            layout,
-            {**self.tenants, **other.tenants},
-            {**self.offsets, **{n: o + shift for n, o in other.offsets.items()}},
-            {**self.written, **moved},
-            fits,
-            self.is_input or other.is_input,
+            layout=layout,
+            tenants={**self.tenants, **other.tenants},
+            offsets={**self.offsets, **{n: o + shift for n, o in other.offsets.items()}},
+            written={**self.written, **moved},
+            fits=fits,
+            is_input=self.is_input or other.is_input,
         )
 
     def check_growth(self, layout: Layout) -> None:
@@ -136,12 +136,14 @@ class Storage:
 
     def renamed(self, names: Mapping[str, str]) -> Storage:
         return Storage(
-            self.layout,
-            {names.get(n, n): replace(t, name=names.get(n, n)) for n, t in self.tenants.items()},
-            {names.get(n, n): offset for n, offset in self.offsets.items()},
-            {names.get(n, n): place for n, place in self.written.items()},
-            self.fits,
-            self.is_input,
+            layout=self.layout,
+            tenants={
+                names.get(n, n): replace(t, name=names.get(n, n)) for n, t in self.tenants.items()
+            },
+            offsets={names.get(n, n): offset for n, offset in self.offsets.items()},
+            written={names.get(n, n): place for n, place in self.written.items()},
+            fits=self.fits,
+            is_input=self.is_input,
         )
 
 

@@ -73,7 +73,14 @@ def cached_library(
 def library_key(source: str, compiler: Compiler, flags: Sequence[str], name: str) -> ProgramKey:
     """`-march=native` means another thing on every processor: its features belong to the key."""
     options = (*compiler.flags, *flags)
-    return ProgramKey("c", source, options, compiler_identity(compiler), processor_identity(), name)
+    return ProgramKey(
+        language="c",
+        source=source,
+        options=options,
+        compiler=compiler_identity(compiler),
+        device=processor_identity(),
+        name=name,
+    )
 
 
 def compiler_identity(compiler: Compiler) -> str:

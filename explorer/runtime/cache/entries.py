@@ -31,7 +31,7 @@ class DamagedEntry(Exception):
     """The file is not what was written; the text says how."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """A compiled program with everything it was made of."""
 
@@ -65,7 +65,14 @@ class Entry:
     ) -> Entry:
         source = key.source if keeps_source and len(key.source) <= MOST_SOURCE_BYTES else ""
         return Entry(
-            key.digest(), key.fields, key.name, payload, headers, source, build_seconds, made_at
+            digest=key.digest(),
+            key=key.fields,
+            name=key.name,
+            payload=payload,
+            headers=headers,
+            source=source,
+            build_seconds=build_seconds,
+            made_at=made_at,
         )
 
     @property

@@ -22,7 +22,7 @@ MOST_LINES_COMPARED = 20_000
 """Of two sources, to name their first difference."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProgramKey:
     """Everything but the headers that decides what binary comes out."""
 

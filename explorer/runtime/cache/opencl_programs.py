@@ -77,7 +77,14 @@ def program_key(
     """The driver's name and version are the compiler. Generated sources include no header."""
     platform, _, version = record.driver.rpartition(" ")
     compiler = f"{platform} ({version}, {record.version})"
-    return ProgramKey("opencl", source, tuple(options), compiler, record.name, name)
+    return ProgramKey(
+        language="opencl",
+        source=source,
+        options=tuple(options),
+        compiler=compiler,
+        device=record.name,
+        name=name,
+    )
 
 
 def from_binary(

@@ -116,7 +116,14 @@ class ProgramCache:
 
     def note(self, key: ProgramKey, tier: str, seconds: float, reason: str = "") -> None:
         self.looked.append(
-            ProgramLookup(key.name, key.digest(), tier, reason, seconds, key.described())
+            ProgramLookup(
+                name=key.name,
+                digest=key.digest(),
+                tier=tier,
+                reason=reason,
+                seconds=seconds,
+                key=key.described(),
+            )
         )
 
     # -- looking up --------------------------------------------------------------------------

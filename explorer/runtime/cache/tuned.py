@@ -40,7 +40,7 @@ class DamagedTuning(Exception):
     """The file is not what was written; the text says how."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TunedKey:
     """Everything that decides which schedule of a kernel is the fastest."""
 
@@ -58,7 +58,7 @@ class TunedKey:
         return digest_of(json.dumps(asdict(self), sort_keys=True).encode())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TunedEntry:
     """Choices that beat the default of a kernel, and by how much."""
 

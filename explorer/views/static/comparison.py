@@ -118,7 +118,12 @@ def comparison_html(*traces: Trace) -> str:
 
 
 _DIFFERS = Look(
-    "differs", "the two compilations part here", "≠", CHANGED.hue, CHANGED.light, CHANGED.dark
+    name="differs",
+    title="the two compilations part here",
+    glyph="≠",
+    hue=CHANGED.hue,
+    light=CHANGED.light,
+    dark=CHANGED.dark,
 )
 
 

@@ -221,7 +221,19 @@ def _microseconds(event: RewriteEvent) -> str:
     return format_seconds(event.microseconds / 1e6)
 
 
-FIRED = Look("fired", "the rule fired here", "✓", EQUAL.hue, EQUAL.light, EQUAL.dark)
+FIRED = Look(
+    name="fired",
+    title="the rule fired here",
+    glyph="✓",
+    hue=EQUAL.hue,
+    light=EQUAL.light,
+    dark=EQUAL.dark,
+)
 DECLINED = Look(
-    "declined", "a candidate that was left as it is", "○", NOT_RUN.hue, NOT_RUN.light, NOT_RUN.dark
+    name="declined",
+    title="a candidate that was left as it is",
+    glyph="○",
+    hue=NOT_RUN.hue,
+    light=NOT_RUN.light,
+    dark=NOT_RUN.dark,
 )

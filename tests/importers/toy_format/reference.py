@@ -36,11 +36,11 @@ class ToyReference(Reference):
     def nodes(self, model: SourceModel) -> dict[str, ReferenceNode]:
         return {
             node.outputs[0]: ReferenceNode(
-                node.name,
-                node.operator,
-                node.inputs,
-                node.outputs,
-                partial(evaluate, node.operator, np.float64),
+                name=node.name,
+                operator=node.operator,
+                inputs=node.inputs,
+                outputs=node.outputs,
+                evaluate=partial(evaluate, node.operator, np.float64),
             )
             for node in model.content[0]
         }

@@ -166,16 +166,16 @@ def _forest(node: Node, kind: str, count: int, dtype: np.dtype) -> Forest:
     table, says = _spoken(node, kind, count, places, dtype)
     chosen = [MODES[modes[index]] for index in order[:inner]]
     return Forest(
-        _roots(trees, tree_ids, order, place, follow(yes), follow(no), inner),
-        np.where(is_leaf, 0, features)[order],
-        np.where(is_leaf, 0, splits)[order].astype(dtype),
-        np.array(chosen, np.int64),
-        follow(yes),
-        follow(no),
-        np.array(tracks, bool)[order] & ~is_leaf[order],
-        table,
-        says,
-        np.zeros((0, 0), dtype),
+        roots=_roots(trees, tree_ids, order, place, follow(yes), follow(no), inner),
+        features=np.where(is_leaf, 0, features)[order],
+        splits=np.where(is_leaf, 0, splits)[order].astype(dtype),
+        modes=np.array(chosen, np.int64),
+        yes=follow(yes),
+        no=follow(no),
+        missing_is_yes=np.array(tracks, bool)[order] & ~is_leaf[order],
+        table=table,
+        says=says,
+        members=np.zeros((0, 0), dtype),
     )
 
 

@@ -32,7 +32,7 @@ MEMBER = 6
 AGGREGATES = ("mean", "sum", "min", "max")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Forest:
     """Arrays by node, the leaves last; members: for each node the set that a value may be in."""
 
@@ -114,16 +114,16 @@ def _read(node: Node, dtype: np.dtype, count: int) -> Forest:
     table, says = empty_tables(inner + leaves, count, dtype)
     table[own, targets], says[own, targets] = weights.astype(dtype), True
     return Forest(
-        roots,
-        np.concatenate([features, zeros.astype(np.int64)]),
-        np.concatenate([splits, zeros]).astype(dtype),
-        modes,
-        np.concatenate([yes, own]),
-        np.concatenate([no, own]),
-        np.concatenate([np.array(tracks, bool), zeros.astype(bool)]),
-        table,
-        says,
-        _members(node, modes, leaves, dtype),
+        roots=roots,
+        features=np.concatenate([features, zeros.astype(np.int64)]),
+        splits=np.concatenate([splits, zeros]).astype(dtype),
+        modes=modes,
+        yes=np.concatenate([yes, own]),
+        no=np.concatenate([no, own]),
+        missing_is_yes=np.concatenate([np.array(tracks, bool), zeros.astype(bool)]),
+        table=table,
+        says=says,
+        members=_members(node, modes, leaves, dtype),
     )
 
 

@@ -95,7 +95,16 @@ def schedule_integer_matmul(
     summed = ["kg", "ku"] if is_packed else ["k"]
     batch = [name for name in chain if name not in ("m", "n", *summed)]
     depth = prod(extent_of(loop) for loop in perfect_chain(main) if name_of(loop) in summed)
-    work = Work(1, rows, blocks, depth // PRODUCTS, False, depth, depth, lanes * depth)
+    work = Work(
+        height=1,
+        width=rows,
+        blocks=blocks,
+        steps=depth // PRODUCTS,
+        divides=False,
+        point_stride_bytes=depth,
+        point_bytes=depth,
+        vector_stride_bytes=lanes * depth,
+    )
     costs = machine.costs
     if lanes < WIDE_LANES:
         costs = replace(costs, core=replace(costs.core, vector_registers=FEW_REGISTERS))

@@ -43,7 +43,7 @@ HALO = TAPS - 1
 Forms = Sequence[LinearForm]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Convolution:
     """What a main statement of stride 1 is made of."""
 
@@ -81,7 +81,7 @@ class Order:
         return self.vectors * self.block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Band:
     """Some rows of tiles, and where in the scratch buffers they lie."""
 
@@ -228,7 +228,15 @@ class WinogradWriter:
         height = rows * self.form.outputs
         if not first.terms:
             height = min(height, self.convolution.height - first.constant * self.form.outputs)
-        return Band(index_form(image), first, rows, height, slot, scratch_first, suffix)
+        return Band(
+            image=index_form(image),
+            first=first,
+            rows=rows,
+            height=height,
+            slot=slot,
+            scratch_first=scratch_first,
+            suffix=suffix,
+        )
 
     # -- the stages ------------------------------------------------------------------------------
     def _inputs(self, band: Band) -> affine.ForOp:

@@ -131,17 +131,17 @@ def find_convolution(nest: LoopNest) -> Convolution:
     if forms != [*expected, expected[2]]:
         raise nest.error("winograd", "its stride and dilation are not both 1")
     return Convolution(
-        mains[0],
-        source.memref,
-        nest.name_of_buffer(weight.memref),
-        store.memref,
-        extents["n"],
-        extents["o"],
-        extents["i"],
-        extents["j"],
-        extents["c"],
-        (source_start[0], source_start[1]),
-        (result_start[0], result_start[1]),
+        main=mains[0],
+        source=source.memref,
+        weight=nest.name_of_buffer(weight.memref),
+        result=store.memref,
+        images=extents["n"],
+        outputs=extents["o"],
+        height=extents["i"],
+        width=extents["j"],
+        channels=extents["c"],
+        source_start=(source_start[0], source_start[1]),
+        result_start=(result_start[0], result_start[1]),
     )
 
 

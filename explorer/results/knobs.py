@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KnobValue = bool | int | float | str | None
+"""Numbers are finite: JSON has no infinity, and its name is a text."""
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,10 @@ def values(kind: object, above: tuple[object, ...] = ()) -> st.SearchStrategy:
         return st.lists(values(arguments[0], above), max_size=2).map(tuple)
     if origin is tuple:
         return st.tuples(*(values(k, above) for k in arguments))
+    if str in arguments and float in arguments:  # an infinity would be its name, a text
+        finite = st.floats(allow_nan=False, allow_infinity=False)
+        others = (values(k, above) for k in arguments if k is not float and k not in above)
+        return st.one_of(finite, *others)
     if arguments:
         return st.one_of(*(values(k, above) for k in arguments if k not in above))
     assert dataclasses.is_dataclass(kind) and isinstance(kind, type), kind

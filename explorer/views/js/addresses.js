@@ -1,4 +1,4 @@
-// Addresses of decisions that the page has something of its own for (explorer/results/decisions.py).
+// Addresses of decisions that the page has something of its own for: results/decisions.py has all.
 // What any other address is about a knob says itself: {group, of, title}.
 //
 // settings = {target, decisions: {address: value}}

@@ -42,7 +42,7 @@ from explorer.results import (
     SourceText,
     Trace,
 )
-from explorer.results.trace import Snapshot as SnapshotRecord
+from explorer.results.trace import SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
 from explorer.traces.comparing import Comparison

@@ -1,7 +1,7 @@
 """The branches of one page: compilations, each named by what was decided otherwise.
 
-Branch("1", Request("net.onnx", "cpu"))                             "first"
-Branch("2", Request.deciding("net.onnx", "cpu", {"fuse-bias": False}))      "without fuse-bias"
+Branch("1", CompileRequest("net.onnx", "cpu"))                             "first"
+Branch("2", CompileRequest.deciding("net.onnx", "cpu", {"fuse-bias": False}))   "without fuse-bias"
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.app.session import Bisection, DrawnTrace, Request, missing_stages
+from explorer.app.session import Bisection, CompileRequest, DrawnTrace, missing_stages
 from explorer.results.decisions import TARGET, words
 from explorer.views.payload_comparison import Side, comparison_payload, side_of
 from explorer.views.payload_difference import difference_payload
@@ -35,16 +35,16 @@ class ResultStore:
     def __init__(self, capacity: int = KEPT_RESULTS) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._results: OrderedDict[tuple[Request, _Stamp], DrawnTrace] = OrderedDict()
+        self._results: OrderedDict[tuple[CompileRequest, _Stamp], DrawnTrace] = OrderedDict()
 
-    def get(self, request: Request) -> DrawnTrace | None:
+    def get(self, request: CompileRequest) -> DrawnTrace | None:
         key = (request, _stamp(request.path))
         with self._lock:
             if key in self._results:
                 self._results.move_to_end(key)
             return self._results.get(key)
 
-    def put(self, request: Request, result: DrawnTrace) -> None:
+    def put(self, request: CompileRequest, result: DrawnTrace) -> None:
         key = (request, _stamp(request.path))
         with self._lock:
             before = self._results.get(key)
@@ -71,7 +71,7 @@ def _stamp(path: str) -> _Stamp:
 @dataclass(frozen=True)
 class Branch:
     key: str
-    request: Request
+    request: CompileRequest
     trace: DrawnTrace
     failed: tuple[str, ...] = ()
     """Stages that could not be made."""

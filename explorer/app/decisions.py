@@ -1,7 +1,7 @@
 """Decisions as a page sends them, checked: whatever no page of ours would send is no request.
 
 {"target": "cpu", "decisions": {"fuse-activation": false, "schedule-loops/conv_1/pixels": 4}}
-    <->    Request(...)
+    <->    CompileRequest(...)
 
 Links of earlier versions hold `disable`, `budget`, `pins` and `order` beside the decisions: other
 words for what has an address, too (`results.decisions`).
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from explorer.app.session import Request
+from explorer.app.session import CompileRequest
 from explorer.results.decisions import BUDGET, ORDER, PINS, STEPS, Value, place_of
 
 MOST_DECISIONS = 500
@@ -22,12 +22,12 @@ MOST_TEXT = 400
 MOST_STEPS_TEXT = 100_000
 
 
-def settings_of(request: Request) -> dict[str, Any]:
+def settings_of(request: CompileRequest) -> dict[str, Any]:
     """The decisions of a request as fork.js reads and sends them."""
     return {"target": request.target, "decisions": request.values}
 
 
-def request_of(settings: object, path: str, targets: Sequence[str]) -> Request | None:
+def request_of(settings: object, path: str, targets: Sequence[str]) -> CompileRequest | None:
     """The request of a page's settings; None for what no page of ours would send.
 
     Whether there are such passes and decisions is for the compiler to say.
@@ -49,7 +49,7 @@ def request_of(settings: object, path: str, targets: Sequence[str]) -> Request |
     for address in (BUDGET, PINS, ORDER):
         if asked.get(address) in (None, []):  # as by default
             asked.pop(address, None)
-    return Request.deciding(path, str(settings["target"]), asked)
+    return CompileRequest.deciding(path, str(settings["target"]), asked)
 
 
 def _is_decision(address: object, value: Value) -> bool:

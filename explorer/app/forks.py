@@ -1,13 +1,13 @@
 """From one request to another: what `Compilation.fork` is to decide otherwise.
 
-kept    Request("net.onnx", "cpu", {"fuse-bias": False})
-wanted  Request("net.onnx", "cpu", {"fuse-activation": False})
+kept    CompileRequest("net.onnx", "cpu", {"fuse-bias": False})
+wanted  CompileRequest("net.onnx", "cpu", {"fuse-activation": False})
 changes(kept, wanted)   ->   {"fuse-activation": False, "fuse-bias": None}
 """
 
 from __future__ import annotations
 
-from explorer.app.session import Request
+from explorer.app.session import CompileRequest
 from explorer.results.decisions import (
     DIMENSIONS,
     FUEL,
@@ -22,7 +22,7 @@ OF_SETTINGS = (TARGET, FUEL, DIMENSIONS)
 """Beginnings of addresses that have no default to go back to."""
 
 
-def is_parent(kept: Request, request: Request) -> bool:
+def is_parent(kept: CompileRequest, request: CompileRequest) -> bool:
     """Whether a fork of what was kept can become what is asked for."""
     if kept.path != request.path or kept.is_trace or kept.target != request.target:
         return False
@@ -30,7 +30,7 @@ def is_parent(kept: Request, request: Request) -> bool:
     return not any(address.split("/")[0] in OF_SETTINGS or address == PLANNER for address in gone)
 
 
-def changes(kept: Request, request: Request) -> dict[str, Value]:
+def changes(kept: CompileRequest, request: CompileRequest) -> dict[str, Value]:
     """The decisions that differ; None takes one back."""
     before, after = kept.values, request.values
     found = {a: None for a in before if a not in after}
@@ -40,7 +40,7 @@ def changes(kept: Request, request: Request) -> dict[str, Value]:
     return found
 
 
-def differing_passes(kept: Request, request: Request) -> set[str]:
+def differing_passes(kept: CompileRequest, request: CompileRequest) -> set[str]:
     """Names of passes that may work otherwise; "" for what differs from the beginning on."""
     pairs = set(kept.decisions) ^ set(request.decisions)
     found = {address.split("/")[0] for address, _ in pairs} - {ORDER}

@@ -1,6 +1,6 @@
 """What a shared link says about the app's side: which model, with which decisions.
 
-{"model": "net.onnx", "settings": {...}}    ->    Request(...), ""
+{"model": "net.onnx", "settings": {...}}    ->    CompileRequest(...), ""
 {"model": "gone.onnx"}                      ->    the first model's, and what to tell the person
 
 Pass, selection and tabs stand in the link too; they belong to the page (state.js).
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.app.decisions import request_of
-from explorer.app.session import Request
+from explorer.app.session import CompileRequest
 from explorer.app.shown import Shown
 
 MOST_NAME = 120
 
 
-def followed(link: object, shown: Shown, target: str) -> tuple[Request, str]:
+def followed(link: object, shown: Shown, target: str) -> tuple[CompileRequest, str]:
     """What is to be opened, and what of the link could not be restored (or "").
 
     `target` is taken where the link names none.
@@ -33,13 +33,13 @@ def followed(link: object, shown: Shown, target: str) -> tuple[Request, str]:
             "open that file again; files of one page are not reachable from another."
         )
     if choice.kind == "trace":
-        return Request(choice.path, ""), ""
+        return CompileRequest(choice.path, ""), ""
     settings = link.get("settings")
     if settings is None:
-        return Request(choice.path, target), ""
+        return CompileRequest(choice.path, target), ""
     request = request_of(settings, choice.path, shown.targets)
     if request is None:
-        return Request(choice.path, target), (
+        return CompileRequest(choice.path, target), (
             "The decisions in the link could not be read: the model is shown as it is compiled "
             "by default."
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.app.branches import Branch
-from explorer.app.session import Request, Searched
+from explorer.app.session import CompileRequest, SearchProgress
 from explorer.results.decisions import BUDGET, PINS, SCHEDULES
 
 MOST_CANDIDATES = 200
@@ -56,7 +56,7 @@ class Search:
     """One search. `status`: running, done, cancelled or failed."""
 
     key: int
-    request: Request
+    request: CompileRequest
     order: SearchOrder
     status: str = "running"
     number: int = 0
@@ -68,7 +68,7 @@ class Search:
     def is_running(self) -> bool:
         return self.status == "running"
 
-    def after(self, found: Searched) -> Search:
+    def after(self, found: SearchProgress) -> Search:
         """The search with what is newly known; what is not told stays."""
         return replace(
             self,
@@ -79,7 +79,7 @@ class Search:
             result=self.result if found.result is None else found.result,
         )
 
-    def applies_to(self, request: Request) -> bool:
+    def applies_to(self, request: CompileRequest) -> bool:
         """Whether a branch has this kernel: only decisions about schedules may differ."""
         return _without_schedules(self.request) == _without_schedules(request)
 
@@ -107,7 +107,7 @@ def with_search(searches: Sequence[Search], search: Search) -> tuple[Search, ...
     return (*others, search)[-KEPT_SEARCHES:]
 
 
-def _without_schedules(request: Request) -> Request:
+def _without_schedules(request: CompileRequest) -> CompileRequest:
     kept = tuple(
         (address, value)
         for address, value in request.decisions

@@ -1,6 +1,6 @@
 """The records that page, workbench and worker exchange.
 
-Request("digits_cnn.onnx", "cpu", (("fuse-activation", "false"),))   what is to be compiled
+CompileRequest("digits_cnn.onnx", "cpu", (("fuse-activation", "false"),))   what is to be compiled
     -> Stage("passes", trace), Stage("program", trace) ...        more is known after each
     -> DrawnTrace(head, chunks as JSON text, stages)              as the page takes it
 
@@ -40,7 +40,7 @@ class Cancelled(BaseException):
 
 
 @dataclass(frozen=True)
-class Request:
+class CompileRequest:
     """What is to be compiled, and everything that was decided otherwise than by default."""
 
     path: str
@@ -49,9 +49,9 @@ class Request:
     """(address, value as JSON), sorted: what is decided otherwise (`results.decisions`)."""
 
     @staticmethod
-    def deciding(path: str, target: str, decisions: Decisions) -> Request:
+    def deciding(path: str, target: str, decisions: Decisions) -> CompileRequest:
         """With decisions by address."""
-        return Request(path, target, sorted_pairs(decisions))
+        return CompileRequest(path, target, sorted_pairs(decisions))
 
     @property
     def is_trace(self) -> bool:
@@ -59,9 +59,9 @@ class Request:
         return Path(self.path).suffix.lower() == TRACE_SUFFIX
 
     @property
-    def base(self) -> Request:
+    def base(self) -> CompileRequest:
         """The same model and target with nothing decided otherwise."""
-        return Request(self.path, self.target)
+        return CompileRequest(self.path, self.target)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -98,25 +98,29 @@ SearchTold = Callable[[dict[str, Any]], None]
 class Compiler(Protocol):
     """Compiles in the worker's process, and keeps there what forks can share."""
 
-    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+    def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
         ...
 
-    def optional(self, request: Request) -> tuple[str, ...]:
+    def optional(self, request: CompileRequest) -> tuple[str, ...]:
         """Names of the passes that ran and may be left out."""
         ...
 
-    def bisect(self, request: Request) -> Bisection | None:
+    def bisect(self, request: CompileRequest) -> Bisection | None:
         """The first rewrite that is wrong; None when nothing is."""
         ...
 
     def search(
-        self, request: Request, order: Mapping[str, Any], progress: Progress, told: SearchTold
+        self,
+        request: CompileRequest,
+        order: Mapping[str, Any],
+        progress: Progress,
+        told: SearchTold,
     ) -> dict[str, Any]:
         """Measures schedules of a kernel: `order` has the fields of `searches.SearchOrder`."""
         ...
 
-    def forget(self, request: Request) -> None:
+    def forget(self, request: CompileRequest) -> None:
         """Gives back what was kept for a request."""
         ...
 
@@ -131,7 +135,7 @@ class DrawnTrace:
     stages: tuple[str, ...] = ()
     """What is there already."""
 
-    def is_complete(self, request: Request) -> bool:
+    def is_complete(self, request: CompileRequest) -> bool:
         return not missing_stages(request, self.stages)
 
 
@@ -157,7 +161,7 @@ class Progressed:
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchProgress:
     """More is known of a search: how far it is, what was found, or how it ended."""
 
     status: str = "running"
@@ -188,7 +192,7 @@ _DOING = {
 }
 
 
-def failure_of(error: Exception, request: Request, stage: str = "passes") -> Failure:
+def failure_of(error: Exception, request: CompileRequest, stage: str = "passes") -> Failure:
     """What failed, where, and the way out."""
     doing = _DOING.get(stage, "compiling")
     where = where_of(request)
@@ -207,12 +211,12 @@ def failure_of(error: Exception, request: Request, stage: str = "passes") -> Fai
     return Failure(what, where, f"{details}\n{advice}" if details else advice, stage)
 
 
-def where_of(request: Request) -> str:
+def where_of(request: CompileRequest) -> str:
     name = Path(request.path).name
     return name if request.is_trace else f"{name} for {request.target}"
 
 
-def way_out(request: Request, stage: str) -> str:
+def way_out(request: CompileRequest, stage: str) -> str:
     if request.is_trace:
         return "Save the trace again with this version; what was shown before stays usable."
     if stage != "passes":
@@ -229,10 +233,10 @@ def sorted_pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((address, json.dumps(value)) for address, value in sorted(values.items()))
 
 
-def stages_of(request: Request) -> tuple[str, ...]:
+def stages_of(request: CompileRequest) -> tuple[str, ...]:
     """A saved trace is opened as it is: nothing is measured or made of it."""
     return STAGES[:1] if request.is_trace else STAGES
 
 
-def missing_stages(request: Request, stages: Sequence[str]) -> list[str]:
+def missing_stages(request: CompileRequest, stages: Sequence[str]) -> list[str]:
     return [name for name in stages_of(request) if name not in stages]

@@ -12,7 +12,7 @@ from explorer.app.branches import MOST_COMPARED, Branch
 from explorer.app.decisions import settings_of
 from explorer.app.offers import Choice, offered_suffixes
 from explorer.app.searches import Search
-from explorer.app.session import Failure, Progressed, Request
+from explorer.app.session import CompileRequest, Failure, Progressed
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, Upload
 
 
@@ -23,7 +23,7 @@ class Shown:
     choices: tuple[Choice, ...]
     """What may be opened: what the app was started with, and what this page uploaded."""
     targets: tuple[str, ...]
-    wanted: Request
+    wanted: CompileRequest
     """What was asked for last: it may still run, or have failed."""
     branches: tuple[Branch, ...] = ()
     """Of all models and traces that are open."""

@@ -30,12 +30,12 @@ from explorer.app.searches import Search, SearchOrder, with_search
 from explorer.app.session import (
     STAGES,
     Bisection,
+    CompileRequest,
     Died,
     DrawnTrace,
     Failure,
     Progressed,
-    Request,
-    Searched,
+    SearchProgress,
     Stopped,
 )
 from explorer.app.shown import Shown
@@ -58,7 +58,7 @@ class Workbench:
         choices: Sequence[Choice],
         targets: Sequence[str],
         target: str,
-        take_worker: Callable[[Request], CompilerProcess],
+        take_worker: Callable[[CompileRequest], CompilerProcess],
         results: ResultStore,
         uploads: Uploads,
         publish: Callable[[Shown], None],
@@ -72,9 +72,9 @@ class Workbench:
         self._uploads = uploads
         self._publish = publish
         self._process: CompilerProcess | None = None
-        self._asked: dict[int, Request] = {}
+        self._asked: dict[int, CompileRequest] = {}
         self._count = 0
-        self._after_base: Request | None = None
+        self._after_base: CompileRequest | None = None
         """A link's fork, which is asked for when what it forks from is there."""
         self._last: dict[str, str] = {}
         """Of every model, by path, the branch that was looked at last."""
@@ -304,7 +304,7 @@ class Workbench:
                 if search.is_running and self._process is not None:
                     self._process.cancel(search.key, search.request)
 
-    def _searched(self, key: int, found: Searched) -> None:
+    def _searched(self, key: int, found: SearchProgress) -> None:
         search = next((s for s in self.shown.searches if s.key == key), None)
         if search is None:
             return
@@ -367,7 +367,7 @@ class Workbench:
         if current is not None:
             self._prepare(current.request)
 
-    def _prepare(self, request: Request) -> None:
+    def _prepare(self, request: CompileRequest) -> None:
         """Sees to it that forks of a branch begin from what is compiled already."""
         if not request.is_trace:
             self._running(request).prepare(request)
@@ -409,7 +409,7 @@ class Workbench:
 
     # -- the worker --------------------------------------------------------------------------
 
-    def _compile(self, request: Request) -> None:
+    def _compile(self, request: CompileRequest) -> None:
         with self._lock:
             known = next((b for b in self.shown.branches if b.request == request), None)
             self.shown = replace(self.shown, wanted=request)
@@ -431,15 +431,15 @@ class Workbench:
             self._show(replace(self.shown, status="working", progress=None, error=None))
             self._ask(self._count, request)
 
-    def _is_private(self, request: Request) -> bool:
+    def _is_private(self, request: CompileRequest) -> bool:
         choice = self.shown.choice(request.path)
         return choice is None or choice.is_upload
 
-    def _ask(self, key: int, request: Request) -> None:
+    def _ask(self, key: int, request: CompileRequest) -> None:
         self._asked[key] = request
         self._running(request).compile(key, request)
 
-    def _running(self, request: Request) -> CompilerProcess:
+    def _running(self, request: CompileRequest) -> CompilerProcess:
         """The worker, or another one that can begin with a request at once."""
         if self._process is None or not self._process.is_alive:
             self._process = self._take_worker(request)
@@ -465,14 +465,14 @@ class Workbench:
                     self._show(replace(self.shown, progress=report))
             elif isinstance(report, DrawnTrace):
                 self._drawn(key, request, report)
-            elif isinstance(report, Searched):
+            elif isinstance(report, SearchProgress):
                 self._searched(key, report)
             elif isinstance(report, Failure):
                 self._failed(key, request, self._as_named(report, request))
             else:
                 self._bisected(key, report)
 
-    def _drawn(self, key: int, request: Request, trace: DrawnTrace) -> None:
+    def _drawn(self, key: int, request: CompileRequest, trace: DrawnTrace) -> None:
         """More is known of a compilation: a new branch, or a further stage of one."""
         shown = self.shown
         if self._is_private(request):
@@ -505,7 +505,7 @@ class Workbench:
             shown = replace(shown, status="idle", progress=None, error=None)
         self._show(shown)
 
-    def _with_given_name(self, trace: DrawnTrace, request: Request) -> DrawnTrace:
+    def _with_given_name(self, trace: DrawnTrace, request: CompileRequest) -> DrawnTrace:
         """Under the name that the person's file has, not the one under which it lies here."""
         choice = self.shown.choice(request.path)
         if choice is None or request.is_trace:
@@ -513,7 +513,7 @@ class Workbench:
         model = {**trace.head["model"], "name": Path(choice.label).stem}
         return replace(trace, head={**trace.head, "model": model})
 
-    def _as_named(self, failure: Failure, request: Request) -> Failure:
+    def _as_named(self, failure: Failure, request: CompileRequest) -> Failure:
         """The failure with the person's name of the file in place of the path that it has here."""
         choice = self.shown.choice(request.path)
         if choice is None:
@@ -526,7 +526,7 @@ class Workbench:
         }
         return replace(failure, **texts)
 
-    def _failed(self, key: int, request: Request, failure: Failure) -> None:
+    def _failed(self, key: int, request: CompileRequest, failure: Failure) -> None:
         branch = self.shown.named(str(key))
         if branch is None:
             self._refused(key, request, failure)
@@ -536,7 +536,7 @@ class Workbench:
         if str(key) == self.shown.current:
             self._show(replace(self.shown, status="failed", progress=None, error=failure))
 
-    def _refused(self, key: int, request: Request, failure: Failure) -> None:
+    def _refused(self, key: int, request: CompileRequest, failure: Failure) -> None:
         """There will be no such branch."""
         self._asked.pop(key, None)
         self._after_base = None
@@ -557,7 +557,7 @@ class Workbench:
                 continue
             failure = self._as_named(failure, request)
             if any(search.key == key for search in self.shown.searches):
-                self._searched(key, Searched("failed", error=failure.what))
+                self._searched(key, SearchProgress("failed", error=failure.what))
                 continue
             branch = self.shown.named(str(key))
             if branch is None:
@@ -590,6 +590,6 @@ class Workbench:
             self._publish(shown)
 
 
-def first_request(choice: Choice, target: str) -> Request:
+def first_request(choice: Choice, target: str) -> CompileRequest:
     """A model as it is compiled by default, or a trace as it was saved."""
-    return Request(choice.path, "" if choice.kind == "trace" else target)
+    return CompileRequest(choice.path, "" if choice.kind == "trace" else target)

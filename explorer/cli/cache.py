@@ -158,7 +158,7 @@ def shown_size(lowest: int, highest: int) -> str:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.cache import Found
+    from explorer.runtime.cache import FoundEntry
     from explorer.runtime.cache.kept import Startable
     from explorer.session import ModelSource
 
@@ -183,7 +183,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     finally:
         compilation.close()
     found = cache.find(key)
-    reason = "" if isinstance(found, Found) else found.reason
+    reason = "" if isinstance(found, FoundEntry) else found.reason
     if arguments.json:
         print_json(
             {

@@ -23,7 +23,7 @@ from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.rule_sources import text_of
 from explorer.compilation.kernel_records import ladder, schedule_calls, with_assembly
 from explorer.compilation.knobs import knobs_of
-from explorer.compilation.measurements.costs import machine_for
+from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
 from explorer.compilation.opened import operator_records
 from explorer.compilation.running import Run
@@ -216,7 +216,7 @@ class Compiled:
         """
         scheduled = self._scheduled_kernel(kernel)
         lanes = machine_lanes(self.target, self.device)
-        return estimate(scheduled.function, machine_for(self.target, lanes, threads))
+        return estimate(scheduled.function, cost_machine_for(self.target, lanes, threads))
 
     def measure_ladder(self, kernel: str, repeats: int = 5) -> Ladder:
         """Speed of a kernel after every step of its schedule, each step built as C and timed.

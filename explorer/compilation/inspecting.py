@@ -20,7 +20,7 @@ from explorer.importers.model import symbolic_dimensions
 from explorer.ir.program import Snapshot
 from explorer.ir.weights import Weights
 from explorer.results import TRACE_VERSION, OperatorRecord, Trace
-from explorer.results.trace import Snapshot as SnapshotRecord
+from explorer.results.trace import SnapshotRecord
 from explorer.traces.tables import to_frame
 
 

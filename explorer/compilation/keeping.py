@@ -27,7 +27,7 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.kept import KeptPrograms
 from explorer.runtime.cache.kept_files import without_text
-from explorer.runtime.cache.requests import Request, Sizes, preview_of
+from explorer.runtime.cache.requests import ProgramRequest, Sizes, preview_of
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
@@ -40,7 +40,7 @@ CLOCK_NS = 20_000_000
 
 def keep(
     compilation: Compiled,
-    request: Request,
+    request: ProgramRequest,
     cache: ProgramCache,
     inputs: Mapping[str, np.ndarray] | None = None,
     seconds: float = 0.0,
@@ -62,7 +62,7 @@ def keep(
 
 def finished(
     compilation: Compiled,
-    request: Request,
+    request: ProgramRequest,
     programs: KeptPrograms,
     inputs: Mapping[str, np.ndarray],
     seconds: float,
@@ -105,7 +105,7 @@ def finished(
     )
 
 
-def sheet_of(model: SourceModel, request: Request) -> ModelSheet:
+def sheet_of(model: SourceModel, request: ProgramRequest) -> ModelSheet:
     """What calling needs to know of a model. ValueError for external data that just changed."""
     folder = request.path.parent
     files = []

@@ -16,7 +16,7 @@ from explorer.errors import BuildError
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.cache.bundles import ShippedProgram, bundle_of
 from explorer.runtime.cache.digests import digest_of_array
-from explorer.runtime.cache.requests import Request
+from explorer.runtime.cache.requests import ProgramRequest
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
@@ -52,7 +52,7 @@ def bundle_for(
     return bundle_of([entry], keeps_source, finished)
 
 
-def finished_for(compilation: Compiled, request: Request) -> ShippedProgram | str:
+def finished_for(compilation: Compiled, request: ProgramRequest) -> ShippedProgram | str:
     """The finished program that was compiled for a request; or why it cannot be kept."""
     from explorer.compilation.keeping import finished
 

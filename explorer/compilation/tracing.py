@@ -14,7 +14,7 @@ from explorer.results import (
     ProfileRecord,
     Trace,
 )
-from explorer.results.trace import Snapshot as SnapshotRecord
+from explorer.results.trace import SnapshotRecord
 
 
 def make_trace(

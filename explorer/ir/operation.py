@@ -41,7 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import Buffer, KernelBuilder, Subscript
 from explorer.ir.origins import ORIGIN
-from explorer.ir.parts import Part
+from explorer.ir.parts import BufferPart
 from explorer.ir.types import (
     PLAIN,
     QuantizedType,
@@ -207,9 +207,11 @@ class TopOperation(IRDLOperation):
         """True where the result is the operand's bytes, or some of them, under another type."""
         return False
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[BufferPart, ...]:
         """Which values lie in the buffers of others: of operations that no kernel runs."""
-        return (Part(self.results[0], self.operands[0], is_view=True),) if self.is_view else ()
+        return (
+            (BufferPart(self.results[0], self.operands[0], is_view=True),) if self.is_view else ()
+        )
 
     # -- construction ------------------------------------------------------------------------
     @classmethod

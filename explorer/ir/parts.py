@@ -6,7 +6,8 @@
 
 What an operation says of its values with `TopOperation.parts()` is what memory is planned by:
 
-    Part(a, y, 0), Part(b, y, 4096), Part(s, y, 4096, is_view=True), Part(v, y, 0, is_view=True)
+    BufferPart(a, y, 0), BufferPart(b, y, 4096)
+    BufferPart(s, y, 4096, is_view=True), BufferPart(v, y, 0, is_view=True)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True)
-class Part:
+class BufferPart:
     """`value` lies in the buffer of `whole`, `offset_bytes` behind its beginning."""
 
     value: SSAValue

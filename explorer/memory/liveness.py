@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from explorer.errors import InputError
-from explorer.memory.places import Place, Relation, places_of
+from explorer.memory.places import Containment, Place, places_of
 from explorer.memory.uses import Use, verify_contents
 from explorer.results.memory import BufferLifetime, BufferPart
 from explorer.results.names import near_name
@@ -33,7 +33,7 @@ def lifetimes(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     views: Mapping[str, str] | None = None,
-    parts: Sequence[Relation] = (),
+    parts: Sequence[Containment] = (),
     alignment_bytes: int = 64,
 ) -> list[BufferLifetime]:
     """The buffers of a program whose launch `uses[i]` is step i, ordered by birth.
@@ -49,9 +49,9 @@ def lifetimes(
     views = dict(views or {})
     placed = {part.value for part in parts}
     relations = [
-        *(Relation(value, shown) for value, shown in views.items() if value not in placed),
+        *(Containment(value, shown) for value, shown in views.items() if value not in placed),
         *parts,
-        *(Relation(value, other) for use in uses for value, other in use.aliases),
+        *(Containment(value, other) for use in uses for value, other in use.aliases),
     ]
     places = places_of(relations, sizes_bytes)
     # A program without launches still holds its inputs in one step.

@@ -18,7 +18,7 @@ from explorer.errors import InputError
 
 
 @dataclass(frozen=True)
-class Relation:
+class Containment:
     """`value` lies in the storage of `whole`, `offset_bytes` behind its beginning."""
 
     value: str
@@ -50,7 +50,7 @@ class Place:
         return reached >= self.end
 
 
-def places_of(relations: Sequence[Relation], sizes_bytes: Mapping[str, int]) -> dict[str, Place]:
+def places_of(relations: Sequence[Containment], sizes_bytes: Mapping[str, int]) -> dict[str, Place]:
     """The place of every value; those of a storage begin at its byte 0.
 
     The storage is named by the value that lies in no other; of several, by the largest, and of
@@ -96,7 +96,7 @@ class _Classes:
             self.parents[passed] = (value, total)
         return value, total
 
-    def relate(self, relation: Relation) -> None:
+    def relate(self, relation: Containment) -> None:
         value, whole = relation.value, relation.whole
         if self._leads(whole, value):
             raise InputError(f"memory: {value!r} is an alias of itself through {whole!r}")
@@ -126,7 +126,7 @@ class _Classes:
         return False
 
 
-def _check_size(relation: Relation, sizes_bytes: Mapping[str, int]) -> None:
+def _check_size(relation: Containment, sizes_bytes: Mapping[str, int]) -> None:
     value, whole, offset = relation.value, relation.whole, relation.offset_bytes
     for name in (value, whole):
         if name not in sizes_bytes:

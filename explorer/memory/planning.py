@@ -26,7 +26,7 @@ from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_sh
 from explorer.memory.budget import refuse
 from explorer.memory.liveness import lifetimes
 from explorer.memory.pinned import PinnedPlanner
-from explorer.memory.places import Relation
+from explorer.memory.places import Containment
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.side_by_side import side_by_side
 from explorer.memory.uses import Use
@@ -96,7 +96,7 @@ def plan_function(
     uses: list[Use] = []
     sizes: dict[str, int] = {}
     views: dict[str, str] = {}
-    parts: list[Relation] = []
+    parts: list[Containment] = []
     outputs: list[str] = []
     for argument in block.args:
         sizes[value_name(argument)] = buffer_bytes(argument)
@@ -117,7 +117,7 @@ def plan_function(
             sizes[value_name(op.results[0])] = buffer_bytes(op.results[0])
             for part in found:
                 value, whole = value_name(part.value), value_name(part.whole)
-                parts.append(Relation(value, whole, part.offset_bytes))
+                parts.append(Containment(value, whole, part.offset_bytes))
                 if part.is_view:
                     views[value] = whole
     buffers = lifetimes(

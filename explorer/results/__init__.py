@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from explorer.results.operators import OperatorRecord
     from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
-    from explorer.results.sessions import Call, SessionProgram, SessionRecord
+    from explorer.results.sessions import SessionCall, SessionProgram, SessionRecord
     from explorer.results.source import SourceText
     from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
     from explorer.results.tuning import (
@@ -60,7 +60,7 @@ __all__ = [
     "BufferLifetime",
     "BufferPart",
     "Candidate",
-    "Call",
+    "SessionCall",
     "ConstraintRecord",
     "CostEstimate",
     "CostTerm",
@@ -121,7 +121,7 @@ _HOMES = {
     "operators": "OperatorRecord",
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
-    "sessions": "Call SessionProgram SessionRecord",
+    "sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",
     "trace": "TRACE_VERSION ModelRecord Trace",
     "tuning": "Candidate CostEstimate CostTerm KernelSearch SearchResult",

@@ -41,7 +41,7 @@ MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Place:
+class DecisionTitle:
     """What an address is about."""
 
     group: str
@@ -64,22 +64,22 @@ _PROGRAM = {
 _MEMORY = {PLANNER: "memory planner", BUDGET: "arena, bytes at most", PINS: "pinned buffers"}
 
 
-def place_of(address: str) -> Place:
+def place_of(address: str) -> DecisionTitle:
     """The place of a knob, of a rule or of a rewrite."""
     head, *rest = address.split("/", 2)
     if address in _PROGRAM:
-        return Place("program", "", _PROGRAM[address])
+        return DecisionTitle("program", "", _PROGRAM[address])
     if head in (TARGET, DIMENSIONS):
-        return Place("program", "", "/".join(rest))
+        return DecisionTitle("program", "", "/".join(rest))
     if head == MEMORY:
-        return Place("memory", "", _MEMORY.get(address, "/".join(rest)))
+        return DecisionTitle("memory", "", _MEMORY.get(address, "/".join(rest)))
     if head == SCHEDULES and len(rest) == 2:
-        return Place("schedule", rest[0], rest[1])
+        return DecisionTitle("schedule", rest[0], rest[1])
     if head == LAYOUTS and rest:
-        return Place("layout", rest[1] if len(rest) == 2 else "", rest[0])
+        return DecisionTitle("layout", rest[1] if len(rest) == 2 else "", rest[0])
     if len(rest) == 2:
-        return Place("rewrite", rest[1], rest[0])
-    return Place("rule", head, rest[0]) if rest else Place("pass", "", head)
+        return DecisionTitle("rewrite", rest[1], rest[0])
+    return DecisionTitle("rule", head, rest[0]) if rest else DecisionTitle("pass", "", head)
 
 
 # -- in words --------------------------------------------------------------------------------------

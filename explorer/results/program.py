@@ -107,7 +107,7 @@ class Chain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ProgramPart:
     """A part of a program: one function of the placed IR, on one device or on the host.
 
     Values go between parts by the names that the entry function has for them.
@@ -162,7 +162,7 @@ class Program:
     """The kernel by which a processor runs its phases (OpenCL); None: each is a launch.
 
     Phases of the chain are kernels of their own only in a build with the macro PHASES."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ProgramPart, ...] = ()
     """In the order in which they run. Empty where the program is one device's: then this is it.
 
     Of several parts this is the sum: their kernels and launches in turn, their arenas and weights

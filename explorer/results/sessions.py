@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Call:
+class SessionCall:
     """How one call was answered."""
 
     number: int
@@ -45,7 +45,7 @@ class SessionRecord:
     model: str
     target: str
     mode: str
-    calls: tuple[Call, ...]
+    calls: tuple[SessionCall, ...]
     """In their order."""
     programs: tuple[SessionProgram, ...]
     """Those that are held, the last used last."""

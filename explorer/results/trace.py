@@ -37,7 +37,7 @@ class ModelRecord:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SnapshotRecord:
     """The program after one pass. Unchanged snapshots are the same object."""
 
     text: SourceText
@@ -54,7 +54,7 @@ class Trace:
     """Name of the fork; empty for the first compilation."""
     passes: tuple[PassRecord, ...]
     """The first record is the import."""
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[SnapshotRecord, ...]
     """One per pass, `snapshots[i]` after `passes[i]`."""
     diffs: tuple[GraphDiff, ...]
     """`diffs[i]` between the snapshots before and after `passes[i]`; of the import from
@@ -70,7 +70,7 @@ class Trace:
     """What may be decided otherwise, in the order of the passes, with the values that are legal."""
     rules: tuple[RuleRecord, ...] = ()
     """The text of every rule that fired or declined, as far as it is known."""
-    source: Snapshot | None = None
+    source: SnapshotRecord | None = None
     """The model as it is, before the first pass; None in traces that do not hold it."""
     operators: tuple[OperatorRecord, ...] = ()
     """The model's operators, family by family."""

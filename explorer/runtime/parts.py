@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from explorer.results.events import ProfileRecord
-from explorer.results.program import Part, Program
+from explorer.results.program import Program, ProgramPart
 from explorer.runtime.executable import (
     Arrays,
     Executable,
@@ -150,11 +150,11 @@ class PartsProgram:
         names = [port.name for port in self.program.inputs]
         return dict(zip(names, arrays, strict=True))
 
-    def _given(self, part: Part, values: Mapping[str, np.ndarray]) -> Arrays:
+    def _given(self, part: ProgramPart, values: Mapping[str, np.ndarray]) -> Arrays:
         ports = self.executables[part.function].program.inputs
         return {p.name: values[value] for p, value in zip(ports, part.inputs, strict=True)}
 
-    def _take(self, part: Part, found: Mapping[str, np.ndarray], values: Arrays) -> None:
+    def _take(self, part: ProgramPart, found: Mapping[str, np.ndarray], values: Arrays) -> None:
         ports = self.executables[part.function].program.outputs
         values |= {v: found[p.name] for p, v in zip(ports, part.outputs, strict=True)}
 

@@ -10,15 +10,16 @@ signatures.py says what a program was made for, fallback.py answers while there 
 session.py decides between them; source.py is the model, read only when it has to be.
 """
 
+from explorer.results import SessionCall
 from explorer.session.fallback import Fallback
-from explorer.session.session import MODES, Call, Session
+from explorer.session.session import MODES, Session
 from explorer.session.signatures import Signature
 from explorer.session.source import ModelSource
 from explorer.session.starting import Started, start
 
 __all__ = [
     "MODES",
-    "Call",
+    "SessionCall",
     "Fallback",
     "ModelSource",
     "Session",

@@ -30,7 +30,7 @@ import numpy as np
 from explorer.backends import backend_named
 from explorer.backends.starting import open_kept
 from explorer.errors import ExplorerError, InputError
-from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
+from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import NEVER, Startable
 from explorer.runtime.cache.requests import sizes_of
@@ -58,7 +58,7 @@ MOST_CALLS = 10_000
 
 
 @dataclass(eq=False)
-class Compiled:
+class LoadedProgram:
     """One program of a session."""
 
     signature: Signature
@@ -81,7 +81,7 @@ class Compiled:
 class Known:
     """What a call met whose inputs had a certain form."""
 
-    program: Compiled
+    program: LoadedProgram
     text: str
     """Of the signature, for the log."""
 
@@ -131,19 +131,21 @@ class Session:
         self.threads = threads
         self._isolated = isolated
         self._affinity = check_affinity(affinity)
-        self._entries: deque[tuple[Any, ...]] = deque(maxlen=MOST_CALLS)  # the fields of Call
+        self._entries: deque[tuple[Any, ...]] = deque(
+            maxlen=MOST_CALLS
+        )  # the fields of SessionCall
         self._count = 0
         self._last_miss = ""
         self._ranges = {name: checked_ranges(name, r) for name, r in (ranges or {}).items()}
         self._options = options
         self._fallback = Fallback(lambda: self.model, meanwhile, threads)
         self._lock = threading.RLock()
-        self._programs: OrderedDict[Signature, Compiled] = OrderedDict()
+        self._programs: OrderedDict[Signature, LoadedProgram] = OrderedDict()
         self._known: dict[tuple[object, ...], Known] = {}
         self.inputs = self._source.sheet.inputs
         """Names, element types and shapes, as the model declares them."""
         self._names = [value.name for value in self.inputs]
-        self._pending: dict[Signature, Future[Compiled]] = {}
+        self._pending: dict[Signature, Future[LoadedProgram]] = {}
         self._refused: dict[Signature, str] = {}
         self._seen: Counter[Signature] = Counter()
         self._not_kept: dict[Signature, str] = {}
@@ -217,16 +219,16 @@ class Session:
         return outputs
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[SessionCall]:
         """The last calls, `MOST_CALLS` of them at most."""
-        return [Call(*entry) for entry in self._entries]
+        return [SessionCall(*entry) for entry in self._entries]
 
     def why(self) -> str:
         """Why the last call that met no known program met none."""
         return self._last_miss or "every call met a program"
 
     @property
-    def programs(self) -> tuple[Compiled, ...]:
+    def programs(self) -> tuple[LoadedProgram, ...]:
         """What is compiled, the last used last."""
         return tuple(self._programs.values())
 
@@ -294,7 +296,9 @@ class Session:
 
     # -- deciding ----------------------------------------------------------------------------
 
-    def _decide(self, given: Inputs, signature: Signature) -> tuple[Compiled | None, str, float]:
+    def _decide(
+        self, given: Inputs, signature: Signature
+    ) -> tuple[LoadedProgram | None, str, float]:
         """(program, event, seconds that were waited) where no known program fits."""
         self._seen[signature] += 1
         if signature in self._refused:
@@ -342,11 +346,11 @@ class Session:
             else:
                 raise error
 
-    def _keep(self, program: Compiled) -> None:
+    def _keep(self, program: LoadedProgram) -> None:
         self._compilations += 1
         self._hold(program)
 
-    def _hold(self, program: Compiled) -> None:
+    def _hold(self, program: LoadedProgram) -> None:
         self._programs[program.signature] = program
         while len(self._programs) > self.most_programs:
             _, oldest = self._programs.popitem(last=False)
@@ -354,7 +358,7 @@ class Session:
             self._not_kept.pop(oldest.signature, None)  # by now it may be
             oldest.close()
 
-    def _start(self, signature: Signature, given: Inputs) -> Compiled | None:
+    def _start(self, signature: Signature, given: Inputs) -> LoadedProgram | None:
         """The finished program that is kept for a signature, which is looked for once."""
         request = self._source.request
         if request is None or signature in self._not_kept or signature in self._pending:
@@ -376,7 +380,7 @@ class Session:
             self._affinity,
         )
         names = [fixed.name for fixed in found.kept.contents]
-        return Compiled(
+        return LoadedProgram(
             Signature.of(given, names, ranges),
             None,
             executable,
@@ -384,7 +388,7 @@ class Session:
             next(reversed(self._cache.looked), None),
         )
 
-    def _compile(self, given: Inputs) -> Compiled:
+    def _compile(self, given: Inputs) -> LoadedProgram:
         from explorer.compilation import compile_model
         from explorer.compilation.keeping import keep
         from explorer.ir.evaluation import entry_function, specialized_inputs
@@ -407,7 +411,7 @@ class Session:
         lookup = next(reversed(compilation.lookups), None)
         if self._source.request is not None:
             keep(compilation, self._source.request, self._cache, given, seconds)
-        return Compiled(signature, compilation, executable, seconds, lookup)
+        return LoadedProgram(signature, compilation, executable, seconds, lookup)
 
     def _threads_of(self, backend: Backend) -> int | None:
         """A session's threads are of the processor: a driver has its own."""
@@ -440,7 +444,7 @@ class Session:
     def _bucket(self, dimension: str, size: int) -> Range | None:
         return next((r for r in self._ranges.get(dimension, ()) if r[0] <= size <= r[1]), None)
 
-    def _fitting(self, given: Inputs) -> Compiled | None:
+    def _fitting(self, given: Inputs) -> LoadedProgram | None:
         return next((p for p in self._programs.values() if p.signature.fits(given)), None)
 
     def _plain(self, given: Inputs) -> Signature:

@@ -19,7 +19,7 @@ from explorer.errors import ModelError
 from explorer.results.kept import ModelSheet
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.digests import digest_of_file
-from explorer.runtime.cache.requests import Request, request_of, varied
+from explorer.runtime.cache.requests import ProgramRequest, request_of, varied
 from explorer.runtime.starting import know_element_types
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class ModelSource:
         self._model: SourceModel | None = None
         self.kept = kept_programs(cache)
         found = request_of(model, target, options)
-        self.request = found if isinstance(found, Request) else None
-        self.undigested = "" if isinstance(found, Request) else found.reason
+        self.request = found if isinstance(found, ProgramRequest) else None
+        self.undigested = "" if isinstance(found, ProgramRequest) else found.reason
         """Why nothing of it is kept."""
         sheet = self.kept.sheet(self.request) if self.request is not None else None
         self.sheet = self._sheet_of_model() if sheet is None else sheet

@@ -18,7 +18,7 @@ from pathlib import Path
 from explorer.errors import InputError
 from explorer.files import reading_file
 from explorer.results.names import suggestion
-from explorer.targets.reading import Place, Value, read_record
+from explorer.targets.reading import FieldLocation, Value, read_record
 from explorer.targets.schema import (
     VECTOR_FLOATS,
     Cache,
@@ -26,7 +26,7 @@ from explorer.targets.schema import (
     Costs,
     DmaEngine,
     Engine,
-    Layout,
+    LayoutRules,
     MatrixEngine,
     Memory,
     Requantization,
@@ -46,7 +46,7 @@ __all__ = [
     "VectorEngine",
     "ScalarEngine",
     "DmaEngine",
-    "Layout",
+    "LayoutRules",
     "Requantization",
     "Costs",
     "Core",
@@ -102,4 +102,4 @@ def parse_target(data: bytes, file: str) -> Target:
         kind=InputError,
         hint="docs/adding-a-target.md says what a target's file holds",
     ):
-        return read_record(Target, tomllib.loads(data.decode()), Place(file))
+        return read_record(Target, tomllib.loads(data.decode()), FieldLocation(file))

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.results.names import suggestion
-from explorer.targets.reading import Place, Value
+from explorer.targets.reading import FieldLocation, Value
 
 
-def overridden(record: Any, overrides: Mapping[str, Value], place: Place) -> dict[str, Value]:
+def overridden(
+    record: Any, overrides: Mapping[str, Value], place: FieldLocation
+) -> dict[str, Value]:
     """The table of the record with each dotted path set to its value; None restores the default.
 
     Raises `InputError` for a path below something that is not there.
@@ -35,7 +37,7 @@ def overridden(record: Any, overrides: Mapping[str, Value], place: Place) -> dic
     return table
 
 
-def enter(table: dict[str, Value], key: str, place: Place) -> dict[str, Value]:
+def enter(table: dict[str, Value], key: str, place: FieldLocation) -> dict[str, Value]:
     """The table below the key. One that was left out as the default is made, a record is not."""
     records = bool(table) and all(isinstance(value, dict) for value in table.values())
     if key not in table and records:

@@ -69,21 +69,21 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Place:
+class FieldLocation:
     """Where in which file a value stands, for the error that names it."""
 
     file: str
     path: tuple[str, ...] = ()
 
-    def inside(self, key: str) -> Place:
-        return Place(self.file, (*self.path, key))
+    def inside(self, key: str) -> FieldLocation:
+        return FieldLocation(self.file, (*self.path, key))
 
     def error(self, problem: str) -> InputError:
         return InputError(f"{'.'.join(self.path) or 'the target'} {problem}", file=self.file)
 
 
 def read_record(
-    schema: type[Record], table: Value, place: Place, name: str | None = None
+    schema: type[Record], table: Value, place: FieldLocation, name: str | None = None
 ) -> Record:
     """The record in the table. `name` is its heading, for records that have a field `name`.
 
@@ -112,7 +112,7 @@ def read_record(
     return record
 
 
-def read_value(annotation: Annotation, value: Value, place: Place) -> Value:
+def read_value(annotation: Annotation, value: Value, place: FieldLocation) -> Value:
     """The value in one of the forms that the annotation allows."""
     forms = alternatives(annotation)
     if dataclasses.is_dataclass(forms[0]):
@@ -130,7 +130,7 @@ def read_value(annotation: Annotation, value: Value, place: Place) -> Value:
     )
 
 
-def read_sequence(element: Annotation, value: Value, place: Place) -> tuple[Value, ...]:
+def read_sequence(element: Annotation, value: Value, place: FieldLocation) -> tuple[Value, ...]:
     """A list, or where the elements are records or pairs, a table."""
     forms = alternatives(element)
     are_records = dataclasses.is_dataclass(forms[0])
@@ -153,7 +153,7 @@ def read_sequence(element: Annotation, value: Value, place: Place) -> tuple[Valu
     )
 
 
-def choose_record(schemas: list[type], table: Value, place: Place) -> type:
+def choose_record(schemas: list[type], table: Value, place: FieldLocation) -> type:
     """Of several records the one whose field `kind` allows the table's `kind`."""
     if len(schemas) == 1:
         return schemas[0]

@@ -2,7 +2,7 @@
 
     name = "cpu"                        Target(name="cpu", languages=("c",),
     languages = ["c"]                          data_types=("float32",), vector_floats="auto",
-    data_types = ["float32"]     ->            layout=Layout("vector", True),
+    data_types = ["float32"]     ->            layout=LayoutRules("vector", True),
     vector_floats = "auto"                     memories=(Memory("arena", "arena"),))
     layout = { channel_block = "vector", halo = true }
     [memories.arena]
@@ -23,7 +23,7 @@ from explorer.errors import InputError
 from explorer.ir import requantization
 from explorer.results.names import suggestion
 from explorer.targets.overrides import overridden
-from explorer.targets.reading import Pattern, Place, Problem, Range, Value, read_record
+from explorer.targets.reading import FieldLocation, Pattern, Problem, Range, Value, read_record
 
 Name = Annotated[
     str,
@@ -147,7 +147,7 @@ Engine = MatrixEngine | VectorEngine | ScalarEngine | DmaEngine
 
 
 @dataclass(frozen=True)
-class Layout:
+class LayoutRules:
     """How activations like to lie: channels in blocks of so many, with room around the picture."""
 
     channel_block: Literal["vector"] | Count = "vector"
@@ -236,7 +236,7 @@ class Target:
     cores: Count = 1
     clock_hz: PerSecond | None = None
     engines: tuple[Engine, ...] = ()
-    layout: Layout = Layout()
+    layout: LayoutRules = LayoutRules()
     requantization: Requantization | None = None
     costs: Costs = Costs()
     core: Core = Core()
@@ -255,7 +255,7 @@ class Target:
 
         A field inside goes by its dotted path: `with_(**{"memories.arena.size_bytes": 65536})`.
         """
-        place = Place(f"{self.name} with overrides")
+        place = FieldLocation(f"{self.name} with overrides")
         return read_record(Target, overridden(self, overrides, place), place)
 
     def problems(self) -> Iterator[Problem]:

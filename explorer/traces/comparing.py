@@ -22,7 +22,7 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.results import GraphDiff, KernelRecord, PassRecord, Trace
 from explorer.results.names import near_name
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 from explorer.traces.differences import (
     DecisionDifference,
     FirstLine,
@@ -178,8 +178,8 @@ class Comparison:
             same.append(lines[-1] is None)
         return PassComparison(name, records, tuple(lines), tuple(same))
 
-    def _snapshots(self, name: str, left: int, right: int) -> tuple[Snapshot, Snapshot]:
-        found: list[Snapshot] = []
+    def _snapshots(self, name: str, left: int, right: int) -> tuple[SnapshotRecord, SnapshotRecord]:
+        found: list[SnapshotRecord] = []
         for number in (left, right):
             branch = self._branch(number)
             snapshot = _find(branch, name)[1] if name else branch.snapshots[-1]
@@ -193,7 +193,7 @@ class Comparison:
         return found[0], found[1]
 
 
-def _find(branch: Trace, name: str) -> tuple[PassRecord | None, Snapshot | None]:
+def _find(branch: Trace, name: str) -> tuple[PassRecord | None, SnapshotRecord | None]:
     for record, snapshot in zip(branch.passes, branch.snapshots, strict=True):
         if record.name == name:
             return record, snapshot

@@ -44,7 +44,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.encoding import from_json, to_json
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 from explorer.traces.tables import to_frame
 
 FORMAT = "nn-compiler-explorer trace"
@@ -110,8 +110,8 @@ class SavedPass:
     """A pass result out of a file: all that `PassResult` shows, but for running."""
 
     record: PassRecord
-    before: Snapshot
-    after: Snapshot
+    before: SnapshotRecord
+    after: SnapshotRecord
     diff: GraphDiff
 
     @property
@@ -282,7 +282,7 @@ def _read(file: zipfile.ZipFile) -> SavedCompilation:
             f"{len(numbers)} snapshots"
         )
     distinct = {
-        number: from_json(Snapshot, read_json(f"snapshots/{number}.json"))
+        number: from_json(SnapshotRecord, read_json(f"snapshots/{number}.json"))
         for number in sorted(set(numbers))
     }
     weights: dict[str, np.ndarray] = {}
@@ -298,7 +298,7 @@ def _read(file: zipfile.ZipFile) -> SavedCompilation:
     snapshots = tuple(distinct[number] for number in numbers)
     source = None
     if "source.json" in file.namelist():  # traces of before the import was a pass have none
-        source = from_json(Snapshot, read_json("source.json"))
+        source = from_json(SnapshotRecord, read_json("source.json"))
     return SavedCompilation(replace(slim, snapshots=snapshots, source=source), weights)
 
 

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import MemRefType
 from explorer.backends import backend_named
 from explorer.backends.interface import Backend
 from explorer.compilation.compilation import Compilation
-from explorer.compilation.measurements.costs import machine_for
+from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import NestProgram, nest_program
 from explorer.compilation.settings.tuned import schedules_for
 from explorer.errors import DeviceError, InputError
@@ -89,7 +89,7 @@ def workloads_of(compilation: Compilation, threads: int = 1) -> list[Workload]:
     lookup = schedules_for(compilation.target, compilation.device, threads)
     if lookup is None:
         raise DeviceError("there is nothing to measure with: no C compiler, or no OpenCL device")
-    costs = machine_for(compilation.target, machine.vector_floats, threads)
+    costs = cost_machine_for(compilation.target, machine.vector_floats, threads)
     counts = Counter(launch.kernel for launch in compilation.program.launches)
     found = []
     for name, kernel in compilation._scheduled.items():

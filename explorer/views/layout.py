@@ -26,7 +26,7 @@ from explorer.views.layered import HORIZONTAL_GAP, Edge, Placement, place_graph
 __all__ = [
     "NODE_HEIGHT",
     "NODE_WIDTH",
-    "Layout",
+    "Drawing",
     "collapse",
     "collapse_together",
     "layout_graph",
@@ -49,7 +49,7 @@ Route = tuple[Point, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class Drawing:
     """A drawn graph within `width` by `height`, the corner at (0, 0)."""
 
     positions: Mapping[str, Point]
@@ -70,7 +70,7 @@ def layout_graph(
     edges: Sequence[tuple[str, str]],
     order_hint: Sequence[str] | None = None,
     sizes: Mapping[str, Size] | None = None,
-) -> Layout:
+) -> Drawing:
     """Places a directed graph in layers from top to bottom.
 
     `order_hint` lists nodes in the order that breaks ties (program order; default: `nodes`).
@@ -91,11 +91,11 @@ def layout_graph(
     return _pack(drawings, node_sizes)
 
 
-def layout_union(snapshots: Sequence[Graph], sizes: Mapping[str, Size] | None = None) -> Layout:
+def layout_union(snapshots: Sequence[Graph], sizes: Mapping[str, Size] | None = None) -> Drawing:
     """One layout for all snapshots of a compilation: a node has one place in all of them.
 
     Two nodes that are alive in one snapshot never overlap. Routes are there for all edges of all
-    snapshots; see `Layout.routes`.
+    snapshots; see `Drawing.routes`.
     """
     graphs = list({id(graph): graph for graph in snapshots}.values())
     slots = _share_slots(graphs)
@@ -121,7 +121,7 @@ def layout_union(snapshots: Sequence[Graph], sizes: Mapping[str, Size] | None = 
             routes[pair] = _attach(route, positions, wanted, pair)
             if positions[pair[0]][1] >= positions[pair[1]][1]:
                 back_edges.add(pair)
-    return Layout(
+    return Drawing(
         positions=positions,
         routes=routes,
         width=drawn.width,
@@ -167,7 +167,7 @@ def _components(
 
 def _draw(
     members: Sequence[str], edges: Sequence[tuple[str, str]], sizes: Mapping[str, Size]
-) -> Layout:
+) -> Drawing:
     """One connected component."""
     index = {node: i for i, node in enumerate(members)}
     numbered = [(index[a], index[b]) for a, b in edges]
@@ -191,7 +191,7 @@ def _draw(
         for pair, numbers in zip(edges, numbered, strict=True)
         if numbers in placement.reversed_edges
     )
-    return Layout(
+    return Drawing(
         positions=positions,
         routes=routes,
         width=right,
@@ -256,7 +256,7 @@ def _join(routes: Sequence[Route]) -> Route:
     return _straighten(tuple(points))
 
 
-def _pack(drawings: Sequence[Layout], sizes: Mapping[str, Size]) -> Layout:
+def _pack(drawings: Sequence[Drawing], sizes: Mapping[str, Size]) -> Drawing:
     """Components side by side: the largest first, small ones stacked in columns."""
     area = sum((d.width + HORIZONTAL_GAP) * (d.height + VERTICAL_GAP) for d in drawings)
     limit = max([math.sqrt(area), *(d.height for d in drawings)])
@@ -275,7 +275,7 @@ def _pack(drawings: Sequence[Layout], sizes: Mapping[str, Size]) -> Layout:
         width, height = max(width, left + drawing.width), max(height, top + drawing.height)
         column_width = max(column_width, drawing.width)
         top += drawing.height + VERTICAL_GAP
-    return Layout(
+    return Drawing(
         positions=positions,
         routes=routes,
         width=width + MARGIN,

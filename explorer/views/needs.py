@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class TracePart:
     """Something that a trace has or has not."""
 
     is_in: Callable[[Trace], bool]
@@ -24,28 +24,32 @@ class Part:
 
 
 _AGAIN = "compile the model again"
-PARTS: Mapping[str, Part] = {
-    "memory": Part(is_in=lambda trace: trace.memory is not None, noun="memory plan", advice=_AGAIN),
-    "accuracy": Part(
+PARTS: Mapping[str, TracePart] = {
+    "memory": TracePart(
+        is_in=lambda trace: trace.memory is not None, noun="memory plan", advice=_AGAIN
+    ),
+    "accuracy": TracePart(
         is_in=lambda trace: trace.accuracy is not None,
         noun="comparison with the source model",
         advice="save the trace after c.accuracy(inputs)",
     ),
-    "profile": Part(
+    "profile": TracePart(
         is_in=lambda trace: trace.profile is not None,
         noun="measured times",
         advice="save the trace after c.profile(inputs)",
     ),
-    "program": Part(is_in=lambda trace: trace.program is not None, noun="program", advice=_AGAIN),
-    "steps": Part(
+    "program": TracePart(
+        is_in=lambda trace: trace.program is not None, noun="program", advice=_AGAIN
+    ),
+    "steps": TracePart(
         is_in=lambda trace: any(kernel.steps for kernel in trace.kernels),
         noun="steps of schedules",
         advice=_AGAIN,
     ),
-    "operators": Part(
+    "operators": TracePart(
         is_in=lambda trace: bool(trace.operators), noun="table of operators", advice=_AGAIN
     ),
-    "compare": Part(
+    "compare": TracePart(
         is_in=lambda trace: False,  # the page is told whether it has two
         noun="other compilation",
         advice="c.compare(d) compares with another one",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from explorer.results import Graph, GraphDiff, GraphNode
 from explorer.views.blocks import PORT_IN, PORT_OUT
-from explorer.views.layout import NODE_HEIGHT, NODE_WIDTH, Layout, Size, layout_union
+from explorer.views.layout import NODE_HEIGHT, NODE_WIDTH, Drawing, Size, layout_union
 from explorer.views.payload_text import Json
 
 PAGE_NODES = 1000
@@ -105,7 +105,7 @@ def block_payload(levels: Sequence[Mapping[int, Graph]], block: int) -> Json:
     return drawing(layout_union(graphs, {PORT_IN: PORT_SIZE, PORT_OUT: PORT_SIZE}))
 
 
-def drawing(layout: Layout) -> Json:
+def drawing(layout: Drawing) -> Json:
     place = {node: index for index, node in enumerate(layout.positions)}
     return {
         "ids": list(layout.positions),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from explorer.results import Graph, Trace
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 from explorer.views.blocks import ROOT, BlockTree, build_blocks, level_graphs
 from explorer.views.model_step import with_model_step
 from explorer.views.payload_graph import NodeTable, block_payload, layout_payload
@@ -85,9 +85,9 @@ class _Levels:
         return block_payload(self._of_all(), block)
 
 
-def distinct_snapshots(trace: Trace) -> tuple[list[Snapshot], list[int]]:
+def distinct_snapshots(trace: Trace) -> tuple[list[SnapshotRecord], list[int]]:
     """Equal neighbours share one entry; a loaded trace may hold equal but separate objects."""
-    distinct: list[Snapshot] = []
+    distinct: list[SnapshotRecord] = []
     place = []
     for snapshot in trace.snapshots:
         if not distinct or (snapshot is not distinct[-1] and snapshot != distinct[-1]):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from explorer.views.needs import LATE_PARTS, PARTS, Part
+from explorer.views.needs import LATE_PARTS, PARTS, TracePart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +95,7 @@ class View:
         """Whether its payload stays as it is when more is known of a compilation."""
         return LATE_PARTS.isdisjoint((*self.needs, *self.uses))
 
-    def missing(self, trace: Trace) -> Part | None:
+    def missing(self, trace: Trace) -> TracePart | None:
         """The first part that it needs and the trace lacks; None where all is there."""
         parts = (PARTS[name] for name in self.needs)
         return next((part for part in parts if not part.is_in(trace)), None)

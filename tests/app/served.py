@@ -14,7 +14,7 @@ from pathlib import Path
 
 import synthetic
 
-from explorer.app.session import Bisection, Progress, Request
+from explorer.app.session import Bisection, CompileRequest, Progress
 from explorer.errors import DeviceError
 from explorer.results import Knob, Trace
 
@@ -26,7 +26,7 @@ PIXELS = (2, 4, 8)
 class InventedCompiler:
     """The synthetic trace of a model that is named by its file, stage by stage."""
 
-    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+    def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         for index, step in enumerate(("import", "fold", "fuse")):
             progress(step, index, 3)
         if request.target == "broken":
@@ -45,17 +45,17 @@ class InventedCompiler:
             progress("comparing", 1, 3)
         return self._until(request, name)
 
-    def optional(self, request: Request) -> tuple[str, ...]:
+    def optional(self, request: CompileRequest) -> tuple[str, ...]:
         return tuple(name for name in OPTIONAL if name not in request.disable)
 
-    def bisect(self, request: Request) -> Bisection | None:
+    def bisect(self, request: CompileRequest) -> Bisection | None:
         address = "fuse-add/add-into-conv/fused_1"
         return Bisection("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", address)
 
-    def forget(self, request: Request) -> None:
+    def forget(self, request: CompileRequest) -> None:
         pass
 
-    def _until(self, request: Request, name: str) -> Trace:
+    def _until(self, request: CompileRequest, name: str) -> Trace:
         """The whole trace, less what later stages make."""
         mark = synthetic.HOSTILE if "hostile" in Path(request.path).name else ""
         trace = synthetic.make_trace(
@@ -79,7 +79,7 @@ class InventedCompiler:
         return replace(trace, profile=None) if name == "accuracy" else trace
 
 
-def decisions_of(trace: Trace, request: Request) -> tuple[tuple[str, str], ...]:
+def decisions_of(trace: Trace, request: CompileRequest) -> tuple[tuple[str, str], ...]:
     """The schedule's choices, with what the request wants otherwise."""
     made = dict(trace.decisions) | {
         f"schedule-loops/{kernel.name}/pixels": "8" for kernel in trace.kernels
@@ -87,7 +87,7 @@ def decisions_of(trace: Trace, request: Request) -> tuple[tuple[str, str], ...]:
     return tuple((made | dict(request.decisions)).items())
 
 
-def knobs_of(trace: Trace, request: Request) -> tuple[Knob, ...]:
+def knobs_of(trace: Trace, request: CompileRequest) -> tuple[Knob, ...]:
     """Switches of passes and of one rule, and the schedule's choices."""
     wanted = request.values
     names = [*(wanted.get("order") or OPTIONAL)]

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 import pytest
 
 from explorer.app.server.serving import serve
-from explorer.app.session import Bisection, Failure, Progress, Request
+from explorer.app.session import Bisection, CompileRequest, Failure, Progress
 from explorer.app.worker.process import CompilerProcess
 from explorer.app.worker.spare import SpareWorkers
 from explorer.errors import InputError
@@ -20,7 +20,7 @@ from explorer.results import Trace
 from explorer.runtime.scratch import own_folder
 
 WAIT_SECONDS = 60
-NET = Request("net.onnx", "cpu")
+NET = CompileRequest("net.onnx", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_nothing_is_left_when_the_app_is_ended(
 class QuickCompiler:
     """Knows nothing and fails at once."""
 
-    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+    def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         raise ValueError(f"asked for {name}")
 
-    def optional(self, request: Request) -> tuple[str, ...]:
+    def optional(self, request: CompileRequest) -> tuple[str, ...]:
         return ()
 
-    def bisect(self, request: Request) -> Bisection | None:
+    def bisect(self, request: CompileRequest) -> Bisection | None:
         return None
 
-    def forget(self, request: Request) -> None: ...
+    def forget(self, request: CompileRequest) -> None: ...
 
 
 class MessyCompiler(QuickCompiler):
@@ -117,14 +117,14 @@ def test_a_worker_waits_for_the_next_page_and_serves_one_only():
 class EndlessCompiler(QuickCompiler):
     """Hangs at one model without a word, as a reader of a damaged file may."""
 
-    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+    def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         while request.path == "endless.onnx":
             time.sleep(0.05)
         return super().stage(request, name, progress)
 
 
 def test_a_first_model_that_hangs_keeps_no_page_from_another_one():
-    endless = Request("endless.onnx", "cpu")
+    endless = CompileRequest("endless.onnx", "cpu")
     spares = SpareWorkers(EndlessCompiler, endless)
     try:
         busy = spares._spare
@@ -151,9 +151,11 @@ def test_what_was_prepared_lets_nobody_wait():
         spare = spares._spare
         assert spare is not None
         deadline = time.monotonic() + WAIT_SECONDS
-        while spare.is_busy_for(Request("other.onnx", "cpu")) and time.monotonic() < deadline:
+        while (
+            spare.is_busy_for(CompileRequest("other.onnx", "cpu")) and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
-        assert spares.take(Request("other.onnx", "cpu")) is spare
+        assert spares.take(CompileRequest("other.onnx", "cpu")) is spare
         spare.end()
     finally:
         spares.close()

@@ -13,12 +13,12 @@ from explorer.app.offers import Choice, choices_of, offered_files
 from explorer.app.searches import SearchOrder
 from explorer.app.session import (
     STAGES,
+    CompileRequest,
     Died,
     DrawnTrace,
     Failure,
     Progressed,
-    Request,
-    Searched,
+    SearchProgress,
     Stopped,
     stages_of,
 )
@@ -45,30 +45,30 @@ class FakeWorker:
 
     def __init__(self) -> None:
         self.is_alive = True
-        self.asked: dict[int, Request] = {}
-        self.prepared: list[Request] = []
+        self.asked: dict[int, CompileRequest] = {}
+        self.prepared: list[CompileRequest] = []
         self.cancelled: list[int] = []
         self.forgotten: list[int] = []
 
     def adopt(self, report: Callable[[int, Any], None]) -> None:
         self.report = report
 
-    def compile(self, key: int, request: Request) -> None:
+    def compile(self, key: int, request: CompileRequest) -> None:
         self.asked[key] = request
 
     bisect = compile
 
-    def search(self, key: int, request: Request, order: SearchOrder) -> None:
+    def search(self, key: int, request: CompileRequest, order: SearchOrder) -> None:
         self.asked[key] = request
         self.searched = order
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: CompileRequest) -> None:
         self.prepared.append(request)
 
-    def cancel(self, key: int, request: Request) -> None:
+    def cancel(self, key: int, request: CompileRequest) -> None:
         self.cancelled.append(key)
 
-    def forget(self, key: int, request: Request) -> None:
+    def forget(self, key: int, request: CompileRequest) -> None:
         self.forgotten.append(key)
 
     def end(self) -> None:
@@ -101,7 +101,7 @@ class Bench:
             self.told.append,
         )
 
-    def _take(self, _request: Request) -> FakeWorker:
+    def _take(self, _request: CompileRequest) -> FakeWorker:
         self.workers.append(FakeWorker())
         return self.workers[-1]
 
@@ -144,7 +144,7 @@ def test_models_and_traces_are_open_beside_each_other(page: Bench):
     page.say("open", model="2")
     page.worker.finish(3)
     assert page.labels() == ["a.onnx: first", "b.onnx: first", "run.nnx: as saved"]
-    assert page.shown.branch.request == Request(str(page.shown.choices[2].path), "")
+    assert page.shown.branch.request == CompileRequest(str(page.shown.choices[2].path), "")
     assert page.shown.branch.pending == []
     page.say("open", model="0")
     assert page.shown.current == "1"
@@ -236,7 +236,7 @@ def test_a_worker_that_dies_leaves_all_branches(page: Bench):
     assert page.worker.prepared == [page.shown.branches[0].request]
     page.say("retry")
     path = page.shown.choices[0].path
-    assert page.worker.asked == {3: Request.deciding(path, "cpu", {"fuse": False})}
+    assert page.worker.asked == {3: CompileRequest.deciding(path, "cpu", {"fuse": False})}
 
 
 def test_stages_that_failed_are_tried_again(page: Bench):
@@ -259,12 +259,12 @@ def test_a_search_tells_what_it_knows_and_applies_to_forks_of_schedules_alone(pa
     page.say("search", **SEARCH)
     key = max(page.worker.asked)
     assert page.worker.searched == SearchOrder("conv_1", 8, 5.0, False)
-    page.worker.report(key, Searched(number=2, most=8))
-    page.worker.report(key, Searched(result=FOUND))
+    page.worker.report(key, SearchProgress(number=2, most=8))
+    page.worker.report(key, SearchProgress(result=FOUND))
     (found,) = page.shown.found()
     assert (found["status"], found["number"], found["most"]) == ("running", 2, 8)
     assert found["result"] == FOUND
-    page.worker.report(key, Searched("done", result=FOUND))
+    page.worker.report(key, SearchProgress("done", result=FOUND))
     page.fork(decisions={"schedule-loops/conv_1/pixels": 4})
     page.worker.finish(max(page.worker.asked), 1)
     page.fork(disable=["fuse"])
@@ -281,7 +281,7 @@ def test_one_kernel_is_searched_at_a_time_and_cancelling_asks_the_worker(page: B
     assert max(page.worker.asked) == key
     page.say("cancel search")
     assert page.worker.cancelled == [key]
-    page.worker.report(key, Searched("cancelled"))
+    page.worker.report(key, SearchProgress("cancelled"))
     page.say("search", **{**SEARCH, "kernel": "conv_2"})
     assert max(page.worker.asked) > key
 
@@ -299,7 +299,7 @@ def test_what_is_no_search_has_no_effect(page: Bench, change: dict[str, Any]):
 def test_a_worker_that_dies_fails_its_search_and_keeps_what_was_found(page: Bench):
     page.say("search", **SEARCH)
     key = max(page.worker.asked)
-    page.worker.report(key, Searched(result=FOUND))
+    page.worker.report(key, SearchProgress(result=FOUND))
     page.worker.report(0, Died({key: Failure("it ended", "a.onnx", "again")}))
     (found,) = page.shown.found()
     assert (found["status"], found["error"]) == ("failed", "it ended")
@@ -355,7 +355,7 @@ def test_what_another_page_compiled_is_shown_at_once(tmp_path: Path):
 def test_a_result_is_not_kept_beyond_a_change_of_its_file(tmp_path: Path):
     path = tmp_path / "net.onnx"
     path.write_bytes(b"one")
-    results, request = ResultStore(), Request(str(path), "cpu")
+    results, request = ResultStore(), CompileRequest(str(path), "cpu")
     results.put(request, DrawnTrace(HEAD, {}, (), STAGES))
     assert results.get(request) is not None
     path.write_bytes(b"another")
@@ -396,9 +396,9 @@ def test_a_link_to_a_model_works_where_a_trace_is_shown_first(tmp_path: Path):
     page = Bench(tmp_path, ResultStore())
     shown = page.bench.shown
     trace = shown.choices[2]
-    page.bench.shown = replace(shown, wanted=Request(trace.path, ""))
+    page.bench.shown = replace(shown, wanted=CompileRequest(trace.path, ""))
     page.bench.begin({"model": "b.onnx"})
-    assert page.worker.asked == {1: Request(shown.choices[1].path, "cpu")}
+    assert page.worker.asked == {1: CompileRequest(shown.choices[1].path, "cpu")}
 
 
 def test_a_link_whose_decisions_fail_shows_what_they_start_from(tmp_path: Path):

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper, save
 
 from explorer.app.decisions import request_of, settings_of
-from explorer.app.session import STAGES, Bisection, Failure, Progress, Request, failure_of
+from explorer.app.session import STAGES, Bisection, CompileRequest, Failure, Progress, failure_of
 from explorer.app.worker.background import Background
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.program import Worker
@@ -40,7 +40,7 @@ class Wire:
         self.sent: list[list[Any]] = []
         self.expected: set[int] = set()
 
-    def arrive(self, kind: str, key: int, request: Request) -> None:
+    def arrive(self, kind: str, key: int, request: CompileRequest) -> None:
         if kind in ("compile", "bisect"):
             self.expected.add(key)
         self.incoming.append(json.dumps([kind, key, asdict(request)]).encode())
@@ -75,20 +75,20 @@ class ScriptedCompiler:
         self._during = during
         self.failing: dict[str, Exception] = {}
 
-    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+    def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         self._during(name)
         progress(name, 0, 1)
         if name in self.failing:
             raise self.failing[name]
         return self._trace
 
-    def optional(self, request: Request) -> tuple[str, ...]:
+    def optional(self, request: CompileRequest) -> tuple[str, ...]:
         return ("fuse-add",)
 
-    def bisect(self, request: Request) -> Bisection | None:
+    def bisect(self, request: CompileRequest) -> Bisection | None:
         return None
 
-    def forget(self, request: Request) -> None: ...
+    def forget(self, request: CompileRequest) -> None: ...
 
 
 def run(wire: Wire, compiler: Any) -> None:
@@ -98,7 +98,7 @@ def run(wire: Wire, compiler: Any) -> None:
 
 def test_stages_come_one_after_another(trace: Trace):
     wire = Wire()
-    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, ScriptedCompiler(trace))
     assert [stage for _, _, stage in wire.of_kind("stage")] == list(STAGES)
     assert not wire.of_kind("failed")
@@ -106,7 +106,7 @@ def test_stages_come_one_after_another(trace: Trace):
 
 def test_a_chunk_is_sent_again_only_when_it_is_another_one(trace: Trace):
     wire = Wire()
-    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, ScriptedCompiler(trace))
     keys = [key for _, _, key, _ in wire.of_kind("chunk")]
     assert len(keys) == len(set(keys)) > 30
@@ -117,11 +117,11 @@ def test_passes_of_a_fork_are_run_while_errors_are_compared(trace: Trace):
 
     def during(stage: str) -> None:
         if stage == "accuracy" and 2 not in wire.expected:
-            wire.arrive("compile", 2, Request.deciding(MODEL, "cpu", {"fuse-add": False}))
+            wire.arrive("compile", 2, CompileRequest.deciding(MODEL, "cpu", {"fuse-add": False}))
             while not any(key == 2 for _, key, _ in wire.of_kind("stage")[:5]):
                 time.sleep(0.005)  # a comparison takes its time
 
-    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, ScriptedCompiler(trace, during))
     done = [(key, stage) for _, key, stage in wire.of_kind("stage")]
     assert done[:4] == [(1, "passes"), (1, "program"), (1, "kernels"), (2, "passes")]
@@ -159,7 +159,10 @@ def test_the_background_holds_still_while_passes_run(trace: Trace):
 
 def test_what_is_cancelled_ends_at_its_next_step(trace: Trace):
     wire = Wire()
-    first, second = Request(MODEL, "cpu"), Request.deciding(MODEL, "cpu", {"fuse-add": False})
+    first, second = (
+        CompileRequest(MODEL, "cpu"),
+        CompileRequest.deciding(MODEL, "cpu", {"fuse-add": False}),
+    )
 
     def during(stage: str) -> None:
         if stage == "passes" and 2 not in wire.expected:
@@ -175,7 +178,7 @@ def test_what_is_cancelled_ends_at_its_next_step(trace: Trace):
 
 def test_what_is_prepared_is_silent_until_somebody_asks(trace: Trace):
     wire = Wire()
-    request = Request(MODEL, "cpu")
+    request = CompileRequest(MODEL, "cpu")
     seen: list[str] = []
 
     def during(stage: str) -> None:
@@ -193,7 +196,10 @@ def test_what_is_prepared_is_silent_until_somebody_asks(trace: Trace):
 
 def test_cancelling_stops_what_was_prepared_for_the_same(trace: Trace):
     wire = Wire()
-    request, other = Request(MODEL, "cpu"), Request.deciding(MODEL, "cpu", {"fuse-add": False})
+    request, other = (
+        CompileRequest(MODEL, "cpu"),
+        CompileRequest.deciding(MODEL, "cpu", {"fuse-add": False}),
+    )
     seen: list[str] = []
 
     def during(stage: str) -> None:
@@ -220,11 +226,11 @@ def test_times_are_taken_again_when_something_was_compiled_meanwhile(trace: Trac
             return
         measured.append(stage)
         if 2 not in wire.expected:
-            wire.arrive("compile", 2, Request.deciding(MODEL, "cpu", {"fuse-add": False}))
+            wire.arrive("compile", 2, CompileRequest.deciding(MODEL, "cpu", {"fuse-add": False}))
             while (2, "passes") not in [(key, stage) for _, key, stage in wire.of_kind("stage")]:
                 time.sleep(0.005)
 
-    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, ScriptedCompiler(trace, during))
     assert len(measured) == 3  # twice for the first, once for the second
     assert [m for m in wire.of_kind("stage") if m[1:] == [1, "profile"]] == [
@@ -234,7 +240,7 @@ def test_times_are_taken_again_when_something_was_compiled_meanwhile(trace: Trac
 
 def test_a_saved_trace_is_opened_and_nothing_else_is_made(saved_trace: Path):
     wire = Wire()
-    wire.arrive("compile", 1, Request(str(saved_trace), ""))
+    wire.arrive("compile", 1, CompileRequest(str(saved_trace), ""))
     run(wire, ModelCompiler())
     assert [stage for _, _, stage in wire.of_kind("stage")] == ["passes"]
     head = wire.of_kind("head")[-1][2]
@@ -246,7 +252,7 @@ def test_a_stage_that_fails_leaves_the_others(trace: Trace):
     wire = Wire()
     compiler = ScriptedCompiler(trace)
     compiler.failing = {"accuracy": InputError("no oracle here", hint="install it")}
-    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, compiler)
     assert [message[2] for message in wire.of_kind("failed")] == ["accuracy"]
     assert [stage for _, _, stage in wire.of_kind("stage")][-2:] == ["profile", "assembly"]
@@ -256,7 +262,7 @@ def test_without_passes_nothing_else_is_tried(trace: Trace):
     wire = Wire()
     compiler = ScriptedCompiler(trace)
     compiler.failing = {"passes": ValueError("cannot")}
-    wire.arrive("compile", 1, Request(MODEL, "cpu"))
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, compiler)
     assert [message[2] for message in wire.of_kind("failed")] == ["passes"]
     assert not wire.of_kind("stage")
@@ -268,9 +274,11 @@ def quiet(name: str, index: int, total: int) -> None:
 
 def test_a_fork_shares_the_passes_before_its_first_decision():
     compiler = ModelCompiler()
-    first = Request(MODEL, "cpu")
+    first = CompileRequest(MODEL, "cpu")
     base = compiler.stage(first, "passes", quiet)
-    fork = Request(MODEL, "cpu", decisions=(("schedule-loops/matmul_1/epilogue", '"separate"'),))
+    fork = CompileRequest(
+        MODEL, "cpu", decisions=(("schedule-loops/matmul_1/epilogue", '"separate"'),)
+    )
     ran: list[str] = []
     trace = compiler.stage(fork, "passes", lambda name, index, total: ran.append(name))
     assert ran == ["schedule-loops", "plan-memory"]
@@ -281,22 +289,22 @@ def test_a_fork_shares_the_passes_before_its_first_decision():
 
 def test_a_pinned_buffer_lies_where_the_fork_wants_it():
     compiler = ModelCompiler()
-    plan = compiler.stage(Request(MODEL, "cpu"), "passes", quiet).memory
+    plan = compiler.stage(CompileRequest(MODEL, "cpu"), "passes", quiet).memory
     assert plan is not None
     name = plan.placements[-1].buffer.id
     offset = plan.peak_bytes + 64 - plan.peak_bytes % 64
     pinned = compiler.stage(
-        Request.deciding(MODEL, "cpu", {PINS: [[name, offset]]}), "passes", quiet
+        CompileRequest.deciding(MODEL, "cpu", {PINS: [[name, offset]]}), "passes", quiet
     )
     assert pinned.memory is not None
     assert pinned.memory.offsets[name] == offset
-    free = compiler.stage(Request(MODEL, "cpu"), "program", quiet)
+    free = compiler.stage(CompileRequest(MODEL, "cpu"), "program", quiet)
     assert free.memory == plan
 
 
 def test_kernels_are_there_before_their_schedules_are_taken_apart():
     compiler = ModelCompiler()
-    request = Request(MODEL, "cpu")
+    request = CompileRequest(MODEL, "cpu")
     compiler.stage(request, "passes", quiet)
     program = compiler.stage(request, "program", quiet)
     assert all(kernel.source.lines and not kernel.steps for kernel in program.kernels)
@@ -307,12 +315,16 @@ def test_kernels_are_there_before_their_schedules_are_taken_apart():
 def test_a_fork_takes_back_what_its_parent_decided():
     compiler = ModelCompiler()
     address = "schedule-loops/matmul_1/epilogue"
-    compiler.stage(Request(MODEL, "cpu", decisions=((address, '"separate"'),)), "passes", quiet)
-    other = Request.deciding(MODEL, "cpu", {"fuse-bias": False})
+    compiler.stage(
+        CompileRequest(MODEL, "cpu", decisions=((address, '"separate"'),)), "passes", quiet
+    )
+    other = CompileRequest.deciding(MODEL, "cpu", {"fuse-bias": False})
     trace = compiler.stage(other, "passes", quiet)
     assert dict(trace.decisions)[address] == '"fused"'
     assert "fuse-bias" not in [record.name for record in trace.passes]
-    again = compiler.stage(Request.deciding(MODEL, "cpu", {BUDGET: 1 << 20}), "passes", quiet)
+    again = compiler.stage(
+        CompileRequest.deciding(MODEL, "cpu", {BUDGET: 1 << 20}), "passes", quiet
+    )
     assert "fuse-bias" in [record.name for record in again.passes]
 
 
@@ -328,7 +340,7 @@ def test_settings_of_a_page_become_a_request_and_back():
         PINS: [["conv_1", 64]],
         ORDER: ["q", "p"],
     }
-    request = Request.deciding(MODEL, "cpu", decisions)
+    request = CompileRequest.deciding(MODEL, "cpu", decisions)
     assert request_of(settings_of(request), MODEL, ("cpu",)) == request
     sent = json.loads(json.dumps({"target": "cpu", "decisions": decisions}))
     assert settings_of(request) == sent and request_of(sent, MODEL, ("cpu",)) == request
@@ -371,12 +383,12 @@ def test_a_link_of_an_earlier_version_is_followed():
 )  # fmt: skip
 def test_settings_that_no_page_of_ours_sends_are_refused(change: dict[str, object]):
     settings = {"target": "cpu", "disable": [], "decisions": {}, "budget": None, "pins": []}
-    assert request_of(settings, MODEL, ("cpu",)) == Request(MODEL, "cpu")
+    assert request_of(settings, MODEL, ("cpu",)) == CompileRequest(MODEL, "cpu")
     assert request_of({**settings, **change}, MODEL, ("cpu",)) is None
 
 
 def test_a_failure_says_what_was_being_done_and_the_way_out(synthetic: ModuleType):
-    request = Request.deciding("net.onnx", "cpu", {"fuse-add": False})
+    request = CompileRequest.deciding("net.onnx", "cpu", {"fuse-add": False})
     failure = failure_of(ValueError("first line\nsecond line"), request)
     assert failure == Failure(
         "first line",
@@ -406,21 +418,23 @@ def refused(tmp_path: Path) -> str:
 
 def test_a_model_that_cannot_be_imported_is_shown_as_it_is(refused: str):
     compiler = ModelCompiler()
-    request = Request(refused, "cpu")
+    request = CompileRequest(refused, "cpu")
     trace = compiler.stage(request, "passes", quiet)
     assert trace.passes == ()
     assert trace.problems == (("wobble", "unknown operator"),)
     assert compiler.optional(request) == ()
     assert compiler.stage(request, "program", quiet) is trace
     with pytest.raises(UnsupportedError, match="1 node of refused cannot be imported"):
-        compiler.stage(Request.deciding(refused, "cpu", {"fuse-bias": False}), "passes", quiet)
+        compiler.stage(
+            CompileRequest.deciding(refused, "cpu", {"fuse-bias": False}), "passes", quiet
+        )
     compiler.forget(request)
     assert compiler.stage(request, "passes", quiet) == trace
 
 
 def test_the_page_of_a_model_that_cannot_be_imported_gets_its_reasons(refused: str):
     wire = Wire()
-    wire.arrive("compile", 1, Request(refused, "cpu"))
+    wire.arrive("compile", 1, CompileRequest(refused, "cpu"))
     run(wire, ModelCompiler())
     assert not wire.of_kind("failed")
     (head,) = {json.dumps(message[2]) for message in wire.of_kind("head")}

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import explorer
-from explorer.app.session import Request
+from explorer.app.session import CompileRequest
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.backends import all_backends, backend_of
 from explorer.cli import main
@@ -106,7 +106,7 @@ def test_the_app_compiles_and_measures_it(model: SourceModel, toy: Path, tmp_pat
     path = tmp_path / "net.onnx"
     onnx.save(model.content.proto, path)
     compiler = ModelCompiler()
-    request = Request(str(path), str(toy))
+    request = CompileRequest(str(path), str(toy))
     seen: list[str] = []
 
     def progress(name: str, index: int, total: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import explorer as ex
 from explorer.app.offers import offered_files
-from explorer.app.session import Request
+from explorer.app.session import CompileRequest
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.cli import main
 from explorer.compilation import Compilation
@@ -23,7 +23,7 @@ from explorer.errors import ModelError, UnsupportedError
 from explorer.importers import format as formats
 from explorer.importers.format import Format, format_of
 from explorer.runtime.cache import ProgramCache
-from explorer.runtime.cache.requests import Request as KeptRequest
+from explorer.runtime.cache.requests import CompileRequest as KeptRequest
 from explorer.runtime.cache.requests import request_of
 from explorer.session.fallback import Fallback
 from explorer.views.payload import encode, trace_payload
@@ -143,7 +143,7 @@ def test_its_faces_show_it(compiled: Compilation):
 
 
 def test_the_page_compiles_checks_and_measures_it(net: Path):
-    compiler, request = ModelCompiler(), Request(str(net), "cpu")
+    compiler, request = ModelCompiler(), CompileRequest(str(net), "cpu")
     trace = compiler.stage(request, "passes", quiet)
     checked = compiler.stage(request, "accuracy", quiet).accuracy
 

@@ -16,7 +16,7 @@ from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.inspection.printing import dump, parse
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations
-from explorer.ir.top.late import NodeOp
+from explorer.ir.top.late import LateNodeOp
 from explorer.ir.types import shape_of
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
@@ -90,7 +90,7 @@ def test_a_node_is_imported_for_every_contents(name: str, tmp_path: Path):
     case = CASES[name]
     model = sources.source_model(tmp_path, case.graph)
     opened = open_program(model, has_late_nodes=True)
-    (op,) = (op for op in operations(opened.module) if isinstance(op, NodeOp))
+    (op,) = (op for op in operations(opened.module) if isinstance(op, LateNodeOp))
     assert op.label() == name.split()[0]
     assert tuple(shape_of(result) for result in op.results) == case.shapes
     snapshot = Snapshot(opened.module, opened.weights)

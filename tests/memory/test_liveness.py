@@ -4,7 +4,7 @@ import pytest
 
 from explorer.errors import InputError
 from explorer.memory import Use, lifetimes, live_bytes
-from explorer.memory.places import Relation
+from explorer.memory.places import Containment
 from explorer.results import BufferLifetime, BufferPart
 
 CHAIN = [
@@ -18,7 +18,7 @@ JOINED = [
     Use("sum", ("whole",), ("sum",)),
 ]
 JOINED_SIZES = {"left": 64, "right": 32, "whole": 96, "sum": 4}
-HALVES = (Relation("left", "whole"), Relation("right", "whole", 64))
+HALVES = (Containment("left", "whole"), Containment("right", "whole", 64))
 CHAIN_SIZES = {"x": 64, "conv": 128, "relu": 128, "add": 256}
 
 
@@ -116,10 +116,10 @@ def test_a_concatenation_of_concatenations_is_one_buffer():
         Use("sum", ("abc",), ("sum",)),
     ]
     parts = [
-        Relation("a", "ab"),
-        Relation("b", "ab", 64),
-        Relation("ab", "abc"),
-        Relation("c", "abc", 128),
+        Containment("a", "ab"),
+        Containment("b", "ab", 64),
+        Containment("ab", "abc"),
+        Containment("c", "abc", 128),
     ]
     sizes = {"a": 64, "b": 64, "c": 64, "ab": 128, "abc": 192, "sum": 4}
     whole, _ = lifetimes(uses, sizes, outputs=["sum"], parts=parts)
@@ -140,10 +140,10 @@ def test_a_value_in_two_concatenations_lies_where_both_have_it():
         Use("sum", ("ab", "bc"), ("sum",)),
     ]
     parts = [
-        Relation("a", "ab"),
-        Relation("b", "ab", 64),
-        Relation("b", "bc"),
-        Relation("c", "bc", 64),
+        Containment("a", "ab"),
+        Containment("b", "ab", 64),
+        Containment("b", "bc"),
+        Containment("c", "bc", 64),
     ]
     sizes = {"a": 64, "b": 64, "c": 64, "ab": 128, "bc": 128, "sum": 4}
     buffer, _ = lifetimes(uses, sizes, outputs=["sum"], parts=parts)
@@ -157,7 +157,7 @@ def test_a_slice_keeps_its_whole_alive_and_lies_in_it():
     uses = [Use("a", (), ("a",)), Use("b", (), ("b",)), Use("c", ("cut",), ("c",))]
     sizes = {"a": 192, "b": 64, "cut": 64, "c": 64}
     buffers = lifetimes(
-        uses, sizes, outputs=["c"], views={"cut": "a"}, parts=[Relation("cut", "a", 128)]
+        uses, sizes, outputs=["c"], views={"cut": "a"}, parts=[Containment("cut", "a", 128)]
     )
     assert summary(buffers)[0] == ("a", 192, 0, 3)
     assert buffers[0].parts == (BufferPart("cut", 128, 64, 2, 3, is_view=True),)
@@ -166,10 +166,13 @@ def test_a_slice_keeps_its_whole_alive_and_lies_in_it():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ((Relation("left", "whole"), Relation("right", "whole", 32)), "writes 'right' over 'left'"),
-        ((Relation("left", "whole"),), "sum reads .whole., of which not all has been written"),
-        ((Relation("left", "whole"), Relation("right", "whole", 128)), "from byte 128 on"),
-        ((*HALVES, Relation("right", "whole", 0)), "'right' cannot lie at byte 0 of 'whole'"),
+        (
+            (Containment("left", "whole"), Containment("right", "whole", 32)),
+            "writes 'right' over 'left'",
+        ),
+        ((Containment("left", "whole"),), "sum reads .whole., of which not all has been written"),
+        ((Containment("left", "whole"), Containment("right", "whole", 128)), "from byte 128 on"),
+        ((*HALVES, Containment("right", "whole", 0)), "'right' cannot lie at byte 0 of 'whole'"),
     ],
 )
 def test_places_that_cannot_be_are_refused(parts, message):
@@ -191,7 +194,7 @@ def test_reading_a_slice_of_what_was_overwritten_is_refused():
     ]
     sizes = {"a": 128, "relu": 128, "cut": 64, "b": 64}
     with pytest.raises(InputError, match="b reads 'cut' after relu has overwritten it"):
-        lifetimes(uses, sizes, views={"cut": "a"}, parts=[Relation("cut", "a", 64)])
+        lifetimes(uses, sizes, views={"cut": "a"}, parts=[Containment("cut", "a", 64)])
 
 
 def test_reading_what_was_overwritten_in_place_is_refused():
@@ -233,7 +236,7 @@ def test_overwriting_the_whole_of_a_concatenation_is_followed():
     ]
     sizes = {"left": 64, "whole": 64, "relu": 64, "add": 64}
     with pytest.raises(InputError, match="add reads 'whole' after relu has overwritten it"):
-        lifetimes(uses, sizes, outputs=["add"], parts=[Relation("left", "whole")])
+        lifetimes(uses, sizes, outputs=["add"], parts=[Containment("left", "whole")])
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ from explorer.results import (
 )
 from explorer.results.encoding import from_json, to_json
 from explorer.results.program import Tap
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 
 RECORDS = sorted(
     {
         *(k for k in vars(results).values() if isinstance(k, type) and dataclasses.is_dataclass(k)),
-        Snapshot,
+        SnapshotRecord,
         Tap,
     },
     key=lambda kind: kind.__name__,

@@ -17,7 +17,7 @@ import pytest
 
 from explorer.errors import BuildError, CacheWarning
 from explorer.results import Program
-from explorer.runtime.cache import Entry, Found, Missed, ProgramCache, ProgramKey
+from explorer.runtime.cache import Entry, FoundEntry, Missed, ProgramCache, ProgramKey
 from explorer.runtime.cache.bundles import bundle_of
 from explorer.runtime.cache.c_programs import cached_library, headers_in, library_key, try_library
 from explorer.runtime.cache.entries import DamagedEntry, read_entry
@@ -54,7 +54,7 @@ def reopened(cache: ProgramCache) -> ProgramCache:
     return ProgramCache(cache.folder, cache.limit_bytes)
 
 
-def reason_of(found: Found | Missed) -> str:
+def reason_of(found: FoundEntry | Missed) -> str:
     assert isinstance(found, Missed), found
     return found.reason
 
@@ -63,8 +63,8 @@ def test_what_was_stored_is_found_in_memory_and_by_another_process(cache: Progra
     assert reason_of(cache.find(KEY)) == "it was not compiled before"
     cache.store(entry_of())
     near, far = cache.find(KEY), reopened(cache).find(KEY)
-    assert isinstance(near, Found)
-    assert isinstance(far, Found)
+    assert isinstance(near, FoundEntry)
+    assert isinstance(far, FoundEntry)
     assert (near.tier, far.tier) == ("memory", "folder")
     assert near.entry == far.entry == entry_of()
 
@@ -114,7 +114,7 @@ def test_a_changed_or_missing_header_is_the_reason(cache: ProgramCache, tmp_path
     header = tmp_path / "width.h"
     header.write_text("#define WIDTH 8\n")
     cache.store(entry_of(headers=header_digests([header])))
-    assert isinstance(reopened(cache).find(KEY), Found)
+    assert isinstance(reopened(cache).find(KEY), FoundEntry)
     header.write_text("#define WIDTH 9\n")
     assert reason_of(reopened(cache).find(KEY)) == f"the included header {header} changed"
     cache.store(entry_of(headers=header_digests([header])))
@@ -165,8 +165,8 @@ def test_a_foreign_binary_is_tried_once_and_refused_with_its_reason(cache: Progr
         return ""
 
     cache.store(entry_of(is_foreign=True))
-    assert isinstance(reopened(cache).find(KEY, trial), Found)
-    assert isinstance(reopened(cache).find(KEY, trial), Found)
+    assert isinstance(reopened(cache).find(KEY, trial), FoundEntry)
+    assert isinstance(reopened(cache).find(KEY, trial), FoundEntry)
     assert tried == [KEY.digest()]
     cache.store(entry_of(payload=b"another", is_foreign=True))
     later = reopened(cache)
@@ -193,7 +193,7 @@ def test_the_least_used_goes_first(cache: ProgramCache):
         assert cache.folder is not None
         os.utime(cache.folder / (key.digest() + ".program"), (1000 + number, 1000 + number))
     later = reopened(cache)
-    assert isinstance(later.find(keys[0]), Found)  # used again
+    assert isinstance(later.find(keys[0]), FoundEntry)  # used again
     size = later.entries()[0].size_bytes
     later.prune(2 * size + 5)
     assert {s.digest for s in later.entries()} == {keys[0].digest(), keys[3].digest()}
@@ -237,7 +237,7 @@ def test_a_folder_that_others_may_write_is_not_used(tmp_path: Path):
         cache = open_cache(folder)
     assert cache.folder is None
     cache.store(entry_of())
-    assert isinstance(cache.find(KEY), Found)
+    assert isinstance(cache.find(KEY), FoundEntry)
     assert list(folder.iterdir()) == []
 
 
@@ -311,7 +311,7 @@ def test_what_somebody_else_may_have_left_is_not_run(
     assert again.entries() == []
     if plant is not is_a_folder:
         again.store(entry_of())
-        assert isinstance(ProgramCache(cache.folder).find(KEY), Found)
+        assert isinstance(ProgramCache(cache.folder).find(KEY), FoundEntry)
 
 
 def test_a_new_folder_is_its_owners_alone(tmp_path: Path):
@@ -337,7 +337,7 @@ def test_a_full_disk_is_told_once_and_the_program_is_there(tmp_path: Path):
     script = """
         import dataclasses, resource, sys, warnings
         from pathlib import Path
-        from explorer.runtime.cache import Entry, Found, ProgramCache, ProgramKey
+        from explorer.runtime.cache import Entry, FoundEntry, ProgramCache, ProgramKey
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         cache = ProgramCache(Path(sys.argv[1]))
         with warnings.catch_warnings(record=True) as told:
@@ -345,7 +345,7 @@ def test_a_full_disk_is_told_once_and_the_program_is_there(tmp_path: Path):
             for text in ("int a;", "int b;"):
                 key = ProgramKey("c", text, (), "cc", "cpu")
                 cache.store(Entry.of(key, bytes(9999), headers={}, build_seconds=1, made_at=""))
-                assert isinstance(cache.find(key), Found)
+                assert isinstance(cache.find(key), FoundEntry)
         print(len(told), told[0].message)
     """
     finished = subprocess.run(
@@ -360,12 +360,12 @@ def test_processes_that_write_at_once_leave_whole_entries(tmp_path: Path):
     script = """
         import sys
         from pathlib import Path
-        from explorer.runtime.cache import Entry, Found, ProgramCache, ProgramKey
+        from explorer.runtime.cache import Entry, FoundEntry, ProgramCache, ProgramKey
         for turn in range(60):
             cache = ProgramCache(Path(sys.argv[1]))
             key = ProgramKey("c", f"int x{turn % 3};", (), "cc", "cpu")
             found = cache.find(key)
-            if isinstance(found, Found):
+            if isinstance(found, FoundEntry):
                 assert found.entry.payload.startswith(b"program of ")
             content = b"program of " + sys.argv[2].encode() * 20_000
             cache.store(Entry.of(key, content, headers={}, build_seconds=1, made_at=""))
@@ -419,7 +419,7 @@ def test_a_header_of_the_system_belongs_to_the_key(tmp_path: Path, cache: Progra
     header.write_text("#define ANSWER 42\n")
     source = f'#include "{header}"\nint explorer_run(void) {{ return ANSWER; }}\n'
     cached_library(source, tmp_path, cache)
-    assert isinstance(cache.find(library_key(source, find_compiler(), (), "")), Found)
+    assert isinstance(cache.find(library_key(source, find_compiler(), (), "")), FoundEntry)
     header.write_text("#define ANSWER 43\n")
     later = reopened(cache)
     cached_library(source, tmp_path, later)

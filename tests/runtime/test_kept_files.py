@@ -29,7 +29,7 @@ from explorer.runtime.cache.kept_files import (
     read_kept,
     to_bytes,
 )
-from explorer.runtime.cache.requests import Request, Undigested, request_of, sizes_of
+from explorer.runtime.cache.requests import ProgramRequest, Undigested, request_of, sizes_of
 from explorer.runtime.cache.sources import MEMO, packages, process_start_ns, sources_of
 from explorer.runtime.cache.weights import DamagedWeights, map_weights, write_weights
 
@@ -99,7 +99,7 @@ def test_a_sealed_file_that_makes_no_sense_is_refused(change: dict[str, object])
 
 
 def test_the_name_begins_with_what_was_asked():
-    request = Request("ab" * 32, Path("/elsewhere"), "cpu", "{}")
+    request = ProgramRequest("ab" * 32, Path("/elsewhere"), "cpu", "{}")
     assert name_of(KEPT).startswith(request.prefix(KEPT.sizes))
     assert not name_of(KEPT).startswith(request.prefix((("n", 2, 3),)))
     other = dataclasses.replace(KEPT, circumstances=(("explorer", "here (2)"),))
@@ -186,9 +186,9 @@ def test_options_that_have_their_default_are_no_other_request(file: Path):
     plain = request_of(file, "cpu", {})
     same = request_of(str(file), "cpu", {"disable": [], "fuel": None, "tuned": True})
     other = request_of(file, "cpu", {"disable": ["fuse-bias"]})
-    assert isinstance(plain, Request)
-    assert isinstance(same, Request)
-    assert isinstance(other, Request)
+    assert isinstance(plain, ProgramRequest)
+    assert isinstance(same, ProgramRequest)
+    assert isinstance(other, ProgramRequest)
     assert plain.prefix(()) == same.prefix(()) != other.prefix(())
 
 
@@ -213,8 +213,8 @@ def test_a_target_of_ones_own_counts_by_its_content(file: Path, tmp_path: Path):
     first = request_of(file, target, {})
     target.write_text("two")
     second = request_of(file, str(target), {})
-    assert isinstance(first, Request)
-    assert isinstance(second, Request)
+    assert isinstance(first, ProgramRequest)
+    assert isinstance(second, ProgramRequest)
     assert first.prefix(()) != second.prefix(())
 
 

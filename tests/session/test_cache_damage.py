@@ -22,7 +22,7 @@ from explorer.results.kept import KeptProgram
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import Startable
 from explorer.runtime.cache.kept_files import name_of
-from explorer.runtime.cache.requests import Request, request_of
+from explorer.runtime.cache.requests import ProgramRequest, request_of
 from explorer.runtime.cache.weights import MappedWeights
 from explorer.session import Session
 
@@ -148,7 +148,7 @@ def damages(seed: int, count: int, folder: Path) -> Iterator[tuple[str, Path, by
 class Sound:
     """A program as it was started before anything was damaged."""
 
-    request: Request
+    request: ProgramRequest
     kept: KeptProgram
     binary: bytes
     weights: bytes
@@ -172,7 +172,7 @@ def kept_product(path: Path, weight: np.ndarray, cache: ProgramCache) -> Sound:
     with Session(path, isolated=False) as session:
         session(np.ones((1, len(weight)), np.float32))
     request = request_of(path, "cpu", {})
-    assert isinstance(request, Request)
+    assert isinstance(request, ProgramRequest)
     found = kept_programs(cache).find(request, ())
     assert isinstance(found, Startable)
     return Sound(request, found.kept, found.binary.payload, weights_of(found))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from explorer.errors import InputError
 from explorer.targets import (
     DmaEngine,
-    Layout,
+    LayoutRules,
     MatrixEngine,
     Memory,
     Requantization,
@@ -23,7 +23,7 @@ from explorer.targets import (
     load_target,
 )
 from explorer.targets.overrides import write_record
-from explorer.targets.reading import Place, read_record
+from explorer.targets.reading import FieldLocation, read_record
 
 SMALL = """
 name = "small"
@@ -48,7 +48,7 @@ def test_the_cpu_prints_c_and_blocks_channels_by_its_vectors():
     cpu = load_target("cpu")
     assert cpu.languages == ("c",)
     assert cpu.vector_floats == "auto"
-    assert cpu.layout == Layout(channel_block="vector", halo=True)
+    assert cpu.layout == LayoutRules(channel_block="vector", halo=True)
     assert cpu.memory("arena") == Memory("arena", "arena", size_bytes=None, alignment_bytes=64)
 
 
@@ -75,7 +75,7 @@ def test_overrides_change_one_field_and_leave_the_rest():
     assert tight.memory("arena").size_bytes == 65536
     assert tight.with_(**{"memories.arena.size_bytes": None}) == cpu
     assert cpu.with_(vector_floats=8).vector_floats == 8
-    assert cpu.with_(**{"layout.channel_block": 4}).layout == Layout(4, True)
+    assert cpu.with_(**{"layout.channel_block": 4}).layout == LayoutRules(4, True)
     assert cpu.memory("arena").size_bytes is None
 
 
@@ -288,7 +288,7 @@ def test_the_schema_describes_the_chips_of_tpu_mlir(tmp_path, name):
     assert chip.memory("dram").size_bytes is None
     assert chip.engine("dma") == DmaEngine("dma", "dma", ("dram", "local"))
     assert chip.engine("vector") == VectorEngine("vector", "vector", lanes)
-    assert chip.layout == Layout(channel_block=lanes, halo=False)
+    assert chip.layout == LayoutRules(channel_block=lanes, halo=False)
 
 
 def test_the_schema_describes_rates_cores_and_shared_memory(tmp_path):
@@ -351,8 +351,8 @@ def test_array_sizes_need_not_be_equal_or_powers_of_two(tmp_path):
 
 @pytest.mark.parametrize("text", [SMALL, VTA, *map(tpu_chip, TPU_CHIPS)])
 def test_writing_a_target_and_reading_it_back_is_the_identity(text):
-    target = read_record(Target, tomllib.loads(text), Place("chip.toml"))
-    assert read_record(Target, write_record(target), Place("chip.toml")) == target
+    target = read_record(Target, tomllib.loads(text), FieldLocation("chip.toml"))
+    assert read_record(Target, write_record(target), FieldLocation("chip.toml")) == target
 
 
 @settings(deadline=None)  # other work on the machine must not fail a property
@@ -368,7 +368,7 @@ def test_writing_a_target_and_reading_it_back_is_the_identity(text):
     st.sampled_from([field.name for field in fields(Target)]),
 )
 def test_any_value_in_any_field_is_either_legal_or_an_input_error(value, field):
-    place = Place("chip.toml")
+    place = FieldLocation("chip.toml")
     table = tomllib.loads(SMALL) | {field: value}
     message = refusal(table, place)
     if message is None:
@@ -378,7 +378,7 @@ def test_any_value_in_any_field_is_either_legal_or_an_input_error(value, field):
         assert message.startswith(field)
 
 
-def refusal(table: dict[str, object], place: Place) -> str | None:
+def refusal(table: dict[str, object], place: FieldLocation) -> str | None:
     try:
         read_record(Target, table, place)
     except InputError as error:

@@ -45,7 +45,7 @@ from explorer.results import (
     TimedEvent,
     Trace,
 )
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 
 SHAPE = "1x64x56x56 f32"
 SIZE_BYTES = 64 * 56 * 56 * 4
@@ -257,7 +257,9 @@ def _memory(launched: list[Operation]) -> MemoryPlan:
     )
 
 
-def _accuracy(records: tuple[PassRecord, ...], snapshots: tuple[Snapshot, ...]) -> AccuracyReport:
+def _accuracy(
+    records: tuple[PassRecord, ...], snapshots: tuple[SnapshotRecord, ...]
+) -> AccuracyReport:
     passes = tuple(
         compared(record.name, snapshot, _error)
         for record, snapshot in zip(records, snapshots, strict=True)

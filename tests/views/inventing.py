@@ -30,7 +30,7 @@ from explorer.results import (
     TimedEvent,
     WeightSlot,
 )
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,20 @@ class Step:
     peak_bytes: int = 0
 
 
-Passes = tuple[tuple[PassRecord, ...], tuple[Snapshot, ...], tuple[GraphDiff, ...]]
+Passes = tuple[tuple[PassRecord, ...], tuple[SnapshotRecord, ...], tuple[GraphDiff, ...]]
 
 
 def passes(steps: Sequence[Step]) -> Passes:
     """Records, snapshots and differences; the first step is the import."""
     records: list[PassRecord] = []
-    snapshots: list[Snapshot] = []
+    snapshots: list[SnapshotRecord] = []
     differences: list[GraphDiff] = []
     before, level = steps[0].after, ""
     for step in steps:
         is_same = bool(snapshots) and step.after == before
         differences.append(GraphDiff() if step.after == before else difference(before, step.after))
         snapshots.append(
-            snapshots[-1] if is_same else Snapshot(text(step.after), graph(step.after))
+            snapshots[-1] if is_same else SnapshotRecord(text(step.after), graph(step.after))
         )
         records.append(
             PassRecord(
@@ -225,7 +225,7 @@ def program(
 
 
 def compared(
-    name: str, snapshot: Snapshot, error: Callable[[int, GraphNode], TensorError]
+    name: str, snapshot: SnapshotRecord, error: Callable[[int, GraphNode], TensorError]
 ) -> PassAccuracy:
     """The errors of all that is computed in a snapshot, in program order."""
     computed = [node for node in snapshot.graph.nodes if node.family not in PLACES]

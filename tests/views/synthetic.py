@@ -48,7 +48,7 @@ from explorer.results import (
     TimedEvent,
     Trace,
 )
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 
 HOSTILE = "<script>alert('x')</script>\"&"
 """What a model file may hold as a name."""
@@ -553,7 +553,7 @@ def _program(
     )
 
 
-def _accuracy(snapshots: Sequence[Snapshot], mark: str) -> AccuracyReport:
+def _accuracy(snapshots: Sequence[SnapshotRecord], mark: str) -> AccuracyReport:
     """Equal up to folding, within tolerance after blocking layouts."""
     passes = []
     for index, ((name, *_), snapshot) in enumerate(zip(_PASSES, snapshots, strict=True)):

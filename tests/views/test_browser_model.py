@@ -18,7 +18,7 @@ from explorer.results import (
     SourceText,
     Trace,
 )
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 
 pytestmark = pytest.mark.browser
 
@@ -48,9 +48,9 @@ def node(
     )
 
 
-def model(*edges: tuple[str, str], **nodes: GraphNode) -> Snapshot:
+def model(*edges: tuple[str, str], **nodes: GraphNode) -> SnapshotRecord:
     lines = tuple(f"%{name} = source.node()" for name in nodes)
-    return Snapshot(
+    return SnapshotRecord(
         SourceText("mlir", lines, tuple((name,) for name in nodes)),
         Graph(tuple(nodes.values()), tuple(GraphEdge(a, b, a, TYPE) for a, b in edges)),
     )

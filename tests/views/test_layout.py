@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from explorer.results import Graph, GraphEdge, GraphNode, Trace
 from explorer.views.collapse import collapse, collapse_together, hidden_operations
 from explorer.views.layered import find_back_edges
-from explorer.views.layout import Layout, layout_graph, layout_union
+from explorer.views.layout import Drawing, layout_graph, layout_union
 
 
 def node(name: str, family: str = "elementwise", sources: str = "", scope: str = "") -> GraphNode:
@@ -33,7 +33,7 @@ def graph(nodes: list[GraphNode], edges: str) -> Graph:
     return Graph(tuple(nodes), tuple(GraphEdge(a, b, a, "4 f32") for a, b in pairs))
 
 
-def overlaps(layout: Layout, first: str, second: str) -> bool:
+def overlaps(layout: Drawing, first: str, second: str) -> bool:
     (ax, ay), (bx, by) = layout.positions[first], layout.positions[second]
     (aw, ah), (bw, bh) = layout.sizes[first], layout.sizes[second]
     return abs(ax - bx) < (aw + bw) / 2 - 0.2 and abs(ay - by) < (ah + bh) / 2 - 0.2

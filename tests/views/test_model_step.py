@@ -16,7 +16,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.encoding import from_json, to_json
-from explorer.results.trace import Snapshot
+from explorer.results.trace import SnapshotRecord
 from explorer.views.blocks import build_blocks, level_graphs
 from explorer.views.model_step import with_model_step
 from explorer.views.page import export_page
@@ -44,9 +44,9 @@ def node(
     )
 
 
-def snapshot(*nodes: GraphNode) -> Snapshot:
+def snapshot(*nodes: GraphNode) -> SnapshotRecord:
     edges = [GraphEdge(a.id, b.id, a.id, TYPE) for a, b in pairwise(nodes)]
-    return Snapshot(SourceText("mlir", ("model",), ((),)), Graph(nodes, tuple(edges)))
+    return SnapshotRecord(SourceText("mlir", ("model",), ((),)), Graph(nodes, tuple(edges)))
 
 
 OPERATORS = (

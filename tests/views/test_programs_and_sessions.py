@@ -1,6 +1,6 @@
 """Where programs came from and how a session answered, as text and as HTML."""
 
-from explorer.results import Call, ProgramLookup, SessionProgram, SessionRecord
+from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.views import static
 from explorer.views.payload_measures import lookups_payload
 from explorer.views.static.lookups import MOST_SHOWN
@@ -18,12 +18,12 @@ def lookup(tier: str = "memory", reason: str = "", name: str = "net") -> Program
     )
 
 
-def call(number: int, event: str = "hit", reason: str = "") -> Call:
+def call(number: int, event: str = "hit", reason: str = "") -> SessionCall:
     answered_by = "onnxruntime" if event == "not hot" else "program"
-    return Call(number, "x: float32 1", answered_by, event, reason, 1e-5)
+    return SessionCall(number, "x: float32 1", answered_by, event, reason, 1e-5)
 
 
-def record(*calls: Call, is_cut_off: bool = False) -> SessionRecord:
+def record(*calls: SessionCall, is_cut_off: bool = False) -> SessionRecord:
     programs = (SessionProgram("x: float32 1", 2, 0.5, "source", "the source: another line"),)
     return SessionRecord(
         model="net",

@@ -1,8 +1,8 @@
 """The compiler in the worker's process: what was compiled stays, and forks share its passes.
 
 compiler = ModelCompiler()
-compiler.stage(Request("digits_cnn.onnx", "cpu"), "passes", progress)      all passes run
-compiler.stage(Request(..., decisions=(("schedule-loops/conv_1/pixels", "4"),)), "passes", ...)
+compiler.stage(CompileRequest("digits_cnn.onnx", "cpu"), "passes", progress)      all passes run
+compiler.stage(CompileRequest(..., decisions=(("schedule-loops/conv_1/pixels", "4"),)), "passes")
     only the passes from schedule-loops on run: the rest is shared with the first
 """
 
@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
-from explorer.app.session import Bisection, Progress, Request, SearchTold
+from explorer.app.session import Bisection, CompileRequest, Progress, SearchTold
 from explorer.errors import UnsupportedError
 from explorer.results import ProfileRecord, Trace
 
@@ -29,14 +29,14 @@ class ModelCompiler:
 
     def __init__(self) -> None:
         import_module("explorer.compilation")
-        self._compilations: dict[Request, Compilation] = {}
-        self._accuracies: dict[Request, Accuracy] = {}
-        self._profiles: dict[Request, ProfileRecord] = {}
-        self._refused: dict[Request, Trace] = {}
+        self._compilations: dict[CompileRequest, Compilation] = {}
+        self._accuracies: dict[CompileRequest, Accuracy] = {}
+        self._profiles: dict[CompileRequest, ProfileRecord] = {}
+        self._refused: dict[CompileRequest, Trace] = {}
         """Of models that cannot be imported: how they are, and why."""
         self._meter: PeakMeter | None = None
 
-    def stage(self, request: Request, name: str, progress: Progress) -> Trace:
+    def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         from explorer.compilation.collection import paused_collection
 
         if request.is_trace:
@@ -62,12 +62,12 @@ class ModelCompiler:
             compilation.assembly()
         return replace(compilation.trace(), profile=self._profiles.get(request))
 
-    def optional(self, request: Request) -> tuple[str, ...]:
+    def optional(self, request: CompileRequest) -> tuple[str, ...]:
         if request.is_trace or request in self._refused:
             return ()
         return tuple(p.name for p in self._compilations[request].pipeline if not p.is_required)
 
-    def bisect(self, request: Request) -> Bisection | None:
+    def bisect(self, request: CompileRequest) -> Bisection | None:
         compilation = self._compiled(request, lambda name, index, total: None)
         if request not in self._accuracies:
             self._accuracies[request] = compilation.accuracy()
@@ -77,7 +77,11 @@ class ModelCompiler:
         return Bisection(fault.pass_name, fault.rule, fault.operation, fault.tensor, fault.address)
 
     def search(
-        self, request: Request, order: Mapping[str, Any], progress: Progress, told: SearchTold
+        self,
+        request: CompileRequest,
+        order: Mapping[str, Any],
+        progress: Progress,
+        told: SearchTold,
     ) -> dict[str, Any]:
         """Compiles candidates in threads: this process may have no children but compilers."""
         from explorer.tuning.search import Budget, tune
@@ -95,18 +99,18 @@ class ModelCompiler:
         )
         return search_payload(found[order["kernel"]])
 
-    def forget(self, request: Request) -> None:
+    def forget(self, request: CompileRequest) -> None:
         for kept in (self._compilations, self._accuracies, self._profiles, self._refused):
             kept.pop(request, None)
 
-    def _opened(self, request: Request, progress: Progress) -> Trace:
+    def _opened(self, request: CompileRequest, progress: Progress) -> Trace:
         """A saved compilation; nothing of it is run, and it is not kept here."""
         from explorer.compilation import open_trace
 
         progress("reading the trace", 0, 1)
         return open_trace(request.path).trace()
 
-    def _inspected(self, request: Request, error: UnsupportedError) -> Trace:
+    def _inspected(self, request: CompileRequest, error: UnsupportedError) -> Trace:
         """The model as it is, with what cannot be imported or compiled; a fork just fails."""
         import explorer as ex
 
@@ -121,7 +125,7 @@ class ModelCompiler:
         self._refused[request] = trace
         return trace
 
-    def _compiled(self, request: Request, progress: Progress) -> Compilation:
+    def _compiled(self, request: CompileRequest, progress: Progress) -> Compilation:
         """Compiled now, or kept; a fork of the kept compilation with most passes in common."""
         if request in self._compilations:
             return self._compilations[request]
@@ -138,7 +142,7 @@ class ModelCompiler:
         )
         return self._compilations[request]
 
-    def _shared(self, kept: Request, request: Request) -> int:
+    def _shared(self, kept: CompileRequest, request: CompileRequest) -> int:
         """How many passes of a kept compilation the request has in common, at least."""
         pipeline = [p.name for p in self._compilations[kept].pipeline]
         places = [
@@ -147,7 +151,7 @@ class ModelCompiler:
         ]
         return min(places, default=len(pipeline))
 
-    def _first(self, request: Request, progress: Progress) -> Compilation:
+    def _first(self, request: CompileRequest, progress: Progress) -> Compilation:
         import explorer as ex
         from explorer.compilation.settings.sizes import suggested_sizes
 

@@ -1,7 +1,7 @@
 """A worker's process as the app holds it: a fault or a cancel ends the process and not the app.
 
 process = CompilerProcess(ModelCompiler, report)
-process.compile(1, Request("digits_cnn.onnx", "cpu"))
+process.compile(1, CompileRequest("digits_cnn.onnx", "cpu"))
     ->  report(1, Progressed(...)) ... report(1, DrawnTrace(...)) after every stage
         or report(1, Failure(...))
 process.cancel(1)
@@ -23,12 +23,12 @@ from explorer.app.session import (
     STAGES,
     Bisection,
     Compiler,
+    CompileRequest,
     Died,
     DrawnTrace,
     Failure,
     Progressed,
-    Request,
-    Searched,
+    SearchProgress,
     Stopped,
     where_of,
 )
@@ -40,7 +40,7 @@ NOBODY = 0
 TERMINATION_SECONDS = 2.0
 """How long a worker may take to end before it is killed."""
 
-Report = Progressed | DrawnTrace | Failure | Bisection | Searched | Stopped | Died | None
+Report = Progressed | DrawnTrace | Failure | Bisection | SearchProgress | Stopped | Died | None
 """None: a bisection found nothing wrong."""
 
 
@@ -58,11 +58,11 @@ class CompilerProcess:
         context = multiprocessing.get_context("spawn")  # fork would copy the server's threads
         self._connection, theirs = context.Pipe()
         self._report = report
-        self._prepared: set[Request] = set()
-        self._preparing: Request | None = None
+        self._prepared: set[CompileRequest] = set()
+        self._preparing: CompileRequest | None = None
         """What was asked for last to be prepared, until it is."""
         self._is_ended = threading.Event()
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, CompileRequest] = {}
         """What is not finished yet."""
         self._drawn: dict[int, DrawnTrace] = {}
         self._process = context.Process(
@@ -77,7 +77,7 @@ class CompilerProcess:
     def is_alive(self) -> bool:
         return not self._is_ended.is_set() and self._process.is_alive()
 
-    def is_busy_for(self, request: Request) -> bool:
+    def is_busy_for(self, request: CompileRequest) -> bool:
         """Whether what it prepares, which may take for ever, would let a request wait."""
         return self._preparing is not None and self._preparing != request
 
@@ -85,35 +85,35 @@ class CompilerProcess:
         """From now on this is told."""
         self._report = report
 
-    def compile(self, key: int, request: Request) -> None:
+    def compile(self, key: int, request: CompileRequest) -> None:
         self._requests[key] = request
         self._prepared.add(request)
         self._send("compile", key, request)
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: CompileRequest) -> None:
         """Compiles in the background what forks are expected of; nothing is reported."""
         if request not in self._prepared:
             self._prepared.add(request)
             self._preparing = request
             self._send("prepare", NOBODY, request)
 
-    def cancel(self, key: int, request: Request) -> None:
+    def cancel(self, key: int, request: CompileRequest) -> None:
         """Gives a compilation up; `Stopped` is reported when the worker has heard it."""
         self._requests.pop(key, None)
         self._drawn.pop(key, None)
         self._prepared.discard(request)
         self._send("cancel", key, request)
 
-    def bisect(self, key: int, request: Request) -> None:
+    def bisect(self, key: int, request: CompileRequest) -> None:
         self._requests[key] = request
         self._send("bisect", key, request)
 
-    def search(self, key: int, request: Request, order: SearchOrder) -> None:
-        """Searches the schedule of a kernel; `Searched` is reported as often as more is known."""
+    def search(self, key: int, request: CompileRequest, order: SearchOrder) -> None:
+        """Searches the schedule of a kernel; `SearchProgress` comes as often as more is known."""
         self._requests[key] = request
         self._send("search", key, request, asdict(order))
 
-    def forget(self, key: int, request: Request) -> None:
+    def forget(self, key: int, request: CompileRequest) -> None:
         self._drawn.pop(key, None)
         self._requests.pop(key, None)
         self._prepared.discard(request)
@@ -129,7 +129,7 @@ class CompilerProcess:
             self._process.join(TERMINATION_SECONDS)
         remove_stale_folders()  # it had no time to remove its own
 
-    def _send(self, kind: str, key: int, request: Request, *more: Any) -> None:  # Any: JSON
+    def _send(self, kind: str, key: int, request: CompileRequest, *more: Any) -> None:  # Any: JSON
         try:
             message = [kind, key, asdict(request), *more]
             self._connection.send_bytes(json.dumps(message).encode())
@@ -172,7 +172,7 @@ class CompilerProcess:
             elif kind == "cancelled":
                 self._tell(key, Stopped())
             elif kind == "searched":
-                found = Searched(**values[0])
+                found = SearchProgress(**values[0])
                 if found.status != "running":
                     self._requests.pop(key, None)
                 self._tell(key, found)
@@ -191,7 +191,7 @@ class CompilerProcess:
         if self._report is not None:
             self._report(key, report)
 
-    def _death(self, request: Request) -> Failure:
+    def _death(self, request: CompileRequest) -> Failure:
         code = self._process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
         return Failure(

@@ -22,7 +22,7 @@ from explorer.app.session import (
     URGENT,
     Cancelled,
     Compiler,
-    Request,
+    CompileRequest,
     failure_of,
     stages_of,
 )
@@ -45,7 +45,7 @@ class Task:
     """One compilation on its way."""
 
     key: int
-    request: Request
+    request: CompileRequest
     waiting: list[str]
     parts: SnapshotParts | None = None
     sent: dict[str, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Worker:
         while is_blocking or self._connection.poll():
             is_blocking = False
             kind, key, data, *more = json.loads(self._connection.recv_bytes())
-            request = from_json(Request, data)
+            request = from_json(CompileRequest, data)
             if kind == "compile":
                 self._urgent.append(Task(key, request, list(stages_of(request))))
             elif kind == "prepare":
@@ -108,7 +108,7 @@ class Worker:
                 self._drop(key, request, "forgotten")
                 self._compiler.forget(request)
 
-    def _drop(self, key: int, request: Request, answer: str) -> None:
+    def _drop(self, key: int, request: CompileRequest, answer: str) -> None:
         """Gives up what is asked for under a key; what runs ends at its next step."""
         for task in (*self._urgent, *self._background.tasks()):
             is_same = task.request == request

@@ -1,6 +1,6 @@
 """A worker that is ready before a page asks for one: starting one takes seconds.
 
-    spares = SpareWorkers(ModelCompiler, first=Request("digits_cnn.onnx", "cpu"))
+    spares = SpareWorkers(ModelCompiler, first=CompileRequest("digits_cnn.onnx", "cpu"))
     spares.take(request)      the worker that has compiled `first` by now; the next one is started
                               later. Not one that is still busy with something else.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from explorer.app.session import Compiler, Request
+from explorer.app.session import Compiler, CompileRequest
 from explorer.app.worker.process import CompilerProcess
 
 REST_SECONDS = 6.0
@@ -25,7 +25,7 @@ class SpareWorkers:
     def __init__(
         self,
         make_compiler: Callable[[], Compiler],
-        first: Request | None = None,
+        first: CompileRequest | None = None,
         rest_seconds: float = REST_SECONDS,
     ) -> None:
         self._make_compiler = make_compiler
@@ -38,7 +38,7 @@ class SpareWorkers:
         if first is not None and self._spare is not None:
             self._spare.prepare(first)
 
-    def take(self, request: Request) -> CompilerProcess:
+    def take(self, request: CompileRequest) -> CompilerProcess:
         """A worker of one's own for a first request; the caller ends it."""
         with self._lock:
             spare, self._spare = self._spare, None

@@ -32,7 +32,7 @@ from explorer.importers.onnx.tensors import dtype_of
 from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
 from explorer.ir.program import Snapshot
 from explorer.ir.sizes.dimensions import UNKNOWN
-from explorer.ir.top.late import MeaningAttr, NodeOp
+from explorer.ir.top.late import LateNodeOp, MeaningAttr
 from explorer.ir.types import (
     ELEMENT_TYPES,
     Dim,
@@ -85,7 +85,7 @@ def late_node(
     types = meaning.result_types()
     if types is None:
         return None
-    op = NodeOp.create(
+    op = LateNodeOp.create(
         operands=tensors,
         result_types=types,
         properties={

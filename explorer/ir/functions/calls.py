@@ -1,7 +1,7 @@
 """What the entry function calls, in order: the parts of a placed program, and what goes between.
 
 %a = top.transfer(%x) {to = "cpu"}
-%r = func.call @main_cpu(%a)          ->   Call(main_cpu, operands=(%x,), results=(%r,))
+%r = func.call @main_cpu(%a)          ->   PartCall(main_cpu, operands=(%x,), results=(%r,))
 %y = top.transfer(%r) {to = "host"}
 return %y                             ->   returned_values: (%r,)
 """
@@ -21,7 +21,7 @@ from explorer.ir.top.data import ReturnOp, TransferOp
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class PartCall:
     """One call of a part; operands are the entry's values, without the transfers between."""
 
     function: func.FuncOp
@@ -29,11 +29,11 @@ class Call:
     results: tuple[SSAValue, ...]
 
 
-def calls_of(program: ModuleOp) -> list[Call]:
+def calls_of(program: ModuleOp) -> list[PartCall]:
     """The calls in the entry function, in the order in which they run."""
     called = {f.sym_name.data: f for f in functions(program)}
     return [
-        Call(
+        PartCall(
             called[op.callee.string_value()],
             tuple(without_transfers(operand) for operand in op.operands),
             tuple(op.results),

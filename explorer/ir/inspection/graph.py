@@ -48,7 +48,7 @@ def module_graph(module: ModuleOp) -> Graph:
             )
         )
         sources[argument] = name
-    outputs = builder.block(entry.body.block, sources, device_of(entry), Place())
+    outputs = builder.block(entry.body.block, sources, device_of(entry), Nesting())
     for index, (source, value) in enumerate(outputs):
         identity = f"output{index + 1}"
         kind = format_type(value.type)
@@ -69,15 +69,15 @@ def module_graph(module: ModuleOp) -> Graph:
 
 
 @dataclass(frozen=True)
-class Place:
+class Nesting:
     """Where an operation stands: name scope of the outermost one around it, regions inside."""
 
     scope: str = ""
     regions: tuple[str, ...] = ()
 
-    def inside(self, operation: str, region: str) -> Place:
+    def inside(self, operation: str, region: str) -> Nesting:
         """In a region of an operation that stands here."""
-        return Place(self.scope, (*self.regions, operation, region))
+        return Nesting(self.scope, (*self.regions, operation, region))
 
 
 class _GraphBuilder:
@@ -87,7 +87,7 @@ class _GraphBuilder:
         self.edges: list[GraphEdge] = []
 
     def block(
-        self, block: Block, sources: dict[SSAValue, str], device: str, place: Place
+        self, block: Block, sources: dict[SSAValue, str], device: str, place: Nesting
     ) -> list[tuple[str, SSAValue]]:
         """Adds a block's operations; returns the nodes that its terminator's operands come from."""
         for op in block.ops:
@@ -110,7 +110,7 @@ class _GraphBuilder:
         return []
 
     def _operation(
-        self, op: Operation, sources: dict[SSAValue, str], device: str, place: Place
+        self, op: Operation, sources: dict[SSAValue, str], device: str, place: Nesting
     ) -> None:
         identity = identity_of(op)
         is_top = isinstance(op, TopOperation)
@@ -140,10 +140,10 @@ class _GraphBuilder:
         for result in op.results:
             sources[result] = identity
         if op.regions:
-            self._regions(op, sources, device, Place(scope, place.regions))
+            self._regions(op, sources, device, Nesting(scope, place.regions))
 
     def _regions(
-        self, op: Operation, sources: dict[SSAValue, str], device: str, place: Place
+        self, op: Operation, sources: dict[SSAValue, str], device: str, place: Nesting
     ) -> None:
         """What stands in an operation's regions, with edges from what a region takes to what it
         returns, which the operation hands on."""

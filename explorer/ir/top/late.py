@@ -53,7 +53,7 @@ class MeaningAttr(Data[Any]):  # a Meaning; xDSL asks for a class
 
 
 @irdl_op_definition
-class NodeOp(TopOperation):
+class LateNodeOp(TopOperation):
     """A node of the source model, imported for what it reads when that is there."""
 
     name = "top.node"

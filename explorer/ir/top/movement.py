@@ -51,7 +51,7 @@ from explorer.ir.interfaces import (
     require_rows,
 )
 from explorer.ir.operation import Access, PropertyValue, TopOperation
-from explorer.ir.parts import Part, offset_of_part
+from explorer.ir.parts import BufferPart, offset_of_part
 from explorer.ir.sizes.dimensions import (
     UNKNOWN,
     dimension_of,
@@ -323,10 +323,10 @@ class ConcatOp(SizeConstrained, AlongAxis, Blockable, MovementOperation):
     in_place = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[BufferPart, ...]:
         if not self.get("in_place", False):
             return ()
-        return tuple(Part(*place) for place in self.places())
+        return tuple(BufferPart(*place) for place in self.places())
 
     def places(self) -> Iterator[tuple[SSAValue, SSAValue, int]]:
         """(input, result, byte where the input begins), in order; ValueError as of
@@ -451,10 +451,10 @@ class SliceOp(SizeConstrained, Permutable, Reshapable, Blockable, MovementOperat
     def is_view(self) -> bool:
         return self.get("in_place", False)
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[BufferPart, ...]:
         if not self.is_view:
             return ()
-        return (Part(self.output, self.input, self.place(), is_view=True),)
+        return (BufferPart(self.output, self.input, self.place(), is_view=True),)
 
     def place(self) -> int:
         """Byte of the input where the result begins; ValueError where it is not one piece of it."""

@@ -19,7 +19,7 @@ from explorer.kernels.loops.scalar_types import BOOLEAN, FLOAT, SIGNED, ScalarTy
 from explorer.kernels.printing.language import (
     NO_LIBRARY_FUNCTIONS,
     PRELUDE_MATH,
-    Call,
+    FunctionCall,
     Language,
     Requirement,
     vector_name,
@@ -79,14 +79,16 @@ class CLanguage(Language):
     def convert(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"__builtin_convertvector({value}, {vector_name(element, lanes)})"
 
-    def widen(self, source: ScalarType, element: ScalarType, lanes: int, value: str) -> Call:
+    def widen(
+        self, source: ScalarType, element: ScalarType, lanes: int, value: str
+    ) -> FunctionCall:
         wide = vector_name(element, lanes)
         needs = (Requirement("widen", source.name, lanes, wide),)
-        return Call(f"{wide}_from_{vector_name(source, lanes)}({value})", needs)
+        return FunctionCall(f"{wide}_from_{vector_name(source, lanes)}({value})", needs)
 
-    def narrow(self, element: ScalarType, lanes: int, value: str) -> Call:
+    def narrow(self, element: ScalarType, lanes: int, value: str) -> FunctionCall:
         name = f"{vector_name(element, lanes)}_from_{vector_name(SIGNED[32], lanes)}"
-        return Call(f"{name}({value})", (Requirement("narrow", element.name, lanes),))
+        return FunctionCall(f"{name}({value})", (Requirement("narrow", element.name, lanes),))
 
     def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"({vector_name(element, lanes)}){value}"
@@ -94,16 +96,18 @@ class CLanguage(Language):
     def select(self, element: ScalarType, lanes: int, mask: str, yes: str, no: str) -> str:
         return f"select_{vector_name(element, lanes)}({mask}, {yes}, {no})"
 
-    def math_call(self, function: str, element: ScalarType, lanes: int, operands: int) -> Call:
+    def math_call(
+        self, function: str, element: ScalarType, lanes: int, operands: int
+    ) -> FunctionCall:
         name = f"{function}_{vector_name(element, lanes)}"
         if function in NO_LIBRARY_FUNCTIONS:
-            return Call(name, (Requirement(function, element.name, lanes),))
+            return FunctionCall(name, (Requirement(function, element.name, lanes),))
         if not lanes:
-            return Call(function + "f" if element == FLOAT else function)
+            return FunctionCall(function + "f" if element == FLOAT else function)
         if element == FLOAT and function in OWN_VECTOR_FUNCTIONS:
-            return Call(name, (Requirement(function, element.name, lanes),))
+            return FunctionCall(name, (Requirement(function, element.name, lanes),))
         section = "lanewise" if operands == 1 else "lanewise2"
-        return Call(name, (Requirement(section, element.name, lanes, function),))
+        return FunctionCall(name, (Requirement(section, element.name, lanes, function),))
 
 
 class CPrinter(KernelPrinter):

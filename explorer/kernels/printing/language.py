@@ -37,7 +37,7 @@ class Requirement:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """How a function of an element type is called: `name(arguments)`, and what that needs."""
 
     name: str
@@ -94,13 +94,15 @@ class Language(ABC):
     def convert(self, element: ScalarType, lanes: int, value: str) -> str:
         """A vector converted lane by lane, with C's rules."""
 
-    def widen(self, source: ScalarType, element: ScalarType, lanes: int, value: str) -> Call:
+    def widen(
+        self, source: ScalarType, element: ScalarType, lanes: int, value: str
+    ) -> FunctionCall:
         """A vector of narrow integers converted to 32 bits: the whole call as a name."""
-        return Call(self.convert(element, lanes, value))
+        return FunctionCall(self.convert(element, lanes, value))
 
-    def narrow(self, element: ScalarType, lanes: int, value: str) -> Call:
+    def narrow(self, element: ScalarType, lanes: int, value: str) -> FunctionCall:
         """The lowest bytes of a vector of signed 32-bit integers: the whole call as a name."""
-        return Call(self.convert(element, lanes, value))
+        return FunctionCall(self.convert(element, lanes, value))
 
     @abstractmethod
     def reinterpret(self, element: ScalarType, lanes: int, value: str) -> str:
@@ -110,7 +112,9 @@ class Language(ABC):
     def select(self, element: ScalarType, lanes: int, mask: str, yes: str, no: str) -> str: ...
 
     @abstractmethod
-    def math_call(self, function: str, element: ScalarType, lanes: int, operands: int) -> Call:
+    def math_call(
+        self, function: str, element: ScalarType, lanes: int, operands: int
+    ) -> FunctionCall:
         """A function of the mathematical library, by its C name without suffix: exp, fabs."""
 
     def declared(self, element: ScalarType, lanes: int) -> str:

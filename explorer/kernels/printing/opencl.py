@@ -27,7 +27,7 @@ from explorer.kernels.printing.bodies import BodyPrinter
 from explorer.kernels.printing.language import (
     NO_LIBRARY_FUNCTIONS,
     PRELUDE_MATH,
-    Call,
+    FunctionCall,
     Language,
     Requirement,
     vector_name,
@@ -83,13 +83,15 @@ class OpenCLLanguage(Language):
     def select(self, element: ScalarType, lanes: int, mask: str, yes: str, no: str) -> str:
         return f"select({no}, {yes}, {mask})"
 
-    def math_call(self, function: str, element: ScalarType, lanes: int, operands: int) -> Call:
+    def math_call(
+        self, function: str, element: ScalarType, lanes: int, operands: int
+    ) -> FunctionCall:
         """On processors those of the prelude: PoCL's take three to four times as long."""
         is_own = self.is_processor and element == FLOAT and function in PRELUDE_MATH
         if not is_own and function not in NO_LIBRARY_FUNCTIONS:
-            return Call(function)
+            return FunctionCall(function)
         name = f"{function}_{vector_name(element, lanes)}"
-        return Call(name, (Requirement(function, element.name, lanes),))
+        return FunctionCall(name, (Requirement(function, element.name, lanes),))
 
 
 class OpenCLPrinter(KernelPrinter):

@@ -1,7 +1,7 @@
 """From a placed module with several device functions to one program of several parts.
 
-    main: calls main_cpu, then main_cpu_2   ->   Program(parts=(Part("main_cpu", ...),
-                                                                Part("main_cpu_2", ...)), ...)
+    main: calls main_cpu, then main_cpu_2
+    ->   Program(parts=(ProgramPart("main_cpu", ...), ProgramPart("main_cpu_2", ...)), ...)
 
 Who has one device function gets its program as it is, without parts. The sum of several has all
 kernels and launches in turn; arenas and weights lie side by side.
@@ -19,14 +19,14 @@ from xdsl.ir import OpResult, SSAValue
 
 from explorer.ir.deferred import ArrayForm, Deferred
 from explorer.ir.evaluation import entry_function
-from explorer.ir.functions.calls import Call, calls_of, device_functions, returned_values
+from explorer.ir.functions.calls import PartCall, calls_of, device_functions, returned_values
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import HOST, device_of, host_reason_of, value_name
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
 from explorer.kernels.program.build import ALIGNMENT_BYTES, BuiltProgram
-from explorer.results.program import Argument, Launch, Part, Port, Program, Tap, WeightSlot
+from explorer.results.program import Argument, Launch, Port, Program, ProgramPart, Tap, WeightSlot
 from explorer.results.source import SourceText
 
 UNKNOWN_SIZE = -1
@@ -63,7 +63,7 @@ def build_parts(
         else:
             built[function] = build(call.function, given, made)
         parts.append(
-            Part(
+            ProgramPart(
                 function=function,
                 device=device_of(call.function),
                 inputs=tuple(names[v] for v in call.operands),
@@ -147,7 +147,7 @@ def run_time_shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def _value_names(
-    snapshot: Snapshot, calls: Sequence[Call], input_names: Sequence[str]
+    snapshot: Snapshot, calls: Sequence[PartCall], input_names: Sequence[str]
 ) -> dict[SSAValue, str]:
     """A name of its own for every value that goes between parts: the model's for its inputs."""
     arguments = entry_function(snapshot.program).body.block.args
@@ -180,7 +180,7 @@ def _entry_ports(snapshot: Snapshot, names: Sequence[str]) -> list[Port]:
 
 def sum_of(
     target: str,
-    parts: Sequence[Part],
+    parts: Sequence[ProgramPart],
     inputs: Sequence[Port],
     output_names: Sequence[str],
     results: Sequence[str],
@@ -229,7 +229,7 @@ def sum_of(
     )
 
 
-def _source_of(parts: Sequence[Part]) -> SourceText:
+def _source_of(parts: Sequence[ProgramPart]) -> SourceText:
     """The parts' texts below one another, each under a line with its name."""
     lines: list[str] = []
     owners: list[tuple[str, ...]] = []
@@ -268,11 +268,11 @@ def _shifted(program: Program, arena: int, weights: int) -> Program:
     )
 
 
-def _arena_bases(parts: Sequence[Part]) -> list[int]:
+def _arena_bases(parts: Sequence[ProgramPart]) -> list[int]:
     return _bases([p.program.arena_bytes for p in parts if p.program is not None])
 
 
-def _weight_bases(parts: Sequence[Part]) -> list[int]:
+def _weight_bases(parts: Sequence[ProgramPart]) -> list[int]:
     return _bases([p.program.weights_bytes for p in parts if p.program is not None])
 
 

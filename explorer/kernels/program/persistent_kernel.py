@@ -38,7 +38,7 @@ BUFFERS = "__global char *arena, __global const char *weights"
 
 
 @dataclass(frozen=True)
-class Step:
+class PhaseStep:
     """One phase of one launch."""
 
     launch: int
@@ -66,14 +66,14 @@ def add_chain(
     lines: SourceLines, launches: Sequence[Launch], kernels: Mapping[str, PrintedKernel]
 ) -> Chain | None:
     """Adds the chain's tables and kernel; None where no launched kernel is printed for one."""
-    steps: list[Step] = []
+    steps: list[PhaseStep] = []
     offsets: list[int] = []
     for number, launch in enumerate(launches):
         kernel = kernels[launch.kernel]
         if not kernel.is_chained:
             continue
         for position, (phase, work) in enumerate(phases_with_work(kernel)):
-            steps.append(Step(number, position, phase, work, len(offsets)))
+            steps.append(PhaseStep(number, position, phase, work, len(offsets)))
         offsets += [argument.offset_bytes for argument in launch.arguments]
     if not steps:
         return None
@@ -94,7 +94,7 @@ def add_chain(
 
 def _add_tables(
     lines: SourceLines,
-    steps: Sequence[Step],
+    steps: Sequence[PhaseStep],
     offsets: Sequence[int],
     chained: Sequence[PrintedKernel],
 ) -> None:
@@ -110,7 +110,7 @@ def _add_tables(
     lines.add(0, "")
 
 
-def _together(steps: Sequence[Step]) -> list[int]:
+def _together(steps: Sequence[PhaseStep]) -> list[int]:
     """Only steps of one dispatch are together: launches that are not in the chain part them."""
     counts: list[int] = []
     begin = 0

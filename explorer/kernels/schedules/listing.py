@@ -37,7 +37,7 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.printing.languages import language_named, print_kernel
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.schedule import Call, Choice, Schedule, ScheduledKernel
+from explorer.kernels.schedules.schedule import Choice, Schedule, ScheduledKernel, StepCall
 from explorer.kernels.steps.catalogue import STEPS
 from explorer.kernels.steps.pack import Pack, is_identity
 from explorer.results import Knob
@@ -70,7 +70,7 @@ StepData = dict[str, object]
 # -- to data -------------------------------------------------------------------------------------
 
 
-def as_data(calls: Sequence[Call]) -> list[StepData]:
+def as_data(calls: Sequence[StepCall]) -> list[StepData]:
     """The calls as JSON's lists, numbers and strings, in their order."""
     return [
         {"step": call.function.__name__, **{k: _plain(v) for k, v in call.arguments.items()}}
@@ -98,7 +98,7 @@ def _plain(value: object) -> object:
 # -- from data -----------------------------------------------------------------------------------
 
 
-def parse_steps(kernel: str, data: object) -> list[Call]:
+def parse_steps(kernel: str, data: object) -> list[StepCall]:
     """The calls of a list (or its JSON). ScheduleError names the step that is none, and why."""
     if isinstance(data, str):
         if len(data) > MOST_TEXT_BYTES:
@@ -124,7 +124,7 @@ def _rows(data: object, kernel: str) -> list[Mapping[str, object]]:
     return list(data)
 
 
-def _parse_step(kernel: str, number: int, row: Mapping[str, object]) -> Call:
+def _parse_step(kernel: str, number: int, row: Mapping[str, object]) -> StepCall:
     name = str(row["step"])
     where = f"step {number}, {name}"
     function = STEPS.get(name)
@@ -150,7 +150,7 @@ def _parse_step(kernel: str, number: int, row: Mapping[str, object]) -> Call:
         if problem:
             raise ScheduleError(GIVEN, kernel, f"{where}: {key} {problem}")
         arguments[key] = _frozen(value)
-    return Call(function, arguments)
+    return StepCall(function, arguments)
 
 
 @cache
@@ -236,7 +236,7 @@ def schedule_given(
     return schedule.finish(packs)
 
 
-def _apply(schedule: Schedule, number: int, call: Call) -> None:
+def _apply(schedule: Schedule, number: int, call: StepCall) -> None:
     """One step; whatever it stumbles over is its refusal, for nothing of it is trusted."""
     nest, name = schedule.nest, call.function.__name__
     try:

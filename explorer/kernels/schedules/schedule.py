@@ -36,7 +36,7 @@ STEP_NAMES = {fuse_producer: "fuse", fuse_consumer: "fuse"}
 
 
 @dataclass(frozen=True)
-class Call:
+class StepCall:
     """One application of a step: `function(nest, **arguments)`."""
 
     function: Callable[..., None]
@@ -56,7 +56,7 @@ class Step:
     arguments: tuple[tuple[str, str], ...]
     origin: func.FuncOp = field(repr=False, compare=False)
     """The kernel before scheduling."""
-    calls: tuple[Call, ...] = field(repr=False, compare=False)
+    calls: tuple[StepCall, ...] = field(repr=False, compare=False)
     """Everything that was applied up to and with this step."""
 
     @cached_property
@@ -113,12 +113,12 @@ class Schedule:
         self.packs: dict[str, Pack] = {}
         self.choices: dict[str, Choice] = {}
         self.knobs: tuple[Knob, ...] = ()
-        self._calls: list[Call] = []
+        self._calls: list[StepCall] = []
 
     def apply(self, function: Callable[..., None], **arguments: Any) -> None:
         """Runs a step; `arguments` are the step's own (see `explorer.kernels.steps`)."""
         function(self.nest, **arguments)
-        self._calls.append(Call(function, arguments))
+        self._calls.append(StepCall(function, arguments))
 
     def attempt(self, function: Callable[..., None], **arguments: Any) -> str:
         """Runs a step that refuses before it changes anything; returns its reason, or ""."""
@@ -128,7 +128,7 @@ class Schedule:
             return error.reason
         return ""
 
-    def replay(self, call: Call) -> None:
+    def replay(self, call: StepCall) -> None:
         """A call of another schedule, or of a list that was given."""
         if call.function is pack:
             self.pack(**call.arguments)

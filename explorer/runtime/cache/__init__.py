@@ -1,7 +1,7 @@
 """The program cache: what was compiled once is not compiled again, in any process.
 
     cache = default_cache()                   # EXPLORER_CACHE names its folder, or says `off`
-    found = cache.find(key)                   -> Found(payload, tier="folder")
+    found = cache.find(key)                   -> FoundEntry(payload, tier="folder")
                                                | Missed(reason="the compiler changed: gcc 12 ...")
     cache.store(key, payload, ...)
 
@@ -13,6 +13,6 @@ ends, trial.py tries a binary of unknown quality in a process of its own.
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.folder import default_cache
 from explorer.runtime.cache.keys import ProgramKey
-from explorer.runtime.cache.store import Found, Missed, ProgramCache
+from explorer.runtime.cache.store import FoundEntry, Missed, ProgramCache
 
-__all__ = ["Entry", "Found", "Missed", "ProgramCache", "ProgramKey", "default_cache"]
+__all__ = ["Entry", "FoundEntry", "Missed", "ProgramCache", "ProgramKey", "default_cache"]

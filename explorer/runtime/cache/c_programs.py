@@ -20,7 +20,7 @@ from explorer.files import temporary_files
 from explorer.processor import processor_name, read_processor_text
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import ProgramKey, digest_of, header_digests
-from explorer.runtime.cache.store import Found, ProgramCache
+from explorer.runtime.cache.store import FoundEntry, ProgramCache
 from explorer.runtime.cache.trial import try_in_child
 from explorer.runtime.compilers import (
     Compiler,
@@ -50,7 +50,7 @@ def cached_library(
     compiler = find_compiler() if compiler is None else compiler
     key = library_key(source, compiler, flags, name)
     found = cache.find(key, try_library)
-    if isinstance(found, Found):
+    if isinstance(found, FoundEntry):
         path = write_library(found.entry, folder)
         cache.note(key, found.tier, time.perf_counter() - started)
         return path

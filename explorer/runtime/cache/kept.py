@@ -51,7 +51,7 @@ from explorer.runtime.cache.kept_files import (
     with_text,
 )
 from explorer.runtime.cache.languages import KeptLanguage, KeptLanguages
-from explorer.runtime.cache.requests import SHORT, Request, Sizes
+from explorer.runtime.cache.requests import SHORT, ProgramRequest, Sizes
 from explorer.runtime.cache.store import Missed, ProgramCache
 from explorer.runtime.cache.weights import SUFFIX as WEIGHTS_SUFFIX
 from explorer.runtime.cache.weights import (
@@ -95,7 +95,7 @@ class KeptPrograms:
 
     # -- looking up --------------------------------------------------------------------------
 
-    def sheet(self, request: Request) -> ModelSheet | None:
+    def sheet(self, request: ProgramRequest) -> ModelSheet | None:
         """What a model's kept programs say of it, where this explorer wrote it."""
         for kept, tier in self._candidates(request.model[:SHORT] + "-"):
             if kept.model.digest != request.model:
@@ -105,7 +105,7 @@ class KeptPrograms:
         return None
 
     def find(
-        self, request: Request, sizes: Sizes, inputs: Mapping[str, np.ndarray] | None = None
+        self, request: ProgramRequest, sizes: Sizes, inputs: Mapping[str, np.ndarray] | None = None
     ) -> Startable | Missed:
         """The program for what was asked, or why there is none.
 
@@ -239,7 +239,7 @@ class KeptPrograms:
                 return difference(name, before.get(name, ""), now)
         return ""
 
-    def _reason(self, request: Request) -> str:
+    def _reason(self, request: ProgramRequest) -> str:
         """Why nothing is kept for a request: how the last program of the same file differs."""
         for path in self.files()[:MOST_COMPARED]:
             with contextlib.suppress(OSError, DamagedProgram):

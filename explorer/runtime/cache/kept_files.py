@@ -23,7 +23,7 @@ from explorer.results.program import Program
 from explorer.results.source import SourceText
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import digest_of
-from explorer.runtime.cache.requests import SHORT, Request
+from explorer.runtime.cache.requests import SHORT, ProgramRequest
 
 MAGIC = b"explorer kept program 1\n"
 SEAL_BYTES = 64
@@ -36,8 +36,8 @@ class DamagedProgram(Exception):
 
 
 def name_of(kept: KeptProgram) -> str:
-    """`MODEL-ASKED-REST.kept`: what was asked is a prefix, as `Request.prefix` has it."""
-    request = Request(kept.model.digest, Path(kept.path), kept.target, kept.options)
+    """`MODEL-ASKED-REST.kept`: what was asked is a prefix, as `ProgramRequest.prefix` has it."""
+    request = ProgramRequest(kept.model.digest, Path(kept.path), kept.target, kept.options)
     rest = json.dumps([to_json(kept.contents), to_json(kept.circumstances)])
     return f"{request.prefix(kept.sizes)}{digest_of(rest.encode())[:SHORT]}{SUFFIX}"
 

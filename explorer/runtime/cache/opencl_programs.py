@@ -22,7 +22,7 @@ import pyopencl as cl
 
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import ProgramKey
-from explorer.runtime.cache.store import Found, ProgramCache
+from explorer.runtime.cache.store import FoundEntry, ProgramCache
 from explorer.runtime.cache.trial import try_in_child
 from explorer.runtime.caller_devices import environment_of
 from explorer.runtime.devices import DeviceRecord
@@ -44,8 +44,8 @@ def cached_program(
     started = time.perf_counter()
     key = program_key(source, options, record, name)
     found = cache.find(key, partial(try_binary, record, options), tries_own=True)
-    reason = found.reason if not isinstance(found, Found) else ""
-    if isinstance(found, Found):
+    reason = found.reason if not isinstance(found, FoundEntry) else ""
+    if isinstance(found, FoundEntry):
         try:
             built = from_binary(context, handle, found.entry.payload, options)
         except cl.Error as error:

@@ -1,7 +1,7 @@
 """What a person asks for, as far as it decides a program: model, target, options, sizes.
 
     request_of(Path("net.onnx"), "cpu", {"disable": ["fuse-bias"]})
-        -> Request(model="5f3a...", target="cpu", options='{"disable": ["fuse-bias"]}')
+        -> ProgramRequest(model="5f3a...", target="cpu", options='{"disable": ["fuse-bias"]}')
     request_of(Path("net.onnx"), "cpu", {"pipeline": [MyPass()]})
         -> Undigested("pipeline: a program of passes of one's own is not kept")
 
@@ -45,7 +45,7 @@ Sizes = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
-class Request:
+class ProgramRequest:
     model: str
     """Digest of the file's bytes."""
     path: Path
@@ -70,7 +70,9 @@ class Undigested:
     reason: str
 
 
-def request_of(model: object, target: object, options: Mapping[str, Any]) -> Request | Undigested:
+def request_of(
+    model: object, target: object, options: Mapping[str, Any]
+) -> ProgramRequest | Undigested:
     """ModelError where the model's file cannot be read. Other mistakes are left to compiling."""
     if not isinstance(model, str | Path):
         return Undigested("the model was made in memory, and has no file")
@@ -96,10 +98,10 @@ def request_of(model: object, target: object, options: Mapping[str, Any]) -> Req
     except (OSError, EOFError) as error:
         words = error.strerror if isinstance(error, OSError) else str(error)
         raise ModelError(f"the file cannot be read: {words}", file=str(path)) from error
-    return Request(digest, path.absolute(), named, json.dumps(chosen, sort_keys=True), at_ns)
+    return ProgramRequest(digest, path.absolute(), named, json.dumps(chosen, sort_keys=True), at_ns)
 
 
-def varied(request: Request, variant: str) -> Request:
+def varied(request: ProgramRequest, variant: str) -> ProgramRequest:
     """The request for a model that is made of the file by what `variant` says."""
     options = {**json.loads(request.options), "variant": variant}
     return replace(request, options=json.dumps(options, sort_keys=True))

@@ -1,7 +1,7 @@
 """A folder of compiled programs that several processes share, and bundles that were shipped.
 
     cache = ProgramCache(Path("~/.cache/explorer/programs"))
-    found = cache.find(key)              Found(entry, tier) | Missed(reason)
+    found = cache.find(key)              FoundEntry(entry, tier) | Missed(reason)
     cache.store(entry)
     cache.entries(), cache.verify(), cache.prune(limit_bytes), cache.explain(digest)
 
@@ -54,7 +54,7 @@ PRUNED = (SUFFIX, ".kept", ".weights")
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundEntry:
     entry: Entry
     tier: str
     """memory, folder or shipped."""
@@ -130,7 +130,7 @@ class ProgramCache:
 
     def find(
         self, key: ProgramKey, trial: Trial | None = None, *, tries_own: bool = False
-    ) -> Found | Missed:
+    ) -> FoundEntry | Missed:
         """The program of a key, or why there is none.
 
         `trial` is asked once for every foreign binary; with `tries_own` also for those that this
@@ -141,7 +141,7 @@ class ProgramCache:
             found = self._look(key.digest(), trial, tries_own, reasons)
             return found or Missed("; ".join(reasons) or self._reason(key))
 
-    def find_kept(self, digest: str, trial: Trial | None = None) -> Found | Missed:
+    def find_kept(self, digest: str, trial: Trial | None = None) -> FoundEntry | Missed:
         """The program of a key's digest, for who has no source to make the key of.
 
         Without a trial its binary is nothing that may be loaded yet: `find` has to say so.
@@ -153,7 +153,7 @@ class ProgramCache:
 
     def _look(
         self, digest: str, trial: Trial | None, tries_own: bool, reasons: list[str]
-    ) -> Found | None:
+    ) -> FoundEntry | None:
         """The program in the nearest tier that has one of use; adds to the reasons."""
         for tier, candidates in (
             ("memory", self._in_memory(digest)),
@@ -174,7 +174,7 @@ class ProgramCache:
                     continue
                 if trial is not None or not is_doubtful:
                     self._remember(entry)
-                return Found(entry, tier)
+                return FoundEntry(entry, tier)
         return None
 
     def _in_memory(self, digest: str) -> Iterator[Entry]:

@@ -30,7 +30,7 @@ MOST_SIZES = 16
 
 
 @dataclass(frozen=True)
-class Place:
+class PortView:
     """Where an input or output lies, as an array over the arena."""
 
     name: str
@@ -43,8 +43,8 @@ class Place:
 class Bound:
     """The places at one size of the open dimension."""
 
-    inputs: tuple[Place, ...]
-    outputs: tuple[Place, ...]
+    inputs: tuple[PortView, ...]
+    outputs: tuple[PortView, ...]
 
 
 class Loaded(Protocol):
@@ -108,15 +108,15 @@ class DirectCalls:
         inputs = tuple(self._place(port, size) for port in self._program.inputs)
         return Bound(inputs, tuple(self._place(port, size) for port in self._program.outputs))
 
-    def _place(self, port: Port, size: int) -> Place:
+    def _place(self, port: Port, size: int) -> PortView:
         shape, dtype = shape_at(port, size), np.dtype(port.element_type)
         count = int(np.prod(shape, dtype=np.int64))
         # At less than the largest size the array is the first part of its place.
         part = self._bytes[port.offset_bytes : port.offset_bytes + count * dtype.itemsize]
-        return Place(port.name, shape, dtype, part.view(dtype).reshape(shape))
+        return PortView(port.name, shape, dtype, part.view(dtype).reshape(shape))
 
 
-def _copy_in(places: tuple[Place, ...], inputs: Mapping[str, np.ndarray]) -> bool:
+def _copy_in(places: tuple[PortView, ...], inputs: Mapping[str, np.ndarray]) -> bool:
     """Copies inputs that are exactly as expected; False where one is not, or is missing."""
     if len(inputs) != len(places):
         return False

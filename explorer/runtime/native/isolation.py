@@ -28,7 +28,7 @@ from explorer.errors import DeviceError
 from explorer.results.program import Launch, Program
 from explorer.runtime.cache.weights import MappedWeights
 from explorer.runtime.native import worker
-from explorer.runtime.native.worker import Execution, Layout
+from explorer.runtime.native.worker import Execution, ProgramLayout
 from explorer.runtime.processes import kill_group, signal_name
 
 START_LIMIT_SECONDS = 60.0
@@ -41,7 +41,7 @@ class WorkerProcess:
     def __init__(
         self,
         program: Program,
-        layout: Layout,
+        layout: ProgramLayout,
         weights: np.ndarray | MappedWeights,
         time_limit_seconds: float,
     ) -> None:

@@ -51,10 +51,10 @@ from explorer.runtime.native.worker import (
     ALIGNMENT_BYTES,
     TIMES_OFFSET,
     TIMES_PER_LAUNCH,
+    ExchangeCopy,
     Execution,
-    Layout,
     LoadedProgram,
-    Transfer,
+    ProgramLayout,
 )
 from explorer.runtime.profiles import median_events
 from explorer.runtime.scratch import own_folder
@@ -254,7 +254,7 @@ class NativeProgram:
         return loaded
 
     def _write(
-        self, loaded: LoadedProgram | WorkerProcess, place: Transfer, array: np.ndarray
+        self, loaded: LoadedProgram | WorkerProcess, place: ExchangeCopy, array: np.ndarray
     ) -> None:
         target = np.frombuffer(loaded.exchange, np.uint8, place.size_bytes, place.exchange_offset)
         # At less than the largest size the array is the first part of its place.
@@ -267,7 +267,7 @@ class NativeProgram:
         }
 
     def _read(
-        self, value: Port | Tap, place: Transfer, shape: tuple[int, ...] | None = None
+        self, value: Port | Tap, place: ExchangeCopy, shape: tuple[int, ...] | None = None
     ) -> np.ndarray:
         """A copy of an array in the exchange: the next run overwrites what lies there."""
         assert self._loaded is not None
@@ -279,19 +279,19 @@ class NativeProgram:
 
 def plan_exchange(
     program: Program, library: Path, threads: int, affinity: tuple[int, ...] = ()
-) -> Layout:
+) -> ProgramLayout:
     """Where inputs, outputs and taps lie in the memory between caller and worker."""
     launches = len(program.launches)
     next_offset = TIMES_OFFSET + launches * TIMES_PER_LAUNCH * 8
 
     def place(
         values: Iterable[Port | Tap | OpenDimension], steps: Sequence[int]
-    ) -> tuple[Transfer, ...]:
+    ) -> tuple[ExchangeCopy, ...]:
         nonlocal next_offset
         transfers = []
         for value, step in zip(values, steps, strict=True):
             next_offset = -(-next_offset // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-            transfers.append(Transfer(value.offset_bytes, next_offset, value.size_bytes, step))
+            transfers.append(ExchangeCopy(value.offset_bytes, next_offset, value.size_bytes, step))
             next_offset += value.size_bytes
         return tuple(transfers)
 
@@ -299,7 +299,7 @@ def plan_exchange(
     inputs = place((*program.inputs, *sizes), [0] * (len(program.inputs) + len(sizes)))
     outputs = place(program.outputs, [launches] * len(program.outputs))
     taps = place(program.taps, [tap.step for tap in program.taps])
-    return Layout(
+    return ProgramLayout(
         library=str(library),
         threads=threads,
         affinity=affinity,

@@ -2,9 +2,9 @@
 
     python -I -S worker.py COMMAND_FD REPLY_FD LIFELINE_FD EXCHANGE_FD [WEIGHTS_FD]
 
-The parent writes one line of JSON (a `Layout`) and the bytes of the weights, where they do not lie
-in a file that is open already, then one line per request, `{"repeats": 20, "with_taps": false,
-"with_times": true, "feeds": []}`; each is answered by one line.
+The parent writes one line of JSON (a `ProgramLayout`) and the bytes of the weights, where they do
+not lie in a file that is open already, then one line per request, `{"repeats": 20, "with_taps":
+false, "with_times": true, "feeds": []}`; each is answered by one line.
 Arrays travel through the exchange, memory that both processes map:
 
     count of finished repeats | nanoseconds of every launch | inputs | outputs | taps
@@ -41,7 +41,7 @@ NANOSECONDS = ctypes.POINTER(ctypes.c_ulonglong)
 TAP_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)
 
 
-class Transfer(NamedTuple):
+class ExchangeCopy(NamedTuple):
     """An array that is copied between arena and exchange, after the launch `step`."""
 
     arena_offset: int
@@ -50,7 +50,7 @@ class Transfer(NamedTuple):
     step: int
 
 
-class Layout(NamedTuple):
+class ProgramLayout(NamedTuple):
     """What a worker has to know of a program."""
 
     library: str
@@ -61,15 +61,15 @@ class Layout(NamedTuple):
     arena_bytes: int
     weights_bytes: int
     exchange_bytes: int
-    inputs: tuple[Transfer, ...]
-    outputs: tuple[Transfer, ...]
-    taps: tuple[Transfer, ...]
+    inputs: tuple[ExchangeCopy, ...]
+    outputs: tuple[ExchangeCopy, ...]
+    taps: tuple[ExchangeCopy, ...]
 
     @classmethod
-    def from_json(cls, text: str) -> Layout:
+    def from_json(cls, text: str) -> ProgramLayout:
         fields = json.loads(text)
         for name in ("inputs", "outputs", "taps"):
-            fields[name] = tuple(Transfer(*transfer) for transfer in fields[name])
+            fields[name] = tuple(ExchangeCopy(*transfer) for transfer in fields[name])
         fields["affinity"] = tuple(fields["affinity"])
         return cls(**fields)
 
@@ -86,7 +86,9 @@ class Execution(NamedTuple):
 class LoadedProgram:
     """A shared library with its arena and weights, in this process."""
 
-    def __init__(self, layout: Layout, exchange: mmap.mmap, weights_address: int = 0) -> None:
+    def __init__(
+        self, layout: ProgramLayout, exchange: mmap.mmap, weights_address: int = 0
+    ) -> None:
         """The arena starts zeroed. Fill `weights` before the first `execute`.
 
         `weights_address`: of weights that lie aligned in this process already, and stay there.
@@ -191,8 +193,8 @@ class LoadedProgram:
         return times
 
     def _tap_function(self, feeds: frozenset[int]) -> Any:  # ctypes functions have no named type
-        read: dict[int, list[Transfer]] = {}
-        swapped: dict[int, list[Transfer]] = {}
+        read: dict[int, list[ExchangeCopy]] = {}
+        swapped: dict[int, list[ExchangeCopy]] = {}
         for number, tap in enumerate(self.layout.taps):
             chosen = swapped if number in feeds else read
             chosen.setdefault(tap.step, []).append(tap)
@@ -204,7 +206,7 @@ class LoadedProgram:
 
         return TAP_FUNCTION(copy_taps)
 
-    def _swap(self, transfer: Transfer) -> None:
+    def _swap(self, transfer: ExchangeCopy) -> None:
         """Exchange the contents of arena and exchange."""
         fed = ctypes.string_at(
             self._exchange_address + transfer.exchange_offset, transfer.size_bytes
@@ -212,7 +214,7 @@ class LoadedProgram:
         self._copy_out((transfer,))
         ctypes.memmove(self._arena_address + transfer.arena_offset, fed, transfer.size_bytes)
 
-    def _copy_in(self, transfers: tuple[Transfer, ...]) -> None:
+    def _copy_in(self, transfers: tuple[ExchangeCopy, ...]) -> None:
         for transfer in transfers:
             ctypes.memmove(
                 self._arena_address + transfer.arena_offset,
@@ -220,7 +222,7 @@ class LoadedProgram:
                 transfer.size_bytes,
             )
 
-    def _copy_out(self, transfers: tuple[Transfer, ...] | list[Transfer]) -> None:
+    def _copy_out(self, transfers: tuple[ExchangeCopy, ...] | list[ExchangeCopy]) -> None:
         for transfer in transfers:
             ctypes.memmove(
                 self._exchange_address + transfer.exchange_offset,
@@ -262,7 +264,7 @@ def serve(
         replies.flush()
 
     try:
-        layout = Layout.from_json(commands.readline().decode())
+        layout = ProgramLayout.from_json(commands.readline().decode())
         exchange = mmap.mmap(exchange_descriptor, layout.exchange_bytes)
         weights = mapped_file(weights_descriptor, layout.weights_bytes)
         program = LoadedProgram(layout, exchange, address_of(weights) if weights else 0)

@@ -15,7 +15,7 @@ import graphviz
 
 from explorer.results.graph import Graph, GraphDiff, GraphNode
 from explorer.views.collapse import collapse, hidden_operations
-from explorer.views.layout import Layout, Route, layout_graph
+from explorer.views.layout import Drawing, Route, layout_graph
 from explorer.views.numbers import format_count
 from explorer.views.static import svg
 from explorer.views.static.markup import card, legend_of, note, picture, plain
@@ -95,7 +95,7 @@ def graph_html(graph: Graph, limit: int = PICTURE_NODES) -> str:
 
 def graph_svg(
     graph: Graph,
-    layout: Layout | None = None,
+    layout: Drawing | None = None,
     marks: GraphMarks | None = None,
 ) -> str:
     """The graph as an SVG document on a light ground; `marks` points out what a pass did."""
@@ -147,7 +147,7 @@ def _summary(graph: Graph) -> str:
     )
 
 
-def _layout(graph: Graph) -> Layout:
+def _layout(graph: Graph) -> Drawing:
     ids = [node.id for node in graph.nodes]
     return layout_graph(
         ids, [(e.source, e.target) for e in graph.edges], sizes=dict.fromkeys(ids, NODE_SIZE)
@@ -167,7 +167,7 @@ def _edge(route: Route, pair: tuple[str, str], marks: GraphMarks) -> str:
     return svg.path(data, fill="none", stroke=colour, stroke_dasharray=dashes) + head
 
 
-def _node(node: GraphNode, placed: Layout, marks: GraphMarks) -> str:
+def _node(node: GraphNode, placed: Drawing, marks: GraphMarks) -> str:
     """A rounded box: glyph and identity, below it what it is or what the pass did to it."""
     (x, y), (width, height) = placed.positions[node.id], placed.sizes[node.id]
     left, top = x - width / 2, y - height / 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.results.sessions import Call, SessionProgram, SessionRecord
+from explorer.results.sessions import SessionCall, SessionProgram, SessionRecord
 from explorer.views.numbers import format_count, format_exact, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static.lookups import tier_look
@@ -102,13 +102,13 @@ _CUT_OFF = (
 )
 
 
-def _look(call: Call) -> Look:
+def _look(call: SessionCall) -> Look:
     if call.event == "hit":
         return FROM_MEMORY
     return FROM_SOURCE if call.answered_by == "program" else FROM_FALLBACK
 
 
-def _cells(call: Call) -> tuple[str, str, str, str, str, str]:
+def _cells(call: SessionCall) -> tuple[str, str, str, str, str, str]:
     return (
         str(call.number),
         call.event,
@@ -129,7 +129,7 @@ def _program_cells(program: SessionProgram) -> tuple[str, str, str, str, str]:
     )
 
 
-def _shown(calls: Sequence[Call]) -> tuple[list[Call], list[str]]:
+def _shown(calls: Sequence[SessionCall]) -> tuple[list[SessionCall], list[str]]:
     """The calls to list, and what is said of the others."""
     if len(calls) <= MOST_CALLS:
         return list(calls), []

@@ -35,7 +35,7 @@ from explorer.ir.top.attention import RotaryOp
 from explorer.ir.top.movement import ConcatOp, ReshapeOp
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import is_float, weight_name
-from explorer.passes.simplify.movement.parts import Part, paired, united
+from explorer.passes.simplify.movement.parts import SlicePart, paired, united
 from explorer.passes.simplify.movement.slices import make_slice
 
 x, a, b, cosine, sine = (value(name) for name in ("x", "a", "b", "cosine", "sine"))
@@ -72,7 +72,7 @@ class _Pairs:
     def are_neighbours(self, found: Found) -> bool:
         return self._merged in found and bool(self._order(found))
 
-    def part(self, found: Found) -> Part | None:
+    def part(self, found: Found) -> SlicePart | None:
         """What the pairs (a, b) are a part of; None where they are no pairs of it."""
         return united(paired(found[a]), paired(found[b]), self.are_neighbours(found))
 
@@ -124,7 +124,7 @@ class RecognizeRotary(PatternRule):
 def _is_whole(found: Found, pairs: _Pairs) -> bool:
     """Are the pairs those of all that is turned?"""
     given = found[x]
-    return is_static(given) and is_float(given) and Part.of(given) == pairs.part(found)
+    return is_static(given) and is_float(given) and SlicePart.of(given) == pairs.part(found)
 
 
 class RecognizeTurnedPairs(PatternRule):
@@ -157,7 +157,7 @@ class RecognizeTurnedPairs(PatternRule):
         )
 
     @staticmethod
-    def _whole(part: Part, op: Operation, rewriter: RecordedRewriter) -> SSAValue:
+    def _whole(part: SlicePart, op: Operation, rewriter: RecordedRewriter) -> SSAValue:
         everything = tuple(range(size) for size in static_shape(part.base))
         if part.taken == everything:
             return part.base

@@ -1,7 +1,7 @@
 """Parts: which elements of another value a value consists of, read through slices and reshapes.
 
 %h = top.slice(%x) {starts = [0, 4], stops = [2, 8], ...} : tensor<2x4xf32>
-Part.of(%h) = Part(%x, (range(0, 2), range(4, 8)))
+SlicePart.of(%h) = SlicePart(%x, (range(0, 2), range(4, 8)))
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from explorer.passes.simplify.movement.slices import static_ranges
 
 
 @dataclass(frozen=True)
-class Part:
+class SlicePart:
     """Positions of a value that are taken from another one, axis by axis."""
 
     base: SSAValue
     taken: tuple[range, ...]
 
     @staticmethod
-    def of(value: SSAValue) -> Part:
+    def of(value: SSAValue) -> SlicePart:
         """A slice of something, else all of the value itself."""
         op = maker(value, SliceOp)
         ranges = None if op is None else static_ranges(op)
         if op is None or ranges is None:
-            return Part(value, tuple(range(size) for size in static_shape(value)))
-        return Part(op.input, tuple(ranges))
+            return SlicePart(value, tuple(range(size) for size in static_shape(value)))
+        return SlicePart(op.input, tuple(ranges))
 
-    def along_last(self, taken: range) -> Part:
-        return Part(self.base, (*self.taken[:-1], taken))
+    def along_last(self, taken: range) -> SlicePart:
+        return SlicePart(self.base, (*self.taken[:-1], taken))
 
 
-def paired(value: SSAValue) -> Part:
+def paired(value: SSAValue) -> SlicePart:
     """What a value takes from another one, also by a reshape that makes an axis of pairs.
 
     reshape(x : 8x64 to 8x32x2)[..., 1] are the odd elements, reshape(x to 8x2x32)[:, 1] the
@@ -47,7 +47,7 @@ def paired(value: SSAValue) -> Part:
     inner = None if cut is None else maker(cut.input, ReshapeOp)
     ranges = None if cut is None else static_ranges(cut)
     if inner is None or ranges is None or not is_static(inner.input):
-        return Part.of(value)
+        return SlicePart.of(value)
     wide, split, own = (static_shape(v) for v in (inner.input, inner.output, value))
     for axis in (len(split) - 1, len(split) - 2):
         half = wide[-1] // 2
@@ -57,15 +57,15 @@ def paired(value: SSAValue) -> Part:
         whole = [r == range(n) for r, n in zip(ranges, split, strict=True)]
         if whole.count(False) > 1 or len(ranges[axis]) != 1:
             continue
-        which, source = ranges[axis][0], Part.of(inner.input)
+        which, source = ranges[axis][0], SlicePart.of(inner.input)
         last = source.taken[-1]
         return source.along_last(
             last[which::2] if parts[1] == 2 else last[which * half : (which + 1) * half]
         )
-    return Part.of(value)
+    return SlicePart.of(value)
 
 
-def united(first: Part, second: Part, interleaved: bool) -> Part | None:
+def united(first: SlicePart, second: SlicePart, interleaved: bool) -> SlicePart | None:
     """The part whose pairs are the elements of both; None where they are no pairs."""
     a, b = first.taken[-1], second.taken[-1]
     if first.base is not second.base or first.taken[:-1] != second.taken[:-1]:

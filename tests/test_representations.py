@@ -10,9 +10,11 @@ import onnx
 import pytest
 
 import explorer
+from explorer.compilation.measurements.ladders import Bars, Ladder, Rung
 from explorer.representations import _REPRESENTATIONS, register
 from explorer.results import Candidate, KernelSearch, SearchResult
 from explorer.runtime.cache import ProgramCache
+from explorer.traces.tables import Table
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parent / "source_models.py")))
 
@@ -82,6 +84,9 @@ def shown(tmp_path_factory) -> dict[type, object]:
         explorer.inspect(path),
         compilation.cost(next(iter(compilation.kernels))),
         SEARCH,
+        Table((HOSTILE,), ((HOSTILE,),)),
+        Bars(((HOSTILE, 1.0),), HOSTILE),
+        Ladder(HOSTILE, 1, (Rung(HOSTILE, ((HOSTILE, HOSTILE),), 1.0, 1.0, 0.0),)),
         SearchResult(
             model=HOSTILE,
             target=HOSTILE,

@@ -78,7 +78,7 @@ def test_an_input_of_strings(explorer_command, write_model):
     node = helper.make_node("Identity", ["x"], ["y"], name="same")
     path = write_model([node], [1], element_type=TensorProto.STRING)
 
-    compile_refused(explorer_command, path, "'x'", "STRING")
+    compile_refused(explorer_command, path, "'x.codes'", "--dim x.places=16")
 
 
 def external(location: str, offset: int = 0) -> TensorProto:
@@ -126,7 +126,7 @@ def test_external_data_at_bytes_that_are_not_there(explorer_command, write_model
     compile_refused(explorer_command, path, "weights.bin" if offset == 1 else "'w'")
 
 
-@pytest.mark.parametrize("shape", [[1, 2**40], [2**31, 2**31, 4], [1, 2**62], [-1, 4]], ids=str)
+@pytest.mark.parametrize("shape", [[1, 2**40], [2**31, 2**31, 4], [1, 2**62]], ids=str)
 def test_absurd_dimensions(explorer_command, write_model, shape):
     path = write_model([helper.make_node("Relu", ["x"], ["y"], name="relu")], shape)
 

@@ -235,10 +235,9 @@ def test_a_newer_opset_than_known_is_refused(relu: onnx.ModelProto) -> None:
         from_proto(relu)
 
 
-@pytest.mark.parametrize("kind", ["STRING", "COMPLEX64"])
-def test_inputs_without_an_element_type_are_refused(kind: str, relu: onnx.ModelProto) -> None:
-    relu.graph.input[0].type.tensor_type.elem_type = TensorProto.DataType.Value(kind)
-    with pytest.raises(UnsupportedError, match=f"input 'x' has elements of type {kind}"):
+def test_inputs_without_an_element_type_are_refused(relu: onnx.ModelProto) -> None:
+    relu.graph.input[0].type.tensor_type.elem_type = TensorProto.COMPLEX64
+    with pytest.raises(UnsupportedError, match="input 'x' has elements of type COMPLEX64"):
         from_proto(relu)
 
 

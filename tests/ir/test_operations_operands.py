@@ -29,6 +29,7 @@ from explorer.ir.top.indexing import (
     ScatterNdOp,
 )
 from explorer.ir.top.interpolation import InterpolateOp
+from explorer.ir.top.late import LateNodeOp
 from explorer.ir.top.linear import ConvOp, MatMulOp
 from explorer.ir.top.movement import (
     ConcatOp,
@@ -161,7 +162,7 @@ VALID = [
     Valid(ShapeOp, [reals(2, 3)]),
     Valid(RangeOp, [np.array(0.0), np.array(4.0), np.array(0.5)]),
 ]
-WITHOUT_OPERANDS_TO_FIT = {WeightOp, TransferOp, ConvertLayoutOp, ReturnOp}
+WITHOUT_OPERANDS_TO_FIT = {WeightOp, TransferOp, ConvertLayoutOp, ReturnOp, LateNodeOp}
 IN_TESTS_OF_THEIR_OWN = {
     IfOp,
     LoopOp,

@@ -172,7 +172,7 @@ MATRICES = {
 @pytest.mark.parametrize("case", MATRICES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
-    monkeypatch.setattr("explorer.compilation.settings.settings.has_dot_products", lambda: False)
+    monkeypatch.setattr("explorer.backends.c.has_dot_products", lambda: False)
     compilation = compiled(matrix_product(**MATRICES[case]), vector_floats=lanes)
     assert_same_bits(compilation)
     assert "dot" in steps_of(compilation)
@@ -183,7 +183,7 @@ def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
 @pytest.mark.parametrize("x_type", [np.uint8, np.int8])
 @pytest.mark.parametrize("w_type", [np.uint8, np.int8])
 def test_sums_of_the_largest_bytes_are_exact(x_type, w_type, compiled, monkeypatch):
-    monkeypatch.setattr("explorer.compilation.settings.settings.has_dot_products", lambda: False)
+    monkeypatch.setattr("explorer.backends.c.has_dot_products", lambda: False)
     rows, depth, columns = 12, 48, 37
     x_ends, w_ends = ([np.iinfo(t).min, np.iinfo(t).max] for t in (x_type, w_type))
     random = np.random.default_rng(0)

@@ -180,7 +180,7 @@ def test_a_planner_is_chosen_by_name_from_what_the_caller_passes():
     mine = NoSharingPlanner()
     assert choose_planner("mine", {**default_planners(), "mine": mine}) is mine
     assert choose_planner("greedy", default_planners()) == GreedyPlanner()
-    with pytest.raises(InputError, match="no memory planner 'gredy'; try: greedy"):
+    with pytest.raises(InputError, match="no memory planner 'gredy'; try: did you mean 'greedy'"):
         choose_planner("gredy", default_planners())
 
 

@@ -282,15 +282,15 @@ class _Import:
             self._skip(proto)
             return
         self.program.begin(called)
-        node = _make_node(proto, domain, opset, operands, called)
+        node: Node | None = None
         state = self.scope, self.opsets, self.build.block, self.build.block.last_op
         try:
+            node = _make_node(proto, domain, opset, operands, called)
             if node.name in self.blocks().regroupings:
                 node = replace(node, operator="Identity", operands=node.operands[:1])
             results = self._convert(node, proto, 0)
         except Undecided as undecided:
-            found = self._left_to_a_run(node, proto, state)
-            if found is None:
+            if node is None or (found := self._left_to_a_run(node, proto, state)) is None:
                 self._problem(called, proto.op_type, domain, opset, str(undecided))
                 self._skip(proto)
                 return

@@ -80,7 +80,9 @@ class FoundContents:
             return None
         if numpy_dtype(element_type_of(value)).kind not in "iu" and not op.is_exact_for_sizes:
             return None
-        return op.computed_sizes(lambda operand: self._array(operand, depth + 1))
+        found = op.computed_sizes(lambda operand: self._array(operand, depth + 1))
+        # NumPy takes a single element out of its array.
+        return None if found is None else np.asarray(found, dtype=object)
 
 
 # -- arithmetic ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Passes whose rules look far: they are applied until a walk over the whole program finds nothing.
 
-The driver (`explorer/ir/rewriting.py`) puts back on its list what a rewrite touched. A rule that
+The driver (`explorer/ir/rewriting/`) puts back on its list what a rewrite touched. A rule that
 looks at more than an operation's neighbours, or counts uses, may find its pattern only after a
 rewrite elsewhere; whether it does must not depend on the order of the rules. So the walk is
 repeated until it changes nothing, and what nobody reads any more is erased on the way.

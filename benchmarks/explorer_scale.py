@@ -34,7 +34,7 @@ from playwright.sync_api import Browser, Page
 
 from explorer.results import Trace
 from explorer.views.page import export_page
-from explorer.views.payload import chunk_messages, encode, trace_payload
+from explorer.views.trace_payload import chunk_messages, encode, trace_payload
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 browsing = SimpleNamespace(**run_path(str(TESTS / "browsing.py")))

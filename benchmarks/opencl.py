@@ -35,7 +35,7 @@ import explorer  # noqa: E402
 from explorer.accuracy.metrics import tensor_error  # noqa: E402
 from explorer.cli.latency.rounds import Calls, take_turns  # noqa: E402
 from explorer.errors import ExplorerError  # noqa: E402
-from explorer.results.events import ProfileRecord  # noqa: E402
+from explorer.results.runs.events import ProfileRecord  # noqa: E402
 from explorer.runtime.executable import Executable  # noqa: E402
 
 MODELS = (

@@ -31,7 +31,7 @@ import explorer
 from explorer.cli.models import load_with_weights
 from explorer.compilation import Compilation
 from explorer.importers import SourceModel
-from explorer.importers.onnx.reading import from_proto
+from explorer.importers.onnx.file.reading import from_proto
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHANNELS = 16

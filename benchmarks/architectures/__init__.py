@@ -29,7 +29,7 @@ from explorer.cli.latency.reference import onnx_content
 from explorer.cli.models import load_with_weights
 from explorer.errors import InputError
 from explorer.importers import SourceModel
-from explorer.importers.onnx.reading import from_proto
+from explorer.importers.onnx.file.reading import from_proto
 
 BUILT: dict[str, Callable[[], onnx.ModelProto]] = {
     "resnet18": resnet18,

@@ -35,7 +35,7 @@ from explorer.accuracy.oracle import reference  # noqa: E402
 from explorer.cli.models import load_with_weights  # noqa: E402
 from explorer.errors import InputError  # noqa: E402
 from explorer.importers import SourceModel  # noqa: E402
-from explorer.results.events import TimedEvent  # noqa: E402
+from explorer.results.runs.events import TimedEvent  # noqa: E402
 from explorer.runtime.tensor_cores import tensor_core_refusal  # noqa: E402
 from explorer.targets import Target, load_target  # noqa: E402
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from explorer.app.session import Bisection, CompileRequest, DrawnTrace, missing_stages
 from explorer.results.decisions import TARGET, words
-from explorer.views.payload_comparison import Side, comparison_payload, side_of
-from explorer.views.payload_difference import difference_payload
+from explorer.views.payload.comparison import Side, comparison_payload, side_of
+from explorer.views.payload.difference import difference_payload
 
 KEPT_RESULTS = 12
 MOST_BRANCHES = 12

@@ -62,7 +62,7 @@ class Search:
     number: int = 0
     most: int = 0
     error: str = ""
-    result: Any = None  # JSON, see explorer.views.payload_search
+    result: Any = None  # JSON, see explorer.views.payload.search
 
     @property
     def is_running(self) -> bool:

@@ -92,7 +92,7 @@ class Bisection:
 
 
 SearchTold = Callable[[dict[str, Any]], None]
-"""Called with what a search knows so far, as `explorer.views.payload_search` has it."""
+"""Called with what a search knows so far, as `explorer.views.payload.search` has it."""
 
 
 class Compiler(Protocol):
@@ -129,7 +129,7 @@ class Compiler(Protocol):
 class DrawnTrace:
     """A trace as the page takes it: its head, and all chunks as JSON text by key."""
 
-    head: dict[str, Any]  # JSON, see explorer.views.payload
+    head: dict[str, Any]  # JSON, see explorer.views.trace_payload
     chunks: dict[str, str]
     optional: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()

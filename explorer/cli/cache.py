@@ -25,7 +25,7 @@ from explorer.files import check_output, write_file
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
-    from explorer.results.kept import KeptProgram
+    from explorer.results.runs.kept import KeptProgram
     from explorer.runtime.cache import Missed, ProgramCache
     from explorer.runtime.cache.kept import Startable
     from explorer.session import ModelSource

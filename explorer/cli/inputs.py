@@ -19,7 +19,7 @@ from explorer.results.names import near_name
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.importers.model import SourceValue
-    from explorer.results.kept import ModelInput, ModelSheet
+    from explorer.results.runs.kept import ModelInput, ModelSheet
 
 Arrays = dict[str, np.ndarray]
 
@@ -34,7 +34,7 @@ def read_inputs(
     """
     arrays = read_arrays(path)
     if any(array.dtype.kind == "U" for array in arrays.values()):
-        from explorer.importers.onnx.string_inputs import program_inputs
+        from explorer.importers.onnx.file.string_inputs import program_inputs
 
         arrays = program_inputs([value.name for value in model.inputs], arrays)
     found = check_arrays(model, arrays, sizes, path)

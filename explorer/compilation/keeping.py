@@ -22,7 +22,7 @@ from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
 from explorer.ir.evaluation import entry_function, specialized_inputs
-from explorer.results.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
+from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.kept import KeptPrograms

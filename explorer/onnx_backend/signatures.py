@@ -30,7 +30,7 @@ from onnx.helper import (
 from explorer.importers import SourceModel
 from explorer.importers.building.code_points import DOMAIN, SUFFIX, encoded, is_strings
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.host_values import host_values, is_string_type
+from explorer.importers.onnx.program.host_values import host_values, is_string_type
 
 
 def structure_of(inputs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

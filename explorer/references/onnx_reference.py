@@ -16,8 +16,8 @@ import onnx
 from onnx import ModelProto
 
 from explorer.importers.model import SourceModel
-from explorer.importers.onnx.host_values import program_arrays
-from explorer.importers.onnx.reading import OnnxContent
+from explorer.importers.onnx.file.reading import OnnxContent
+from explorer.importers.onnx.program.host_values import program_arrays
 from explorer.ir.types import ELEMENT_TYPES, numpy_dtype
 from explorer.references.interface import OpenedModel, Reference, ReferenceNode
 from explorer.references.onnx_float64 import evaluate_exactly

@@ -23,7 +23,7 @@ from onnx import GraphProto, ModelProto
 
 from explorer.errors import ModelError
 from explorer.importers.model import SourceModel
-from explorer.importers.onnx.reading import OnnxContent
+from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
 from explorer.references.saturation import with_unsigned_weights
 

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
         WorstElement,
     )
     from explorer.results.constraints import ConstraintRecord
-    from explorer.results.events import ProfileRecord, TimedEvent
     from explorer.results.graph import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
     from explorer.results.indices import OutsideIndex
     from explorer.results.kernels import KernelRecord, PhaseRecord, ScheduleCall, ScheduleStep
     from explorer.results.knobs import Knob, KnobValue
-    from explorer.results.lookups import TIERS, ProgramLookup
     from explorer.results.memory import (
         BufferLifetime,
         BufferPart,
@@ -41,16 +39,18 @@ if TYPE_CHECKING:
     from explorer.results.operators import OperatorRecord
     from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
-    from explorer.results.sessions import SessionCall, SessionProgram, SessionRecord
-    from explorer.results.source import SourceText
-    from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
-    from explorer.results.tuning import (
+    from explorer.results.runs.events import ProfileRecord, TimedEvent
+    from explorer.results.runs.lookups import TIERS, ProgramLookup
+    from explorer.results.runs.sessions import SessionCall, SessionProgram, SessionRecord
+    from explorer.results.runs.tuning import (
         Candidate,
         CostEstimate,
         CostTerm,
         KernelSearch,
         SearchResult,
     )
+    from explorer.results.source import SourceText
+    from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
 
 __all__ = [
     "TIERS",
@@ -111,20 +111,20 @@ __all__ = [
 _HOMES = {
     "accuracy": "AccuracyReport Fault NearTie PassAccuracy TensorDetail TensorError WorstElement",
     "constraints": "ConstraintRecord",
-    "events": "ProfileRecord TimedEvent",
+    "runs.events": "ProfileRecord TimedEvent",
     "graph": "Graph GraphDiff GraphEdge GraphNode NodeChange",
     "indices": "OutsideIndex",
     "kernels": "KernelRecord PhaseRecord ScheduleCall ScheduleStep",
     "knobs": "Knob KnobValue",
-    "lookups": "TIERS ProgramLookup",
+    "runs.lookups": "TIERS ProgramLookup",
     "memory": "BufferLifetime BufferPart MemoryPlan PlacedBuffer PlanAttempt RefusedPlacement",
     "operators": "OperatorRecord",
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
-    "sessions": "SessionCall SessionProgram SessionRecord",
+    "runs.sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",
     "trace": "TRACE_VERSION ModelRecord Trace",
-    "tuning": "Candidate CostEstimate CostTerm KernelSearch SearchResult",
+    "runs.tuning": "Candidate CostEstimate CostTerm KernelSearch SearchResult",
 }
 """Names by the file that they are defined in."""
 

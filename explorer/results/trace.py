@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from explorer.results.accuracy import AccuracyReport
 from explorer.results.constraints import ConstraintRecord
-from explorer.results.events import ProfileRecord
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.kernels import KernelRecord
 from explorer.results.knobs import Knob
-from explorer.results.lookups import ProgramLookup
 from explorer.results.memory import MemoryPlan
 from explorer.results.operators import OperatorRecord
 from explorer.results.passes import PassRecord, RuleRecord
 from explorer.results.program import Program
+from explorer.results.runs.events import ProfileRecord
+from explorer.results.runs.lookups import ProgramLookup
+from explorer.results.runs.tuning import KernelSearch
 from explorer.results.source import SourceText
-from explorer.results.tuning import KernelSearch
 
 TRACE_VERSION = 1
 

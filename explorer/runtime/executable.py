@@ -16,9 +16,9 @@ from typing import Protocol, Self
 import numpy as np
 
 from explorer.errors import DeviceError, InputError
-from explorer.results.events import ProfileRecord
 from explorer.results.names import nearest
 from explorer.results.program import Port, Program, Tap
+from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
 Arrays = dict[str, np.ndarray]

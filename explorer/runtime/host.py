@@ -25,8 +25,8 @@ from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.structure import HOST
-from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.program import Program
+from explorer.results.runs.events import ProfileRecord, TimedEvent
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps, check_repeats
 from explorer.runtime.profiles import median_intervals
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from explorer.results.events import ProfileRecord
 from explorer.results.program import Program, ProgramPart
+from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import (
     Arrays,
     Executable,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explorer.results.events import CachePeak, ProfileRecord, TimedEvent
 from explorer.results.program import Program
+from explorer.results.runs.events import CachePeak, ProfileRecord, TimedEvent
 
 
 @dataclass(frozen=True)

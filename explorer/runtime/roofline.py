@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from explorer.errors import BuildError
 from explorer.processor import cache_bytes
-from explorer.results.events import CachePeak
 from explorer.results.kernels import KernelRecord, PhaseRecord
 from explorer.results.program import Argument, Launch, Program
+from explorer.results.runs.events import CachePeak
 from explorer.results.source import SourceText
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable

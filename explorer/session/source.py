@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.backends.starting import kept_programs
 from explorer.errors import ModelError
-from explorer.results.kept import ModelSheet
+from explorer.results.runs.kept import ModelSheet
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.requests import ProgramRequest, request_of, varied

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from explorer.backends.starting import open_kept
-from explorer.results.kept import ModelSheet
 from explorer.results.program import Program
+from explorer.results.runs.kept import ModelSheet
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import Startable
 from explorer.runtime.cache.requests import Sizes, sizes_of

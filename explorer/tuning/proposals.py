@@ -19,7 +19,7 @@ from explorer.kernels.schedules import ScheduledKernel
 from explorer.kernels.schedules.listing import as_data, as_text
 from explorer.kernels.schedules.schedule import Choice
 from explorer.results import Candidate
-from explorer.results.tuning import ChoicePair
+from explorer.results.runs.tuning import ChoicePair
 from explorer.tuning.workloads import Workload
 
 POOL = 24

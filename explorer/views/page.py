@@ -13,8 +13,8 @@ from html import escape
 
 from explorer.results import Trace
 from explorer.views.module import explorer_module
-from explorer.views.payload import encode, trace_payload
-from explorer.views.payload_text import Json
+from explorer.views.payload.text import Json
+from explorer.views.trace_payload import encode, trace_payload
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "

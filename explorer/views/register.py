@@ -15,19 +15,19 @@ from explorer.views.view import Pane, View
 
 if TYPE_CHECKING:
     from explorer.results import Trace
-    from explorer.views.payload_text import Json
+    from explorer.views.payload.text import Json
 
 JAVASCRIPT = Path(__file__).parent / "js"
 
 
 def _memory_payload(trace: Trace) -> Json:
-    from explorer.views.payload_measures import memory_payload
+    from explorer.views.payload.measures import memory_payload
 
     return None if trace.memory is None else memory_payload(trace.memory)
 
 
 def _operators_payload(trace: Trace) -> Json:
-    from explorer.views.payload_model import operators_payload
+    from explorer.views.payload.model import operators_payload
 
     return operators_payload(trace)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from explorer.results import Trace
-    from explorer.views.payload_text import Json
+    from explorer.views.payload.text import Json
 
 WIDTH = 100
 """Characters of a line where nobody says how many fit."""

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from explorer.results import Trace
 from explorer.views import register
 from explorer.views.module import explorer_module
-from explorer.views.payload import (
+from explorer.views.payload.text import Json
+from explorer.views.trace_payload import (
     TracePayload,
     UnknownChunk,
     chunk_messages,
     encode,
     trace_payload,
 )
-from explorer.views.payload_text import Json
 
 if TYPE_CHECKING:
     import anywidget

@@ -12,7 +12,7 @@ from explorer.accuracy.exact import ExactReference, step, widened_program
 from explorer.accuracy.metrics import is_right, tensor_error, with_exact
 from explorer.compilation import compile_model
 from explorer.importers import SourceModel
-from explorer.importers.onnx.reading import from_proto
+from explorer.importers.onnx.file.reading import from_proto
 from explorer.ir.origins import Origin
 from explorer.ir.program import Snapshot
 from explorer.ir.types import element_type_of, numpy_dtype

@@ -19,7 +19,7 @@ from explorer.compilation import Compilation
 from explorer.errors import InputError, UnsupportedError
 from explorer.importers import SourceModel
 from explorer.targets import load_target
-from explorer.views.payload import trace_payload
+from explorer.views.trace_payload import trace_payload
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -31,7 +31,7 @@ from explorer.ir.top.linear import ConvOp
 from explorer.memory.verify import verify_plan
 from explorer.results.program import Transfer
 from explorer.runtime.parts import PartsProgram
-from explorer.views.payload import trace_payload
+from explorer.views.trace_payload import trace_payload
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 

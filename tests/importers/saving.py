@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from explorer.importers.onnx.blocks import NCHWC, unblocked
+from explorer.importers.onnx.program.blocks import NCHWC, unblocked
 
 LEVELS = {
     "basic": "ORT_ENABLE_BASIC",

@@ -26,7 +26,7 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import CompileRequest as KeptRequest
 from explorer.runtime.cache.requests import request_of
 from explorer.session.fallback import Fallback
-from explorer.views.payload import encode, trace_payload
+from explorer.views.trace_payload import encode, trace_payload
 
 TOY = Format(
     name="toy",

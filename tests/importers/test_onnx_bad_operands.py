@@ -65,7 +65,7 @@ def test_a_conversion_that_needs_too_much_memory_is_named(
     node = helper.make_node("OneHot", ["x", "depth", "pair"], ["y"], name="huge")
     weights = {"depth": np.array(3), "pair": np.ones(2, np.float32)}
     model = make_model([node], {"x": np.array([1])}, weights, 18)
-    monkeypatch.setattr("explorer.importers.onnx.shapes.np.arange", without_memory)
+    monkeypatch.setattr("explorer.importers.onnx.operators.shapes.np.arange", without_memory)
     message = refused(model)
     assert "OneHot asks for more memory than there is" in message
     assert "node huge" in message

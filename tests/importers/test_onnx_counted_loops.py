@@ -10,7 +10,8 @@ import pytest
 
 from explorer.compilation import compile_model
 from explorer.errors import UnsupportedError
-from explorer.importers.onnx import control, from_proto
+from explorer.importers.onnx import from_proto
+from explorer.importers.onnx.operators import control
 from explorer.ir.structure import operations
 from explorer.ir.top.control import LoopOp
 

@@ -14,7 +14,7 @@ from explorer.errors import ModelError
 from explorer.importers import load, to_top
 from explorer.importers.building.limits import MOST_DIMENSIONS
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.names import MOST_NAME_CHARACTERS
+from explorer.importers.onnx.file.names import MOST_NAME_CHARACTERS
 
 
 def model_of(

@@ -12,7 +12,7 @@ from explorer.accuracy.oracle import random_inputs, reference
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers import load
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.randomize import randomize_constant_weights
+from explorer.importers.onnx.file.randomize import randomize_constant_weights
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.origins import origin_of
 from explorer.ir.structure import value_name

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from explorer.errors import ModelError
 from explorer.importers import load
-from explorer.importers.onnx.node_count import MOST_NODES
+from explorer.importers.onnx.file.node_count import MOST_NODES
 
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
 

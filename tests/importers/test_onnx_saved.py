@@ -22,7 +22,7 @@ from explorer.errors import ExplorerError
 from explorer.importers.model import bind_dimensions
 from explorer.importers.onnx import OnnxContent, from_proto, load, to_top
 from explorer.importers.onnx.block_size import find_block_size, told_by_weights
-from explorer.importers.onnx.blocks import NCHWC, unblocked
+from explorer.importers.onnx.program.blocks import NCHWC, unblocked
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.origins import origin_of
 from explorer.ir.program import Snapshot

@@ -89,7 +89,7 @@ def test_a_rewrite_says_what_a_node_became_and_which_converter_did_it():
     assert found["MatMul"].matched == ("node_MatMul_0",)
     assert found["MatMul"].produced == ("matmul1",)
     assert found["MatMul"].address == "import/MatMul/node_MatMul_0"
-    assert found["MatMul"].rule_source.startswith("explorer/importers/onnx/nn.py:")
+    assert found["MatMul"].rule_source.startswith("explorer/importers/onnx/operators/nn.py:")
     assert found["Relu"].explanation
 
 

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from explorer.errors import ModelError
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.tensors import read_tensor
+from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.types import numpy_dtype, widened
 

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from explorer.accuracy.oracle import iterate_reference, random_inputs, reference
 from explorer.errors import InputError
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.randomize import randomize_constant_weights
-from explorer.importers.onnx.reading import OnnxContent
+from explorer.importers.onnx.file.randomize import randomize_constant_weights
+from explorer.importers.onnx.file.reading import OnnxContent
 
 X = np.float32([[-1.0, 2.0], [3.0, -4.0]])
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.importers.onnx.rare.automata import automaton
 
 PATTERNS = [

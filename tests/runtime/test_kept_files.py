@@ -12,7 +12,7 @@ import pytest
 
 from explorer.errors import ModelError
 from explorer.results import Launch, Port, Program, SourceText
-from explorer.results.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
+from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
 from explorer.runtime.cache import digests
 from explorer.runtime.cache.digests import (
     BLOCK_BYTES,

@@ -6,7 +6,7 @@ import pytest
 
 from explorer.backends import backend_named
 from explorer.backends.peaks import PeakMeter
-from explorer.results.events import CachePeak, ProfileRecord
+from explorer.results.runs.events import CachePeak, ProfileRecord
 from explorer.runtime import roofline
 from explorer.runtime.devices import DeviceRecord, examine_processor, list_devices
 from explorer.runtime.profiles import Peaks

@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from explorer.backends.starting import kept_programs
-from explorer.results.kept import KeptProgram
+from explorer.results.runs.kept import KeptProgram
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import Startable
 from explorer.runtime.cache.kept_files import name_of

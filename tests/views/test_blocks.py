@@ -5,10 +5,10 @@ from itertools import pairwise
 from types import ModuleType
 
 from explorer.results import Graph, GraphEdge, GraphNode
-from explorer.views.blocks import PORT_IN, PORT_OUT, build_blocks, level_graphs
-from explorer.views.payload import encode, trace_payload
-from explorer.views.payload_graph import block_payload
-from explorer.views.repeats import Repeat, find_repeat
+from explorer.views.drawing.blocks import PORT_IN, PORT_OUT, build_blocks, level_graphs
+from explorer.views.drawing.repeats import Repeat, find_repeat
+from explorer.views.payload.graph import block_payload
+from explorer.views.trace_payload import encode, trace_payload
 
 
 def node(name: str, scope: str = "", family: str = "elementwise", source: str = "") -> GraphNode:

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from explorer.results import Trace
 from explorer.views.module import explorer_module
 from explorer.views.page import script_data
-from explorer.views.payload import chunk_messages, encode, trace_payload
+from explorer.views.trace_payload import chunk_messages, encode, trace_payload
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import SourceText, Trace
-from explorer.results.events import CachePeak
+from explorer.results.runs.events import CachePeak
 
 pytestmark = pytest.mark.browser
 

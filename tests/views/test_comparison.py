@@ -9,10 +9,10 @@ import pytest
 from explorer.accuracy.bisection import first_bad_pass, worst_tensor
 from explorer.compilation import Comparison
 from explorer.results import Knob, Trace
-from explorer.views.payload import trace_payload
-from explorer.views.payload_comparison import Side, comparison_payload, side_of
-from explorer.views.payload_difference import difference_payload
-from explorer.views.payload_measures import AccuracyTables
+from explorer.views.payload.comparison import Side, comparison_payload, side_of
+from explorer.views.payload.difference import difference_payload
+from explorer.views.payload.measures import AccuracyTables
+from explorer.views.trace_payload import trace_payload
 
 
 def test_totals_passes_and_kernels_stand_side_by_side(trace: Trace, fork: Trace):

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.results import Graph, GraphEdge, GraphNode, Trace
-from explorer.views.collapse import collapse, collapse_together, hidden_operations
-from explorer.views.layered import find_back_edges
-from explorer.views.layout import Drawing, layout_graph, layout_union
+from explorer.views.drawing.collapse import collapse, collapse_together, hidden_operations
+from explorer.views.drawing.layered import find_back_edges
+from explorer.views.drawing.layout import Drawing, layout_graph, layout_union
 
 
 def node(name: str, family: str = "elementwise", sources: str = "", scope: str = "") -> GraphNode:

@@ -6,7 +6,7 @@ import pytest
 
 from explorer.results import RuleRecord, SourceText, Trace
 from explorer.results.coverage import AIMS, kernel_coverages, level_coverages
-from explorer.views.payload import trace_payload
+from explorer.views.trace_payload import trace_payload
 
 
 def test_the_program_is_the_sum_of_its_kernels(trace: Trace):

@@ -22,9 +22,10 @@ from explorer.results import (
     TensorDetail,
     Trace,
 )
-from explorer.views import payload_details, static
-from explorer.views.payload import encode, trace_payload
-from explorer.views.payload_details import TENSORS_PER_PAGE, DetailPages, detail_payload, shortest
+from explorer.views import static
+from explorer.views.payload import details as payload_details
+from explorer.views.payload.details import TENSORS_PER_PAGE, DetailPages, detail_payload, shortest
+from explorer.views.trace_payload import encode, trace_payload
 from explorer.views.widget import answers
 
 

@@ -17,11 +17,11 @@ from explorer.results import (
 )
 from explorer.results.encoding import from_json, to_json
 from explorer.results.trace import SnapshotRecord
-from explorer.views.blocks import build_blocks, level_graphs
+from explorer.views.drawing.blocks import build_blocks, level_graphs
 from explorer.views.model_step import with_model_step
 from explorer.views.page import export_page
-from explorer.views.payload import trace_payload
 from explorer.views.static import operators_html, operators_text
+from explorer.views.trace_payload import trace_payload
 
 TYPE = "Nx4 f32"
 

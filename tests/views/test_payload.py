@@ -11,14 +11,14 @@ import pytest
 from explorer.results import SourceText, Trace
 from explorer.views.module import explorer_module
 from explorer.views.page import export_page, script_data
-from explorer.views.payload import (
+from explorer.views.payload.measures import number
+from explorer.views.payload.text import LineTable
+from explorer.views.trace_payload import (
     UnknownChunk,
     chunk_messages,
     encode,
     trace_payload,
 )
-from explorer.views.payload_measures import number
-from explorer.views.payload_text import LineTable
 from explorer.views.widget import answers, explore
 
 

@@ -2,7 +2,7 @@
 
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.views import static
-from explorer.views.payload_measures import lookups_payload
+from explorer.views.payload.measures import lookups_payload
 from explorer.views.static.lookups import MOST_SHOWN
 from explorer.views.static.session import MOST_CALLS
 

@@ -8,8 +8,8 @@ import pytest
 
 from explorer.results import Candidate, KernelSearch
 from explorer.results.encoding import from_json, to_json
-from explorer.views.payload import encode, trace_payload
-from explorer.views.payload_search import MOST_CANDIDATES, search_payload
+from explorer.views.payload.search import MOST_CANDIDATES, search_payload
+from explorer.views.trace_payload import encode, trace_payload
 
 
 def candidate(predicted: float, ratio: float, **others) -> Candidate:

@@ -492,7 +492,7 @@ def test_a_comparison_shows_passes_that_only_one_has(trace: Trace) -> None:
 
 def test_views_import_neither_panel_nor_bokeh_nor_the_compiler() -> None:
     code = (
-        "import sys, explorer.views.static, explorer.views.layout\n"
+        "import sys, explorer.views.static, explorer.views.drawing.layout\n"
         "bad = {'panel', 'bokeh', 'xdsl', 'onnx', 'numpy'} & set(sys.modules)\n"
         "print(sorted(bad))"
     )

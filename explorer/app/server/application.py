@@ -28,7 +28,7 @@ from explorer.app.server.pages import Pages
 from explorer.app.shown import Shown
 from explorer.app.workbench import Workbench
 from explorer.views.module import explorer_module
-from explorer.views.payload import chunk_messages
+from explorer.views.trace_payload import chunk_messages
 
 HTTP_PORT = 80
 """A browser leaves it out of addresses and origins."""

@@ -30,8 +30,8 @@ from explorer.app.worker.background import Background
 from explorer.results import Trace
 from explorer.results.encoding import from_json
 from explorer.runtime.processes import limit_memory
-from explorer.views.payload import encode, trace_payload
-from explorer.views.payload_snapshots import SnapshotParts
+from explorer.views.payload.snapshots import SnapshotParts
+from explorer.views.trace_payload import encode, trace_payload
 
 BISECT = "bisect"
 SEARCH = "search"

@@ -18,7 +18,7 @@ from explorer.cli.latency import EXACT
 from explorer.errors import ModelError
 from explorer.importers import SourceModel
 from explorer.importers.model import sizes_of_inputs
-from explorer.importers.onnx.reading import OnnxContent
+from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.references.interface import reference_of
 
 

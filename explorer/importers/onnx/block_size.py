@@ -16,7 +16,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from onnx import GraphProto, NodeProto
 
-from explorer.importers.onnx.blocks import (
+from explorer.importers.onnx.file.reading import OnnxContent, subgraphs
+from explorer.importers.onnx.file.tensors import read_tensor
+from explorer.importers.onnx.program.blocks import (
     NCHWC,
     Lookup,
     check_filters,
@@ -24,9 +26,7 @@ from explorer.importers.onnx.blocks import (
     is_blocked,
     unblocked,
 )
-from explorer.importers.onnx.nodes import Unsupported
-from explorer.importers.onnx.reading import OnnxContent, subgraphs
-from explorer.importers.onnx.tensors import read_tensor
+from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.processor import vector_floats
 
 SIZES = (8, 16)

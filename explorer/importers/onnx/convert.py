@@ -35,15 +35,15 @@ from explorer.importers.building.program import ProgramBuilder
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.model import SourceModel, check_dimension_names
 from explorer.importers.onnx.block_size import find_block_size
-from explorer.importers.onnx.blocks import Blocks, find_blocks, is_blocked
-from explorer.importers.onnx.build import Build, Found
 from explorer.importers.onnx.converters import find_converter, missing_reason
+from explorer.importers.onnx.file.reading import OnnxContent, opset_versions, walk
+from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.late import late_node
-from explorer.importers.onnx.nodes import Node, Unsupported, attribute_value
-from explorer.importers.onnx.quantized_types import with_suited_operands
-from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
-from explorer.importers.onnx.schemas import check_node
-from explorer.importers.onnx.structures import (
+from explorer.importers.onnx.program.blocks import Blocks, find_blocks, is_blocked
+from explorer.importers.onnx.program.build import Build, Found
+from explorer.importers.onnx.program.nodes import Node, Unsupported, attribute_value
+from explorer.importers.onnx.program.quantized_types import with_suited_operands
+from explorer.importers.onnx.program.structures import (
     Imported,
     LabeledRows,
     OptionalValue,
@@ -52,7 +52,7 @@ from explorer.importers.onnx.structures import (
     named_tensors,
     tensors_of,
 )
-from explorer.importers.onnx.tensors import read_tensor
+from explorer.importers.onnx.schemas import check_node
 from explorer.ir.types import (
     element_type_of,
     format_shape,

@@ -12,9 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from explorer.importers.format import Importer
 from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
-from explorer.importers.onnx import convert, host_values, opening, reading, string_inputs
-from explorer.importers.onnx.external_files import external_files
-from explorer.importers.onnx.randomize import has_constant_weights, randomize_constant_weights
+from explorer.importers.onnx import convert, opening
+from explorer.importers.onnx.file import reading, string_inputs
+from explorer.importers.onnx.file.external_files import external_files
+from explorer.importers.onnx.file.randomize import has_constant_weights, randomize_constant_weights
+from explorer.importers.onnx.program import host_values
 from explorer.ir.weights import Weights
 
 _KEEP_INDICES = ("Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze")

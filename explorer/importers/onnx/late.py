@@ -22,13 +22,13 @@ from xdsl.ir import Attribute, SSAValue
 from explorer.errors import ExplorerError, UnsupportedError
 from explorer.importers.building.code_points import SUFFIX
 from explorer.importers.model import SourceModel
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node
-from explorer.importers.onnx.quantized_types import is_quantized
-from explorer.importers.onnx.reading import from_proto
-from explorer.importers.onnx.string_inputs import PLACES
-from explorer.importers.onnx.structures import Imported, StringTensor, tensors_of
-from explorer.importers.onnx.tensors import dtype_of
+from explorer.importers.onnx.file.reading import from_proto
+from explorer.importers.onnx.file.string_inputs import PLACES
+from explorer.importers.onnx.file.tensors import dtype_of
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node
+from explorer.importers.onnx.program.quantized_types import is_quantized
+from explorer.importers.onnx.program.structures import Imported, StringTensor, tensors_of
 from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
 from explorer.ir.program import Snapshot
 from explorer.ir.sizes.dimensions import UNKNOWN

@@ -15,7 +15,7 @@ from explorer.importers.model import (
 )
 from explorer.importers.onnx import convert
 from explorer.importers.onnx.converters import find_converter
-from explorer.importers.onnx.reading import OnnxContent
+from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.importers.onnx.source import source_program
 from explorer.ir.dialects.source import NodeOp
 from explorer.ir.operation import from_attribute

@@ -19,8 +19,8 @@ import onnx
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.nodes import Node
-from explorer.importers.onnx.structures import Imported
+from explorer.importers.onnx.program.nodes import Node
+from explorer.importers.onnx.program.structures import Imported
 from explorer.ir.types import element_type_of, numpy_dtype, stored_type
 
 _BOOL = "tensor(bool)"

@@ -16,7 +16,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto
 from xdsl.ir import Attribute
 
-from explorer.importers.onnx.text import attribute_text
+from explorer.importers.onnx.file.text import attribute_text
 from explorer.ir.operation import PropertyValue, to_attribute
 
 LONGEST_LIST = 32

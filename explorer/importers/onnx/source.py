@@ -24,9 +24,8 @@ from explorer.importers.building.source_program import SourceBuilder, end
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.convert import Conversion
 from explorer.importers.onnx.families import family_of
-from explorer.importers.onnx.reading import OnnxContent, opset_versions, walk
-from explorer.importers.onnx.settings import GRAPHS, settings_of
-from explorer.importers.onnx.structures import (
+from explorer.importers.onnx.file.reading import OnnxContent, opset_versions, walk
+from explorer.importers.onnx.program.structures import (
     Imported,
     LabeledRows,
     OptionalValue,
@@ -34,6 +33,7 @@ from explorer.importers.onnx.structures import (
     TensorSequence,
     tensors_of,
 )
+from explorer.importers.onnx.settings import GRAPHS, settings_of
 from explorer.ir.dialects.source import NodeOp, SourceValueType
 from explorer.ir.sizes.dimensions import UNKNOWN
 from explorer.ir.types import (

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explorer.results.kept import KeptProgram
+from explorer.results.runs.kept import KeptProgram
 from explorer.runtime.cache.entries import SUFFIX, Entry
 from explorer.runtime.cache.kept_files import name_of, to_bytes
 from explorer.runtime.cache.weights import SUFFIX as WEIGHTS_SUFFIX

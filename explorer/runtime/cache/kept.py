@@ -26,7 +26,7 @@ import numpy as np
 
 from explorer.errors import ExplorerError
 from explorer.files import write_whole
-from explorer.results.kept import KeptProgram, ModelSheet
+from explorer.results.runs.kept import KeptProgram, ModelSheet
 from explorer.runtime.cache.digests import (
     digest_of_array,
     digest_of_descriptor,

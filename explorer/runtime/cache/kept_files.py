@@ -4,7 +4,7 @@
     <SHA-256 of all that follows, 64 hexadecimal digits>\\n
     {"model": {...}, "sizes": ..., "circumstances": ..., "program": {...}, "binary": ..., ...}
 
-The schema is `explorer.results.kept.KeptProgram`; reading checks every field of it. Texts are left
+The schema is `results.runs.kept.KeptProgram`; reading checks every field of it. Texts are left
 out: the kernels' source lies with the binary.
 """
 
@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from explorer.results.encoding import from_json, to_json
-from explorer.results.kept import KeptProgram
 from explorer.results.program import Program
+from explorer.results.runs.kept import KeptProgram
 from explorer.results.source import SourceText
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import digest_of

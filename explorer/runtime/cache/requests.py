@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from explorer.errors import ModelError
-from explorer.results.kept import ModelSheet
+from explorer.results.runs.kept import ModelSheet
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.keys import digest_of
 

@@ -29,8 +29,8 @@ import numpy as np
 from explorer.errors import DeviceError, InputError
 from explorer.files import temporary_files
 from explorer.processor import processor_name
-from explorer.results.events import ProfileRecord
 from explorer.results.program import OpenDimension, Port, Program, Tap
+from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.cache import Entry, ProgramCache, default_cache
 from explorer.runtime.cache.c_programs import cached_library, write_library
 from explorer.runtime.cache.weights import MappedWeights

@@ -30,9 +30,9 @@ import numpy as np
 import pyopencl as cl
 
 from explorer.errors import BuildError, DeviceError
-from explorer.results.events import ProfileRecord, TimedEvent
 from explorer.results.kernels import PhaseRecord
 from explorer.results.program import Chain, Launch, Port, Program, Tap
+from explorer.results.runs.events import ProfileRecord, TimedEvent
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.opencl_programs import cached_program
 from explorer.runtime.caller_devices import (

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import graphviz
 
 from explorer.results.graph import Graph, GraphDiff, GraphNode
-from explorer.views.collapse import collapse, hidden_operations
-from explorer.views.layout import Drawing, Route, layout_graph
+from explorer.views.drawing.collapse import collapse, hidden_operations
+from explorer.views.drawing.layout import Drawing, Route, layout_graph
 from explorer.views.numbers import format_count
 from explorer.views.static import svg
 from explorer.views.static.markup import card, legend_of, note, picture, plain

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from explorer.results.lookups import ProgramLookup
+from explorer.results.runs.lookups import ProgramLookup
 from explorer.views.numbers import format_count, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static.markup import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.results.events import ProfileRecord
+from explorer.results.runs.events import ProfileRecord
 from explorer.views.numbers import (
     format_amount,
     format_count,

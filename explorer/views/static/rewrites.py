@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.passes import PassRecord, RewriteEvent
 from explorer.results.trace import Trace
-from explorer.views.layout import layout_graph
+from explorer.views.drawing.layout import layout_graph
 from explorer.views.numbers import format_change, format_count, format_exact, format_seconds
 from explorer.views.static.graph import NODE_SIZE, GraphMarks, graph_marks, graph_svg, legend
 from explorer.views.static.markup import (

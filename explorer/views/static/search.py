@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from explorer.results.tuning import Candidate, CostEstimate, KernelSearch, SearchResult
+from explorer.results.runs.tuning import Candidate, CostEstimate, KernelSearch, SearchResult
 from explorer.views.numbers import format_count, format_nanoseconds, format_percent, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static import svg

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.results.sessions import SessionCall, SessionProgram, SessionRecord
+from explorer.results.runs.sessions import SessionCall, SessionProgram, SessionRecord
 from explorer.views.numbers import format_count, format_exact, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static.lookups import tier_look

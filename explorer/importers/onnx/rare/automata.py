@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.importers.onnx.rare.patterns import (
     ANY,
     Assertion,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.ir.top.linear import ConvOp
 from explorer.ir.top.movement import PadOp
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.interpolation import Taps, interpolate, transposed
-from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.images.interpolation import Taps, interpolate, transposed
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.importers.onnx.rare.conv_gradients import convolution
 from explorer.importers.onnx.rare.derivatives import BINARY_DERIVATIVES, UNARY_DERIVATIVES
 from explorer.importers.onnx.rare.terms import Term

@@ -9,12 +9,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.code_points import encoded, is_strings
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, converts
+from explorer.importers.onnx.file.tensors import read_tensor
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, converts
+from explorer.importers.onnx.program.structures import Imported, LabeledRows, StringTensor
 from explorer.importers.onnx.rare.strings import is_equal, of_one_width
 from explorer.importers.onnx.rare.trees import DOMAIN
-from explorer.importers.onnx.structures import Imported, LabeledRows, StringTensor
-from explorer.importers.onnx.tensors import read_tensor
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp
 

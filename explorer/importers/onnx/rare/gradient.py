@@ -21,11 +21,11 @@ from onnx import GraphProto, NodeProto, ValueInfoProto
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.file.reading import subgraphs, walk
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rare.differentiation import DERIVATIVES, unbroadcast
 from explorer.importers.onnx.rare.training import DOMAIN
-from explorer.importers.onnx.reading import subgraphs, walk
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import element_type_of

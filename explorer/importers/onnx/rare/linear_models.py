@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, converts
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, converts
+from explorer.importers.onnx.program.structures import Imported
 from explorer.importers.onnx.rare import scores
-from explorer.importers.onnx.structures import Imported
 
 
 @converts("LinearRegressor", domain=scores.DOMAIN)

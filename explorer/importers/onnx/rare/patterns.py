@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from explorer.importers.onnx.nodes import Unsupported
+from explorer.importers.onnx.program.nodes import Unsupported
 
 Range = tuple[int, int]
 ANY: Range = (0, 0x10FFFF)

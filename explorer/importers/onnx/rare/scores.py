@@ -16,9 +16,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.code_points import encoded
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported
-from explorer.importers.onnx.structures import Imported, StringTensor
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported
+from explorer.importers.onnx.program.structures import Imported, StringTensor
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.reductions.reduction import ArgOp

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rare.automata import Automaton, automaton
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 

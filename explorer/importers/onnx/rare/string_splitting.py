@@ -18,9 +18,9 @@ from functools import cache
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, converts
-from explorer.importers.onnx.structures import Imported, StringTensor
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, converts
+from explorer.importers.onnx.program.structures import Imported, StringTensor
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 

@@ -20,9 +20,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.code_points import DOMAIN, LARGEST, encoded
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.structures import Imported, StringTensor
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.program.structures import Imported, StringTensor
 from explorer.ir.top.elementwise import broadcast_shapes
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 from explorer.ir.top.selection import NonZeroOp

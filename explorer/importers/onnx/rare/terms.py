@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
+from explorer.importers.onnx.program.build import Build
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 
 MOST_COMPARISONS = 1 << 22
 """Of windows with entries of the pool."""

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, converts
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.elementwise import SelectOp
 
 DOMAIN = "ai.onnx.preview.training"

@@ -16,8 +16,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.file.tensors import read_tensor
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.program.structures import Imported
 from explorer.importers.onnx.rare import scores
 from explorer.importers.onnx.rare.trees import (
     Forest,
@@ -26,8 +28,6 @@ from explorer.importers.onnx.rare.trees import (
     has_spoken,
     reached_leaves,
 )
-from explorer.importers.onnx.structures import Imported
-from explorer.importers.onnx.tensors import read_tensor
 
 MODES = {
     "BRANCH_LEQ": 0, "BRANCH_LT": 1, "BRANCH_GTE": 2, "BRANCH_GT": 3, "BRANCH_EQ": 4,

@@ -18,9 +18,9 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis
 from explorer.importers.building.limits import check_size
-from explorer.importers.onnx.build import Build
-from explorer.importers.onnx.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.tensors import read_tensor
+from explorer.importers.onnx.file.tensors import read_tensor
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp

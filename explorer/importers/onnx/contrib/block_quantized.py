@@ -1,0 +1,160 @@
+"""Weights of 2, 4 or 8 bits with a scale for every block, as language models are published.
+
+    MatMulNBits            a (..., k) x dequantized(b (n, blocks, bytes)) + bias
+    GatherBlockQuantized   slices of a table, dequantized behind the gather
+
+Several numbers lie in a byte, the first one in its lowest bits. Constant ones are unpacked here,
+each into an element of its own (`ui4`), and stay integers in the program: `top.dequantize_blocks`
+makes real numbers of them, which `fold-constants` does beforehand as long as they are not too many.
+Reference: onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.onnx.contrib.contrib import MICROSOFT
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.types import element_type_of
+
+_TYPES = {2: np.dtype(ml_dtypes.uint2), 4: np.dtype(ml_dtypes.uint4), 8: np.dtype(np.uint8)}
+"""Of numbers with so many bits."""
+
+
+@converts("MatMulNBits", domain=MICROSOFT)
+def matmul_of_blocks(node: Node, build: Build) -> SSAValue:
+    """a (..., K) times a dequantized matrix of N columns, with a bias.
+
+    `accuracy_level` permits to compute less exactly, of which no use is made.
+    """
+    a, packed, bias = node.operand(0), node.operand(1), node.optional(5)
+    columns, rows = node.integer("N"), node.integer("K")
+    bits, block = _bits(node), node.integer("block_size")
+    if node.integer("weight_prepacked", 0):
+        raise Unsupported("weights in the order of a GPU's kernel (weight_prepacked)")
+    if min(block, columns, rows) < 1:
+        raise ValueError(f"a matrix of {rows}x{columns} in blocks of {block}")
+    if 0 in build.shape(packed):
+        # The file has no such weights: zeros, or the bias alone.
+        row = build.scalar_like(0, a) if bias is None else bias
+        return build.expand(row, [*build.all_sizes(a)[:-1], columns])
+    blocks = -(-rows // block)
+    weight = _rows_first(packed, columns, rows, bits, build)
+    scale = _rows_first(node.operand(2), columns, blocks, 8, build)
+    zero = node.optional(3)
+    if zero is None:
+        zero = build.weight(np.full((blocks, columns), 1 << (bits - 1), _TYPES[bits]))
+    else:
+        is_packed = not isinstance(element_type_of(zero), AnyFloat)
+        zero = _rows_first(zero, columns, blocks, bits if is_packed else 8, build)
+    groups = node.optional(4)
+    if groups is not None:  # each row says whose parameters it takes
+        scale, zero = (build.value(GatherOp, [p, groups], axis=0) for p in (scale, zero))
+        block = 1
+    dequantized = build.value(DequantizeBlocksOp, [weight, scale, zero], axis=0, block_size=block)
+    if build.rank(a) > 1:
+        return build.matmul(a, dequantized, bias)
+    return build.squeeze(build.matmul(build.unsqueeze(a, [0]), dequantized, bias), [0])
+
+
+@converts("GatherBlockQuantized", domain=MICROSOFT)
+def gather_of_blocks(node: Node, build: Build) -> SSAValue:
+    """Slices of a table by number, dequantized; those of an index outside are zeros."""
+    data, indices, scale = (node.operand(index) for index in range(3))
+    zero = node.optional(3)
+    rank = build.rank(data)
+    if build.dtype(data) == np.uint8:
+        bits = _bits(node)
+        data = _unpacked(data, bits, build)
+        if zero is None:
+            middle = build.weight(np.full((1,) * rank, 1 << (bits - 1), np.uint8))
+            zero = build.expand(middle, build.all_sizes(scale))
+        else:
+            (blocks,) = build.sizes(scale, [rank - 1], "zero points")
+            zero = build.slice(_unpacked(zero, bits, build), rank - 1, 0, blocks)
+    gathered = build.axis(node.integer("gather_axis", 0), rank)
+    blocked = build.axis(node.integer("quantize_axis", 1), rank)
+    count, size = build.sizes(data, [gathered, blocked], "a table of blocks")
+    block = node.integer("block_size", 128) or size
+    flat = build.reshape(indices, [-1])
+    is_inside, flat = _inside(flat, count, build)
+
+    def taken(x: SSAValue) -> SSAValue:
+        is_shared = build.size(x, gathered) == 1 != count
+        return x if is_shared else build.value(GatherOp, [x, flat], axis=gathered)
+
+    parts = [data, scale, zero]
+    if gathered != blocked:
+        parts = [part if part is None else taken(part) for part in parts]
+    found = build.value(DequantizeBlocksOp, parts, axis=blocked, block_size=block)
+    if gathered == blocked:
+        found = taken(found)
+    if is_inside is not None:
+        is_inside = build.reshape(is_inside, [-1, *[1] * (rank - gathered - 1)])
+        found = build.select(is_inside, found, build.scalar_like(0, found))
+    sizes = build.all_sizes(found)
+    chosen: list[Size] = build.all_sizes(indices)
+    return build.reshape(found, [*sizes[:gathered], *chosen, *sizes[gathered + 1 :]])
+
+
+def _bits(node: Node) -> int:
+    bits = node.integer("bits", 4)
+    if bits not in _TYPES:
+        raise Unsupported(f"numbers of {bits} bits; {', '.join(map(str, _TYPES))} are supported")
+    return bits
+
+
+def _inside(indices: SSAValue, count: int, build: Build) -> tuple[SSAValue | None, SSAValue]:
+    """Which indices lie inside of an axis (None: all), and the others moved into it."""
+    known = build.knowledge.array(indices)
+    if known is not None and np.all((-count <= known) & (known < count)):
+        return None, indices
+    last, first = (
+        build.weight(np.array(number, build.dtype(indices))) for number in (count - 1, -count)
+    )
+    moved = build.binary("max", build.binary("min", indices, last), first)
+    return build.binary("equal", moved, indices), moved
+
+
+def _rows_first(x: SSAValue, columns: int, rows: int, bits: int, build: Build) -> SSAValue:
+    """The numbers in (columns, bytes...), unpacked and without those behind the last row:
+    (rows, columns)."""
+    array = build.stored(x)
+    if array is not None:
+        numbers = _numbers(array.reshape(columns, -1), bits)[:, :rows]
+        if numbers.shape[1] != rows:
+            raise ValueError(f"{numbers.shape[1]} numbers for each column; {rows} expected")
+        return build.weight(np.ascontiguousarray(numbers.T), build.name_of(x))
+    unpacked = _unpacked(build.reshape(x, [columns, -1]), bits, build)
+    return build.transpose(build.slice(unpacked, 1, 0, rows), [1, 0])
+
+
+def _unpacked(packed: SSAValue, bits: int, build: Build) -> SSAValue:
+    """(..., bytes) as (..., numbers)."""
+    array = build.stored(packed)
+    if array is not None:
+        return build.weight(_numbers(array, bits), build.name_of(packed))
+    if bits == 8:
+        return packed
+    last, shifts = build.rank(packed) - 1, np.arange(0, 8, bits, dtype=np.uint8)
+    apart = build.binary("shift_right", build.unsqueeze(packed, [last + 1]), build.weight(shifts))
+    parts = build.binary("bit_and", apart, build.scalar_like((1 << bits) - 1, packed))
+    outer: list[Size] = [Axis(packed, axis) for axis in range(last)]
+    (size,) = build.sizes(packed, [last], "packed numbers")
+    return build.reshape(parts, [*outer, size * len(shifts)])
+
+
+def _numbers(packed: np.ndarray, bits: int) -> np.ndarray:
+    """(..., bytes) as (..., numbers) of the narrowest type; anything else than bytes as it is."""
+    if bits == 8 or packed.dtype != np.uint8:
+        return packed
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts = packed[..., np.newaxis] >> shifts & np.uint8((1 << bits) - 1)
+    return parts.reshape(*packed.shape[:-1], -1).astype(_TYPES[bits])

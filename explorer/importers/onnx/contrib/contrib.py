@@ -1,0 +1,112 @@
+"""Operators of onnxruntime's own domain, and experimental ones of ONNX's first years."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, converts
+from explorer.ir.top.movement import TO_THE_END
+from explorer.ir.top.reductions.normalization import LayerNormOp
+
+MICROSOFT = "com.microsoft"
+
+
+@converts("Gelu", domain=MICROSOFT)
+def gelu(node: Node, build: Build) -> SSAValue:
+    return build.unary("gelu", node.operand(0))
+
+
+@converts("BiasGelu", domain=MICROSOFT)
+def bias_gelu(node: Node, build: Build) -> SSAValue:
+    return build.unary("gelu", build.binary("add", node.operand(0), node.operand(1)))
+
+
+@converts("FastGelu", domain=MICROSOFT)
+def fast_gelu(node: Node, build: Build) -> SSAValue:
+    x, bias = node.operand(0), node.optional(1)
+    return build.unary("gelu_tanh", x if bias is None else build.binary("add", x, bias))
+
+
+@converts("QuickGelu", domain=MICROSOFT)
+def quick_gelu(node: Node, build: Build) -> SSAValue:
+    """x * sigmoid(alpha * x)"""
+    x = node.operand(0)
+    scaled = build.scaled(x, node.number("alpha", 1.702))
+    return build.binary("mul", x, build.unary("sigmoid", scaled))
+
+
+@converts("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue | None]:
+    """The sum of x, skip and bias, normalized over the last axis; the sum itself is result 3.
+
+    The skip broadcasts to x. Narrow floats are computed with in f32. Results 1 and 2 (mean,
+    1 / deviation) are for training, and onnxruntime does not compute them either.
+    """
+    scale, shift, bias = node.operand(2), node.optional(3), node.optional(4)
+    return _skip_normalized(node, scale, shift, bias, True, build)
+
+
+@converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_rms_normalization(node: Node, build: Build) -> Sequence[SSAValue | None]:
+    """The same without a mean (RMS normalization) and without a shift."""
+    return _skip_normalized(node, node.operand(2), None, node.optional(3), False, build)
+
+
+def _skip_normalized(
+    node: Node,
+    scale: SSAValue,
+    shift: SSAValue | None,
+    bias: SSAValue | None,
+    centered: bool,
+    build: Build,
+) -> Sequence[SSAValue | None]:
+    x = node.operand(0)
+    dtype = build.dtype(x)
+    wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    added = [x, node.operand(1), *([] if bias is None else [bias])]
+    total, *others = (build.cast(value, wide) for value in added)
+    for other in others:
+        total = build.binary("add", total, other)
+    if any(build.rank(other) > build.rank(x) for other in added):
+        raise ValueError(f"a skip or bias of more dimensions than {build.shape(x)}")
+    normalized = build.value(
+        LayerNormOp,
+        [total, *(None if p is None else build.cast(p, wide) for p in (scale, shift))],
+        axis=build.rank(total) - 1,
+        epsilon=node.number("epsilon", 1e-12),
+        centered=None if centered else False,
+    )
+    return [build.cast(normalized, dtype), None, None, build.cast(total, dtype)]
+
+
+@converts("Affine")
+def affine(node: Node, build: Build) -> SSAValue:
+    """alpha * x + beta"""
+    x = build.scaled(node.operand(0), node.number("alpha", 1.0))
+    beta = node.number("beta", 0.0)
+    return build.binary("add", x, build.scalar_like(beta, x)) if beta else x
+
+
+@converts("ImageScaler")
+def image_scaler(node: Node, build: Build) -> SSAValue:
+    """scale * x + bias of the channel"""
+    x = build.scaled(node.operand(0), node.number("scale", 1.0))
+    bias = np.array(node.numbers("bias") or (0.0,), build.dtype(x))
+    return build.binary("add", x, build.weight(bias.reshape(-1, 1, 1)))
+
+
+@converts("Crop")
+def crop(node: Node, build: Build) -> SSAValue:
+    """`border`: left, top, right, bottom; `scale`: height and width of what stays."""
+    x = node.operand(0)
+    left, top, right, bottom = node.integers("border") or (0, 0, 0, 0)
+    size = node.integers("scale")
+    if size is not None:
+        bounds = {2: (top, top + size[0], 1), 3: (left, left + size[1], 1)}
+    else:
+        bounds = {2: (top, -bottom or TO_THE_END, 1), 3: (left, -right or TO_THE_END, 1)}
+    return build.slices(x, bounds)

@@ -1,0 +1,133 @@
+"""Quantization to any number of bits as Brevitas, QKeras and FINN write it: operators of QONNX.
+
+    Quant          (clip(round(x / scale + zero point)) - zero point) * scale
+    BipolarQuant   scale where x >= 0, -scale elsewhere
+    Trunc          a quantized number without its lowest bits
+    Conv ...       ONNX's operators on tensors whose channels come last
+
+They take and give real numbers. Exporters write them under several domains, or none.
+Reference: Pappalardo et al., "QONNX: Representing Arbitrary-Precision Quantized Neural Networks",
+2022; its documentation of IntQuant-1, BipolarQuant-1, Trunc-1 and Trunc-2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+
+DOMAINS = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas", "")
+CHANNELS_LAST = "qonnx.custom_op.channels_last"
+
+LEAST_OPSET, USUAL_OPSET = 9, 13
+"""The version of channels-last operators is that of ONNX's; some files have 1 there."""
+
+
+@converts("Quant", "IntQuant", domain=DOMAINS)
+def quantize(node: Node, build: Build) -> SSAValue:
+    """Real numbers rounded to those that integers of some bits stand for.
+
+    One signed bit is -1 or 1.
+    """
+    x, scale, zero = (node.operand(index) for index in range(3))
+    bits = build.known(node.operand(3), "the number of bits").item()
+    is_signed = bool(node.integer("signed", 1))
+    stored = build.binary("add", build.binary("div", x, scale), zero)
+    if bits == 1 and is_signed:
+        rounded = _signs(stored, build)
+    else:
+        clipped = _clipped(stored, bits, is_signed, bool(node.integer("narrow", 0)), build)
+        rounded = _rounded(clipped, node.text("rounding_mode", "ROUND"), build)
+    return build.binary("mul", build.binary("sub", rounded, zero), scale)
+
+
+@converts("BipolarQuant", domain=DOMAINS)
+def quantize_signs(node: Node, build: Build) -> SSAValue:
+    """The scale with the sign of x; that of 0 is positive."""
+    return build.binary("mul", _signs(node.operand(0), build), node.operand(1))
+
+
+@converts("Trunc", domain=DOMAINS)
+def truncate(node: Node, build: Build) -> SSAValue:
+    """(round(x / scale + zero point) / 2^n, rounded again), as a real number.
+
+    With five operands n is how many bits less the result has, and it keeps the scale; with six or
+    seven (a zero point that is not read) the result has a scale of its own, which says n, and is
+    clipped.
+    """
+    x, scale, zero = (node.operand(index) for index in range(3))
+    stored = build.unary("round", build.binary("add", build.binary("div", x, scale), zero))
+    mode = node.text("rounding_mode", "FLOOR")
+    if len(node.operands) <= 5:
+        before, after = (build.known(node.operand(i), "the number of bits") for i in (3, 4))
+        factor = 2.0 ** (float(before.item()) - float(after.item()))
+        cut = _rounded(build.scaled(stored, 1 / factor), mode, build)
+        return build.binary("mul", build.binary("sub", cut, zero), scale)
+    old, new = (build.known(node.operand(i), "a scale of Trunc") for i in (1, 4))
+    factors = build.weight((2.0 ** np.round(np.log2(new / old))).astype(build.dtype(x)))
+    bits = build.known(node.operand(len(node.operands) - 1), "the number of bits").item()
+    divided = build.binary("div", stored, factors)
+    is_signed, is_narrow = bool(node.integer("signed", 1)), bool(node.integer("narrow", 0))
+    cut = _rounded(_clipped(divided, bits, is_signed, is_narrow, build), mode, build)
+    moved = build.binary("sub", cut, build.binary("div", zero, factors))
+    return build.binary("mul", moved, node.operand(4))
+
+
+@converts("Conv", "MaxPool", "AveragePool", "BatchNormalization", domain=CHANNELS_LAST)
+def channels_last(node: Node, build: Build) -> SSAValue:
+    """The operator of ONNX, with the channels of x (and of a convolution's filters) moved."""
+    moved = 2 if node.operator == "Conv" else 1
+    operands = [
+        _channels_first(operand, build) if index < moved and operand is not None else operand
+        for index, operand in enumerate(node.optional(i) for i in range(len(node.operands)))
+    ]
+    opset = node.opset if node.opset >= LEAST_OPSET else USUAL_OPSET
+    plain = replace(node, domain="", opset=opset, operands=tuple(operands))
+    result = build.graphs.convert(plain)[0]
+    if not isinstance(result, SSAValue):
+        raise Unsupported(f"{node.operator} without a result")
+    rank = build.rank(result)
+    return build.transpose(result, [0, *range(2, rank), 1])
+
+
+def _channels_first(x: SSAValue, build: Build) -> SSAValue:
+    rank = build.rank(x)
+    return build.transpose(x, [0, rank - 1, *range(1, rank - 1)])
+
+
+def _clipped(x: SSAValue, bits: float, is_signed: bool, is_narrow: bool, build: Build) -> SSAValue:
+    """x within the range of integers of so many bits; a narrow one lacks a number."""
+    low = -(2.0 ** (bits - 1)) + is_narrow if is_signed else 0.0
+    high = 2.0 ** (bits - 1) - 1 if is_signed else 2.0**bits - 1 - is_narrow
+    return build.unary("clip", x, low, high)
+
+
+def _signs(x: SSAValue, build: Build) -> SSAValue:
+    zero, one, minus = (build.scalar_like(number, x) for number in (0, 1, -1))
+    return build.select(build.binary("greater_equal", x, zero), one, minus)
+
+
+def _rounded(x: SSAValue, mode: str, build: Build) -> SSAValue:
+    """Whole numbers. UP and DOWN go away from and towards 0, and so do ties of HALF_UP and
+    HALF_DOWN; ties of ROUND go to even numbers."""
+    mode = mode.upper()
+    if mode in ("ROUND", "HALF_EVEN"):
+        return build.unary("round", x)
+    if mode in ("CEIL", "FLOOR"):
+        return build.unary(mode.lower(), x)
+    size, sign = build.unary("abs", x), build.unary("sign", x)
+    if mode == "UP":
+        whole = build.unary("ceil", size)
+    elif mode in ("DOWN", "ROUND_TO_ZERO"):
+        whole = build.unary("floor", size)
+    elif mode in ("HALF_UP", "HALF_DOWN"):
+        half = build.scalar_like(0.5, x)
+        shifted = build.binary("add" if mode == "HALF_UP" else "sub", size, half)
+        whole = build.unary("floor" if mode == "HALF_UP" else "ceil", shifted)
+    else:
+        raise Unsupported(f"rounding_mode {mode!r}")
+    return build.binary("mul", whole, sign)

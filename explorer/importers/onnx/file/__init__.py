@@ -1,0 +1,1 @@
+"""The file: read within bounds, checked, nothing executed."""

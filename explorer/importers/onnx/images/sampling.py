@@ -1,0 +1,157 @@
+"""Reading images between their pixels: what GridSample, RoiAlign and DeformConv have in common.
+
+    position 1.25 on an axis   taps 1 and 2, weights 0.75 and 0.25
+
+The taps of all axes together are the pixels that a point is made of: 4 in bilinear, 16 in bicubic
+interpolation of images. One gather reads them all, one product with the weights adds them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Unsupported
+from explorer.ir.top.indexing import GatherNdOp
+
+MODES = ("nearest", "linear", "cubic")
+BORDERS = ("zeros", "border", "reflection")
+
+_KEYS = -0.75
+"""The parameter of Keys' cubic (1981)."""
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The pixels of one axis that each point needs: places and weights, both (N, points, taps)."""
+
+    places: SSAValue
+    weights: SSAValue
+    size: int
+    """Pixels of the axis."""
+    count: int
+    """Taps of a point."""
+
+
+def taps_of(
+    positions: SSAValue, size: int, mode: str, border: str, align_corners: bool, build: Build
+) -> Taps:
+    """positions: (N, points) in pixels of an axis with `size` of them, floating point.
+
+    border: what lies outside. Zeros; the outermost pixel; or the image mirrored, at the centers of
+    the outermost pixels if `align_corners`, else at their outer edges.
+    """
+    if mode not in MODES or border not in BORDERS:
+        raise Unsupported(f"interpolation {mode!r} with {border!r} outside")
+    low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+    if mode != "cubic" and border == "border":
+        positions = build.unary("clip", positions, 0.0, size - 1.0)
+    elif mode != "cubic" and border == "reflection":
+        positions = _mirrored(positions, low, high, build)
+    base = build.unary("round" if mode == "nearest" else "floor", positions)
+    share = build.unsqueeze(build.binary("sub", positions, base), [2])
+    if mode == "nearest":
+        sizes = [*build.all_sizes(positions), 1]
+        weights = build.expand(build.scalar_like(1, positions), sizes)
+        first, count = 0, 1
+    elif mode == "linear":
+        rest = build.binary("sub", build.scalar_like(1, share), share)
+        weights = build.concat([rest, share], 2)
+        first, count = 0, 2
+    else:
+        weights = _cubic_weights(share, build)
+        first, count = -1, 4
+    offsets = np.arange(first, first + count).astype(build.dtype(positions))
+    places = build.binary("add", build.unsqueeze(base, [2]), build.weight(offsets))
+    if border == "zeros":
+        weights = build.select(
+            _is_inside(places, 0.0, size - 1.0, build), weights, build.scalar_like(0, weights)
+        )
+    elif mode == "cubic" and border == "reflection":
+        places = build.unary("round", _mirrored(places, low, high, build))
+    inside = build.unary("clip", places, 0.0, size - 1.0)
+    return Taps(build.cast(inside, np.int64), weights, size, count)
+
+
+def masked(taps: Taps, positions: SSAValue, low: float, high: float, build: Build) -> Taps:
+    """Points outside of [low, high] on this axis weigh nothing."""
+    mask = build.unsqueeze(_is_inside(positions, low, high, build), [2])
+    weights = build.select(mask, taps.weights, build.scalar_like(0, taps.weights))
+    return Taps(taps.places, weights, taps.size, taps.count)
+
+
+def sampled(x: SSAValue, taps: Sequence[Taps], build: Build) -> SSAValue:
+    """x: (N, C, spatial...), taps of every spatial axis  ->  (N, C, points)."""
+    values, weights = tap_values(x, taps, build)
+    mixed = build.matmul(build.unsqueeze(weights, [2]), values)
+    return build.transpose(build.squeeze(mixed, [2]), [0, 2, 1])
+
+
+def tap_values(x: SSAValue, taps: Sequence[Taps], build: Build) -> tuple[SSAValue, SSAValue]:
+    """What stands at all taps, (N, points, taps, C), and their weights, (N, points, taps)."""
+    places, weights, count = taps[0].places, taps[0].weights, taps[0].count
+    for axis in taps[1:]:
+        outer, inner = build.unsqueeze(places, [3]), build.unsqueeze(axis.places, [2])
+        flat = build.binary("mul", outer, build.scalar_like(axis.size, outer))
+        places = build.binary("add", flat, inner)
+        shares = build.unsqueeze(weights, [3]), build.unsqueeze(axis.weights, [2])
+        weights = build.binary("mul", *shares)
+        count *= axis.count
+        sizes = [Axis(places, 0), Axis(places, 1), count]
+        places, weights = build.reshape(places, sizes), build.reshape(weights, sizes)
+    pixels = prod(axis.size for axis in taps)
+    flat = build.reshape(x, [Axis(x, 0), Axis(x, 1), pixels])
+    by_pixel = build.transpose(flat, [0, 2, 1])
+    coordinates = build.unsqueeze(places, [3])
+    return build.value(GatherNdOp, [by_pixel, coordinates], batch_dims=1), weights
+
+
+def _is_inside(positions: SSAValue, low: float, high: float, build: Build) -> SSAValue:
+    above = build.binary("greater_equal", positions, build.scalar_like(low, positions))
+    below = build.binary("less_equal", positions, build.scalar_like(high, positions))
+    return build.binary("and", above, below)
+
+
+def _mirrored(positions: SSAValue, low: float, high: float, build: Build) -> SSAValue:
+    """Positions outside of [low, high] reflected at its ends, as often as it takes.
+
+    With t = |x - low| modulo twice the length: low + length - |t - length|.
+    """
+    length = high - low
+    if not length:
+        return build.unary("clip", positions, low, high)
+    distance = build.unary("abs", _plus(positions, -low, build))
+    wave = build.binary("mod", distance, build.scalar_like(2 * length, positions))
+    folded = build.unary("abs", _plus(wave, -length, build))
+    return build.binary("sub", build.scalar_like(high, positions), folded)
+
+
+def _plus(x: SSAValue, number: float, build: Build) -> SSAValue:
+    return build.binary("add", x, build.scalar_like(number, x)) if number else x
+
+
+def _cubic_weights(share: SSAValue, build: Build) -> SSAValue:
+    """Weights (N, points, 4) of the pixels before, at and behind a point: powers by a matrix.
+
+    Keys, "Cubic convolution interpolation for digital image processing", 1981.
+    """
+    a = _KEYS
+    square = build.binary("mul", share, share)
+    powers = [build.binary("mul", square, share), square, share]
+    matrix = np.array(
+        [
+            [a, a + 2, -a - 2, -a],
+            [-2 * a, -a - 3, 2 * a + 3, a],
+            [a, 0, -a, 0],
+        ],
+        build.dtype(share),
+    )
+    middle = np.array([0, 1, 0, 0], build.dtype(share))
+    product = build.matmul(build.concat(powers, 2), build.weight(matrix))
+    return build.binary("add", product, build.weight(middle))

@@ -1,0 +1,1 @@
+"""Operators that are whole layers: attention, recurrent cells."""

@@ -1,0 +1,206 @@
+"""Attention operators of onnxruntime for encoders and decoders with as many heads of keys.
+
+    Attention            q, k, v = split(x W + b);  softmax(q k^T / sqrt(head) + mask) v
+                         with earlier keys and values (`past`) in front of the new ones
+    MultiHeadAttention   the same for queries, keys and values that were projected before
+
+ONNX's own Attention comes in by its function body, which passes recognize.
+Reference: onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis
+from explorer.importers.onnx.contrib.contrib import MICROSOFT
+from explorer.importers.onnx.layers.attention_scores import attend, causal, counted
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.reductions.normalization import LayerNormOp
+
+LOWEST = -10000.0
+"""What is added to a masked score unless `mask_filter_value` says otherwise."""
+
+
+@converts("EmbedLayerNormalization", domain=MICROSOFT)
+def embed(node: Node, build: Build) -> Sequence[SSAValue | None]:
+    """The sum of word, position and segment embeddings, normalized; the sum itself is result 2."""
+    tokens, segments, words = node.operand(0), node.optional(1), node.operand(2)
+    positions_table, segments_table = node.operand(3), node.optional(4)
+    positions = node.optional(8)
+    if positions is None:
+        (length,) = build.sizes(tokens, [1], "positions that are not given")
+        positions = build.weight(np.arange(length)[np.newaxis])
+    total = build.binary(
+        "add",
+        build.value(GatherOp, [words, tokens], axis=0),
+        build.value(GatherOp, [positions_table, positions], axis=0),
+    )
+    if segments is not None and segments_table is not None:
+        total = build.binary(
+            "add", total, build.value(GatherOp, [segments_table, segments], axis=0)
+        )
+    epsilon = node.number("epsilon", 1e-12)
+    scale, shift = node.operand(5), node.optional(6)
+    normalized = build.value(LayerNormOp, [total, scale, shift], axis=2, epsilon=epsilon)
+    return [normalized, None, total]
+
+
+@converts("Attention", domain=MICROSOFT)
+def attention(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results: (batch, sequence, hidden), and with `past` (2, batch, heads, total, head)."""
+    x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
+    past, extra = node.optional(4), node.optional(5)
+    if node.integer("do_rotary", 0):
+        raise Unsupported("rotary embeddings without their tables")
+    if node.integer("past_present_share_buffer", 0) or node.optional(6) is not None:
+        raise Unsupported("a past of variable length in one buffer")
+    heads = node.integer("num_heads")
+    (columns,) = build.sizes(weight, [1], "attention")
+    sizes = node.integers("qkv_hidden_sizes") or (columns // 3,) * 3
+    if sum(sizes) != columns or len(sizes) != 3 or any(size % heads for size in sizes):
+        raise Unsupported(f"{columns} columns for queries, keys and values of {heads} heads")
+    packed, first = build.matmul(x, weight, bias), 0
+    parts = []
+    for size in sizes:
+        part = build.slice(packed, 2, first, first + size)
+        parts.append(_by_heads(part, heads, size // heads, build))
+        first += size
+    query, key, value = parts
+    earlier = None
+    if past is not None:
+        earlier = [build.squeeze(build.slice(past, 0, i, i + 1), [0]) for i in range(2)]
+        key, value = build.concat([earlier[0], key], 2), build.concat([earlier[1], value], 2)
+    added = _bias(node, node.optional(3), extra, key, build)
+    order = None
+    if node.integer("unidirectional", 0):
+        order = causal(query, key, earlier[0] if earlier else None, build)
+    mixed = attend(query, key, value, build, node.number("scale", 0.0), order, added).values
+    result = build.reshape(build.transpose(mixed, [0, 2, 1, 3]), [Axis(x, 0), Axis(x, 1), sizes[2]])
+    if len(node.results) < 2:
+        return [result]
+    present = build.concat([build.unsqueeze(key, [0]), build.unsqueeze(value, [0])], 0)
+    return [result, present]
+
+
+@converts("MultiHeadAttention", domain=MICROSOFT)
+def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
+    """Results: (batch, sequence, hidden), and the keys and values with those of the past."""
+    heads = node.integer("num_heads")
+    if any(node.optional(index) is not None for index in (8, 9)):
+        raise Unsupported("a past of variable length in one buffer")
+    parts = _projected(node, heads, build)
+    query, key, value = parts
+    past = [node.optional(6), node.optional(7)]
+    if past[0] is not None and past[1] is not None:
+        key, value = build.concat([past[0], key], 2), build.concat([past[1], value], 2)
+    added = _bias(node, node.optional(4), node.optional(5), key, build)
+    order = causal(query, key, past[0], build) if node.integer("unidirectional", 0) else None
+    has_scores = len(node.results) > 3 and bool(node.results[3])
+    mixed = attend(
+        query, key, value, build, node.number("scale", 0.0), order, added, has_scores=has_scores
+    )
+    (size,) = build.sizes(value, [3], "attention")
+    rows = build.transpose(mixed.values, [0, 2, 1, 3])
+    result = build.reshape(rows, [Axis(query, 0), Axis(query, 2), heads * size])
+    scores = mixed.scores
+    if scores is not None and order is not None:
+        lowest = build.scalar_like(np.finfo(build.dtype(scores)).min, scores)
+        scores = build.select(order, scores, lowest)
+    return [result, key, value, scores]
+
+
+def _projected(node: Node, heads: int, build: Build) -> list[SSAValue]:
+    """Queries, keys and values as (batch, heads, rows, size), from any of the packed forms."""
+    query, key, value = node.operand(0), node.optional(1), node.optional(2)
+    bias = node.optional(3)
+    if build.rank(query) == 5:  # (batch, rows, heads, 3, size)
+        found = [_unpacked(query, part, build) for part in range(3)]
+    elif key is not None and build.rank(key) == 5:  # (batch, rows, heads, 2, size)
+        found = [query, *[_unpacked(key, part, build) for part in range(2)]]
+    elif key is not None and value is not None:
+        found = [query, key, value]
+    else:
+        raise Unsupported("queries without keys and values")
+    parts, first = [], 0
+    for part in found:
+        if build.rank(part) == 4 and part in (key, value):  # projected and split before
+            parts.append(part)
+            continue
+        (columns,) = build.sizes(part, [build.rank(part) - 1], "attention")
+        size = columns // heads if build.rank(part) == 3 else columns
+        if bias is not None:
+            own = build.slice(bias, 0, first, first + heads * size)
+            shape = [heads, size] if build.rank(part) == 4 else [heads * size]
+            part = build.binary("add", part, build.reshape(own, shape))
+        first += heads * size
+        parts.append(_by_heads(part, heads, size, build))
+    return parts
+
+
+def _unpacked(packed: SSAValue, part: int, build: Build) -> SSAValue:
+    """One of the tensors that lie side by side in (batch, rows, heads, parts, size)."""
+    return build.squeeze(build.slice(packed, 3, part, part + 1), [3])
+
+
+def _by_heads(x: SSAValue, heads: int, size: int, build: Build) -> SSAValue:
+    """(batch, rows, heads * size) as (batch, heads, rows, size)."""
+    if build.rank(x) == 3:
+        x = build.reshape(x, [Axis(x, 0), Axis(x, 1), heads, size])
+    return build.transpose(x, [0, 2, 1, 3])
+
+
+def _bias(
+    node: Node,
+    mask: SSAValue | None,
+    extra: SSAValue | None,
+    key: SSAValue,
+    build: Build,
+) -> SSAValue | None:
+    """What is added to the scores: what is given, and `mask_filter_value` for masked keys."""
+    if mask is None:
+        return extra
+    is_counted = _mask(mask, key, build)
+    lowest = node.number("mask_filter_value", LOWEST)
+    numbers = (build.scalar_like(number, key) for number in (0, lowest))
+    added = build.select(is_counted, *numbers)
+    return added if extra is None else build.binary("add", extra, added)
+
+
+def _mask(mask: SSAValue, key: SSAValue, build: Build) -> SSAValue:
+    """Where a key counts, in one of the forms that onnxruntime has.
+
+    (batch, total)            positive there, as (batch, 1, 1, total)
+    (batch, rows, total)      as (batch, 1, rows, total)
+    (batch)                   how many keys count; those behind are padding
+    (2 batch)                 these ends, and then the first keys that count
+    (3 batch + 2)             these ends, and then offsets, which say the same
+    """
+    rank = build.rank(mask)
+    if rank in (2, 3):
+        is_positive = build.binary("greater", mask, build.scalar_like(0, mask))
+        return build.unsqueeze(is_positive, [1, 2] if rank == 2 else [1])
+    if rank != 1:
+        raise Unsupported(f"a mask with {rank} dimensions")
+    batch, size = build.shape(key)[0], build.shape(mask)[0]
+    if batch != size and not (isinstance(batch, int) and size in (2 * batch, 3 * batch + 2)):
+        raise Unsupported(f"a mask of {size} numbers for a batch of {batch}")
+    positions = counted(key, 2, build)
+
+    def per_batch(first: int) -> SSAValue:
+        part = mask
+        if batch != size:
+            assert isinstance(batch, int)
+            part = build.slice(mask, 0, first * batch, (first + 1) * batch)
+        return build.unsqueeze(build.cast(part, np.int64), [1])
+
+    counts = build.binary("less", positions, per_batch(0))
+    if isinstance(batch, int) and batch != size and size == 2 * batch:
+        behind = build.binary("greater_equal", positions, per_batch(1))
+        counts = build.binary("and", counts, behind)
+    return build.unsqueeze(counts, [1, 2])

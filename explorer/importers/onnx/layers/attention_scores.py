@@ -1,0 +1,124 @@
+"""Scores of attention operators: masks, caps and sinks, and the positions of queries and keys.
+
+    attend(q, k, v, scale, bias)                top.attention
+    attend(..., softcap = 30)                   the same spelled out: top.matmul, tanh, top.softmax
+    attend(..., sink = s)                       one more score in each row, which takes its share of
+                                                the weights and has no value
+
+Shapes: queries (batch, heads, rows, size), keys (batch, heads / n, total, size), values (batch,
+heads / n, total, columns). Reference: onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.onnx.program.build import Build
+from explorer.ir.top.attention import AttentionOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.top.shapes import RangeOp
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """What attention makes: (batch, heads, rows, columns), and its scores where they are wanted."""
+
+    values: SSAValue
+    scores: SSAValue | None = None
+    """(batch, heads, rows, total), with all that is added but unmasked, before the softmax."""
+    weights: SSAValue | None = None
+    """The same after it."""
+
+
+def attend(
+    query: SSAValue,
+    key: SSAValue,
+    value: SSAValue,
+    build: Build,
+    scale: float = 0.0,
+    mask: SSAValue | None = None,
+    bias: SSAValue | None = None,
+    softcap: float = 0.0,
+    sink: SSAValue | None = None,
+    has_scores: bool = False,
+) -> Mixed:
+    """softmax(capped(scale * query key^T) + bias, masked) value; a scale of 0 is 1 / sqrt(size).
+
+    mask: true where a key counts. sink: a score for each head. One operation where it can be.
+    """
+    (size,) = build.sizes(query, [3], "attention")
+    scale = scale or size**-0.5
+    if not softcap and sink is None and not has_scores:
+        mixed = build.value(AttentionOp, [query, key, value, mask, bias], scale=scale)
+        return Mixed(mixed)
+    heads, shared = build.sizes(query, [1], "heads")[0], build.sizes(key, [1], "heads")[0]
+    apart: list[Size] = [Axis(query, 0), shared, heads // max(shared, 1), Axis(query, 2), size]
+    turned = build.transpose(build.unsqueeze(key, [2]), [0, 1, 2, 4, 3])
+    products = build.matmul(build.reshape(query, apart), turned)
+    scores = build.reshape(products, [Axis(query, 0), heads, Axis(query, 2), Axis(key, 2)])
+    scores = build.scaled(scores, scale)
+    if softcap:
+        scores = build.scaled(build.unary("tanh", build.scaled(scores, 1 / softcap)), softcap)
+    if bias is not None:
+        scores = build.binary("add", scores, bias)
+    masked = scores
+    if mask is not None:
+        masked = build.select(mask, scores, build.scalar_like(-np.inf, scores))
+    weights = _softmax(masked, sink, build)
+    grouped = build.reshape(weights, [*apart[:4], Axis(key, 2)])
+    mixed = build.matmul(grouped, build.unsqueeze(value, [2]))
+    values = build.reshape(mixed, [Axis(query, 0), heads, Axis(query, 2), Axis(value, 3)])
+    return Mixed(values, scores, weights)
+
+
+def _softmax(scores: SSAValue, sink: SSAValue | None, build: Build) -> SSAValue:
+    """Along the last axis; with a sink, the shares of the keys only."""
+    if sink is None:
+        return build.value(SoftmaxOp, [scores], axis=3, logarithm=False)
+    column = build.reshape(sink, [1, -1, 1, 1])
+    column = build.expand(column, [*build.all_sizes(scores)[:3], 1])
+    # In front, where the axis to take off has a position that is known.
+    weights = build.value(SoftmaxOp, [build.concat([column, scores], 3)], axis=3, logarithm=False)
+    return build.slice(weights, 3, 1, np.iinfo(np.int64).max)
+
+
+# -- positions -----------------------------------------------------------------------------------
+
+
+def counted(value: SSAValue, axis: int, build: Build) -> SSAValue:
+    """0, 1, 2 ... for each element of an axis, i64."""
+    size = build.size(value, axis)
+    if size is not None:
+        return build.weight(np.arange(size))
+    return counted_to(length(value, axis, build), build)
+
+
+def counted_to(limit: SSAValue, build: Build) -> SSAValue:
+    """0 to limit - 1, i64."""
+    known = build.knowledge.integers(limit)
+    if known is not None:
+        return build.weight(np.arange(known[0]))
+    zero, one = (build.weight(np.array(number, np.int64)) for number in (0, 1))
+    return build.value(RangeOp, [zero, limit, one])
+
+
+def length(value: SSAValue, axis: int, build: Build) -> SSAValue:
+    """The size of an axis as a number, i64."""
+    return build.reshape(build.shape_vector([Axis(value, axis)]), [])
+
+
+def causal(query: SSAValue, key: SSAValue, past: SSAValue | None, build: Build) -> SSAValue:
+    """(rows, total): true for keys that do not come after the query.
+
+    The first query stands behind the rows of `past`, which are the first keys; at 0 without it.
+    """
+    positions, keys = counted(query, 2, build), counted(key, 2, build)
+    if past is not None:
+        positions = build.binary("add", positions, length(past, 2, build))
+    later = build.binary("less_equal", keys, build.unsqueeze(positions, [1]))
+    known = build.knowledge.array(later)
+    return later if known is None else build.weight(known)

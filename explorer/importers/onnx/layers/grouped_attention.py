@@ -1,0 +1,278 @@
+"""onnxruntime's GroupQueryAttention: the attention of decoders, with its cache of keys and values.
+
+    query, key, value      rows of the new tokens, (batch, rows, heads * size), perhaps in one
+    past_key, past_value   (batch, heads, capacity, size); the first rows of each sequence are used
+    seqlens_k              (batch): tokens of each sequence with the new ones, minus 1
+    total_sequence_length  the most of them: how long the new cache is, unless the past is longer
+
+New tokens stand behind those of the past, each sequence at a place of its own. Every row of the new
+cache is gathered: from the past, from the new rows, or a zero behind both. Where the model's sizes
+are given, all of this is constant but what depends on `seqlens_k`.
+Reference: onnxruntime, docs/ContribOperators.md; Ainslie et al., "GQA: Training Generalized
+Multi-Query Transformer Models from Multi-Head Checkpoints", 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis
+from explorer.importers.onnx.contrib.contrib import MICROSOFT
+from explorer.importers.onnx.layers.attention_scores import attend, counted, counted_to, length
+from explorer.importers.onnx.layers.rotary import rotate
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.indexing import GatherElementsOp, GatherOp
+from explorer.ir.top.reductions.normalization import LayerNormOp
+
+_QUERY, _KEY, _VALUE, _PAST_KEY, _PAST_VALUE, _LENGTHS, _TOTAL, _COSINES, _SINES = range(9)
+_POSITIONS, _BIAS, _SINK, _KEY_SCALE, _VALUE_SCALE, _QUERY_NORM, _KEY_NORM, _NEW = range(9, 17)
+
+
+@converts("GroupQueryAttention", domain=MICROSOFT)
+def group_query_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
+    """Results: (batch, rows, hidden), the keys and values with those of the past, the scores."""
+    _check_supported(node)
+    heads, shared = node.integer("num_heads"), node.integer("kv_num_heads")
+    query, key, value = _projected(node, heads, shared, build)
+    query, key = _normalized(node, query, key, build)
+    cache = _Cache(node, query, build)
+    if node.integer("do_rotary", 0):
+        tables = [
+            build.value(GatherOp, [node.operand(index), cache.angles], axis=0)
+            for index in (_COSINES, _SINES)
+        ]
+        interleaved = bool(node.integer("rotary_interleaved", 0))
+        query, key = (rotate(x, tables, 2, interleaved, build) for x in (query, key))
+    query, key, value = (build.transpose(x, [0, 2, 1, 3]) for x in (query, key, value))
+    key = cache.updated(key, node.optional(_PAST_KEY))
+    value = cache.updated(value, node.optional(_PAST_VALUE))
+    sink = node.optional(_SINK)
+    if sink is None and node.integer("smooth_softmax", 0) > 0:
+        sink = build.weight(np.zeros(heads, build.dtype(query)))
+    wanted = node.integer("qk_output", 0) if len(node.results) > 3 and node.results[3] else 0
+    mask = cache.mask()
+    mixed = attend(
+        query,
+        key,
+        value,
+        build,
+        scale=node.number("scale", 0.0),
+        mask=mask,
+        bias=_widened(node.optional(_BIAS), key, build),
+        softcap=node.number("softcap", 0.0),
+        sink=sink,
+        has_scores=bool(wanted),
+    )
+    (size,) = build.sizes(value, [3], "attention")
+    rows = build.transpose(mixed.values, [0, 2, 1, 3])
+    result = build.reshape(rows, [Axis(query, 0), Axis(query, 2), heads * size])
+    scores = mixed.weights
+    if wanted == 1 and mixed.scores is not None:
+        scores = build.select(mask, mixed.scores, build.scalar_like(0, mixed.scores))
+    return [result, key, value, scores]
+
+
+def _check_supported(node: Node) -> None:
+    quantized = (node.text(name, "NONE") for name in ("k_quant_type", "v_quant_type"))
+    has_scales = any(node.optional(index) is not None for index in (_KEY_SCALE, _VALUE_SCALE))
+    if has_scales or any(kind not in ("", "NONE") for kind in quantized):
+        raise Unsupported("a cache of quantized keys and values")
+    if node.integer("sliding_window_cache", 0):
+        raise Unsupported("a cache that holds a window of the sequence only")
+    if (node.optional(_PAST_KEY) is None) != (node.optional(_PAST_VALUE) is None):
+        raise ValueError("a past needs keys and values")
+
+
+def _projected(node: Node, heads: int, shared: int, build: Build) -> list[SSAValue]:
+    """Queries, keys and values as (batch, rows, heads, size)."""
+    query, key, value = node.operand(_QUERY), node.optional(_KEY), node.optional(_VALUE)
+    (columns,) = build.sizes(query, [2], "attention")
+    if key is None or value is None:
+        size = columns // (heads + 2 * shared)
+        ends = np.cumsum([0, heads * size, shared * size, shared * size])
+        if ends[-1] != columns:
+            raise ValueError(f"{columns} columns for {heads} heads and {shared} of keys and values")
+        parts = [build.slice(query, 2, int(ends[i]), int(ends[i + 1])) for i in range(3)]
+    else:
+        size, parts = columns // heads, [query, key, value]
+    numbers = (heads, shared, shared)
+    for part, number in zip(parts, numbers, strict=True):
+        (columns,) = build.sizes(part, [2], "attention")
+        if columns != number * size:
+            raise ValueError(f"{columns} columns for {number} heads of {size}")
+    return [
+        build.reshape(part, [Axis(part, 0), Axis(part, 1), number, size])
+        for part, number in zip(parts, numbers, strict=True)
+    ]
+
+
+def _normalized(
+    node: Node, query: SSAValue, key: SSAValue, build: Build
+) -> tuple[SSAValue, SSAValue]:
+    """Each head divided by its root mean square, where there are weights for that."""
+    found = []
+    shared = node.number("qk_norm_epsilon", 1e-6)
+    for x, index, name in ((query, _QUERY_NORM, "q"), (key, _KEY_NORM, "k")):
+        scale = node.optional(index)
+        if scale is not None:
+            epsilon = node.number(f"{name}_norm_epsilon", shared)
+            operands = [x, scale, None]
+            x = build.value(LayerNormOp, operands, axis=3, epsilon=epsilon, centered=False)
+        found.append(x)
+    return found[0], found[1]
+
+
+class _Cache:
+    """Where the rows of each sequence stand. Numbers are i64."""
+
+    def __init__(self, node: Node, query: SSAValue, build: Build) -> None:
+        """query: (batch, rows, heads, size)."""
+        self.node, self.query, self.build = node, query, build
+
+    @cached_property
+    def lasts(self) -> SSAValue:
+        """(batch, 1): the position of the last token of each sequence."""
+        lengths = self.build.cast(self.node.operand(_LENGTHS), np.int64)
+        return self.build.reshape(lengths, [Axis(self.query, 0), 1])
+
+    @cached_property
+    def ends(self) -> SSAValue:
+        """(batch, 1): how many tokens each sequence has with the new ones."""
+        return self.build.binary("add", self.lasts, self.build.weight(np.array(1, np.int64)))
+
+    @cached_property
+    def total(self) -> SSAValue:
+        """The most tokens of a sequence."""
+        return self.build.cast(self.build.reshape(self.node.operand(_TOTAL), []), np.int64)
+
+    @cached_property
+    def new(self) -> SSAValue | None:
+        """(batch, 1): how many rows of each sequence are tokens, where not all of them are."""
+        given = self.node.optional(_NEW)
+        if given is None:
+            return None
+        return self.build.reshape(self.build.cast(given, np.int64), [Axis(self.query, 0), 1])
+
+    def _if_first(self, first: SSAValue, later: SSAValue) -> SSAValue:
+        """What holds for the first tokens of all sequences, or for later ones: where all are new,
+        they are the first."""
+        build = self.build
+        is_first = build.binary("equal", length(self.query, 1, build), self.total)
+        known = build.knowledge.needed(is_first)
+        if self.node.optional(_PAST_KEY) is None or (known is not None and known.item()):
+            return first
+        return later if known is not None else build.select(is_first, first, later)
+
+    @cached_property
+    def begins(self) -> SSAValue:
+        """(batch, 1), or one number: where the new rows of each sequence stand.
+
+        All begin at 0 where there is no past, or as many rows are new as there are in all.
+        """
+        build = self.build
+        if self.new is not None:
+            return build.binary("sub", self.ends, self.new)
+        zero = build.weight(np.zeros((1, 1), np.int64))
+        behind = build.binary("sub", self.ends, length(self.query, 1, build))
+        return self._if_first(zero, behind)
+
+    @cached_property
+    def rows(self) -> SSAValue:
+        """(batch or 1, rows): the position of each new row."""
+        build = self.build
+        return build.binary("add", self.begins, counted(self.query, 1, build))
+
+    @property
+    def angles(self) -> SSAValue:
+        """(batch or 1, rows): the positions by which queries and keys are turned.
+
+        The first tokens of all sequences are counted from the first position that is given.
+        """
+        build, given = self.build, self.node.optional(_POSITIONS)
+        if given is None:
+            return self.rows
+        if self.new is not None:
+            return given
+        given = build.cast(given, np.int64)
+        begin = build.slices(given, {0: (0, 1, 1), 1: (0, 1, 1)})
+        first = build.binary("add", begin, counted(self.query, 1, build))
+        return self._if_first(first, given)
+
+    @cached_property
+    def capacity(self) -> SSAValue:
+        """How many rows the past has."""
+        past = self.node.optional(_PAST_KEY)
+        if past is None:
+            return self.build.weight(np.array(0, np.int64))
+        return length(past, 2, self.build)
+
+    @cached_property
+    def places(self) -> SSAValue:
+        """0 to the number of rows that the new cache has."""
+        limit = self.build.binary("max", self.total, self.capacity)
+        if self.build.knowledge.sizes(limit) is None:
+            raise Unsupported("how long the new cache is depends on total_sequence_length")
+        return counted_to(limit, self.build)
+
+    @cached_property
+    def sources(self) -> SSAValue:
+        """(batch or 1, places): which row of past, new rows and a zero stands in each place."""
+        build = self.build
+        behind = build.binary("sub", self.places, self.begins)
+        zeros = length(self.query, 1, build)
+        new = build.binary("min", behind, zeros)
+        if self.new is not None:
+            new = build.select(build.binary("less", new, self.new), new, zeros)
+        is_past = build.binary("less", behind, build.weight(np.array(0, np.int64)))
+        places = build.expand(self.places, build.all_sizes(is_past))
+        return build.select(is_past, places, build.binary("add", new, self.capacity))
+
+    def updated(self, new: SSAValue, past: SSAValue | None) -> SSAValue:
+        """new: (batch, heads, rows, size). With the past of each sequence in front of it, and zeros
+        behind both."""
+        build = self.build
+        parts = [new] if past is None else [past, new]
+        sources = self.sources
+        known = build.knowledge.array(sources)
+        if known is not None:
+            sources = build.weight(known)
+            sizes = [size for part in parts if (size := build.size(part, 2)) is not None]
+            if len(sizes) == len(parts) and np.array_equal(known, [np.arange(sum(sizes))]):
+                return build.concat(parts, 2)
+        row = [Axis(new, 0), Axis(new, 1), 1, Axis(new, 3)]
+        rows = build.concat([*parts, build.expand(build.scalar_like(0, new), row)], 2)
+        if build.size(sources, 0) == 1:
+            return build.value(GatherOp, [rows, build.squeeze(sources, [0])], axis=2)
+        sizes = [Axis(new, 0), Axis(new, 1), Axis(sources, 1), Axis(new, 3)]
+        each = build.expand(build.unsqueeze(sources, [1, 3]), sizes)
+        return build.value(GatherElementsOp, [rows, each], axis=2)
+
+    def mask(self) -> SSAValue:
+        """(batch, 1, rows or 1, places): true for the keys that a query sees.
+
+        Rows behind the last token of a sequence see what that token sees, as in onnxruntime.
+        """
+        build, window = self.build, self.node.integer("local_window_size", -1)
+        if not self.node.integer("causal", 1):
+            return build.unsqueeze(build.binary("less_equal", self.places, self.lasts), [1, 2])
+        rows = build.unsqueeze(build.binary("min", self.rows, self.lasts), [2])
+        is_seen = build.binary("less_equal", self.places, rows)
+        if window > 0:
+            first = build.binary("sub", rows, build.weight(np.array(window, np.int64)))
+            is_near = build.binary("greater", self.places, first)
+            is_seen = build.binary("and", is_seen, is_near)
+        return build.unsqueeze(is_seen, [1])
+
+
+def _widened(bias: SSAValue | None, key: SSAValue, build: Build) -> SSAValue | None:
+    """(..., total) with a column for every place of the cache; no query sees those behind."""
+    if bias is None or build.shape(bias)[3] == build.shape(key)[2]:
+        return bias
+    last = build.binary("sub", length(bias, 3, build), build.weight(np.array(1, np.int64)))
+    columns = build.binary("min", counted(key, 2, build), last)
+    return build.value(GatherOp, [bias, columns], axis=3)

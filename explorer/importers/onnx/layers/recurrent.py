@@ -1,0 +1,460 @@
+"""Recurrent layers: LSTM, GRU and RNN as the operations of one step, again and again.
+
+    LSTM over (sequence, batch, input)   ->   one matmul for all inputs, then per step
+                                              gates = x[t] + h R
+                                              c = f * c + i * g,  h = o * tanh(c)
+
+Short sequences are unrolled, so that every step is operations of its own; long ones, and those of
+unknown length, become a `top.loop`. Reference: ONNX operators LSTM, GRU and RNN; gates stand in the
+order i o f c, and z r h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Region, SSAValue
+
+from explorer.importers.building.build import Axis
+from explorer.importers.onnx.contrib.dynamic_quantization import (
+    MICROSOFT,
+    Quantized,
+    dynamic_product,
+)
+from explorer.importers.onnx.operators.activations import activated, default_parameters
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.control import LoopOp
+from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.support.operands import may_be_same_shape
+from explorer.ir.types import Shape, format_shape, tensor_type
+
+LONGEST_UNROLLED = 64
+"""Steps; more of them would make more operations than anybody reads."""
+
+Activation = Callable[[Build, SSAValue], SSAValue]
+State = Sequence[SSAValue]
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """Weights (inputs, outputs): real numbers, or bytes that products quantize x for."""
+
+    value: SSAValue
+    quantized: Quantized | None = None
+
+    def times(self, build: Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+        """x @ weights + bias"""
+        if self.quantized is None:
+            return build.matmul(x, self.value, bias)
+        return dynamic_product(x, self.value, self.quantized, bias, build)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Direction:
+    """What one direction of a layer needs."""
+
+    build: Build
+    hidden: int
+    recurrence: Sequence[_Matrix]
+    """Of all gates together, (hidden, gates * hidden); of a GRU's new gate on its own."""
+    recurrence_bias: SSAValue
+    """(hidden): that of a GRU's new gate, which belongs inside the reset."""
+    peepholes: SSAValue | None
+    """(3 * hidden): of the gates i, o and f of an LSTM."""
+    activations: Sequence[Activation]
+    clip: float | None
+    linear_before_reset: bool
+    is_coupled: bool
+    """The forget gate of an LSTM is 1 - i."""
+
+    def gate(self, x: SSAValue, index: int) -> SSAValue:
+        """One gate of (batch, gates * hidden), or of (gates * hidden)."""
+        axis = self.build.rank(x) - 1
+        return self.build.slice(x, axis, index * self.hidden, (index + 1) * self.hidden)
+
+    def activate(self, index: int, x: SSAValue) -> SSAValue:
+        if self.clip is not None:
+            x = self.build.unary("clip", x, -self.clip, self.clip)
+        return self.activations[index](self.build, x)
+
+    def with_peephole(self, gate: SSAValue, index: int, cell: SSAValue) -> SSAValue:
+        if self.peepholes is None:
+            return gate
+        seen = self.build.binary("mul", self.gate(self.peepholes, index), cell)
+        return self.build.binary("add", gate, seen)
+
+
+Step = Callable[[_Direction, SSAValue, State], State]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """LSTM, GRU or RNN. `parts`: gates whose recurrences are one matrix; `states`: operands with
+    the initial states, of which h is the first."""
+
+    step: Step
+    parts: tuple[int, ...]
+    activations: tuple[str, ...]
+    states: tuple[int, ...]
+
+    @property
+    def gates(self) -> int:
+        return sum(self.parts)
+
+
+def _lstm_step(d: _Direction, x: SSAValue, state: State) -> State:
+    """x: what the input gives to the gates, biases included: (batch, 4 * hidden)."""
+    build, (h, c) = d.build, state
+    gates = build.binary("add", x, d.recurrence[0].times(build, h))
+    i = d.activate(0, d.with_peephole(d.gate(gates, 0), 0, c))
+    g = d.activate(1, d.gate(gates, 3))
+    if d.is_coupled:
+        f = build.binary("sub", build.scalar_like(1, i), i)
+    else:
+        f = d.activate(0, d.with_peephole(d.gate(gates, 2), 2, c))
+    c = build.binary("add", build.binary("mul", f, c), build.binary("mul", i, g))
+    o = d.activate(0, d.with_peephole(d.gate(gates, 1), 1, c))
+    return [build.binary("mul", o, d.activations[2](build, c)), c]
+
+
+def _gru_step(d: _Direction, x: SSAValue, state: State) -> State:
+    """h' = (1 - z) * n + z * h; the reset gate acts before or after the product with R."""
+    build, (h,), size = d.build, state, d.hidden
+    both, new = d.recurrence
+    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), both.times(build, h))
+    z, r = (d.activate(0, d.gate(gates, index)) for index in range(2))
+    if d.linear_before_reset:
+        inner = build.binary("mul", r, new.times(build, h, d.recurrence_bias))
+    else:
+        inner = new.times(build, build.binary("mul", r, h), d.recurrence_bias)
+    n = d.activate(1, build.binary("add", d.gate(x, 2), inner))
+    # (1 - z) * n + z * h = n + z * (h - n)
+    return [build.binary("add", n, build.binary("mul", z, build.binary("sub", h, n)))]
+
+
+def _rnn_step(d: _Direction, x: SSAValue, state: State) -> State:
+    build, (h,) = d.build, state
+    return [d.activate(0, build.binary("add", x, d.recurrence[0].times(build, h)))]
+
+
+_LSTM = _Kind(_lstm_step, (4,), ("Sigmoid", "Tanh", "Tanh"), (5, 6))
+_GRU = _Kind(_gru_step, (2, 1), ("Sigmoid", "Tanh"), (5,))
+_RNN = _Kind(_rnn_step, (1,), ("Tanh",), (5,))
+
+
+@converts("LSTM", since=7)
+def lstm(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results: all h, the last h, the last c."""
+    return _layer(node, _LSTM, build)
+
+
+@converts("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(node: Node, build: Build) -> Sequence[SSAValue]:
+    """As LSTM, with weights of bytes; x, and h in every step, are quantized by their range."""
+    return _layer(node, _LSTM, build, is_quantized=True)
+
+
+@converts("GRU", since=7)
+def gru(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results: all h, the last h."""
+    return _layer(node, _GRU, build)
+
+
+@converts("RNN", since=7)
+def rnn(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results: all h, the last h."""
+    return _layer(node, _RNN, build)
+
+
+# -- a layer -------------------------------------------------------------------------------------
+
+
+def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) -> Sequence[SSAValue]:
+    """All directions of a layer; with `layout = 1` the batch is everywhere the first axis.
+
+    is_quantized: weights are bytes, (directions, inputs, gates * hidden), and their scales and zero
+    points are operands 8 to 11.
+    """
+    batch_first = bool(node.integer("layout", 0))
+    x, w, r = (node.operand(index) for index in range(3))
+    initial = [node.optional(index) for index in kind.states]
+    if batch_first:
+        x = build.transpose(x, [1, 0, 2])
+        initial = [s if s is None else build.transpose(s, [1, 0, 2]) for s in initial]
+    directions, rows, hidden = build.sizes(r, range(3), "a recurrent layer")
+    if is_quantized:
+        rows, hidden = hidden, rows
+    if rows != kind.gates * hidden:
+        raise ValueError(f"recurrence weight {build.shape(r)} of {kind.gates} gates")
+    _check_layer(node, kind, (directions, rows, hidden), x, build, is_quantized)
+    activations = _activations(node, kind, directions)
+    valid = _validity(node, x, build)
+    is_reverse = node.text("direction", "forward") == "reverse"
+    outputs: list[SSAValue] = []
+    finals: list[State] = []
+    for index in range(directions):
+        outer, inner = _biases(node.optional(3), index, kind, hidden, x, build)
+        direction = _Direction(
+            build=build,
+            hidden=hidden,
+            recurrence=[_quantized(node, 2, 10, index, build)]
+            if is_quantized
+            else [_Matrix(part) for part in _recurrence(r, index, kind, hidden, build)],
+            recurrence_bias=inner,
+            peepholes=_peepholes(node, index, build),
+            activations=activations[index],
+            clip=node.number("clip") if "clip" in node.attributes else None,
+            linear_before_reset=bool(node.integer("linear_before_reset", 0)),
+            is_coupled=bool(node.integer("input_forget", 0)),
+        )
+        if is_quantized:
+            weights = _quantized(node, 1, 8, index, build)
+        else:
+            weights = _Matrix(_slice_of(w, index, np.transpose, build))
+        projected = weights.times(build, x, outer)
+        state = [_initial(given, index, hidden, x, build) for given in initial]
+        is_backwards = is_reverse or index == 1
+        run = _unrolled if _is_short(x, build) else _looped
+        steps, last = run(direction, kind.step, projected, state, valid, is_backwards)
+        outputs.append(build.unsqueeze(steps, [1]))
+        finals.append([build.unsqueeze(s, [0]) for s in last])
+    everything = build.concat(outputs, 1)
+    lasts = [build.concat([final[s] for final in finals], 0) for s in range(len(initial))]
+    if not batch_first:
+        return [everything, *lasts]
+    turned = [build.transpose(last, [1, 0, 2]) for last in lasts]
+    return [build.transpose(everything, [2, 0, 1, 3]), *turned]
+
+
+def _check_layer(
+    node: Node,
+    kind: _Kind,
+    sizes: tuple[int, int, int],
+    x: SSAValue,
+    build: Build,
+    is_quantized: bool,
+) -> None:
+    """ValueError where the operands and attributes are not those of one layer.
+
+    sizes: of R, (directions, gates * hidden, hidden). x: (sequence, batch, input).
+    """
+    directions, rows, hidden = sizes
+    stated = node.integer("hidden_size", hidden)
+    if stated != hidden:
+        raise ValueError(f"hidden_size is {stated}, but the recurrence weight's is {hidden}")
+    wanted = {"forward": 1, "reverse": 1, "bidirectional": 2}
+    direction = node.text("direction", "forward")
+    if wanted.get(direction) != directions:
+        raise ValueError(f"direction {direction!r} of a weight with {directions} directions")
+    if build.rank(x) != 3:
+        raise ValueError(f"operand 0 is {format_shape(build.shape(x))}; 3 dimensions expected")
+    _, batch, width = build.shape(x)
+    state_shape = (directions, batch, hidden)
+    if bool(node.integer("layout", 0)):
+        state_shape = (batch, directions, hidden)
+    expected: dict[int, Shape] = {
+        1: (directions, width, rows) if is_quantized else (directions, rows, width),
+        3: (directions, 2 * rows),
+        4: (batch,),
+        **dict.fromkeys(kind.states, state_shape),
+        7: (directions, 3 * hidden),
+    }
+    for index, shape in expected.items():
+        operand = node.optional(index)
+        if operand is not None and not may_be_same_shape(build.shape(operand), shape):
+            raise ValueError(
+                f"operand {index} is {format_shape(build.shape(operand))}; "
+                f"{format_shape(shape)} expected"
+            )
+
+
+def _is_short(x: SSAValue, build: Build) -> bool:
+    length = build.size(x, 0)
+    return length is not None and length <= LONGEST_UNROLLED
+
+
+def _unrolled(
+    direction: _Direction,
+    step: Step,
+    projected: SSAValue,
+    state: State,
+    valid: SSAValue | None,
+    is_backwards: bool,
+) -> tuple[SSAValue, State]:
+    """All h as (sequence, batch, hidden), and the last states as (batch, hidden)."""
+    build = direction.build
+    (length,) = build.sizes(projected, [0], "a recurrent layer")
+    rows: dict[int, SSAValue] = {}
+    for index in reversed(range(length)) if is_backwards else range(length):
+        x = build.squeeze(build.slice(projected, 0, index, index + 1), [0])
+        mask = None
+        if valid is not None:
+            mask = build.squeeze(build.slice(valid, 0, index, index + 1), [0])
+        state, rows[index] = _stepped(direction, step, x, state, mask)
+    stacked = build.concat([build.unsqueeze(rows[i], [0]) for i in range(length)], 0)
+    return stacked, state
+
+
+def _looped(
+    direction: _Direction,
+    step: Step,
+    projected: SSAValue,
+    state: State,
+    valid: SSAValue | None,
+    is_backwards: bool,
+) -> tuple[SSAValue, State]:
+    """As `_unrolled`, with one body for all steps."""
+    build = direction.build
+    length = build.size(projected, 0)
+    count = build.reshape(build.shape_vector([Axis(projected, 0)]), [])
+    last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
+    with build.inside([tensor_type(i64, ()), *(s.type for s in state)]) as block:
+        number, *present = block.args
+        number.name_hint = "step"
+        for name, argument in zip(("h", "c"), present, strict=False):
+            argument.name_hint = name
+        place = build.binary("sub", last, number) if is_backwards else number
+        x = build.value(GatherOp, [projected, place], axis=0)
+        mask = None if valid is None else build.value(GatherOp, [valid, place], axis=0)
+        following, row = _stepped(direction, step, x, list(present), mask)
+        block.add_op(ReturnOp.make([[*following, row]], []))
+    op = LoopOp.make_with_body(
+        Region(block), state, 1, trip_count=length, count=count if length is None else None
+    )
+    *states, rows = build.append(op).results
+    return build.slices(rows, {0: (-1, -1, -1)}) if is_backwards else rows, states
+
+
+def _stepped(
+    direction: _Direction, step: Step, x: SSAValue, state: State, mask: SSAValue | None
+) -> tuple[State, SSAValue]:
+    """The next states and the row of the output; beyond a sequence's end nothing changes."""
+    build = direction.build
+    following = step(direction, x, state)
+    if mask is None:
+        return following, following[0]
+    kept = [build.select(mask, new, old) for new, old in zip(following, state, strict=True)]
+    return kept, build.select(mask, following[0], build.scalar_like(0, following[0]))
+
+
+# -- operands ------------------------------------------------------------------------------------
+
+
+def _slice_of(
+    value: SSAValue, index: int, change: Callable[[np.ndarray], np.ndarray] | None, build: Build
+) -> SSAValue:
+    """One direction of a weight, perhaps transposed: a constant where the weight is one."""
+    stored = build.stored(value)
+    if stored is not None:
+        array = stored[index] if change is None else change(stored[index])
+        return build.weight(np.ascontiguousarray(array))
+    own = build.squeeze(build.slice(value, 0, index, index + 1), [0])
+    return own if change is None else build.transpose(own, [1, 0])
+
+
+def _quantized(node: Node, weights: int, parameters: int, index: int, build: Build) -> _Matrix:
+    """One direction of operand `weights`; its scales are operand `parameters`, then zero points."""
+    value, scale, zero = (
+        _slice_of(node.operand(number), index, None, build)
+        for number in (weights, parameters, parameters + 1)
+    )
+    return _Matrix(value, Quantized(node, scale, zero))
+
+
+def _recurrence(r: SSAValue, index: int, kind: _Kind, hidden: int, build: Build) -> list[SSAValue]:
+    """The transposed recurrence weights (hidden, gates * hidden) of one direction, in parts."""
+    bounds = np.cumsum([0, *kind.parts]) * hidden
+    ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    stored = build.stored(r)
+    if stored is not None:
+        turned = stored[index].T
+        return [build.weight(np.ascontiguousarray(turned[:, a:b])) for a, b in ranges]
+    turned = _slice_of(r, index, np.transpose, build)
+    if len(ranges) == 1:
+        return [turned]
+    return [build.slice(turned, 1, a, b) for a, b in ranges]
+
+
+def _biases(
+    given: SSAValue | None, index: int, kind: _Kind, hidden: int, x: SSAValue, build: Build
+) -> tuple[SSAValue, SSAValue]:
+    """What is added to the input's product, and what belongs inside a GRU's reset.
+
+    given: (directions, 2 * gates * hidden), those of W, then those of R.
+    """
+    rows = kind.gates * hidden
+    if given is None:
+        zeros = np.zeros(rows, build.dtype(x))
+        return build.weight(zeros), build.weight(zeros[:hidden])
+    stored = build.stored(given)
+    if stored is not None:
+        outer, inner = stored[index, :rows].copy(), stored[index, rows:].copy()
+        last = inner[rows - hidden :].copy()
+        if kind is _GRU:
+            inner[rows - hidden :] = 0
+        return build.weight(outer + inner), build.weight(last)
+    both = build.squeeze(build.slice(given, 0, index, index + 1), [0])
+    outer, inner = build.slice(both, 0, 0, rows), build.slice(both, 0, rows, 2 * rows)
+    last = build.slice(inner, 0, rows - hidden, rows)
+    if kind is _GRU:
+        inner = build.padded(build.slice(inner, 0, 0, rows - hidden), [0], [hidden])
+    return build.binary("add", outer, inner), last
+
+
+def _peepholes(node: Node, index: int, build: Build) -> SSAValue | None:
+    given = node.optional(7)
+    return None if given is None else _slice_of(given, index, None, build)
+
+
+def _initial(
+    given: SSAValue | None, index: int, hidden: int, x: SSAValue, build: Build
+) -> SSAValue:
+    """The initial state (batch, hidden) of a direction; zero where it is not given."""
+    if given is not None:
+        return build.squeeze(build.slice(given, 0, index, index + 1), [0])
+    return build.expand(build.scalar_like(0, x), [Axis(x, 1), hidden])
+
+
+def _validity(node: Node, x: SSAValue, build: Build) -> SSAValue | None:
+    """Which steps belong to which sequence, (sequence, batch, 1); None where all of them do."""
+    lengths = node.optional(4)
+    if lengths is None:
+        return None
+    (length,) = build.sizes(x, [0], "sequences of different lengths")
+    known = build.knowledge.array(lengths)
+    if known is not None and np.all(known == length):
+        return None
+    steps = build.weight(np.arange(length, dtype=build.dtype(lengths)).reshape(-1, 1, 1))
+    return build.binary("less", steps, build.unsqueeze(lengths, [0, 2]))
+
+
+# -- activations ---------------------------------------------------------------------------------
+
+_OF_OTHERS = ("clip", "hardswish", "selu")
+"""Activations of fused operators that recurrent layers do not have."""
+
+
+def _activations(node: Node, kind: _Kind, directions: int) -> list[list[Activation]]:
+    """One list per direction. Alphas and betas go in order to the activations that take them."""
+    named = node.attributes.get("activations") or kind.activations * directions
+    if not isinstance(named, tuple) or len(named) != len(kind.activations) * directions:
+        raise ValueError(f"activations {named} for {directions} directions")
+    alphas = iter(node.numbers("activation_alpha") or ())
+    betas = iter(node.numbers("activation_beta") or ())
+    found = [_activation(str(name), alphas, betas) for name in named]
+    count = len(kind.activations)
+    return [found[index * count : (index + 1) * count] for index in range(directions)]
+
+
+def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
+    if name.lower() in _OF_OTHERS:
+        raise Unsupported(f"activation {name}")
+    given = {"alpha": alphas, "beta": betas}
+    defaults = default_parameters(name)
+    parameters = [next(given[label], default) for label, default in defaults.items()]
+    return lambda build, x: activated(x, name, parameters, build)

@@ -1,0 +1,1 @@
+"""ONNX's own operators, a file per family."""

@@ -1,0 +1,88 @@
+"""Squeeze and Unsqueeze whose axes the inputs decide: reshapes to a shape that is computed.
+
+    y = Unsqueeze(x, axes)      x: AxB, axes: 1 element, an input
+ => is_new = [0, 1, 2] == axes mod 3                    for each axis of y
+    number = how many axes before it are not new
+    shape  = is_new ? 1 : size of x at number
+    y = top.reshape(x, shape) : ?x?x?
+
+How many axes there are must be known, since it decides the rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Undecided
+from explorer.importers.onnx.program.build import Build
+from explorer.ir.top.movement import ReshapeOp
+
+
+def unsqueeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:
+    """axes: a vector of i64, whose elements count in the result."""
+    count, own = _count(axes, build), build.rank(x)
+    rank = own + count
+    if not own:
+        return build.reshape(x, [1] * rank)
+    is_new = _is_among(axes, rank, build)
+    is_old = build.binary("sub", _numbers([1] * rank, build), is_new)
+    number = _before(is_old, rank, build)
+    sizes = _sizes_at(number, x, build)
+    return _reshaped(x, build.binary("add", build.binary("mul", sizes, is_old), is_new), build)
+
+
+def squeeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:
+    """axes: a vector of i64. That they have size 1 shows when it runs."""
+    count, own = _count(axes, build), build.rank(x)
+    if count > own:
+        raise ValueError(f"{count} axes of a tensor with {own} dimensions")
+    if count == own:
+        return build.reshape(x, [])
+    is_gone = _is_among(axes, own, build)
+    is_kept = build.binary("sub", _numbers([1] * own, build), is_gone)
+    number = _before(is_kept, own, build)
+    wanted = build.weight(np.arange(own - count)[:, np.newaxis])
+    fits = build.cast(build.binary("equal", wanted, build.unsqueeze(number, [0])), np.int64)
+    chosen = build.binary("mul", fits, build.unsqueeze(is_kept, [0]))
+    sizes = build.unsqueeze(build.shape_vector(build.all_sizes(x)), [0])
+    return _reshaped(x, build.reduce("sum", build.binary("mul", chosen, sizes), [1]), build)
+
+
+def _count(axes: SSAValue, build: Build) -> int:
+    count = build.size(axes, 0) if build.rank(axes) == 1 else None
+    if count is None:
+        raise Undecided("how many axes there are depends on the inputs")
+    return count
+
+
+def _is_among(axes: SSAValue, rank: int, build: Build) -> SSAValue:
+    """(rank) of 0 and 1: which axes of a tensor are listed, counted from either end."""
+    zero = build.weight(np.zeros((), np.int64))
+    behind = build.binary("add", axes, build.weight(np.array(rank)))
+    front = build.select(build.binary("less", axes, zero), behind, axes)
+    numbers = build.weight(np.arange(rank)[:, np.newaxis])
+    is_it = build.cast(build.binary("equal", numbers, build.unsqueeze(front, [0])), np.int64)
+    return build.reduce("max", is_it, [1])
+
+
+def _before(marked: SSAValue, rank: int, build: Build) -> SSAValue:
+    """(rank): how many marked axes stand before each."""
+    earlier = build.weight(np.tri(rank, k=-1, dtype=np.int64))
+    return build.reduce("sum", build.binary("mul", earlier, build.unsqueeze(marked, [0])), [1])
+
+
+def _sizes_at(number: SSAValue, x: SSAValue, build: Build) -> SSAValue:
+    """The sizes of x at numbers of axes; 0 behind the last."""
+    own = build.rank(x)
+    fits = build.binary("equal", build.unsqueeze(number, [1]), build.weight(np.arange(own)))
+    sizes = build.unsqueeze(build.shape_vector(build.all_sizes(x)), [0])
+    return build.reduce("sum", build.binary("mul", build.cast(fits, np.int64), sizes), [1])
+
+
+def _numbers(numbers: list[int], build: Build) -> SSAValue:
+    return build.weight(np.array(numbers, np.int64))
+
+
+def _reshaped(x: SSAValue, sizes: SSAValue, build: Build) -> SSAValue:
+    return build.value(ReshapeOp, [x, sizes], allow_zero=True)

@@ -1,0 +1,225 @@
+"""Elementwise operators: one number in, one number out, broadcast as NumPy does."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.file.tensors import dtype_of
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.casting import BitcastOp
+from explorer.ir.top.elementwise import CastOp, SelectOp
+from explorer.ir.types import element_type_from_numpy, element_type_of
+
+# fmt: off
+_UNARY = {
+    "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log",
+    "Sqrt": "sqrt", "Abs": "abs", "Neg": "neg", "Floor": "floor", "Ceil": "ceil", "Round": "round",
+    "Sin": "sin", "Cos": "cos", "Sign": "sign", "Reciprocal": "reciprocal", "Softplus": "softplus",
+    "HardSwish": "hard_swish", "Not": "not", "IsNaN": "is_nan", "BitwiseNot": "bit_not",
+    "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh",
+    "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh",
+}
+_BINARY = {
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "and", "Or": "or", "Xor": "xor",
+    "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal", "Greater": "greater",
+    "GreaterOrEqual": "greater_equal", "BitwiseAnd": "bit_and", "BitwiseOr": "bit_or",
+    "BitwiseXor": "bit_xor",
+}
+# fmt: on
+_VARIADIC = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}
+
+
+@converts(*_UNARY)
+def unary(node: Node, build: Build) -> SSAValue:
+    return build.unary(_UNARY[node.operator], node.operand(0))
+
+
+@converts("LeakyRelu")
+def leaky_relu(node: Node, build: Build) -> SSAValue:
+    return build.unary("leaky_relu", node.operand(0), alpha=node.number("alpha", 0.01))
+
+
+@converts("Elu")
+def elu(node: Node, build: Build) -> SSAValue:
+    return build.unary("elu", node.operand(0), alpha=node.number("alpha", 1.0))
+
+
+@converts("Celu", since=12)
+def celu(node: Node, build: Build) -> SSAValue:
+    """alpha * elu(x / alpha), as ONNX's own function has it; with a scalar, which keeps rank 0."""
+    x, alpha = node.operand(0), node.number("alpha", 1.0)
+    scaled = build.binary("div", x, build.scalar_like(alpha, x)) if alpha != 1 else x
+    return build.scaled(build.unary("elu", scaled, alpha=1.0), alpha)
+
+
+@converts("Selu", since=6)
+def selu(node: Node, build: Build) -> SSAValue:
+    """gamma * elu(x, alpha); the defaults are Klambauer et al., 2017."""
+    alpha = node.number("alpha", 1.67326319217681884765625)
+    gamma = node.number("gamma", 1.05070102214813232421875)
+    return build.scaled(build.unary("elu", node.operand(0), alpha=alpha), gamma)
+
+
+@converts("HardSigmoid")
+def hard_sigmoid(node: Node, build: Build) -> SSAValue:
+    alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
+    return build.unary("hard_sigmoid", node.operand(0), alpha, beta)
+
+
+@converts("Gelu")
+def gelu(node: Node, build: Build) -> SSAValue:
+    is_tanh = node.text("approximate", "none") == "tanh"
+    return build.unary("gelu_tanh" if is_tanh else "gelu", node.operand(0))
+
+
+@converts("Mish")
+def mish(node: Node, build: Build) -> SSAValue:
+    """x * tanh(softplus(x))"""
+    x = node.operand(0)
+    return build.binary("mul", x, build.unary("tanh", build.unary("softplus", x)))
+
+
+@converts(*_BINARY, since=7)
+def binary(node: Node, build: Build) -> SSAValue:
+    return build.binary(_BINARY[node.operator], node.operand(0), node.operand(1))
+
+
+@converts(*_BINARY, "Pow", "PRelu", until=6)
+def legacy_binary(node: Node, build: Build) -> SSAValue:
+    """Before opset 7 the right operand is aligned at `axis`, and only if `broadcast` is set."""
+    left, right = node.operand(0), node.operand(1)
+    if node.operator == "PRelu":
+        return build.binary("prelu", left, _per_channel(right, left, build))
+    rank, missing = build.rank(left), build.rank(left) - build.rank(right)
+    if node.integer("broadcast", 0) and "axis" in node.attributes:
+        trailing = missing - build.axis(node.integer("axis"), rank)
+        right = build.reshape(right, [*build.all_sizes(right), *[1] * trailing])
+    return build.binary(_BINARY.get(node.operator, "pow"), left, right)
+
+
+@converts("Pow", since=7)
+def power(node: Node, build: Build) -> SSAValue:
+    base, exponent = node.operand(0), node.operand(1)
+    if build.is_float(exponent) and not build.is_float(base):
+        wide = build.binary("pow", build.cast(base, build.dtype(exponent)), exponent)
+        return build.cast(wide, build.dtype(base))
+    return build.binary("pow", base, build.cast(exponent, build.dtype(base)))
+
+
+@converts("PRelu", since=7)
+def prelu(node: Node, build: Build) -> SSAValue:
+    x, slope = node.operand(0), node.operand(1)
+    return build.binary("prelu", x, slope)
+
+
+@converts("Mod", since=10)
+def modulo(node: Node, build: Build) -> SSAValue:
+    """`fmod = 1` has the dividend's sign (C), else the result has the divisor's (Python)."""
+    kind = "fmod" if node.integer("fmod", 0) else "mod"
+    return build.binary(kind, node.operand(0), node.operand(1))
+
+
+@converts("BitShift", since=11)
+def shift(node: Node, build: Build) -> SSAValue:
+    direction = node.text("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError(f"attribute direction is {direction!r}; LEFT or RIGHT expected")
+    return build.binary(f"shift_{direction.lower()}", node.operand(0), node.operand(1))
+
+
+@converts("IsInf", since=10)
+def is_infinite(node: Node, build: Build) -> SSAValue:
+    positive, negative = (node.integer(f"detect_{sign}", 1) for sign in ("positive", "negative"))
+    return build.unary("is_infinite", node.operand(0), float(positive), float(negative))
+
+
+@converts(*_VARIADIC)
+def variadic(node: Node, build: Build) -> SSAValue:
+    operands = node.given()
+    if not operands:
+        raise ValueError("no operand")
+    result = operands[0]
+    for operand in operands[1:]:
+        result = build.binary(_VARIADIC[node.operator], result, operand)
+    return build.scaled(result, 1 / len(operands)) if node.operator == "Mean" else result
+
+
+@converts("Where", since=9)
+def where(node: Node, build: Build) -> SSAValue:
+    return build.value(SelectOp, [node.operand(0), node.operand(1), node.operand(2)])
+
+
+@converts("Cast")
+def cast(node: Node, build: Build) -> SSAValue:
+    target = node.attributes.get("to")
+    if isinstance(target, str):  # before opset 6 a name: "FLOAT"
+        target = onnx.TensorProto.DataType.Value(target.upper())
+    if not isinstance(target, int):
+        raise ValueError("attribute to is missing")
+    if target == onnx.TensorProto.STRING:
+        raise Unsupported("casts to strings")
+    return _cast(node.operand(0), dtype_of(target, "the result"), node, build)
+
+
+@converts("CastLike", since=15)
+def cast_like(node: Node, build: Build) -> SSAValue:
+    return _cast(node.operand(0), build.dtype(node.operand(1)), node, build)
+
+
+def _cast(x: SSAValue, dtype: np.dtype, node: Node, build: Build) -> SSAValue:
+    """`saturate` and `round_mode` say what becomes of numbers that do not fit a float8."""
+    target = element_type_from_numpy(dtype)
+    if element_type_of(x) == target:
+        return x
+    rounding = node.text("round_mode", "up") if "round_mode" in node.attributes else None
+    saturate = None if node.integer("saturate", 1) else False
+    return build.value(CastOp, [x], to=target, saturate=saturate, rounding=rounding)
+
+
+@converts("BitCast", since=26)
+def bitcast(node: Node, build: Build) -> SSAValue:
+    target = element_type_from_numpy(dtype_of(node.integer("to"), "the result"))
+    return build.value(BitcastOp, [node.operand(0)], to=target)
+
+
+@converts("Clip", until=10)
+def clip_by_attributes(node: Node, build: Build) -> SSAValue:
+    low = node.number("min", -math.inf) if "min" in node.attributes else None
+    high = node.number("max", math.inf) if "max" in node.attributes else None
+    return _clip(node.operand(0), low, high, build)
+
+
+@converts("Clip", since=11)
+def clip(node: Node, build: Build) -> SSAValue:
+    """Bounds that are weights become properties."""
+    x, low, high = node.operand(0), node.optional(1), node.optional(2)
+    stored_low, stored_high = build.stored(low), build.stored(high)
+    if (low is None or stored_low is not None) and (high is None or stored_high is not None):
+        lowest = None if stored_low is None else stored_low.item()
+        highest = None if stored_high is None else stored_high.item()
+        return _clip(x, lowest, highest, build)
+    if low is not None:
+        x = build.binary("max", x, low)
+    return x if high is None else build.binary("min", x, high)
+
+
+def _clip(x: SSAValue, low: float | None, high: float | None, build: Build) -> SSAValue:
+    if low is not None and high is not None and build.is_float(x):
+        return build.unary("clip", x, float(low), float(high))
+    if low == 0 and high is None:
+        return build.unary("relu", x)
+    if low is not None:
+        x = build.binary("max", x, build.scalar_like(low, x))
+    return x if high is None else build.binary("min", x, build.scalar_like(high, x))
+
+
+def _per_channel(slope: SSAValue, x: SSAValue, build: Build) -> SSAValue:
+    """One slope per channel of (N, C, ...)."""
+    if build.rank(slope) != 1 or build.size(slope, 0) == 1:
+        return slope
+    return build.reshape(slope, [build.all_sizes(slope)[0], *[1] * (build.rank(x) - 2)])

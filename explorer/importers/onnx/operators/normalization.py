@@ -1,0 +1,201 @@
+"""Normalizations and softmax, and what does nothing when a model is only executed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Undecided
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.program.structures import Imported
+from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.reductions.normalization import (
+    BatchNormOp,
+    InstanceNormOp,
+    LayerNormOp,
+    LocalResponseNormOp,
+    SoftmaxOp,
+)
+from explorer.ir.top.reductions.reduction import ReduceOp
+
+
+@converts("Identity")
+def identity(node: Node, build: Build) -> Sequence[Imported | None]:
+    """A sequence or an optional stays what it is, too."""
+    return [node.structure(0)]
+
+
+@converts("Dropout", until=11)
+def dropout(node: Node, build: Build) -> SSAValue:
+    """Nothing is dropped in execution. What the mask then holds is not defined: there is none."""
+    if node.opset < 7 and not node.integer("is_test", 0):
+        raise Unsupported("is_test is not set: this is a model for training")
+    return node.operand(0)
+
+
+@converts("Dropout", since=12)
+def dropout_by_operand(node: Node, build: Build) -> Sequence[SSAValue]:
+    """With `training_mode` the mask comes from the attribute `seed`, as in ONNX's reference."""
+    x = node.operand(0)
+    ratio = 0.5
+    training = node.optional(2)
+    trains = None if training is None else build.knowledge.needed(training)
+    is_training = training is not None and (trains is None or bool(trains.item()))
+    if is_training and node.optional(1) is not None:
+        found = build.knowledge.needed(node.operand(1))
+        if trains is None or found is None:
+            return _dropout_by_data(node, build)
+        ratio = float(found.item())
+    elif training is not None and trains is None:
+        return _dropout_by_data(node, build)
+    if not is_training or ratio == 0:
+        if len(node.results) < 2:
+            return [x]
+        return [x, build.expand(build.weight(np.ones((), bool)), build.all_sizes(x))]
+    if "seed" not in node.attributes:
+        raise Unsupported("training_mode without a seed: every run would be another")
+    shape = build.sizes(x, range(build.rank(x)), "a dropout in training")
+    generator = np.random.RandomState(node.integer("seed"))
+    mask = build.weight(generator.uniform(0, 1, shape) >= ratio)
+    kept = build.value(SelectOp, [mask, x, build.scalar_like(0, x)])
+    return [build.scaled(kept, 1 / (1 - ratio)), mask]
+
+
+def _dropout_by_data(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Whether anything is dropped, or how much, is an input: the mask is computed."""
+    if "seed" not in node.attributes:
+        raise Undecided("training_mode depends on the inputs, without a seed")
+    x, training = node.operand(0), node.operand(2)
+    shape = build.sizes(x, range(build.rank(x)), "a dropout in training")
+    generator = np.random.RandomState(node.integer("seed"))
+    drawn = build.weight(generator.uniform(0, 1, shape))
+    given = node.optional(1)
+    ratio = build.weight(np.array(0.5)) if given is None else build.cast(given, np.float64)
+    kept = build.binary("greater_equal", drawn, ratio)
+    mask = build.binary("or", kept, build.unary("not", training))
+    one = build.weight(np.array(1.0))
+    factor = build.binary("div", one, build.binary("sub", one, ratio))
+    scale = build.select(training, factor, one)
+    chosen = build.select(mask, x, build.scalar_like(0, x))
+    return [build.binary("mul", chosen, build.cast(scale, build.dtype(x))), mask]
+
+
+@converts("BatchNormalization")
+def batch_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+    if node.opset < 7 and not node.integer("is_test", 0):
+        raise Unsupported("is_test is not set: this is a model for training")
+    if not node.integer("spatial", 1):
+        raise Unsupported("spatial = 0: statistics per element")
+    operands = [node.operand(index) for index in range(5)]
+    epsilon = node.number("epsilon", 1e-5)
+    if not node.integer("training_mode", 0):
+        return [build.value(BatchNormOp, operands, epsilon=epsilon)]
+    return _train_batch_norm(operands, epsilon, node.number("momentum", 0.9), build)
+
+
+def _train_batch_norm(
+    operands: Sequence[SSAValue], epsilon: float, momentum: float, build: Build
+) -> Sequence[SSAValue]:
+    """The batch's own statistics; results 1 and 2 are the running ones, moved towards them."""
+    x, scale, shift, running_mean, running_variance = operands
+    axes = [axis for axis in range(build.rank(x)) if axis != 1]
+    mean, variance = _statistics(build.cast(x, np.float32), axes, build)
+    own = [build.reshape(value, [-1]) for value in (mean, variance)]
+    y = build.value(BatchNormOp, [x, scale, shift, *own], epsilon=epsilon)
+    moved = []
+    for running, present in zip((running_mean, running_variance), own, strict=True):
+        kept = build.scaled(running, momentum)
+        added = build.scaled(build.cast(present, build.dtype(running)), 1 - momentum)
+        moved.append(build.binary("add", kept, added))
+    return [y, *moved]
+
+
+def _statistics(x: SSAValue, axes: Sequence[int], build: Build) -> tuple[SSAValue, SSAValue]:
+    """Mean and variance along axes, which stay with size 1."""
+    mean = build.value(ReduceOp, [x], kind="mean", axes=axes, keepdims=True)
+    centered = build.binary("sub", x, mean)
+    squares = build.binary("mul", centered, centered)
+    return mean, build.value(ReduceOp, [squares], kind="mean", axes=axes, keepdims=True)
+
+
+@converts("SimplifiedLayerNormalization")
+def simplified_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+    """onnxruntime's own, under ONNX's domain: x / sqrt(mean of squares + epsilon) * scale.
+
+    Result 1, where it is wanted: 1 / the root, in f32.
+    """
+    x, scale = node.operand(0), node.operand(1)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    epsilon = node.number("epsilon", 1e-5)
+    y = build.value(LayerNormOp, [x, scale, None], axis=axis, epsilon=epsilon, centered=False)
+    if not any(node.results[1:]):
+        return [y]
+    wide = build.cast(x, np.float32)
+    axes = list(range(axis, build.rank(x)))
+    squares = build.binary("mul", wide, wide)
+    return [y, _inverse_root(build.reduce("mean", squares, axes, True), epsilon, build)]
+
+
+@converts("LayerNormalization")
+def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Results 1 and 2, where they are wanted: the mean and 1 / the standard deviation, in f32."""
+    x, scale, shift = node.operand(0), node.optional(1), node.optional(2)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    epsilon = node.number("epsilon", 1e-5)
+    y = build.value(LayerNormOp, [x, scale, shift], axis=axis, epsilon=epsilon)
+    if not any(node.results[1:]):
+        return [y]
+    axes = range(axis, build.rank(x))
+    mean, variance = _statistics(build.cast(x, np.float32), list(axes), build)
+    return [y, mean, _inverse_root(variance, epsilon, build)]
+
+
+def _inverse_root(x: SSAValue, epsilon: float, build: Build) -> SSAValue:
+    """1 / sqrt(x + epsilon)"""
+    raised = build.binary("add", x, build.scalar_like(epsilon, x))
+    return build.unary("reciprocal", build.unary("sqrt", raised))
+
+
+@converts("InstanceNormalization")
+def instance_normalization(node: Node, build: Build) -> SSAValue:
+    operands = [node.operand(index) for index in range(3)]
+    return build.value(InstanceNormOp, operands, epsilon=node.number("epsilon", 1e-5))
+
+
+@converts("LRN")
+def local_response_normalization(node: Node, build: Build) -> SSAValue:
+    return build.value(
+        LocalResponseNormOp,
+        [node.operand(0)],
+        size=node.integer("size"),
+        alpha=node.number("alpha", 1e-4),
+        beta=node.number("beta", 0.75),
+        bias=node.number("bias", 1.0),
+    )
+
+
+@converts("Softmax", "LogSoftmax", since=13)
+def softmax(node: Node, build: Build) -> SSAValue:
+    x = node.operand(0)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    return build.value(SoftmaxOp, [x], axis=axis, logarithm=node.operator == "LogSoftmax")
+
+
+@converts("Softmax", "LogSoftmax", until=12)
+def flattening_softmax(node: Node, build: Build) -> SSAValue:
+    """Before opset 13 the axes from `axis` on are normalized as one."""
+    x = node.operand(0)
+    shape = build.shape(x)
+    axis = build.axis(node.integer("axis", 1), len(shape))
+    logarithm = node.operator == "LogSoftmax"
+    behind = shape[axis + 1 :]
+    if all(size == 1 for size in behind):
+        return build.value(SoftmaxOp, [x], axis=axis, logarithm=logarithm)
+    normalized = math.prod(build.sizes(x, range(axis, len(shape)), "softmax over several axes"))
+    flat = build.reshape(x, [-1, normalized])
+    result = build.value(SoftmaxOp, [flat], axis=1, logarithm=logarithm)
+    return build.reshape(result, build.all_sizes(x))

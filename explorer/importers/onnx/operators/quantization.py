@@ -1,0 +1,372 @@
+"""Quantization: real numbers to stored ones and back, and operators on stored ones.
+
+    QuantizeLinear     top.quantize: clip(round(x / scale) + zero point)
+    DequantizeLinear   top.dequantize: (x - zero point) * scale
+    QLinearConv        top.conv of quantized tensors, sums in i32; top.requantize
+
+Scales are those of the whole tensor, one per slice of `axis`, or one per block of slices, for which
+there is an operation of its own. Where they are not constant, or the type is float8, it is written
+out in arithmetic.
+Reference: ONNX operators, QuantizeLinear-10 to -25; onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import TensorProto
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    Signedness,
+)
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.onnx.file.tensors import dtype_of, read_tensor
+from explorer.importers.onnx.operators.nn import conv, matmul
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.importers.onnx.program.quantized_types import quantized_type, with_suited_operands
+from explorer.importers.onnx.program.structures import Imported
+from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.top.elementwise import CastOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
+from explorer.ir.types import (
+    QuantizedType,
+    element_type_from_numpy,
+    element_type_of,
+    stored_type,
+)
+
+NARROW = (Float32Type(), Float16Type(), BFloat16Type())
+"""Floats that quantize and dequantize compute in single precision."""
+
+
+@converts("QuantizeLinear", since=10)
+def quantize(node: Node, build: Build) -> SSAValue:
+    """Real numbers to quantized ones.
+
+    The division is in `precision`, else in the wider of both types; narrow floats in f32.
+    """
+    x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
+    dtype = np.dtype(np.uint8)
+    if zero_point is not None:
+        dtype = build.dtype(zero_point)
+    elif node.integer("output_dtype", 0):
+        dtype = dtype_of(node.integer("output_dtype"), "the result")
+    kind = _typed(node, x, scale, zero_point, dtype, build)
+    is_single = node.integer("precision", 0) in (0, TensorProto.FLOAT)
+    if kind is not None and is_single and element_type_of(x) in NARROW and dtype.itemsize <= 2:
+        return build.value(QuantizeOp, [x], to=kind)
+    precision = np.dtype(np.float64 if np.float64 in (build.dtype(x), build.dtype(scale)) else "f4")
+    if node.integer("precision", 0):
+        precision = dtype_of(node.integer("precision"), "the division")
+    divided = build.binary(
+        "div", build.cast(x, precision), _aligned(build.cast(scale, precision), node, x, build)
+    )
+    if not isinstance(element_type_from_numpy(dtype), IntegerType):
+        saturate = None if node.integer("saturate", 1) else False
+        return build.value(CastOp, [divided], to=element_type_from_numpy(dtype), saturate=saturate)
+    zero = None if zero_point is None else _aligned(zero_point, node, x, build)
+    return _quantized(divided, zero, dtype, build)
+
+
+@converts("DequantizeLinear", since=10, knows_quantized=True)
+def dequantize(node: Node, build: Build) -> SSAValue:
+    """Quantized numbers to real ones.
+
+    In f32 (f64 where the scale is), rounded to the scale's type or `output_dtype` at the end. Zero
+    points of float8 are zero; integers of 32 bits have none.
+    """
+    x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
+    dtype = build.dtype(scale)
+    if node.integer("output_dtype", 0):
+        dtype = dtype_of(node.integer("output_dtype"), "the result")
+    kind = _typed(node, x, scale, zero_point, build.dtype(x), build)
+    if kind is not None and element_type_from_numpy(dtype) in NARROW:
+        to = element_type_from_numpy(dtype)
+        return build.value(DequantizeOp, [as_quantized(x, kind, build)], to=to)
+    x = as_stored(x, build)
+    wide = np.dtype(np.float64 if build.dtype(scale) == np.float64 else np.float32)
+    block = node.integer("block_size", 0)
+    if block:
+        axis = build.axis(node.integer("axis", 1), build.rank(x))
+        operands = [x, build.cast(scale, wide), zero_point]
+        real = build.value(DequantizeBlocksOp, operands, axis=axis, block_size=block)
+        return build.cast(real, dtype)
+    real = build.cast(x, wide)
+    if zero_point is not None and isinstance(element_type_of(x), IntegerType):
+        zero = build.cast(_aligned(zero_point, node, x, build), wide)
+        real = build.binary("sub", real, zero)
+    aligned = _aligned(build.cast(scale, wide), node, x, build)
+    return build.cast(build.binary("mul", real, aligned), dtype)
+
+
+def _typed(
+    node: Node,
+    x: SSAValue,
+    scale: SSAValue,
+    zero_point: SSAValue | None,
+    dtype: np.dtype,
+    build: Build,
+) -> QuantizedType | None:
+    """The quantized type that the operands say; None where arithmetic has to."""
+    if node.integer("block_size", 0) or not isinstance(
+        stored_type(element_type_from_numpy(dtype)), IntegerType
+    ):
+        return None
+    rank = build.rank(x)
+    axis = build.axis(node.integer("axis", 1), rank) if build.rank(scale) and rank > 1 else 0
+    return quantized_type(scale, zero_point, dtype, build, axis)
+
+
+def _quantized(x: SSAValue, zero: SSAValue | None, dtype: np.dtype, build: Build) -> SSAValue:
+    """x, already divided by its scale, as integers of the type."""
+    if not isinstance(element_type_from_numpy(dtype), IntegerType) or dtype.itemsize > 2:
+        raise Unsupported(f"quantization to {dtype}")
+    rounded = build.unary("round", x)
+    if zero is not None:
+        rounded = build.binary("add", rounded, build.cast(zero, build.dtype(x)))
+    low, high = integer_range(dtype)
+    return build.cast(build.unary("clip", rounded, float(low), float(high)), dtype)
+
+
+def integer_range(dtype: np.dtype) -> tuple[int, int]:
+    """Least and greatest number of an integer type, those of ml_dtypes included."""
+    kind = element_type_from_numpy(dtype)
+    assert isinstance(kind, IntegerType)
+    bits = kind.width.data
+    is_unsigned = dtype.name.startswith("u")
+    return (0, 2**bits - 1) if is_unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _aligned(parameter: SSAValue, node: Node, x: SSAValue, build: Build) -> SSAValue:
+    """A scale or zero point in a form that broadcasts to x."""
+    rank = build.rank(x)
+    if build.rank(parameter) == 0:
+        return parameter
+    if node.integer("block_size", 0):
+        axis = build.axis(node.integer("axis", 1), rank)
+        return _repeated(parameter, axis, node.integer("block_size"), x, build)
+    if build.size(parameter, 0) == 1 and build.rank(parameter) == 1:
+        return build.reshape(parameter, [])
+    axis = build.axis(node.integer("axis", 1), rank)
+    return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - axis - 1)])
+
+
+def _repeated(parameter: SSAValue, axis: int, block: int, x: SSAValue, build: Build) -> SSAValue:
+    """Each slice along the axis `block` times; the last block may be cut off."""
+    blocks, size = build.sizes(parameter, [axis], "blocks")[0], build.sizes(x, [axis], "blocks")[0]
+    if not (blocks - 1) * block < size <= blocks * block:
+        raise ValueError(f"{blocks} blocks of {block} for {size} slices")
+    sizes: list[Size] = [Axis(parameter, a) for a in range(build.rank(parameter))]
+    apart = build.unsqueeze(parameter, [axis + 1])
+    wide = build.expand(apart, [*sizes[: axis + 1], block, *sizes[axis + 1 :]])
+    joined = build.reshape(wide, [*sizes[:axis], blocks * block, *sizes[axis + 1 :]])
+    return build.slice(joined, axis, 0, size) if size < blocks * block else joined
+
+
+@converts("ConvInteger", since=10)
+def conv_integer(node: Node, build: Build) -> SSAValue:
+    """The sums of products, as i32; both scales are 1."""
+    x, weight = node.operand(0), node.operand(1)
+    weight_zero = node.optional(3)
+    typed = _unscaled(node, x, weight, 0, build)
+    if typed is not None:
+        return as_stored(_one(conv.convert(replace(node, operands=typed), build)), build)
+    if weight_zero is not None:
+        weight_zero = _per_filter(weight_zero, build.rank(weight), build)
+    operands = (
+        _centered(x, node.optional(2), build),
+        _centered(weight, weight_zero, build),
+    )
+    return _one(conv.convert(replace(node, operands=operands), build))
+
+
+@converts("MatMulInteger", since=10)
+def matmul_integer(node: Node, build: Build) -> SSAValue:
+    """Zero points of the left are one per row, of the right one per column, or single numbers."""
+    left, right, left_zero, right_zero = (
+        node.operand(0),
+        node.operand(1),
+        node.optional(2),
+        node.optional(3),
+    )
+    typed = _unscaled(node, left, right, build.rank(right) - 1, build)
+    if typed is not None:
+        return as_stored(_one(matmul.convert(replace(node, operands=typed), build)), build)
+    if left_zero is not None:
+        left_zero = _per_row(left_zero, build)
+    operands = (_centered(left, left_zero, build), _centered(right, right_zero, build))
+    return _one(matmul.convert(replace(node, operands=operands), build))
+
+
+def _unscaled(
+    node: Node, left: SSAValue, right: SSAValue, right_axis: int, build: Build
+) -> tuple[SSAValue, SSAValue] | None:
+    """The operands as quantized numbers of scale 1; None where zero points are not constant."""
+    typed = []
+    for x, zero, axis in ((left, node.optional(2), -1), (right, node.optional(3), right_axis)):
+        zeros = np.zeros((), np.int64) if zero is None else build.stored(zero)
+        if zeros is None or zeros.ndim > 1 or (zeros.size > 1 and axis < 0):
+            return None
+        numbers = zeros.reshape(-1).astype(np.int64).tolist()
+        storage = element_type_of(x)
+        assert isinstance(storage, IntegerType)
+        kind = QuantizedType.get(
+            storage, [1.0] * len(numbers), numbers, axis if len(numbers) > 1 else -1
+        )
+        typed.append((x, kind))
+    (left, left_kind), (right, right_kind) = typed
+    return as_quantized(left, left_kind, build), as_quantized(right, right_kind, build)
+
+
+@converts("QLinearConv", since=10, knows_quantized=True)
+def qlinear_conv(node: Node, build: Build) -> SSAValue:
+    """The convolution of integers, rescaled at the end."""
+    typed = quantized_operands(node, 0, build)
+    if typed is not None:
+        y = conv.convert(replace(node, operands=(*typed.operands, node.optional(8))), build)
+        return requantized(_one(y), typed.result, build)
+    node = with_suited_operands(node, False, build)
+    x, x_scale, x_zero, weight, w_scale, w_zero = (node.operand(index) for index in range(6))
+    plain = replace(
+        node,
+        operands=(
+            _centered(x, x_zero, build),
+            _centered(weight, _per_filter(w_zero, build.rank(weight), build), build),
+            node.optional(8),
+        ),
+    )
+    y = _one(conv.convert(plain, build))
+    scale = build.binary("mul", x_scale, w_scale)
+    return _requantized(y, _per_filter(scale, build.rank(weight) - 1, build), node, 6, build)
+
+
+@converts("QLinearMatMul", since=10, knows_quantized=True)
+def qlinear_matmul(node: Node, build: Build) -> SSAValue:
+    """The product of matrices of integers, rescaled at the end."""
+    typed = quantized_operands(node, build.rank(node.operand(3)) - 1, build)
+    if typed is not None:
+        y = matmul.convert(replace(node, operands=typed.operands), build)
+        return requantized(_one(y), typed.result, build)
+    node = with_suited_operands(node, False, build)
+    left, left_scale, left_zero, right, right_scale, right_zero = (
+        node.operand(index) for index in range(6)
+    )
+    operands = (
+        _centered(left, _per_row(left_zero, build), build),
+        _centered(right, right_zero, build),
+    )
+    product = _one(matmul.convert(replace(node, operands=operands), build))
+    scale = build.binary("mul", _per_row(left_scale, build), right_scale)
+    return _requantized(product, scale, node, 6, build)
+
+
+@dataclass(frozen=True)
+class TypedOperands:
+    """The two operands of a product in their quantized types, and the type of its result."""
+
+    operands: tuple[SSAValue, SSAValue]
+    result: QuantizedType
+
+
+def quantized_operands(node: Node, right_axis: int, build: Build) -> TypedOperands | None:
+    """Operands (number, scale, zero point) from 0 and 3 on, and the result's (scale, zero point).
+
+    None where a parameter is not constant, or is one per row.
+    """
+    kinds = []
+    for first, axis in ((0, -1), (3, right_axis)):
+        x, scale, zero = (node.operand(first), node.operand(first + 1), node.optional(first + 2))
+        kinds.append(quantized_type(scale, zero, build.dtype(x), build, axis))
+    zero = node.optional(7)
+    dtype = build.dtype(node.operand(0) if zero is None else zero)
+    left, right = kinds
+    result = quantized_type(node.operand(6), zero, dtype, build)
+    if left is None or right is None or result is None:
+        return None
+    operands = (
+        as_quantized(node.operand(0), left, build),
+        as_quantized(node.operand(3), right, build),
+    )
+    return TypedOperands(operands, result)
+
+
+def requantized(sums: SSAValue, to: QuantizedType, build: Build) -> SSAValue:
+    """Sums in a narrow type, as onnxruntime computes it: passes may choose another scheme."""
+    return build.value(RequantizeOp, [sums], by=RequantizationAttr.get(to))
+
+
+_BYTES = {True: IntegerType(8), False: IntegerType(8, Signedness.UNSIGNED)}
+
+
+@converts("RequantShift")
+def requantize_by_shift(node: Node, build: Build) -> SSAValue:
+    """clip(floor((x * factor + offset) / div + 1/2)): integers by integers, as Deeploy has it.
+
+    Scherer et al., "Deeploy: Enabling Energy-Efficient Deployment of Small Language Models on
+    Heterogeneous Microcontrollers", 2024. All numbers are whole, held in floats.
+    """
+    x, factor, offset = (node.operand(index) for index in range(3))
+    divisor, levels, is_signed = (_number(node, name) for name in ("div", "n_levels_out", "signed"))
+    scaled = build.binary("add", build.binary("mul", x, factor), offset)
+    half = build.scalar_like(0.5, x)
+    divided = build.binary("add", build.scaled(scaled, 1 / divisor), half)
+    shifted = build.unary("floor", divided)
+    low = -levels / 2 if is_signed else 0.0
+    clipped = build.unary("clip", shifted, low, low + levels - 1)
+    if levels > 256 or not build.is_float(clipped):
+        return clipped
+    # What follows may compute with the integers themselves.
+    kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
+    stored = build.value(QuantizeOp, [clipped], to=kind)
+    return build.value(DequantizeOp, [stored], to=element_type_of(clipped))
+
+
+def _centered(x: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:
+    """Stored integers minus their zero point, as i32."""
+    wide = build.cast(x, np.int32)
+    return wide if zero is None else build.binary("sub", wide, build.cast(zero, np.int32))
+
+
+def _per_row(parameter: SSAValue, build: Build) -> SSAValue:
+    """A vector with one number per row of a matrix; single numbers as they are."""
+    if build.rank(parameter) != 1 or build.size(parameter, 0) == 1:
+        return parameter
+    return build.unsqueeze(parameter, [1])
+
+
+def _per_filter(parameter: SSAValue, rank: int, build: Build) -> SSAValue:
+    """A vector over the first of `rank` axes."""
+    if build.rank(parameter) == 0 or build.size(parameter, 0) == 1:
+        return build.reshape(parameter, []) if build.rank(parameter) else parameter
+    return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - 1)])
+
+
+def _requantized(y: SSAValue, scale: SSAValue, node: Node, first: int, build: Build) -> SSAValue:
+    """y * scale / result scale, as integers; operand `first` is the result's scale."""
+    result_scale, zero = node.operand(first), node.operand(first + 1)
+    factor = build.binary("div", scale, result_scale)
+    real = build.binary("mul", build.cast(y, build.dtype(factor)), factor)
+    return _quantized(real, zero, build.dtype(zero), build)
+
+
+def _one(result: Imported | Sequence[Imported | None]) -> SSAValue:
+    assert isinstance(result, SSAValue)
+    return result
+
+
+def _number(node: Node, name: str) -> float:
+    """An attribute that holds one number in a tensor."""
+    tensor = node.tensor(name)
+    if tensor is None:
+        raise ValueError(f"attribute {name} is missing")
+    return float(read_tensor(tensor, None).item())

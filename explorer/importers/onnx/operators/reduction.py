@@ -1,0 +1,173 @@
+"""Reductions along axes, and what finds elements: argmax, top-k, running sums, norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp
+
+_KINDS = {
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "ReduceProd": "prod",
+    "ReduceL1": "l1",
+    "ReduceL2": "l2",
+    "ReduceSumSquare": "sum_square",
+    "ReduceLogSum": "log_sum",
+    "ReduceLogSumExp": "log_sum_exp",
+}
+_OTHERS = tuple(operator for operator in _KINDS if operator != "ReduceSum")
+
+
+@converts("ReduceSum", until=12)
+def sum_by_attribute(node: Node, build: Build) -> SSAValue:
+    return _reduce(node, node.integers("axes"), build)
+
+
+@converts(*_OTHERS, until=17)
+def reduce_by_attribute(node: Node, build: Build) -> SSAValue:
+    return _reduce(node, node.integers("axes"), build)
+
+
+@converts("ReduceSum", since=13)
+def sum_by_operand(node: Node, build: Build) -> SSAValue:
+    return _reduce(node, _axes_operand(node, build), build)
+
+
+@converts(*_OTHERS, since=18)
+def reduce_by_operand(node: Node, build: Build) -> SSAValue:
+    return _reduce(node, _axes_operand(node, build), build)
+
+
+@converts("ArgMax", "ArgMin")
+def find_extremum(node: Node, build: Build) -> SSAValue:
+    x = node.operand(0)
+    return build.value(
+        ArgOp,
+        [x],
+        kind="max" if node.operator == "ArgMax" else "min",
+        axis=build.axis(node.integer("axis", 0), build.rank(x)),
+        keepdims=bool(node.integer("keepdims", 1)),
+        select_last=bool(node.integer("select_last_index", 0)),
+    )
+
+
+@converts("CumSum", "CumProd", since=11)
+def cumulative(node: Node, build: Build) -> SSAValue:
+    x = node.operand(0)
+    (axis,) = build.integers(node.operand(1), "the axis")
+    return build.value(
+        CumulativeOp,
+        [x],
+        kind="sum" if node.operator == "CumSum" else "prod",
+        axis=build.axis(axis, build.rank(x)),
+        exclusive=bool(node.integer("exclusive", 0)),
+        reverse=bool(node.integer("reverse", 0)),
+    )
+
+
+@converts("TopK", until=9)
+def top_k_by_attribute(node: Node, build: Build) -> Sequence[SSAValue]:
+    return _top_k(node, node.integer("k"), build)
+
+
+@converts("TopK", since=10)
+def top_k(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Sorted always, which also satisfies `sorted = 0`."""
+    (count,) = build.integers(node.operand(1), "the number k")
+    return _top_k(node, count, build)
+
+
+@converts("Hardmax", since=13)
+def hardmax(node: Node, build: Build) -> SSAValue:
+    """1 at the first maximum along the axis, 0 elsewhere."""
+    x = node.operand(0)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    return _hardmax(x, axis, build)
+
+
+@converts("Hardmax", until=12)
+def flattening_hardmax(node: Node, build: Build) -> SSAValue:
+    """Before opset 13 the axes from `axis` on are one."""
+    x = node.operand(0)
+    rank = build.rank(x)
+    axis = build.axis(node.integer("axis", 1), rank)
+    count = math.prod(build.sizes(x, range(axis, rank), "hardmax over several axes"))
+    flat = build.reshape(x, [-1, count])
+    return build.reshape(_hardmax(flat, 1, build), build.all_sizes(x))
+
+
+def _hardmax(x: SSAValue, axis: int, build: Build) -> SSAValue:
+    (size,) = build.sizes(x, [axis], "hardmax")
+    best = build.value(ArgOp, [x], kind="max", axis=axis, keepdims=True, select_last=False)
+    shape = [size if a == axis else 1 for a in range(build.rank(x))]
+    positions = build.weight(np.arange(size, dtype=np.int64).reshape(shape))
+    return build.cast(build.binary("equal", best, positions), build.dtype(x))
+
+
+@converts("LpNormalization")
+def lp_normalization(node: Node, build: Build) -> SSAValue:
+    """x / norm(x) along an axis; 0 where the norm is 0."""
+    x = node.operand(0)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    norm = build.value(ReduceOp, [x], kind=_norm_kind(node), axes=[axis], keepdims=True)
+    zero = build.scalar_like(0, x)
+    is_zero = build.binary("equal", norm, zero)
+    return build.value(SelectOp, [is_zero, zero, build.binary("div", x, norm)])
+
+
+def _norm_kind(node: Node) -> str:
+    p = node.integer("p", 2)
+    if p not in (1, 2):
+        raise Unsupported(f"a norm with p = {p}; 1 and 2 are supported")
+    return f"l{p}"
+
+
+def _top_k(node: Node, count: int, build: Build) -> Sequence[SSAValue]:
+    x = node.operand(0)
+    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    largest = bool(node.integer("largest", 1))
+    return build.operation(TopKOp, [x], k=count, axis=axis, largest=largest).results
+
+
+def _axes_operand(node: Node, build: Build) -> Sequence[int] | None:
+    operand = node.optional(1)
+    return None if operand is None else build.integers(operand, "the list of axes")
+
+
+def _reduce(node: Node, axes: Sequence[int] | None, build: Build) -> SSAValue:
+    """No axes mean all, or none with `noop_with_empty_axes`."""
+    x = node.operand(0)
+    rank = build.rank(x)
+    kind = _KINDS[node.operator]
+    if not axes:
+        if node.integer("noop_with_empty_axes", 0):
+            if kind not in ("sum", "mean", "max", "min", "prod"):
+                raise Unsupported("noop_with_empty_axes for a reduction that is no identity")
+            return x
+        axes = range(rank)
+    if not rank:
+        return _reduce_scalar(node, x, build)
+    return build.value(
+        ReduceOp,
+        [x],
+        kind=kind,
+        axes=build.axes(axes, rank),
+        keepdims=bool(node.integer("keepdims", 1)),
+    )
+
+
+def _reduce_scalar(node: Node, x: SSAValue, build: Build) -> SSAValue:
+    """A single number as a vector of one, whose result is a single number again."""
+    vector = build.unsqueeze(x, [0])
+    return build.value(ReduceOp, [vector], kind=_KINDS[node.operator], axes=[0], keepdims=False)

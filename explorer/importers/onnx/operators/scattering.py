@@ -1,0 +1,149 @@
+"""What writes elements at computed places, or reads them in another order along an axis."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis
+from explorer.importers.building.limits import check_size
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.indexing import GatherElementsOp, ScatterElementsOp, ScatterNdOp
+
+
+@converts("ScatterND", since=11)
+def scatter_nd(node: Node, build: Build) -> SSAValue:
+    operands = [node.operand(index) for index in range(3)]
+    return build.value(ScatterNdOp, operands, reduction=node.text("reduction", "none"))
+
+
+@converts("ScatterElements", "Scatter", since=9)
+def scatter_elements(node: Node, build: Build) -> SSAValue:
+    x, indices, updates = (node.operand(index) for index in range(3))
+    return build.value(
+        ScatterElementsOp,
+        [x, indices, updates],
+        axis=build.axis(node.integer("axis", 0), build.rank(x)),
+        reduction=node.text("reduction", "none"),
+    )
+
+
+@converts("TensorScatter", since=24)
+def tensor_scatter(node: Node, build: Build) -> SSAValue:
+    """Rows written into a cache from a place on that each element of the batch has of its own."""
+    cache, update, begin = node.operand(0), node.operand(1), node.optional(2)
+    rank = build.rank(cache)
+    axis = build.axis(node.integer("axis", -2), rank)
+    (length,) = build.sizes(update, [axis], "TensorScatter")
+    shape = [1] * rank
+    shape[axis] = length
+    places = build.weight(np.arange(length, dtype=np.int64).reshape(shape))
+    if begin is not None:
+        first = build.reshape(build.cast(begin, np.int64), [Axis(begin, 0), *[1] * (rank - 1)])
+        places = build.binary("add", places, first)
+    if node.text("mode", "linear") == "circular":
+        (size,) = build.sizes(cache, [axis], "a circular TensorScatter")
+        places = build.binary("mod", places, build.weight(np.array(size, np.int64)))
+    indices = build.expand(places, build.all_sizes(update))
+    return build.value(ScatterElementsOp, [cache, indices, update], axis=axis, reduction="none")
+
+
+@converts("ReverseSequence", since=10)
+def reverse_sequence(node: Node, build: Build) -> SSAValue:
+    """The first elements of each sequence backwards; element t is element length - 1 - t."""
+    x, lengths = node.operand(0), node.operand(1)
+    rank = build.rank(x)
+    time = build.axis(node.integer("time_axis", 0), rank)
+    batch = build.axis(node.integer("batch_axis", 1), rank)
+    (size,) = build.sizes(x, [time], "ReverseSequence")
+    steps = build.weight(_along(np.arange(size, dtype=np.int64), time, rank))
+    ends = build.reshape(
+        build.cast(lengths, np.int64), [Axis(lengths, 0) if a == batch else 1 for a in range(rank)]
+    )
+    mirrored = build.binary("sub", build.binary("sub", ends, build.scalar_like(1, ends)), steps)
+    is_inside = build.binary("less", steps, ends)
+    positions = build.select(is_inside, mirrored, steps)
+    return build.value(
+        GatherElementsOp, [x, build.expand(positions, build.all_sizes(x))], axis=time
+    )
+
+
+@converts("MaxUnpool", since=9)
+def max_unpool(node: Node, build: Build) -> SSAValue:
+    """Every element where its maximum stood, zero elsewhere; indices count in the whole result.
+
+    Given a larger `output_shape`, what is new stands behind.
+    """
+    x, indices, target = node.operand(0), node.operand(1), node.optional(2)
+    kernel = node.integers("kernel_shape") or ()
+    rank = len(kernel)
+    strides, pads = (
+        node.integers("strides") or (1,) * rank,
+        node.integers("pads") or (0,) * 2 * rank,
+    )
+    known = build.sizes(x, range(build.rank(x)), "MaxUnpool")
+    spatial = [
+        (known[2 + a] - 1) * strides[a] + kernel[a] - pads[a] - pads[rank + a] for a in range(rank)
+    ]
+    shape = [*known[:2], *spatial]
+    flat = build.expand(build.scalar_like(0, x), [prod(shape)])
+    operands = [flat, build.reshape(indices, [-1]), build.reshape(x, [-1])]
+    written = build.value(ScatterElementsOp, operands, axis=0, reduction="none")
+    result = build.reshape(written, shape)
+    if target is None:
+        return result
+    wanted = build.integers(target, "the shape of the result")
+    missing = [want - own for want, own in zip(wanted, shape, strict=True)]
+    if min(missing) < 0:
+        raise Unsupported(f"output_shape {wanted} is smaller than {shape}")
+    return build.padded(result, [0] * len(shape), missing)
+
+
+@converts("Col2Im", since=18)
+def columns_to_image(node: Node, build: Build) -> SSAValue:
+    """The sum of overlapping blocks: (N, C * block, places) -> (N, C, image...)."""
+    x = node.operand(0)
+    image = build.integers(node.operand(1), "the image's shape")
+    block = build.integers(node.operand(2), "the block's shape")
+    rank = len(image)
+    strides, dilations = (node.integers(n) or (1,) * rank for n in ("strides", "dilations"))
+    pads = node.integers("pads") or (0,) * 2 * rank
+    padded = [image[a] + pads[a] + pads[rank + a] for a in range(rank)]
+    channels, columns = build.sizes(x, [1, 2], "Col2Im")
+    check_size([prod(block), columns], 8, "the list of places", node.name)
+    flat = np.zeros((1, 1), np.int64)
+    """Where each element of a block (rows) stands at each place (columns), axis by axis."""
+    for a in range(rank):
+        reach = (block[a] - 1) * dilations[a] + 1
+        steps = (padded[a] - reach) // strides[a] + 1
+        if not 1 <= steps <= columns:
+            raise ValueError(
+                f"{columns} columns do not fit an image of {image} in blocks of {block}"
+            )
+        begins = np.arange(steps) * strides[a]
+        within = np.arange(block[a]) * dilations[a]
+        places = within[:, np.newaxis] + begins
+        joined = flat[:, np.newaxis, :, np.newaxis] * padded[a] + places[np.newaxis, :, np.newaxis]
+        flat = joined.reshape(flat.shape[0] * places.shape[0], -1)
+    count, area = prod(block), prod(padded)
+    if channels % count or columns != flat.shape[1]:
+        raise ValueError(
+            f"{channels} x {columns} are no blocks of {block} at {flat.shape[1]} places"
+        )
+    outer, batch = channels // count, Axis(x, 0)
+    split = build.reshape(x, [batch, outer, count * columns])
+    updates = build.transpose(split, [2, 0, 1])
+    zeros = build.expand(build.scalar_like(0, x), [area, batch, outer])
+    indices = build.weight(flat.reshape(-1, 1))
+    summed = build.value(ScatterNdOp, [zeros, indices, updates], reduction="add")
+    whole = build.reshape(build.transpose(summed, [1, 2, 0]), [batch, outer, *padded])
+    bounds = {2 + a: (pads[a], pads[a] + image[a], 1) for a in range(rank)}
+    return build.slices(whole, bounds)
+
+
+def _along(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """A vector as a tensor that is long along one axis only."""
+    return values.reshape([-1 if a == axis else 1 for a in range(rank)])

@@ -1,0 +1,70 @@
+"""What finds elements by their values: how many there are depends on the contents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, converts
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
+
+
+@converts("NonZero", since=9)
+def nonzero(node: Node, build: Build) -> SSAValue:
+    """A single number counts as a vector of one element."""
+    x = node.operand(0)
+    return build.value(NonZeroOp, [x if build.rank(x) else build.unsqueeze(x, [0])])
+
+
+@converts("Compress", since=9)
+def compress(node: Node, build: Build) -> SSAValue:
+    """The elements of an axis (of the flattened operand without `axis`) that a mask keeps.
+
+    Compress(x, [false, true, true])   ->   gather(x, nonzero([false, true, true]))
+    """
+    x, mask = node.operand(0), node.operand(1)
+    if "axis" in node.attributes:
+        axis = build.axis(node.integer("axis"), build.rank(x))
+    else:
+        x, axis = build.reshape(x, [-1]), 0
+    positions = build.squeeze(build.value(NonZeroOp, [mask]), [0])
+    return build.value(GatherOp, [x, positions], axis=axis)
+
+
+@converts("Unique", since=11)
+def unique(node: Node, build: Build) -> Sequence[SSAValue]:
+    """Without `axis` single elements of the flattened operand are compared."""
+    x = node.operand(0)
+    if "axis" in node.attributes:
+        axis = build.axis(node.integer("axis"), build.rank(x))
+    else:
+        x, axis = build.reshape(x, [-1]), 0
+    is_sorted = bool(node.integer("sorted", 1))
+    return build.operation(UniqueOp, [x], axis=axis, is_sorted=is_sorted).results
+
+
+@converts("NonMaxSuppression", since=10)
+def non_max_suppression(node: Node, build: Build) -> SSAValue:
+    """Left out numbers: no box at all, every overlap, every score."""
+    numbers = [node.optional(index) for index in (2, 3, 4)]
+    limit, overlap, threshold = (
+        default if number is None else build.known(number, f"the {purpose}").item()
+        for number, default, purpose in zip(
+            numbers,
+            (0, 0.0, -math.inf),
+            ("number of boxes", "overlap", "score"),
+            strict=True,
+        )
+    )
+    return build.value(
+        NonMaxSuppressionOp,
+        [node.operand(0), node.operand(1)],
+        limit=int(limit),
+        overlap=float(overlap),
+        threshold=float(threshold),
+        is_centered=bool(node.integer("center_point_box", 0)),
+    )

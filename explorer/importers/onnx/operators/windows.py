@@ -1,0 +1,94 @@
+"""Windows that slide over spatial axes: what convolutions and pools have in common.
+
+Conv <auto_pad = "SAME_UPPER", strides = [2, 2]>     pads = (0, 0, 1, 1)
+MaxPool <ceil_mode = 1>                              one more row and column at the end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node, Unsupported
+
+
+@dataclass(frozen=True)
+class Window:
+    """Sizes per spatial axis; `begins` and `ends` are the pads."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        return (*self.begins, *self.ends)
+
+    def reach(self, axis: int) -> int:
+        """Elements from the first to the last that the window touches."""
+        return (self.sizes[axis] - 1) * self.dilations[axis] + 1
+
+    def surplus(self, axis: int, size: int) -> int:
+        """Elements beyond the end pad that the last window of `ceil_mode` touches.
+
+        A window that would begin behind the input is left out (ONNX, opset 22).
+        """
+        padded = size + self.begins[axis] + self.ends[axis]
+        stride = self.strides[axis]
+        count = -(-(padded - self.reach(axis)) // stride) + 1
+        if (count - 1) * stride >= size + self.begins[axis]:
+            count -= 1
+        return max((count - 1) * stride + self.reach(axis) - padded, 0)
+
+
+def window_of(node: Node, x: SSAValue, sizes: Sequence[int], build: Build) -> Window:
+    """The node's window over x (N, C, spatial...), `auto_pad` resolved."""
+    rank = build.rank(x) - 2
+    if not 1 <= rank <= 3:
+        raise Unsupported(f"{rank} spatial dimensions; 1 to 3 are supported")
+    ones = (1,) * rank
+    strides, dilations = node.integers("strides") or ones, node.integers("dilations") or ones
+    pads = node.integers("pads") or (0,) * (2 * rank)
+    stated = node.integers("kernel_shape")
+    if stated is not None and stated != tuple(sizes):
+        raise ValueError(f"kernel_shape is {list(stated)}, but the weight's is {list(sizes)}")
+    if {len(sizes), len(strides), len(dilations), len(pads) / 2} != {rank}:
+        raise ValueError(
+            f"window {list(sizes)}, strides {list(strides)}, dilations {list(dilations)} and pads "
+            f"{list(pads)} do not fit {rank} spatial dimensions"
+        )
+    if min(*strides, *dilations, *sizes) < 1:
+        raise ValueError("sizes, strides and dilations of a window are at least 1")
+    window = Window(tuple(sizes), strides, dilations, pads[:rank], pads[rank:])
+    if min(pads) < 0:
+        raise Unsupported(f"negative pads {list(pads)}")
+    automatic = node.text("auto_pad", "NOTSET")
+    if automatic in ("NOTSET", ""):
+        return window
+    if automatic == "VALID":
+        return Window(window.sizes, strides, dilations, (0,) * rank, (0,) * rank)
+    if automatic not in ("SAME_UPPER", "SAME_LOWER"):
+        raise Unsupported(f"auto_pad {automatic!r}")
+    totals = [_same_padding(window, axis, x, build) for axis in range(rank)]
+    halves = tuple(total // 2 for total in totals)
+    rests = tuple(total - total // 2 for total in totals)
+    begins, ends = (halves, rests) if automatic == "SAME_UPPER" else (rests, halves)
+    return Window(window.sizes, strides, dilations, begins, ends)
+
+
+def _same_padding(window: Window, axis: int, x: SSAValue, build: Build) -> int:
+    """Pads of an axis together, so that the result has ceil(size / stride) positions."""
+    stride, reach = window.strides[axis], window.reach(axis)
+    if stride == 1:
+        return reach - 1
+    (size,) = build.sizes(x, [2 + axis], "auto_pad")
+    return max((-(-size // stride) - 1) * stride + reach - size, 0)

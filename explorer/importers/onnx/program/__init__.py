@@ -1,0 +1,1 @@
+"""What converters work with: nodes, values, what is built."""

@@ -1,0 +1,1 @@
+"""Records of running: events, kept programs, lookups, sessions, searches."""

@@ -1,0 +1,53 @@
+"""How a session answered its calls, and the programs that it compiled for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SessionCall:
+    """How one call was answered."""
+
+    number: int
+    """From 1."""
+    signature: str
+    answered_by: str
+    """program, onnxruntime or interpreter."""
+    event: str
+    """hit, started (from a kept program), compiled, compiling, not hot, cut off or refused."""
+    reason: str
+    """Why no known program fitted; empty for a hit."""
+    seconds: float
+    """Of the whole call."""
+    compile_seconds: float = 0.0
+    """That the call waited for."""
+
+
+@dataclass(frozen=True)
+class SessionProgram:
+    """One program that a session holds."""
+
+    signature: str
+    calls: int
+    seconds: float
+    """Compiling and building."""
+    tier: str = ""
+    """Where its binary came from: see `explorer.results.runs.lookups.TIERS`; empty if not known."""
+    reason: str = ""
+    """Why its binary was built."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord:
+    """The log of a session."""
+
+    model: str
+    target: str
+    mode: str
+    calls: tuple[SessionCall, ...]
+    """In their order."""
+    programs: tuple[SessionProgram, ...]
+    """Those that are held, the last used last."""
+    is_cut_off: bool
+    """Whether new signatures are no longer compiled."""

@@ -1,0 +1,1 @@
+"""Traces as data for the page: a small head, and chunks by key."""

@@ -1,0 +1,135 @@
+"""Compilations side by side: their passes, kernels and totals, and where each parts from the first.
+
+    comparison_payload([side_of(head, chunk), side_of(head, chunk), ...])
+        -> {"labels": ["", "without fuse-activation"], "differences": [{"first": [...]}], ...}
+
+The first side is A; every other one is compared with it. Works on what the explorer gets and not
+on traces, so that branches which were drawn earlier can be compared when only their drawings are
+kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from explorer.views.partings import differing_decisions
+from explorer.views.payload.text import Json, expanded_lines
+
+MOST_DECISIONS = 100
+"""Most decisions that are listed; of the rest the number is given."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One compilation: its head, and what gives its chunks."""
+
+    head: Json
+    chunk: Callable[[str], Json]
+
+    @cached_property
+    def kernels(self) -> Json:
+        return self.chunk("index")["kernels"]
+
+    @cached_property
+    def decisions(self) -> dict[str, str]:
+        """Values as JSON by address: knobs (passes that are off included), then single rewrites."""
+        knobs = {knob["address"]: json.dumps(knob["value"]) for knob in self.chunk("knobs")}
+        return {**knobs, **dict(self.chunk("decisions"))}
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Why a decision was taken, by its address, where that is known."""
+        return {knob["address"]: knob["why"] for knob in self.chunk("knobs") if knob["why"]}
+
+    @cached_property
+    def profile(self) -> Json | None:
+        return self.chunk("profile") if self.head["has"]["profile"] else None
+
+    def source_of(self, kernel: int) -> tuple[str, ...]:
+        """Lines of a kernel's source."""
+        raw = self.chunk(f"kernel/{kernel}")
+        return tuple(expanded_lines(raw["source"], {0: raw["page"]}))
+
+
+def side_of(head: Json, chunk: Callable[[str], Json]) -> Side:
+    """From a payload's head and what gives its chunks."""
+    return Side(head, chunk)
+
+
+def comparison_payload(sides: Sequence[Side]) -> Json:
+    """Lists hold one entry per side, `differences` one per side after the first."""
+    return {
+        "labels": [side.head["label"] or "first" for side in sides],
+        "models": [side.head["model"]["name"] for side in sides],
+        "targets": [side.head["target"] for side in sides],
+        "summaries": [side.head["summary"] for side in sides],
+        "operations": [side.head["passes"][-1]["after"] for side in sides],
+        "kernelCounts": [len(side.kernels) for side in sides],
+        "differences": [_difference(sides[0], side) for side in sides[1:]],
+        "passes": _passes(sides),
+        "kernels": _kernels(sides),
+    }
+
+
+def _difference(left: Side, right: Side) -> Json:
+    names = [[record["name"] for record in side.head["passes"]] for side in (left, right)]
+    differing = differing_decisions(left.decisions, right.decisions, *names)
+    first = differing[0] if differing else None
+    return {
+        "first": None if first is None else list(first),
+        "reasons": [side.reasons.get(first[0], "") for side in (left, right)] if first else [],
+        "decisions": [list(row) for row in differing[:MOST_DECISIONS]],
+        "differing": len(differing),
+    }
+
+
+def _passes(sides: Sequence[Side]) -> Json:
+    """Rows of [name, [numbers or None per side]]; passes of any side, in the first one's order."""
+    tables = [{p["name"]: p for p in side.head["passes"]} for side in sides]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return [[name, [_pass(table.get(name)) for table in tables]] for name in names]
+
+
+def _pass(record: Mapping[str, Json] | None) -> Json:
+    keys = ("after", "rewrites", "peak", "worst", "check")
+    return None if record is None else {key: record[key] for key in keys}
+
+
+def _kernels(sides: Sequence[Side]) -> Json:
+    """Rows of [name, kind, [figures or None per side]].
+
+    Figures' "source" is a number: equal numbers in one row are equal source texts.
+    """
+    tables = [{k["name"]: (number, k) for number, k in enumerate(s.kernels)} for s in sides]
+    kinds = {name: k["kind"] for table in reversed(tables) for name, (_, k) in table.items()}
+    names = dict.fromkeys(name for table in tables for name in table)
+    rows = []
+    for name in names:
+        sources: dict[tuple[str, ...], int] = {}
+        figures = []
+        for side, table in zip(sides, tables, strict=True):
+            if name not in table:
+                figures.append(None)
+                continue
+            number, kernel = table[name]
+            source = sources.setdefault(side.source_of(number), len(sources))
+            figures.append({**_kernel(kernel, side), "source": source})
+        rows.append([name, kinds[name], figures])
+    return rows
+
+
+def _kernel(kernel: Mapping[str, Json], side: Side) -> dict[str, Json]:
+    spent = None
+    if side.profile is not None:
+        events = [e for e in side.profile["events"] if e[2] == kernel["name"]]
+        spent = sum(end - start for _, _, _, _, start, end, *_ in events)
+    prefix = f"schedule-loops/{kernel['name']}/"
+    choices = [
+        f"{address.removeprefix(prefix)} {json.loads(value)}"
+        for address, value in side.decisions.items()
+        if address.startswith(prefix)
+    ]
+    return {"flops": kernel["flops"], "nanoseconds": spent, "choices": choices}

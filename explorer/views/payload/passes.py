@@ -1,0 +1,105 @@
+"""What every pass did, as data for the explorer: counts, rewrites, rules, makers.
+
+pass/3    {"diff": ..., "events": [[address, rule, applied, site, ...], ...]}
+makers    {"conv_1": [[4, 0], [5, 2]]}: pass 4 and pass 5 made or changed conv_1
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
+from explorer.views.payload.graph import diff_payload
+from explorer.views.payload.measures import AccuracyTables, number, worst_of
+from explorer.views.payload.text import Json
+from explorer.views.theme import judge, judged_error
+
+
+def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
+    applied = sum(event.applied for event in record.events)
+    return {
+        "name": record.name,
+        "description": record.description,
+        "level": record.level,
+        "seconds": number(record.seconds),
+        "changed": record.changed,
+        "before": record.operations_before,
+        "after": record.operations_after,
+        "macs": record.macs,
+        "peak": record.peak_bytes,
+        "added": len(diff.added),
+        "removed": len(diff.removed),
+        "edited": len({change.id for change in diff.changed}),
+        "fused": len(diff.fused),
+        "rewrites": applied,
+        "declined": len(record.events) - applied,
+    }
+
+
+def pass_payload(record: PassRecord, diff: GraphDiff) -> Json:
+    return {
+        "diff": diff_payload(diff),
+        "events": [_event_payload(event) for event in record.events],
+    }
+
+
+def _event_payload(event: RewriteEvent) -> Json:
+    delta = event.delta
+    return [
+        event.address,
+        event.rule,
+        event.applied,
+        event.site,
+        list(event.matched),
+        list(event.produced),
+        event.reason,
+        number(event.microseconds),
+        [list(pair) for pair in delta.removed],
+        [list(pair) for pair in delta.added],
+        [list(triple) for triple in delta.changed],
+    ]
+
+
+def makers_payload(trace: Trace) -> Json:
+    """Per operation (pass, event) of the first rewrite in every pass that produced it."""
+    makers: dict[str, list[list[int]]] = {}
+    for index, record in enumerate(trace.passes):
+        for number_of_event, event in enumerate(record.events):
+            for operation in event.produced if event.applied else ():
+                noted = makers.setdefault(operation, [])
+                if not noted or noted[-1][0] != index:
+                    noted.append([index, number_of_event])
+    return makers
+
+
+def rules_payload(trace: Trace) -> Json:
+    """What every rule does and where its source stands; the same at each of its sites."""
+    rules: dict[str, list[str]] = {}
+    for record in trace.passes:
+        for event in record.events:
+            rules.setdefault(event.rule, [event.explanation, event.rule_source])
+    return [[name, *about] for name, about in rules.items()]
+
+
+def rule_texts_payload(trace: Trace) -> Json:
+    """Lines by the rule's name, for those whose text the trace holds."""
+    return {rule.name: list(rule.text.lines) for rule in trace.rules}
+
+
+def checks_of_passes(
+    report: AccuracyReport | None, tables: AccuracyTables | None
+) -> dict[int, Json]:
+    """Verdict and worst error by index of the pass."""
+    if report is None or tables is None:
+        return {}
+    checks = {}
+    for place, accuracy in zip(tables.places(report.passes), report.passes, strict=True):
+        worst = worst_of(
+            [replace(t, max_relative=judged_error(t, report.tolerance)) for t in accuracy.tensors]
+        )
+        error = None if worst is None else worst.max_relative
+        checks[place] = {
+            "check": judge(error, report.tolerance).name,
+            "worst": None if error is None else number(error),
+        }
+    return checks

@@ -1,0 +1,296 @@
+"""A trace as data for the explorer: a small head for the first paint, and chunks by key.
+
+    Trace  ->  head    model, passes with their counts, verdict       (some KB)
+               chunks  "index"      kernels, launches, rules, names of source nodes
+                       "nodes/0"    operations, shared by all snapshots
+                       "graph/2"    snapshot 2: its operations and edges
+                       "text/2"     snapshot 2: its IR as runs of "lines/0", "lines/1"
+                       "pass/3"     difference, rewrites and declined candidates of pass 3
+                       "makers"     which rewrites made or changed an operation
+                       "layout"     one position for every operation of every snapshot
+                       "blocks", "block/4"   the tree of blocks, and the drawing of each
+                       "kernel/1"   schedule steps, source, assembly, what a search tried
+               "operators"  the model's operators, family by family
+               "rules"      the Python text of the rules
+               "links"      share of linked lines, by level, for the program and every kernel
+                       "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
+                       "source", "decisions", "knobs", "comparison", "difference",
+                       and of every view with data of its own (register.py) its name
+
+Everything that a model or a pass named is a string in here, and becomes text on the screen, never
+markup. Chunks are made when asked for; `chunk_messages` cuts them into messages below 1 MB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from explorer.results import KernelRecord, KernelSearch, Knob, Trace
+from explorer.results.decisions import DIMENSIONS, place_of
+from explorer.views import register
+from explorer.views.model_step import SOURCE_LEVEL, with_model_step
+from explorer.views.needs import parts_of
+from explorer.views.payload.comparison import comparison_payload, side_of
+from explorer.views.payload.difference import difference_payload
+from explorer.views.payload.links import links_payload
+from explorer.views.payload.measures import (
+    METRICS,
+    AccuracyTables,
+    kernel_payload,
+    lookups_payload,
+    number,
+    profile_payload,
+    worst_of,
+)
+from explorer.views.payload.model import problems_payload
+from explorer.views.payload.passes import (
+    checks_of_passes,
+    makers_payload,
+    pass_payload,
+    pass_summary,
+    rule_texts_payload,
+    rules_payload,
+)
+from explorer.views.payload.search import search_payload
+from explorer.views.payload.snapshots import SnapshotParts
+from explorer.views.payload.text import Json
+from explorer.views.theme import REFERENCE, judge, judged_error
+
+PAYLOAD_VERSION = 2
+MESSAGE_CHARACTERS = 400_000
+"""Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
+
+
+class UnknownChunk(KeyError):
+    """A chunk was asked for that this payload doesn't have."""
+
+    def __init__(self, key: str, known: list[str]) -> None:
+        super().__init__(key)
+        self.key, self.known = key, known
+
+    def __str__(self) -> str:
+        kinds = ", ".join(sorted({key.split("/")[0] for key in self.known}))
+        return f"the trace has no chunk {self.key!r}; there are chunks of {kinds}"
+
+
+@dataclass(frozen=True)
+class TracePayload:
+    """The head, and for every key what makes the chunk."""
+
+    head: Json
+    makers: Mapping[str, Callable[[], Json]]
+    settled: frozenset[str]
+    """Chunks that stay as they are when kernels, errors and times arrive later."""
+
+    def chunk_keys(self) -> list[str]:
+        return list(self.makers)
+
+    def chunk(self, key: str) -> Json:
+        """One chunk as JSON-able data.
+
+        Raises:
+            UnknownChunk: when there is none of that key.
+        """
+        if key not in self.makers:
+            raise UnknownChunk(key, self.chunk_keys())
+        return self.makers[key]()
+
+
+def trace_payload(
+    trace: Trace, against: Trace | None = None, parts: SnapshotParts | None = None
+) -> TracePayload:
+    """The payload of a compilation, and of its comparison with another one (a fork) if given.
+
+    `parts` are those of an earlier, less complete trace of the same compilation.
+    """
+    trace = with_model_step(trace)
+    parts = parts or SnapshotParts.of(trace)
+    names = [record.name for record in trace.passes]
+    tables = None if trace.accuracy is None else AccuracyTables.of(trace.accuracy, names)
+    makers = dict(parts.makers)
+    for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True)):
+        makers[f"pass/{index}"] = partial(pass_payload, record, diff)
+    makers["makers"] = partial(makers_payload, trace)
+    makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
+    views = [(view, view.payload) for view in register.VIEWS if not view.missing(trace)]
+    late = {}
+    for view, make in views:
+        if make is not None:
+            (makers if view.is_settled else late)[view.name] = partial(make, trace)
+    settled = frozenset(makers)
+    makers |= late
+    makers["index"] = partial(_index_payload, trace, parts)
+    makers["links"] = partial(links_payload, trace)
+    makers["rules"] = partial(rule_texts_payload, trace)
+    makers["knobs"] = partial(_constant, [_knob(knob) for knob in trace.knobs])
+    makers["decisions"] = partial(_constant, [list(pair) for pair in trace.decisions])
+    searches = {search.kernel: search for search in trace.searches}
+    for index, kernel in enumerate(trace.kernels):
+        makers[f"kernel/{index}"] = partial(_kernel, kernel, searches.get(kernel.name))
+    if tables is not None:
+        makers["accuracy"] = tables.heat_map
+        for metric in METRICS:
+            makers[f"accuracy/{metric}"] = partial(tables.metric, metric)
+        for index in range(tables.page_count()):
+            makers[f"tensors/{index}"] = partial(tables.page, index)
+        for index in range(tables.details.page_count()):
+            makers[f"details/{index}"] = partial(tables.details.page, index)
+    if trace.profile is not None:
+        makers["profile"] = partial(profile_payload, trace.profile)
+    head = _head(trace, parts, tables, against is not None)
+    payload = TracePayload(head, makers, settled)
+    if against is not None:
+        sides = [side_of(p.head, p.chunk) for p in (payload, trace_payload(against))]
+        makers["comparison"] = partial(comparison_payload, sides)
+        makers["difference"] = partial(difference_payload, sides, "")
+    return payload
+
+
+def encode(value: Json) -> str:
+    """Compact JSON; refuses NaN and infinities, which `number` turns into strings."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+
+
+def chunk_messages(
+    key: str, text: str, revision: int, most: int = MESSAGE_CHARACTERS
+) -> Iterator[Json]:
+    """A chunk's JSON text as messages of at most `most` characters, numbered to be joined."""
+    pieces = [text[start : start + most] for start in range(0, max(len(text), 1), most)]
+    for part, piece in enumerate(pieces):
+        yield {
+            "kind": "chunk",
+            "key": key,
+            "revision": revision,
+            "part": part,
+            "parts": len(pieces),
+            "text": piece,
+        }
+
+
+def _head(
+    trace: Trace, parts: SnapshotParts, tables: AccuracyTables | None, is_compared: bool
+) -> Json:
+    checks = checks_of_passes(trace.accuracy, tables)
+    if trace.passes and trace.passes[0].level == SOURCE_LEVEL:
+        checks[0] = {"check": REFERENCE.name, "worst": None}
+    return {
+        "version": PAYLOAD_VERSION,
+        "model": _model_payload(trace),
+        "target": trace.target,
+        "language": trace.source_language,
+        "device": trace.device,
+        "label": trace.label,
+        "passes": [
+            {
+                **pass_summary(record, diff),
+                "snapshot": parts.place[index],
+                **checks.get(index, {"check": "not-run", "worst": None}),
+            }
+            for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True))
+        ],
+        "constraints": [
+            {"text": c.text, "node": ", ".join(c.nodes), "kind": c.kind} for c in trace.constraints
+        ],
+        "sizes": [
+            [place_of(knob.address).title, knob.value]
+            for knob in trace.knobs
+            if knob.address.startswith(f"{DIMENSIONS}/")
+        ],
+        "summary": _summary(trace),
+        "problems": problems_payload(trace),
+        "lookups": lookups_payload(trace.lookups),
+        "pages": {"nodes": parts.nodes.page_count(), "lines": len(parts.lines.lines)},
+        "blocks": {
+            "count": len(parts.tree.blocks) - 1,
+            "flat": parts.is_flat_possible,
+            "opens": parts.opens_with_blocks,
+            "initially": list(parts.open_at_first),
+        },
+        "kernelCount": len(trace.kernels),
+        "has": {**parts_of(trace), "compare": is_compared},
+        "tabs": register.tabs_payload(trace, register.VIEWS),
+    }
+
+
+def _index_payload(trace: Trace, parts: SnapshotParts) -> Json:
+    """Tables by which panes find one another; too large for the head of a large model."""
+    launches = () if trace.program is None else trace.program.launches
+    return {
+        "rules": rules_payload(trace),
+        "kernels": [
+            {"name": k.name, "kind": k.kind, "operations": list(k.operations), "flops": k.flops,
+             "bytes": k.bytes_moved, "steps": len(k.steps), "lines": len(k.source.lines),
+             "assembly": k.assembly is not None}
+            for k in trace.kernels
+        ],
+        "launches": [
+            [launch.operation, launch.kernel, [parts.nodes.source(n) for n in launch.sources]]
+            for launch in launches
+        ],
+        # After everything that may name a source node.
+        "sources": list(parts.nodes.sources),
+    }  # fmt: skip
+
+
+def _knob(knob: Knob) -> Json:
+    return {
+        "address": knob.address,
+        "value": knob.value,
+        "choices": list(knob.choices),
+        "why": knob.why,
+        **asdict(place_of(knob.address)),
+    }
+
+
+def _kernel(kernel: KernelRecord, search: KernelSearch | None) -> Json:
+    found = None if search is None else search_payload(search)
+    return {**kernel_payload(kernel), "search": found}
+
+
+def _constant(value: Json) -> Json:
+    return value
+
+
+def _model_payload(trace: Trace) -> Json:
+    model = trace.model
+    return {
+        "name": model.name,
+        "format": model.format,
+        "producer": model.producer,
+        "opset": model.opset,
+        "nodes": model.nodes,
+        "parameters": model.parameters,
+        "inputs": [list(pair) for pair in model.inputs],
+        "outputs": [list(pair) for pair in model.outputs],
+    }
+
+
+def _summary(trace: Trace) -> Json:
+    report = trace.accuracy
+    errors = [] if report is None else [e for p in report.passes for e in p.tensors]
+    # The program that runs is the last one: its worst layer is what the verdict is about.
+    final = [] if report is None or not report.passes else report.passes[-1].tensors
+    worst = worst_of([*final, *report.outputs]) if report is not None else None
+    tolerance = 0.0 if report is None else report.tolerance
+    verdict = judge(None if worst is None else judged_error(worst, tolerance), tolerance).name
+    if report is not None and not report.passed:
+        verdict = "wrong"
+    memory, profile = trace.memory, trace.profile
+    return {
+        "verdict": verdict,
+        "worst": None if worst is None else number(worst.max_relative),
+        "worstTensor": "" if worst is None else worst.tensor,
+        "worstOperation": "" if worst is None else worst.operation,
+        "compared": len(errors),
+        "tolerance": number(tolerance),
+        "oracle": "" if report is None else report.oracle,
+        "peak": None if memory is None else memory.peak_bytes,
+        "bound": None if memory is None else memory.bound_bytes,
+        "optimal": memory is not None and memory.optimal,
+        "milliseconds": None if profile is None else number(profile.milliseconds),
+        "threads": 0 if profile is None else profile.threads,
+        "seconds": number(sum(record.seconds for record in trace.passes)),
+    }

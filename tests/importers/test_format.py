@@ -23,8 +23,7 @@ from explorer.errors import ModelError, UnsupportedError
 from explorer.importers import format as formats
 from explorer.importers.format import Format, format_of
 from explorer.runtime.cache import ProgramCache
-from explorer.runtime.cache.requests import CompileRequest as KeptRequest
-from explorer.runtime.cache.requests import request_of
+from explorer.runtime.cache.requests import ProgramRequest, request_of
 from explorer.session.fallback import Fallback
 from explorer.views.trace_payload import encode, trace_payload
 
@@ -188,7 +187,7 @@ def test_without_a_reference_it_is_compared_with_what_was_imported(
 
 def test_a_kept_program_knows_the_file_of_the_weights(net: Path):
     request = request_of(net, "cpu", {})
-    assert isinstance(request, KeptRequest)
+    assert isinstance(request, ProgramRequest)
     model = ex.load(net)
     sheet = sheet_of(model, request)
 

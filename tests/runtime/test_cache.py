@@ -343,7 +343,9 @@ def test_a_full_disk_is_told_once_and_the_program_is_there(tmp_path: Path):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             for text in ("int a;", "int b;"):
-                key = ProgramKey("c", text, (), "cc", "cpu")
+                key = ProgramKey(
+                    language="c", source=text, options=(), compiler="cc", device="cpu"
+                )
                 cache.store(Entry.of(key, bytes(9999), headers={}, build_seconds=1, made_at=""))
                 assert isinstance(cache.find(key), FoundEntry)
         print(len(told), told[0].message)
@@ -363,7 +365,9 @@ def test_processes_that_write_at_once_leave_whole_entries(tmp_path: Path):
         from explorer.runtime.cache import Entry, FoundEntry, ProgramCache, ProgramKey
         for turn in range(60):
             cache = ProgramCache(Path(sys.argv[1]))
-            key = ProgramKey("c", f"int x{turn % 3};", (), "cc", "cpu")
+            key = ProgramKey(
+                language="c", source=f"int x{turn % 3};", options=(), compiler="cc", device="cpu"
+            )
             found = cache.find(key)
             if isinstance(found, FoundEntry):
                 assert found.entry.payload.startswith(b"program of ")

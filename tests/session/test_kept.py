@@ -104,8 +104,8 @@ def test_a_kept_program_answers_the_first_call_of_every_mode(place, model, mode)
 CHILD = """
     import sys
     from pathlib import Path
-    from explorer.runtime.cache import circumstances
-    circumstances.PACKAGE = Path(sys.argv[2])
+    from explorer.runtime.cache import environment
+    environment.PACKAGE = Path(sys.argv[2])
     import numpy as np
     import explorer as ex
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -145,8 +145,8 @@ def test_a_started_session_shows_itself_in_a_notebook(place, model):
     program = """
         import sys
         from pathlib import Path
-        from explorer.runtime.cache import circumstances
-        circumstances.PACKAGE = Path(sys.argv[2])
+        from explorer.runtime.cache import environment
+        environment.PACKAGE = Path(sys.argv[2])
         import numpy as np
         import explorer as ex
         with ex.Session(sys.argv[1]) as session:

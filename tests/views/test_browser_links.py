@@ -113,7 +113,7 @@ def test_a_rule_shows_its_text(opened: Any, trace: Trace):
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
     assert watched.names(".dialog .line")[0] == "class FoldIntoConv(Rule):"
-    expect(dialog).to_contain_text("explorer/passes/simplify/fold_batch_norm.py:31")
+    expect(dialog).to_contain_text("explorer/passes/fold_batch_norm.py:31")
     page.keyboard.press("j")
     watched.expect_pass("fold-batch-norm")
     page.keyboard.press("Escape")

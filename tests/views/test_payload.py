@@ -102,7 +102,7 @@ def test_rules_are_explained_once(trace: Trace):
     rules = {name: about for name, *about in trace_payload(trace).chunk("index")["rules"]}
     explanation, source = rules["fold-into-conv"]
     assert explanation.startswith("batch_norm(conv(x, w)) -> conv(x, w').")
-    assert source == "explorer/passes/simplify/fold_batch_norm.py:31"
+    assert source == "explorer/passes/fold_batch_norm.py:31"
 
 
 def test_the_dot_of_a_pass_follows_its_worst_tensor(trace: Trace):

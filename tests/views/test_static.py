@@ -214,7 +214,7 @@ def test_a_pass_lists_its_rules_and_why_candidates_were_declined(trace: Trace) -
     text = static.pass_text(trace, 5)
     assert "fuse-activation   17 → 14 ops (−3) · 1.8 ms" in text
     assert "⊃  fused    conv_1 ⊃ relu_1, add_1 ⊃ relu_2, conv_3 ⊃ relu_3" in text
-    assert "fired 3 times, declined 2 times   explorer/passes/fuse/fuse_activation.py:31" in text
+    assert "fired 3 times, declined 2 times   explorer/passes/fuse_activation.py:31" in text
     assert "✓ conv_1, relu_1 → conv_1" in text
     assert "○ softmax_1 declined: softmax_1 is no elementwise operation" in text
 

@@ -268,12 +268,15 @@ _CLEAR_REFERENCES, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/sta
 def prepare_process() -> None:
     """For this process, from now on: its memory is limited, and what is loaded stays.
 
-    Objects that are there already are no garbage: collecting after each mutant looks at its own.
+    Python keeps no bytecode: a module that the first mutant needs would be written, and writing is
+    what a mutant is watched for. Objects that are there already are no garbage: collecting after
+    each mutant looks at its own.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_AS)  # `ulimit -v` may have set a lower one
     limit = (
         ADDRESS_SPACE_BYTES if hard == resource.RLIM_INFINITY else min(ADDRESS_SPACE_BYTES, hard)
     )
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    sys.dont_write_bytecode = True
     gc.collect()
     gc.freeze()

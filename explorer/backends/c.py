@@ -21,12 +21,9 @@ from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.starting import lookup_of
 
 if TYPE_CHECKING:
-    from xdsl.dialects.func import FuncOp
-
-    from explorer.ir.program import Snapshot
     from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine
-    from explorer.results import MemoryPlan, Program
+    from explorer.results import Program
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
     from explorer.runtime.cache.kept import Startable
@@ -71,19 +68,6 @@ class CBackend(Backend):
         from explorer.backends.kernel_path import processor_machine
 
         return processor_machine(self.name, target, lanes)
-
-    def build(
-        self,
-        snapshot: Snapshot,
-        function: FuncOp,
-        plan: MemoryPlan,
-        target: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-    ) -> BuiltProgram:
-        from explorer.backends.kernel_path import build_planned
-
-        return build_planned(snapshot, function, plan, target, self.name, inputs, outputs)
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening

@@ -1,7 +1,7 @@
 """What a backend answers; the rest of the compiler asks, and compares no names.
 
-Whoever derives from `Backend` writes `machine`, `build`, `open` and `key`; everything else has an
-answer that says that there is no such thing.
+Whoever derives from `Backend` writes `machine`, `open` and `key`, and `build` where its text is not
+printed in C or OpenCL C; everything else has an answer that says that there is no such thing.
 """
 
 from __future__ import annotations
@@ -106,7 +106,6 @@ class Backend(Protocol):
         machine = self.machine(lowering.target, lowering.device, lowering.lanes)
         return kernel_passes(lowering, machine)
 
-    @abstractmethod
     def build(
         self,
         snapshot: Snapshot,
@@ -116,8 +115,13 @@ class Backend(Protocol):
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> BuiltProgram:
-        """A device function of the planned program, with its weights; names are its ports'."""
-        ...
+        """A device function of the planned program, with its weights; names are its ports'.
+
+        By default its text is printed in the language that has the backend's name.
+        """
+        from explorer.backends.kernel_path import build_planned
+
+        return build_planned(snapshot, function, plan, target, self.name, inputs, outputs)
 
     # -- running -----------------------------------------------------------------------------
     @abstractmethod

@@ -16,12 +16,9 @@ from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.cache.weights import MappedWeights
 
 if TYPE_CHECKING:
-    from xdsl.dialects.func import FuncOp
-
-    from explorer.ir.program import Snapshot
     from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine
-    from explorer.results import MemoryPlan, Program
+    from explorer.results import Program
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
     from explorer.runtime.cache.kept import Startable
@@ -86,19 +83,6 @@ class OpenCLBackend(Backend):
             precision=target.precision,
             tensor_cores=matrices,
         )
-
-    def build(
-        self,
-        snapshot: Snapshot,
-        function: FuncOp,
-        plan: MemoryPlan,
-        target: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-    ) -> BuiltProgram:
-        from explorer.backends.kernel_path import build_planned
-
-        return build_planned(snapshot, function, plan, target, self.name, inputs, outputs)
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening

@@ -1,10 +1,7 @@
 """Normalizations that a model spells out become the one operation that they are.
 
-    %m = top.reduce(%x) {kind = "mean", ...}; %d = %x - %m; ...; %y = %d / sqrt(%v + epsilon)
- => %y = top.layer_norm(%x) {axis = 2, epsilon = 1e-05}
-
-Attention and rotary embeddings are not recognized as one operation: no single kernel here is as
-fast as the scheduled matmuls, the softmax and the products that they consist of.
+   %m = top.reduce(%x) {kind = "mean", ...}; %d = %x - %m; ...; %y = %d / sqrt(%v + epsilon)
+=> %y = top.layer_norm(%x) {axis = 2, epsilon = 1e-05}
 """
 
 from __future__ import annotations

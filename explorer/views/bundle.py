@@ -17,6 +17,7 @@ indentation stay in the files: they would be a fifth of what a page reads before
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Module:
     body: str
 
 
-_IMPORT = re.compile(r'^import \{([\w$,\s]*)\} from "\./([\w/.-]+)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{([\w$,\s]*)\} from "(\.[\w/.-]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE)
 _DEFAULT = re.compile(r"^export default \{[\w$,\s]*\};\n", re.MULTILINE)
 _COMMENT = re.compile(r"^[ ]*(?://[^\n]*|/\*(?:(?!\*/).)*\*/)\n", re.MULTILINE | re.DOTALL)
@@ -52,7 +53,7 @@ def read_module(name: str, text: str) -> Module:
         ModuleError: for an import or export of another form.
     """
     imports = tuple(
-        (file, tuple(_renamed(part) for part in names.split(",") if part.strip()))
+        (_found(name, file), tuple(_renamed(part) for part in names.split(",") if part.strip()))
         for names, file in _IMPORT.findall(text)
     )
     exports = tuple(_EXPORT.findall(text))
@@ -66,7 +67,7 @@ def read_module(name: str, text: str) -> Module:
 def bundle(entry: str, read: Callable[[str], str]) -> str:
     """The text of one module that does what `entry` does.
 
-    read(name) gives the text of a module; names are as in the imports, without `./`.
+    read(name) gives the text of a module; a name is its path from the entry's folder.
 
     Raises:
         ModuleError: for what `read_module` refuses, for a name that the other module does not
@@ -114,8 +115,13 @@ def _renamed(part: str) -> tuple[str, str]:
     return there, here or there
 
 
+def _found(name: str, file: str) -> str:
+    """`../ground/dom.js` in `graph/scene.js`: `ground/dom.js`."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), file))
+
+
 def _scope(name: str) -> str:
-    return "$" + re.sub(r"\W", "_", PurePosixPath(name).stem)
+    return "$" + re.sub(r"\W", "_", str(PurePosixPath(name).with_suffix("")))
 
 
 def _function(name: str, module: Module) -> str:

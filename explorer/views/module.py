@@ -53,7 +53,9 @@ def module_source(name: str, views: tuple[View, ...]) -> str:
     """
     if name == "panes.js":
         return register.panes_module(views)
-    panes = {view.pane.module.name: view.pane.module for view in views if view.pane is not None}
+    panes = {
+        register.module_name(view.pane): view.pane.module for view in views if view.pane is not None
+    }
     if name in panes:
         return panes[name].read_text(encoding="utf-8")
     if name == "theme.js":

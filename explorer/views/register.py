@@ -60,7 +60,7 @@ VIEWS: tuple[View, ...] = (
         faces=faces.operators,
         payload=_operators_payload,
         pane=Pane(
-            module=JAVASCRIPT / "operators.js",
+            module=JAVASCRIPT / "measures" / "operators.js",
             function="operatorsView",
             tab="model",
             key="o",
@@ -73,7 +73,7 @@ VIEWS: tuple[View, ...] = (
         needs=("memory",),
         faces=faces.memory,
         payload=_memory_payload,
-        pane=Pane(module=JAVASCRIPT / "memory.js", function="memoryView", key="m"),
+        pane=Pane(module=JAVASCRIPT / "measures" / "memory.js", function="memoryView", key="m"),
     ),
     View(
         name="accuracy",
@@ -81,7 +81,7 @@ VIEWS: tuple[View, ...] = (
         needs=("accuracy",),
         faces=faces.accuracy,
         pane=Pane(
-            module=JAVASCRIPT / "accuracy.js",
+            module=JAVASCRIPT / "measures" / "accuracy.js",
             function="accuracyView",
             key="a",
             redraws=("mode", "metric"),
@@ -93,7 +93,7 @@ VIEWS: tuple[View, ...] = (
         needs=("profile",),
         faces=faces.timeline,
         pane=Pane(
-            module=JAVASCRIPT / "timeline.js",
+            module=JAVASCRIPT / "measures" / "timeline.js",
             function="timelineView",
             key="t",
             redraws=("bars",),
@@ -103,14 +103,14 @@ VIEWS: tuple[View, ...] = (
         name="roofline",
         title="how near every kernel comes to what the device can do",
         needs=("profile",),
-        pane=Pane(module=JAVASCRIPT / "roofline.js", function="rooflineView", key="r"),
+        pane=Pane(module=JAVASCRIPT / "measures" / "roofline.js", function="rooflineView", key="r"),
     ),
     View(
         name="program",
         title="where the compiled program came from, and why",
         uses=("program", "profile"),
         faces=faces.program,
-        pane=Pane(module=JAVASCRIPT / "lookups.js", function="lookupsView", key="p"),
+        pane=Pane(module=JAVASCRIPT / "measures" / "lookups.js", function="lookupsView", key="p"),
     ),
     View(
         name="kernels",
@@ -118,7 +118,7 @@ VIEWS: tuple[View, ...] = (
         uses=("program", "steps", "profile"),
         faces=faces.kernels,
         pane=Pane(
-            module=JAVASCRIPT / "kernels.js",
+            module=JAVASCRIPT / "measures" / "kernels.js",
             function="kernelsView",
             key="n",
             count=lambda trace: len(trace.kernels),
@@ -130,7 +130,7 @@ VIEWS: tuple[View, ...] = (
         needs=("compare",),
         uses=("memory", "accuracy", "profile", "program", "steps"),
         pane=Pane(
-            module=JAVASCRIPT / "compare.js",
+            module=JAVASCRIPT / "branches" / "compare.js",
             function="compareView",
             key="c",
             is_optional=True,
@@ -188,11 +188,18 @@ def tabs_payload(trace: Trace, views: Sequence[View]) -> list[Json]:
     ]
 
 
+def module_name(pane: Pane) -> str:
+    """What imports say: the path in `js/`; a file elsewhere is as if it stood in that folder."""
+    if pane.module.is_relative_to(JAVASCRIPT):
+        return pane.module.relative_to(JAVASCRIPT).as_posix()
+    return pane.module.name
+
+
 def panes_module(views: Sequence[View]) -> str:
     """The module `panes.js`: what makes the pane of each tab (`js/panes.d.ts` has its type)."""
     panes = [(view.tab, view.pane) for view in views if view.pane is not None]
     imports = [
-        f'import {{{pane.function} as pane{i}}} from "./{pane.module.name}";\n'
+        f'import {{{pane.function} as pane{i}}} from "./{module_name(pane)}";\n'
         for i, (_, pane) in enumerate(panes)
     ]
     names = ", ".join(f'"{tab}": pane{i}' for i, (tab, _) in enumerate(panes))

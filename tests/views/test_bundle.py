@@ -47,6 +47,18 @@ def test_two_modules_may_have_a_name_each_for_themselves():
     assert text.count("const LIMIT") == 2 and text.count("(() => {") == 2
 
 
+def test_imports_are_relative_to_the_file_that_has_them():
+    modules = {
+        "main.js": 'import {SIDE} from "./graph/scene.js";\nuse(SIDE);\n',
+        "graph/scene.js": 'import {A} from "../dom.js";\nimport {B} from "./dom.js";\n'
+        "export const SIDE = A + B;\n",
+        "graph/dom.js": "export const B = 2;\n",
+        "dom.js": "export const A = 1;\n",
+    }
+    text = bundle("main.js", modules.__getitem__)
+    assert "const {A} = $dom;" in text and "const {B} = $graph_dom;" in text
+
+
 def test_comments_and_indentation_stay_in_the_files():
     main = "// What it does.\n/** @type {\n * any\n } */\nif (a) {\n  b(`// c`); // d\n}\n"
     assert joined(main=main) == "if (a) {\nb(`// c`); // d\n}\n"
@@ -71,13 +83,14 @@ def test_a_template_of_several_lines_is_kept_as_it_is():
         ("export let count = 0;", "what is `export let count"),
         ('export * from "./other.js";', "what is `export \\*"),
         ('import {D} from "./back.js";', "main.js -> back.js -> main.js"),
-        ('import {A} from "./other.js";\nimport {C} from "./in/other.js";', "get one name"),
+        ('import {A} from "./in_other.js";\nimport {C} from "./in/other.js";', "get one name"),
     ],
 )
 def test_what_the_bundler_does_not_understand_is_refused(line: str, said: str):
     modules = {
         "main.js": f"{line}\n",
         "other.js": "export const A = 1;\n",
+        "in_other.js": "export const A = 1;\n",
         "in/other.js": "export const C = 1;\n",
         "back.js": 'import {A} from "./main.js";\nexport const D = A;\n',
     }

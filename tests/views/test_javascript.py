@@ -8,11 +8,11 @@ from explorer.views import bundle, module, register
 from explorer.views.bundle import read_module
 
 FOLDER = module.FOLDER / "js"
-FILES = sorted([*FOLDER.glob("*.js"), *FOLDER.glob("*.d.ts"), module.FOLDER / "loader.js"])
+FILES = sorted([*FOLDER.rglob("*.js"), *FOLDER.glob("*.d.ts"), module.FOLDER / "loader.js"])
 ENTRY = "explorer.js"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(module.FOLDER)))
 def test_no_line_is_longer_than_100_columns(file):
     for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
         assert len(line) <= 100, f"{file.name}:{number}"
@@ -33,7 +33,7 @@ def modules():
 
 
 def test_the_page_needs_every_file(modules):
-    assert {file.name for file in FOLDER.glob("*.js")} <= set(modules)
+    assert {file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.js")} <= set(modules)
 
 
 def test_every_export_is_imported_somewhere(modules):
@@ -49,7 +49,9 @@ def test_every_export_is_imported_somewhere(modules):
 
 
 def test_modules_that_are_made_have_their_types_beside_the_others(modules):
-    for name in sorted(set(modules) - {file.name for file in FOLDER.glob("*.js")}):
+    for name in sorted(
+        set(modules) - {file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.js")}
+    ):
         types = (FOLDER / name).with_suffix(".d.ts").read_text(encoding="utf-8")
         assert (
             tuple(re.findall(r"^export const (\w+):", types, re.MULTILINE)) == modules[name].exports

@@ -1,8 +1,8 @@
 // The trace on this side: chunks are asked for once, decoded and kept; and the links between an
 // operation, the nodes that it comes from, its kernel, buffers, lines and errors.
 
-import {BlockTree} from "./blocks.js";
-import {decode} from "./numbers.js";
+import {BlockTree} from "./graph/blocks.js";
+import {decode} from "./ground/numbers.js";
 
 export class TraceData {
   constructor(host, head, revision) {

@@ -2,23 +2,23 @@
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
 import {TraceData} from "./data.js";
-import {dockPane} from "./dock.js";
-import {button, element, emptyState, replace} from "./dom.js";
-import {createDraft} from "./fork.js";
-import {graphPane} from "./graph.js";
-import {adaptHost} from "./host.js";
-import {createHover} from "./hover.js";
-import {inspectorPane} from "./inspector.js";
-import {handleKey, helpContent} from "./keys.js";
-import {countText} from "./numbers.js";
-import {problemsBanner} from "./operators.js";
-import {passesPane} from "./passes.js";
-import {clip} from "./scene.js";
-import {createSession} from "./session.js";
-import {isKnown, linkNotice, linkProblems} from "./shared_link.js";
-import {createStore, stateFromLink, stateToLink} from "./state.js";
+import {dockPane} from "./frame/dock.js";
+import {button, element, emptyState, replace} from "./ground/dom.js";
+import {createDraft} from "./branches/fork.js";
+import {graphPane} from "./graph/graph.js";
+import {adaptHost} from "./ground/host.js";
+import {createHover} from "./ground/hover.js";
+import {inspectorPane} from "./frame/inspector.js";
+import {handleKey, helpContent} from "./frame/keys.js";
+import {countText} from "./ground/numbers.js";
+import {problemsBanner} from "./measures/operators.js";
+import {passesPane} from "./frame/passes.js";
+import {clip} from "./ground/scene.js";
+import {createSession} from "./branches/session.js";
+import {isKnown, linkNotice, linkProblems} from "./ground/shared_link.js";
+import {createStore, stateFromLink, stateToLink} from "./ground/state.js";
 import {LOOK, STYLE} from "./theme.js";
-import {topBar} from "./topbar.js";
+import {topBar} from "./frame/topbar.js";
 
 let instances = 0;
 

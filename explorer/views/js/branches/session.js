@@ -1,0 +1,330 @@
+// What only the served app has: several models and traces, branches, switching passes off, and the
+// progress of the compilation, which runs on the other side.
+//
+// session = {models: [{key, label, kind: "model" | "trace", isUpload, isOpen}], model, isTrace,
+//            targets, optional,
+//            settings: {target, decisions: {address: value}}, switchedOff: names of passes,
+//            wanted: settings of the last compilation that was asked for, with its model,
+//            status: "idle" | "working" | "failed", progress: {stage, name, index, total} | null,
+//            error: {what, where, advice} | null, notice: what of a link could not be restored,
+//            branches: [{key, model, label, fullLabel, stages, verdict, settings}], branch,
+//            pending: stages to come,
+//            bisection: {pass, rule, operation, address} | null, isBisecting,
+//            searches apart: [{kernel, branches, number, most, error,
+//                       status: "running" | "done" | "cancelled" | "failed",
+//                       result: see schedule_search.js}],
+//            upload: {name, received, parts} | null, refusals: number, uploadLimit,
+//            suffixes: of files that can be opened, mostCompared}
+
+import {decide, isOff} from "../ground/addresses.js";
+import {acceptDrops, documentStrip, setText} from "./documents.js";
+import {button, element, replace} from "../ground/dom.js";
+import {clip} from "../ground/scene.js";
+import {NO_SETTINGS, linkNotice, sameLink, sessionLink} from "../ground/shared_link.js";
+
+const NO_SESSION = {
+  models: [],
+  model: "",
+  isTrace: false,
+  targets: [],
+  optional: [],
+  settings: NO_SETTINGS,
+  switchedOff: [],
+  wanted: NO_SETTINGS,
+  status: "idle",
+  notice: "",
+  branches: [],
+  branch: "",
+  pending: [],
+  bisection: null,
+  upload: null,
+  refusals: 0,
+  mostCompared: 2,
+};
+const STAGE_WORDS = {
+  passes: "",
+  program: "printing kernels",
+  kernels: "taking schedules apart",
+  accuracy: "comparing",
+  profile: "measuring",
+  assembly: "disassembling",
+};
+export const READ_ONLY =
+  "This is a saved trace: it shows what a compilation was, and runs nothing. To change a " +
+  "decision, open the model's own file: drop it on the page, or start the explorer " +
+  "with it.";
+
+export function createSession(host, onchange, root) {
+  if (host.mode !== "app") return null;
+  const now = () => host.get("session") || NO_SESSION;
+  let live = []; // controls on the screen, as functions that set them to what is shown
+  let against = []; // keys of the branches that are compared with
+  // The branch from which something was asked for that the other side has not heard of yet: what
+  // it says of other things in the meantime must not turn the controls back.
+  let askedFrom = null;
+  const strip = documentStrip(host, now);
+  acceptDrops(root, strip.openFiles);
+  const bar = statusBar(host);
+  host.on("session", () => {
+    const {status, branch, branches} = now();
+    if (askedFrom !== null && (status !== "idle" || branch !== askedFrom)) askedFrom = null;
+    if (status !== "working" && askedFrom === null) for (const set of live) set();
+    against = against.filter(
+      (key) => branches.some((other) => other.key === key) && key !== branch,
+    );
+    strip.update();
+    onchange();
+  });
+  // Searches for schedules come apart from the rest: they tell more with every candidate.
+  let drawSearch = () => {};
+  host.on("searches", () => drawSearch());
+  const searches = () => host.get("searches") || [];
+  const fork = (settings) => {
+    askedFrom = now().branch;
+    host.send({kind: "fork", settings});
+  };
+  // While a compilation runs, a further change starts from what was asked for last.
+  const base = () => (now().status === "working" ? now().wanted : now().settings);
+  const siblings = () => now().branches.filter((branch) => branch.model === now().model);
+
+  // Target and branch; `live` controls follow what is shown.
+  function controls() {
+    const {targets, settings, isTrace} = now();
+    const targetSelect = element(
+      "select",
+      {
+        class: "target-select",
+        "aria-label": "target",
+        title: isTrace ? "a saved trace has the target that it was compiled for" : "target",
+        onchange: (event) => fork({...base(), target: event.target.value}),
+      },
+      targets.map((name) =>
+        element("option", {value: name, selected: name === settings.target}, name),
+      ),
+    );
+    const head = host.get("head");
+    const readOnly = isTrace
+      ? element(
+          "span",
+          {class: "chip read-only", title: READ_ONLY, tabindex: 0},
+          `saved trace, read-only`,
+        )
+      : null;
+    const target = isTrace
+      ? element("span", {class: "target", title: head?.device}, head?.target ?? "")
+      : targetSelect;
+    const branchSelect = element("select", {
+      class: "branch-select",
+      "aria-label": "branch",
+      title: "branches: compilations of this model with other decisions",
+      onchange: (event) => {
+        askedFrom = now().branch;
+        host.send({kind: "show", branch: event.target.value});
+      },
+    });
+    const drop = button(
+      "×",
+      "drop the branches but this one and the first",
+      () => {
+        for (const branch of siblings().slice(1))
+          if (branch.key !== now().branch) host.send({kind: "forget", branch: branch.key});
+      },
+      {class: "icon drop-branches", "aria-label": "drop the other branches"},
+    );
+    const drawBranches = () => {
+      const {branch} = now();
+      const branches = siblings();
+      branchSelect.hidden = branches.length < 2;
+      drop.hidden = branches.length < 3;
+      const seen = JSON.stringify(branches.map(({key, label}) => [key, label]));
+      if (branchSelect.dataset.seen !== seen) {
+        branchSelect.dataset.seen = seen;
+        replace(
+          branchSelect,
+          branches.map(({key, label}, index) =>
+            element(
+              "option",
+              {value: key, title: clip(label, 300)},
+              `${index + 1}  ${clip(label, 44)}`,
+            ),
+          ),
+        );
+      }
+      branchSelect.value = branch;
+    };
+    drawBranches();
+    live = [
+      () => {
+        targetSelect.value = now().settings.target;
+      },
+      drawBranches,
+    ];
+    return [target, readOnly, branchSelect, drop];
+  }
+
+  // What is made in the background, in a few words; "" when everything is there.
+  function background() {
+    const {status, pending, progress, isBisecting} = now();
+    if (status === "working") return "";
+    if (isBisecting) return "bisecting";
+    if (!pending.length) return "";
+    const isHere = progress && progress.stage === pending[0] && progress.total;
+    const stage = STAGE_WORDS[pending[0]] || pending[0];
+    return isHere ? `${stage} ${progress.index} of ${progress.total}` : stage;
+  }
+
+  function passSwitch(name, isOn) {
+    const box = element("input", {
+      type: "checkbox",
+      class: "switch",
+      checked: isOn,
+      "aria-label": `run ${name}`,
+      title: isOn
+        ? "switch this pass off: the result becomes a branch"
+        : "switch this pass on again",
+      onchange: () => {
+        const settings = structuredClone(base());
+        decide(settings, name, box.checked ? undefined : false);
+        fork(settings);
+      },
+    });
+    // A compilation that failed or was cancelled changes nothing: the box goes back.
+    live.push(() => {
+      box.checked = !isOff(now().settings, name);
+    });
+    return box;
+  }
+
+  // What a link says of this side: the model, and its decisions where they aren't the default.
+  function link() {
+    const {settings, isTrace} = now();
+    const {label} = modelOf(now().model) ?? {label: ""};
+    if (isTrace) return {model: label};
+    const isPlain = JSON.stringify({...settings, target: ""}) === JSON.stringify(NO_SETTINGS);
+    return isPlain
+      ? {model: label, target: settings.target}
+      : {model: label, fork: JSON.stringify(settings)};
+  }
+
+  const linkText = () => {
+    const parts = Object.entries(link());
+    return new URLSearchParams(parts).toString();
+  };
+  const modelOf = (key) => now().models.find((model) => model.key === key);
+  return {
+    strip: strip.node,
+    controls,
+    background,
+    passSwitch,
+    fork,
+    banner: () => bar.show(now()),
+    isKnown: () => now().models.length > 0,
+    status: () => now().status,
+    model: () => now().model,
+    isTrace: () => now().isTrace,
+    isOptional: (name) => now().optional.includes(name),
+    optional: () => now().optional,
+    switchedOff: () => now().switchedOff,
+    settings: () => now().settings,
+    targets: () => now().targets,
+    branches: () => now().branches,
+    branch: () => now().branch,
+    isPending: (stage) => now().pending.includes(stage),
+    mostCompared: () => now().mostCompared,
+    against: () => against,
+    compareWith(keys) {
+      against = keys;
+      onchange();
+    },
+    searchOf: (kernel) =>
+      searches().find(
+        (search) => search.kernel === kernel && search.branches.includes(now().branch),
+      ) ?? null,
+    isSearching: () => searches().some(({status}) => status === "running"),
+    startSearch: (kernel, {candidates, seconds, keep}) =>
+      host.send({kind: "search", kernel, candidates, seconds, keep}),
+    cancelSearch: () => host.send({kind: "cancel search"}),
+    onSearches(draw) {
+      drawSearch = draw;
+    },
+    bisection: () => now().bisection,
+    isBisecting: () => now().isBisecting,
+    bisect: () => host.send({kind: "bisect"}),
+    link,
+    // Another link in the same page.
+    follow(hash) {
+      const wanted = sessionLink(hash);
+      if (wanted && !sameLink(wanted, sessionLink(linkText())))
+        host.send({kind: "link", link: wanted});
+    },
+  };
+}
+
+// A line over the screen while something is waited for, when it failed, or when a link could not be
+// restored; it stays the same element while its words change, so that a click on it is not lost.
+function statusBar(host) {
+  const bar = element("progress", {max: 1, value: 0, "aria-label": "progress of the compilation"});
+  const words = element("span", {class: "banner-text"}),
+    counts = element("span", {class: "quiet-text"});
+  const working = element(
+    "div",
+    {class: "banner working", role: "status"},
+    element("span", {class: "spin", "aria-hidden": "true"}),
+    words,
+    bar,
+    counts,
+    button(
+      "cancel",
+      "stop this compilation and keep what is shown",
+      () => host.send({kind: "cancel"}),
+      {class: "primary"},
+    ),
+  );
+  let failed = null,
+    seen = "";
+
+  function failure(error) {
+    if (seen !== JSON.stringify(error)) {
+      seen = JSON.stringify(error);
+      failed = element(
+        "div",
+        {class: "banner failed", role: "alert"},
+        element("span", {class: "dot wrong"}, "✗"),
+        element(
+          "div",
+          {class: "banner-words"},
+          element("strong", {}, error.what),
+          element("span", {class: "quiet-text"}, error.where),
+          element("span", {}, error.advice),
+        ),
+        element("span", {class: "grow"}),
+        button("try again", "compile once more", () => host.send({kind: "retry"}), {}),
+        button("dismiss", "keep what is shown", () => host.send({kind: "dismiss"}), {}),
+      );
+    }
+    return failed;
+  }
+
+  function notice(text) {
+    if (seen !== text) {
+      seen = text;
+      failed = linkNotice(text, () => host.send({kind: "dismiss"}));
+    }
+    return failed;
+  }
+
+  return {
+    show({status, progress, error, notice: text}) {
+      if (status === "working") {
+        bar.value = progress?.total ? progress.index / progress.total : 0;
+        setText(words, progress ? clip(progress.name, 80) : "starting");
+        setText(counts, progress?.total ? `${progress.index} of ${progress.total}` : "");
+        return working;
+      }
+      if (status === "failed" && error) return failure(error);
+      if (text) return notice(text);
+      seen = "";
+      return null;
+    },
+  };
+}

@@ -1,0 +1,284 @@
+// Panes of text: line numbers, light syntax colours, marks, and hovering that other panes follow.
+// Long texts stay smooth: blocks of lines are made when they come into sight, and colours are put
+// on when a line is first seen. Texts that are not very long are made as a whole, so that the
+// browser's own search finds everything in them.
+
+import {button, element, replace} from "../ground/dom.js";
+import {GRAMMARS} from "../ground/grammars.js";
+import {MINUS} from "../ground/numbers.js";
+
+const LINE_PIXELS = 18;
+const LINES_PER_BLOCK = 50;
+const MOST_WHOLE_LINES = 1500;
+const FOLLOW_MILLISECONDS = 80;
+const BLOCKS_AROUND = 2; // made above and below what is in sight
+
+// entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line);
+// hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
+export function entriesOf(text) {
+  return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
+}
+
+/**
+ * {node, mark(isMarked), hover(isHovered), follow(), reveal()}
+ *
+ * @param {{
+ *   entries: any[],
+ *   language: string,
+ *   label: string,
+ *   hueOf?: (owners: string[]) => number | null,
+ *   lookOf?: (owners: string[]) => string,
+ *   onhover?: (owners: string[]) => void,
+ *   onpick?: (owners: string[]) => void,
+ * }} options
+ */
+export function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
+  const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
+  const digits = String(entries.length).length;
+  const inner = element("div", {class: "code-lines"});
+  inner.style.width = `max(100%, calc(${longest + digits + 5}ch + 24px))`;
+  const blocks = [];
+  for (let start = 0; start < entries.length; start += LINES_PER_BLOCK) {
+    const block = element("div", {class: "code-block"});
+    const count = Math.min(LINES_PER_BLOCK, entries.length - start);
+    block.style.height = `${count * LINE_PIXELS}px`;
+    blocks.push({node: block, start, end: start + count, rows: null});
+    inner.append(block);
+  }
+  const node = element(
+    "div",
+    {class: "code", tabindex: 0, role: "region", "aria-label": label},
+    inner,
+  );
+  node.style.setProperty("--digits", `${digits + 1}ch`);
+  let marked = new Set();
+  let hovered = new Set();
+  let following = 0;
+
+  const makeRow = (index) => {
+    const entry = entries[index];
+    const hue = hueOf && entry.owners.length ? hueOf(entry.owners) : null;
+    const look = lookOf ? ` ${lookOf(entry.owners)}` : "";
+    const states = `${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
+    return element(
+      "div",
+      {
+        class: `line ${entry.kind}${look}${states}`,
+        "data-index": index,
+        "data-number": entry.number ?? index + 1,
+        "data-hue": hue,
+        title: entry.title,
+      },
+      entry.line || " ",
+    );
+  };
+  const makeBlock = (block) => {
+    if (block.rows) return;
+    block.rows = [];
+    for (let index = block.start; index < block.end; index += 1) block.rows.push(makeRow(index));
+    block.node.append(...block.rows);
+  };
+  const rowAt = (index) =>
+    blocks[Math.floor(index / LINES_PER_BLOCK)]?.rows?.[index % LINES_PER_BLOCK];
+  const isWhole = entries.length <= MOST_WHOLE_LINES;
+  if (isWhole) blocks.forEach(makeBlock);
+
+  const painted = new Set();
+  const paint = () => {
+    const first = Math.max(0, Math.floor(node.scrollTop / LINE_PIXELS) - 30);
+    const last = Math.min(
+      entries.length,
+      first + Math.ceil((node.clientHeight || 600) / LINE_PIXELS) + 60,
+    );
+    if (!isWhole) {
+      const from = Math.floor(first / LINES_PER_BLOCK) - BLOCKS_AROUND,
+        to = Math.floor(last / LINES_PER_BLOCK) + BLOCKS_AROUND;
+      blocks.forEach((block, index) => {
+        if (index >= from && index <= to) makeBlock(block);
+        else if (block.rows && (index < from - 20 || index > to + 20)) {
+          block.node.replaceChildren();
+          block.rows = null;
+          for (let line = block.start; line < block.end; line += 1) painted.delete(line);
+        }
+      });
+    }
+    for (let index = first; index < last; index += 1) {
+      if (painted.has(index)) continue;
+      painted.add(index);
+      if (entries[index].kind !== "fold")
+        replace(rowAt(index), coloured(entries[index].line || " ", language));
+    }
+  };
+  node.addEventListener("scroll", () => requestAnimationFrame(paint), {passive: true});
+  // A pane has its height only once it stands on the screen.
+  if (typeof ResizeObserver === "function") new ResizeObserver(paint).observe(node);
+  requestAnimationFrame(paint);
+
+  const entryAt = (event) => {
+    const row = event.target.closest?.(".line");
+    return row ? entries[Number(row.dataset.index)] : null;
+  };
+  node.addEventListener("mouseover", (event) => onhover?.(entryAt(event)?.owners || []));
+  node.addEventListener("mouseleave", () => onhover?.([]));
+  node.addEventListener("click", (event) => {
+    const entry = entryAt(event);
+    const picked = window.getSelection?.();
+    if (entry?.owners.length && (!picked || picked.isCollapsed)) onpick?.(entry.owners);
+  });
+  // Lines whose owners are wanted get a class, and those that had it lose it.
+  const setLines = (before, wanted, className) => {
+    const now = new Set();
+    if (wanted)
+      for (let index = 0; index < entries.length; index += 1)
+        if (wanted(entries[index].owners)) now.add(index);
+    for (const index of before) if (!now.has(index)) rowAt(index)?.classList.remove(className);
+    for (const index of now) rowAt(index)?.classList.add(className);
+    return now;
+  };
+  return {
+    node,
+    mark(isMarked) {
+      marked = setLines(marked, isMarked, "marked");
+      return marked.size;
+    },
+    // isHovered: null when nothing is.
+    hover(isHovered) {
+      clearTimeout(following);
+      hovered = setLines(hovered, isHovered, "hovered");
+    },
+    // Scrolls to what is hovered elsewhere, when none of it is in sight; at rest, not in passing.
+    follow() {
+      if (!hovered.size) return;
+      following = setTimeout(() => {
+        const first = node.scrollTop / LINE_PIXELS,
+          last = first + node.clientHeight / LINE_PIXELS - 1;
+        if ([...hovered].some((index) => index >= first && index <= last)) return;
+        node.scrollTop = Math.max(0, Math.min(...hovered) * LINE_PIXELS - node.clientHeight / 3);
+        paint();
+      }, FOLLOW_MILLISECONDS);
+    },
+    // Scrolls to the first marked line, or else to the first change.
+    reveal() {
+      requestAnimationFrame(() => {
+        const standing = [...marked].find((index) => entries[index].kind !== "removed");
+        const target = marked.size
+          ? (standing ?? [...marked][0])
+          : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        if (target < 0) return;
+        const top = target * LINE_PIXELS;
+        const sees =
+          top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;
+        if (!sees) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+        paint();
+      });
+    },
+  };
+}
+
+function coloured(line, language) {
+  const grammar = GRAMMARS[language];
+  if (!grammar || line.length > 2000) return line;
+  const parts = [];
+  let end = 0;
+  for (const match of line.matchAll(grammar)) {
+    if (match.index > end) parts.push(line.slice(end, match.index));
+    const kind = Object.keys(match.groups).find((name) => match.groups[name] !== undefined);
+    parts.push(element("span", {class: `code-${kind}`}, match[0]));
+    end = match.index + match[0].length;
+  }
+  if (end < line.length) parts.push(line.slice(end));
+  return parts;
+}
+
+// What is different between two texts whose lines have keys, as entries with kind "", added or
+// removed: patience diff (B. Cohen). Lines that stand once in each text, as most of an IR do,
+// anchor the rest; between two anchors equal lines at both ends are kept. Linear but for sorting.
+export function differenceEntries(before, after) {
+  const entries = [];
+  const same = (index) =>
+    entries.push({
+      line: after.lines[index],
+      owners: after.owners[index],
+      kind: "",
+      number: index + 1,
+    });
+  const added = (index) =>
+    entries.push({
+      line: after.lines[index],
+      owners: after.owners[index],
+      kind: "added",
+      number: index + 1,
+    });
+  const removed = (index) =>
+    entries.push({
+      line: before.lines[index],
+      owners: before.owners[index],
+      kind: "removed",
+      number: MINUS,
+    });
+  const a = before.keys,
+    b = after.keys;
+  let fromA = 0,
+    fromB = 0;
+  for (const [toA, toB] of [...anchorsOf(a, b), [a.length, b.length]]) {
+    while (fromA < toA && fromB < toB && a[fromA] === b[fromB]) {
+      same(fromB);
+      fromA += 1;
+      fromB += 1;
+    }
+    let tail = 0;
+    while (fromA < toA - tail && fromB < toB - tail && a[toA - 1 - tail] === b[toB - 1 - tail])
+      tail += 1;
+    for (let index = fromA; index < toA - tail; index += 1) removed(index);
+    for (let index = fromB; index < toB - tail; index += 1) added(index);
+    for (let index = toB - tail; index < toB; index += 1) same(index);
+    if (toB < b.length) same(toB);
+    fromA = toA + 1;
+    fromB = toB + 1;
+  }
+  return entries;
+}
+
+// Pairs [index in a, index in b] of lines that are unique in both, the most that ascend in both.
+function anchorsOf(a, b) {
+  const once = (keys) => {
+    const places = new Map();
+    for (const [index, key] of keys.entries()) places.set(key, places.has(key) ? -1 : index);
+    return places;
+  };
+  const inA = once(a),
+    inB = once(b);
+  const pairs = [];
+  for (const [key, index] of inB)
+    if (index >= 0 && (inA.get(key) ?? -1) >= 0) pairs.push([inA.get(key), index]);
+  pairs.sort((left, right) => left[1] - right[1]);
+  // Longest ascending subsequence by patience sorting: the top of every pile, and who lies below.
+  const tops = [],
+    below = [];
+  pairs.forEach(([place], index) => {
+    let low = 0,
+      high = tops.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (pairs[tops[middle]][0] < place) low = middle + 1;
+      else high = middle;
+    }
+    below[index] = low ? tops[low - 1] : -1;
+    tops[low] = index;
+  });
+  const chain = [];
+  for (let index = tops.length ? tops[tops.length - 1] : -1; index >= 0; index = below[index])
+    chain.push(pairs[index]);
+  return chain.reverse();
+}
+
+export function codeBar(app, title, text, ...more) {
+  return element(
+    "div",
+    {class: "code-bar"},
+    element("span", {class: "quiet-text"}, title),
+    more,
+    element("span", {class: "grow"}),
+    button("copy", "copy the whole text", () => app.copy(text.lines.join("\n")), {class: "quiet"}),
+  );
+}

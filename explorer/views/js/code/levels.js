@@ -1,0 +1,260 @@
+// Levels of a kernel as text: the ladder of its schedule, its source, its assembly. A statement has
+// the same colour at every level, and hovering it in one marks it in the others.
+
+import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
+import {button, element, emptyState} from "../ground/dom.js";
+import {linkShare} from "./links.js";
+import {countText} from "../ground/numbers.js";
+import {clip} from "../ground/scene.js";
+import {scheduleEditor} from "./schedule_editor.js";
+import {scheduleSearch} from "./schedule_search.js";
+
+function kernelLine(context, kernel) {
+  const shared = kernel.operations.filter((name) => name !== context.launches[0]);
+  return element(
+    "div",
+    {class: "kernel-line"},
+    "kernel ",
+    element("strong", {class: "mono"}, kernel.name),
+    ` · ${kernel.kind}`,
+    shared.length
+      ? element(
+          "span",
+          {class: "quiet-text", title: clip(shared.join(", "), 600)},
+          " · shared with ",
+          shared.length === 1 ? shared[0] : countText(shared.length, "operation"),
+        )
+      : null,
+    kernel.phases.length
+      ? element(
+          "span",
+          {
+            class: "quiet-text",
+            title: clip(kernel.phases.map(([name, tasks]) => `${name}: ${tasks}`).join("\n"), 600),
+          },
+          ` · ${countText(
+            kernel.phases.reduce((sum, [, tasks]) => sum + tasks, 0),
+            "task",
+          )}`,
+        )
+      : null,
+  );
+}
+
+// The colour of a statement (init, main, epilogue ...) is the same at every level of a kernel.
+// Statements that are only numbered (halo, halo2, halo3) share one.
+function statementHues(kernel) {
+  const hues = new Map(),
+    stages = new Map();
+  for (const text of [kernel.source, ...kernel.steps.map((step) => step.text), kernel.assembly]) {
+    for (const tag of (text?.owners || []).flat()) {
+      const stage = stageOf(tag, kernel);
+      if (!stages.has(stage)) stages.set(stage, stages.size % 6);
+      hues.set(tag, stages.get(stage));
+    }
+  }
+  return hues;
+}
+
+function stageOf(tag, kernel) {
+  const name = tag.startsWith(`${kernel.name}/`) ? tag.slice(kernel.name.length + 1) : tag;
+  return name.replace(/\d+$/, "");
+}
+
+function statementKey(app, hues, kernel) {
+  if (!hues.size) return null;
+  const stages = new Map();
+  for (const tag of hues.keys()) {
+    const stage = stageOf(tag, kernel);
+    stages.set(stage, [...(stages.get(stage) || []), tag]);
+  }
+  return element(
+    "div",
+    {class: "statements"},
+    [...stages].map(([stage, tags]) =>
+      element(
+        "span",
+        {
+          class: "statement",
+          "data-hue": hues.get(tags[0]),
+          title: clip(tags.join("\n"), 600),
+          onmouseenter: () => app.hover.set([], tags),
+          onmouseleave: () => app.hover.set([], []),
+        },
+        stage,
+      ),
+    ),
+  );
+}
+
+function statementPane(app, context, hues, entries, language, label) {
+  const pane = codePane({
+    entries,
+    language,
+    label,
+    hueOf: (owners) => hues.get(owners[0]) ?? null,
+    onhover: (tags) =>
+      app.hover.set(tags.length ? [...context.launches.slice(0, 1), ...context.here] : [], tags, {
+        from: pane,
+      }),
+  });
+  return pane;
+}
+
+// What of a kernel's text belongs to what is hovered elsewhere: its statements and lines, or all of
+// it where only the operation or its node is known.
+function linkedStatements(context, hasLines) {
+  const own = new Set([...context.launches.slice(0, 1), ...context.here]);
+  return ({operations, tags}) => {
+    const lines = new Set([...tags].filter((tag) => tag.startsWith("@")));
+    const wanted = hasLines && lines.size ? lines : tags;
+    if (wanted.size) return (owners) => owners.some((owner) => wanted.has(owner));
+    return [...operations].some((operation) => own.has(operation))
+      ? (owners) => owners.length > 0
+      : null;
+  };
+}
+
+// Lines of source are tags too ("@12"), so that an instruction leads to the very lines that it
+// comes from, where the device's compiler says so.
+function linkedEntries(kernel, text) {
+  const entries = entriesOf(text);
+  const lines =
+    text === kernel.assembly ? kernel.assemblyLines : entries.map((_, index) => [index]);
+  if (!kernel.assemblyLines.length) return entries;
+  return entries.map((entry, index) => ({
+    ...entry,
+    owners: [...entry.owners, ...(lines[index] || []).map((line) => `@${line}`)],
+  }));
+}
+
+export async function sourceView(app, context, kernel, text, label, note = "") {
+  const share = await linkShare(app, text === kernel.assembly ? "assembly" : "source", kernel.name);
+  const hues = statementHues(kernel);
+  const pane = statementPane(app, context, hues, linkedEntries(kernel, text), text.language, label);
+  return {
+    panes: [
+      {
+        pane,
+        isMarked: () => false,
+        linked: linkedStatements(context, kernel.assemblyLines.length > 0),
+      },
+    ],
+    node: element(
+      "div",
+      {class: "code-host"},
+      kernelLine(context, kernel),
+      statementKey(app, hues, kernel),
+      note ? element("p", {class: "cap"}, note) : null,
+      codeBar(app, `${countText(text.lines.length, "line")} of ${label}`, text, share),
+      pane.node,
+    ),
+  };
+}
+
+function argumentsText(step, between) {
+  return clip(step.arguments.map(([name, value]) => `${name} = ${value}`).join(between), 600);
+}
+
+export async function loopsView(app, context, kernel) {
+  if (!kernel.steps.length && app.session?.isPending("kernels"))
+    return {
+      node: emptyState(
+        "Being taken apart",
+        "The schedule's steps are replayed one by one. The kernel's source stands under the " +
+          "next tab already.",
+      ),
+    };
+  if (!kernel.steps.length)
+    return {
+      node: emptyState(
+        "No schedule was recorded",
+        "The kernel's source stands under the next tab.",
+      ),
+    };
+  const hues = statementHues(kernel);
+  const last = kernel.steps.length - 1;
+  const current = Math.min(context.state.step ?? last, last);
+  const step = kernel.steps[current];
+  const go = (index) => app.store.set({step: Math.max(0, Math.min(last, index))});
+  const ladder = element(
+    "ol",
+    {class: "ladder", "aria-label": "schedule steps"},
+    kernel.steps.map((item, index) =>
+      element(
+        "li",
+        {},
+        element(
+          "button",
+          {
+            type: "button",
+            class: "rung",
+            "aria-current": index === current ? "step" : null,
+            "data-step": index,
+            title: argumentsText(item, "\n"),
+            onclick: () => go(index),
+          },
+          item.name,
+        ),
+      ),
+    ),
+  );
+  const slider = element("input", {
+    type: "range",
+    min: 0,
+    max: last,
+    step: 1,
+    value: current,
+    "aria-label": "schedule step",
+    "aria-valuetext": step.name,
+    oninput: (event) => go(Number(event.target.value)),
+  });
+  const before = current ? kernel.steps[current - 1].text : null;
+  const entries = before ? differenceEntries(before, step.text) : entriesOf(step.text);
+  const pane = statementPane(
+    app,
+    context,
+    hues,
+    entries,
+    step.text.language,
+    `loop nest after ${step.name}`,
+  );
+  requestAnimationFrame(() =>
+    ladder
+      .querySelector('[aria-current="step"]')
+      ?.scrollIntoView({block: "nearest", inline: "nearest"}),
+  );
+  const same = before && entries.every((entry) => !entry.kind) ? " · same text as before" : "";
+  return {
+    panes: [{pane, isMarked: () => false, linked: linkedStatements(context, false)}],
+    node: element(
+      "div",
+      {class: "code-host"},
+      kernelLine(context, kernel),
+      ladder,
+      element(
+        "div",
+        {class: "step-bar"},
+        button("‹", "step before", () => go(current - 1), {class: "icon"}),
+        slider,
+        button("›", "next step", () => go(current + 1), {class: "icon"}),
+        element(
+          "span",
+          {class: "mono step-name", title: argumentsText(step, "\n")},
+          `${step.name} ${argumentsText(step, ", ")}`,
+        ),
+      ),
+      scheduleEditor(app, kernel),
+      scheduleSearch(app, kernel),
+      statementKey(app, hues, kernel),
+      codeBar(
+        app,
+        `step ${current + 1} of ${kernel.steps.length} · ` +
+          `${countText(step.operations, "operation")}${same}`,
+        step.text,
+        await linkShare(app, "loops", kernel.name),
+      ),
+      pane.node,
+    ),
+  };
+}

@@ -1,0 +1,61 @@
+// The rule of a rewrite as it is written: the Python text that decided, with what it is about.
+
+import {codePane, entriesOf} from "./code.js";
+import {button, element} from "../ground/dom.js";
+
+const NO_TEXT = "This trace does not hold the text of the rule.";
+
+async function showRule(app, name) {
+  const about = app.data.rules.get(name);
+  const text = await app.data.ruleText(name);
+  const pane = text.lines.length
+    ? codePane({entries: entriesOf(text), language: "python", label: `text of the rule ${name}`})
+    : null;
+  app.openDialog(
+    `rule ${name}`,
+    (close) => [
+      element(
+        "div",
+        {class: "subject-name"},
+        element("h2", {}, name),
+        element("span", {class: "grow"}),
+        button("×", "close (Esc)", close, {class: "icon"}),
+      ),
+      element(
+        "p",
+        {class: "rule-explanation"},
+        about?.explanation || "This rule has no explanation.",
+      ),
+      element(
+        "div",
+        {class: "code-bar"},
+        element("span", {class: "mono"}, about?.source || ""),
+        element("span", {class: "grow"}),
+        pane
+          ? button("copy", "copy the whole text", () => app.copy(text.lines.join("\n")), {
+              class: "quiet",
+            })
+          : null,
+      ),
+      pane
+        ? pane.node
+        : element(
+            "p",
+            {class: "quiet-text"},
+            `${NO_TEXT}${about?.source ? ` It is written at ${about.source}.` : ""}`,
+          ),
+    ],
+    "rule-dialog",
+  );
+}
+
+// Where a rule is written, as a button that shows it.
+export function ruleLink(app, name) {
+  const source = app.data.rules.get(name)?.source;
+  return button(
+    source || "text of the rule",
+    `show the text of ${name}`,
+    () => showRule(app, name),
+    {class: "link mono rule-link"},
+  );
+}

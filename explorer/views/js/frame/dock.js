@@ -1,0 +1,96 @@
+// What is about the whole program: memory over time, errors, time line, roofline, kernels,
+// comparison. A click here selects; what is selected elsewhere is marked here.
+
+import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
+import {PANES} from "../panes.js";
+import {steady} from "../ground/steady.js";
+
+// What the register of views (register.py) has for this compilation:
+// [{id, label, title, key, needs, uses, redraws, count, optional, session}].
+export function dockTabs(app) {
+  const {has, tabs} = app.data.head;
+  const isThere = (tab) => tab.needs.every((name) => has[name]) || (tab.session && app.session);
+  return tabs.filter((tab) => !tab.optional || isThere(tab));
+}
+
+export function dockPane(app) {
+  const {store} = app;
+  const tabs = dockTabs(app).map((tab) => ({
+    ...tab,
+    note: tab.count === null ? "" : String(tab.count),
+  }));
+  const row = tabRow(
+    tabs,
+    store.get().dock,
+    (dock) => store.set({dock}),
+    "about the whole program",
+  );
+  const aside = element("span", {class: "dock-aside"});
+  const body = element("div", {class: "dock-body", role: "tabpanel"});
+  const node = element(
+    "section",
+    {class: "pane dock", "aria-label": "whole program"},
+    element("div", {class: "tab-bar"}, row, element("span", {class: "grow"}), aside),
+    body,
+  );
+  let current = null; // {node, aside, refresh(), resized(), hovered()}
+  let turn = 0;
+  const showBody = steady(body),
+    showAside = steady(aside);
+  let shownDock = "";
+
+  async function update() {
+    turn += 1;
+    const mine = turn;
+    const {dock} = store.get();
+    const known = tabs.some((tab) => tab.id === dock) ? dock : "memory";
+    markTab(row, known);
+    try {
+      const made = await PANES[known](app);
+      if (mine !== turn) return;
+      current = made;
+      // Another tab begins at its top; more of the same one leaves everything where it is.
+      const isFresh = shownDock !== known;
+      shownDock = known;
+      const after = () => {
+        made.refresh?.();
+        made.resized?.();
+      };
+      if (isFresh || aside.firstChild !== (made.aside ?? null))
+        showAside(made.aside || null, {isFresh});
+      if (isFresh || body.firstChild !== made.node) showBody(made.node, {isFresh, after});
+      else after();
+    } catch (failure) {
+      if (mine === turn)
+        replace(
+          body,
+          emptyState(
+            "This could not be loaded",
+            failure.message,
+            button("try again", "load it again", () => update()),
+          ),
+        );
+    }
+  }
+
+  // More is known: what is shown is drawn anew only where it shows that.
+  function learn(before, now) {
+    const shown = dockTabs(app);
+    for (const {id, count} of shown) {
+      const note = row.querySelector(`[data-tab="${id}"] .note`);
+      if (note) note.textContent = String(count);
+    }
+    const {needs, uses} = shown.find((tab) => tab.id === shownDock) ?? {needs: [], uses: []};
+    if ([...needs, ...uses].some((name) => before[name] !== now[name])) update();
+  }
+
+  store.subscribe((_, changed) => {
+    const {redraws} = tabs.find((tab) => tab.id === shownDock) ?? {redraws: []};
+    if (changed.has("dock") || redraws.some((name) => changed.has(name))) update();
+    else if (changed.has("selection") || changed.has("pass")) current?.refresh?.();
+  });
+  app.hover.subscribe(() => current?.hovered?.());
+  if (typeof ResizeObserver === "function")
+    new ResizeObserver(() => current?.resized?.()).observe(body);
+  return {node, update, learn, repaint: () => current?.resized?.()};
+}

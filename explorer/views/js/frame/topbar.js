@@ -1,0 +1,118 @@
+// The bar on top: which model and target, the verdict, the totals, search, sharing, theme.
+
+import {VERDICT_WORDS} from "../branches/compare.js";
+import {button, element, replace} from "../ground/dom.js";
+import {
+  bytesText,
+  countText,
+  decode,
+  errorText,
+  exactText,
+  secondsText,
+} from "../ground/numbers.js";
+import {clip} from "../ground/scene.js";
+import {searchBox} from "./search.js";
+
+// {node, learn()}: the verdict and the totals are drawn anew when more is known.
+export function topBar(app) {
+  const {head} = app.data;
+  const isApp = Boolean(app.session);
+  const totals = element("span", {class: "totals"});
+  const isCompiled = head.passes.some((pass) => pass.level !== "source");
+  const learn = () => {
+    replace(totals, isCompiled ? [verdictButton(app), factsRow(app)] : null);
+  };
+  learn();
+  const node = element(
+    "header",
+    {class: "topbar"},
+    isApp
+      ? app.session.controls()
+      : [
+          element("strong", {class: "model-name", title: head.model.name}, head.model.name),
+          element("span", {class: "target", title: head.device}, head.target || "not compiled"),
+        ],
+    head.label && !isApp
+      ? element("span", {class: "chip", title: head.label}, clip(head.label, 40))
+      : null,
+    isApp && isCompiled && !app.session.isTrace()
+      ? button("fork +", "change a decision and compile again (f)", () => app.openFork(), {
+          class: "quiet fork-button",
+        })
+      : null,
+    totals,
+    isApp ? app.background : null,
+    element("span", {class: "grow"}),
+    searchBox(app),
+    app.host.mode === "notebook"
+      ? null
+      : button(
+          "share",
+          "copy a link to what you see",
+          () => app.copy(window.location.href, "The link is copied."),
+          {class: "quiet"},
+        ),
+    button("◐", "light or dark", () => app.toggleTheme(), {
+      class: "icon",
+      "aria-label": "switch between light and dark",
+    }),
+    button("?", "keys and help (?)", () => app.showHelp(), {class: "icon", "aria-label": "help"}),
+  );
+  return {node, learn};
+}
+
+function verdictButton(app) {
+  const {
+    store,
+    data: {head},
+  } = app;
+  const {summary} = head;
+  const verdict = app.look.verdict(summary.verdict);
+  const worst = summary.worst === null ? null : decode(summary.worst);
+  return element(
+    "button",
+    {
+      type: "button",
+      class: `verdict ${summary.verdict}`,
+      title:
+        summary.worst === null
+          ? verdict.title
+          : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the ` +
+            `oracle, tolerance ${errorText(decode(summary.tolerance))}`,
+      onclick: () => {
+        store.set({dock: head.has.accuracy ? "accuracy" : store.get().dock});
+        if (summary.worstOperation) app.select(summary.worstOperation, "topbar");
+      },
+    },
+    element("span", {class: `dot ${summary.verdict}`}, verdict.glyph),
+    element("span", {class: "verdict-words"}, VERDICT_WORDS[summary.verdict]),
+    worst === null
+      ? null
+      : element("span", {class: "quiet-text worst-layer"}, `worst layer ${errorText(worst)}`),
+  );
+}
+
+function factsRow(app) {
+  const {summary} = app.data.head;
+  const fact = (name, value, title) =>
+    element("span", {class: "fact", title}, element("span", {class: "fact-name"}, name), value);
+  return element(
+    "span",
+    {class: "facts-row"},
+    summary.peak === null
+      ? null
+      : fact(
+          "peak",
+          bytesText(summary.peak),
+          `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`,
+        ),
+    summary.milliseconds === null
+      ? null
+      : fact(
+          "latency",
+          secondsText(decode(summary.milliseconds) / 1e3),
+          `median of one inference, ${countText(summary.threads, "thread")}`,
+        ),
+    fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"),
+  );
+}

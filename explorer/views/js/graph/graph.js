@@ -1,0 +1,676 @@
+// The graph of one pass: before, after, or both at once with what the pass did. Every operation
+// has one place in all passes (the layout is made from all snapshots at once), so that nothing
+// moves that did not change. Blocks open and close. Only what is in sight is in the document.
+
+import {placeBlocks} from "./blocks.js";
+import {button, element, emptyState, markTab, replace, shape, tabRow} from "../ground/dom.js";
+import {
+  legendContent,
+  makeBracket,
+  makeEdge,
+  makeFrame,
+  makeLabel,
+  makeNode,
+  makeTitle,
+  tipOfEdge,
+  tipOfNode,
+} from "./graph_nodes.js";
+import {createMinimap} from "./minimap.js";
+import {countText, exactText} from "../ground/numbers.js";
+import {composeScene, edgeLabels, safeName} from "../ground/scene.js";
+
+const VIEWS = [
+  {id: "before", label: "before", title: "the program before this pass"},
+  {id: "diff", label: "diff", title: "both at once, with what the pass did (d)"},
+  {id: "after", label: "after", title: "the program after this pass"},
+];
+const SMALLEST_ZOOM = 0.04;
+const SMALLEST_FIT = 0.16;
+const LARGEST_ZOOM = 2.5;
+const SIGHT_MARGIN = 160;
+const MOST_ELEMENTS = 1500;
+const LABEL_ZOOM = 0.7; // from here on edges say what they carry
+
+export function graphPane(app) {
+  const {data, store} = app;
+  const tabs = tabRow(VIEWS, store.get().view, (view) => store.set({view}), "graph of the pass");
+  tabs.classList.add("segmented");
+  const title = element("span", {class: "pane-title"}, "Graph");
+  const counts = element("span", {class: "graph-counts"});
+  const boxesLayer = shape("g", {class: "boxes"});
+  const edgesLayer = shape("g", {class: "edges"});
+  const labelsLayer = shape("g", {class: "edge-labels"});
+  const marksLayer = shape("g", {class: "brackets"});
+  const titlesLayer = shape("g", {class: "titles"});
+  const nodesLayer = shape("g", {class: "nodes"});
+  const camera = shape(
+    "g",
+    {},
+    boxesLayer,
+    edgesLayer,
+    labelsLayer,
+    titlesLayer,
+    marksLayer,
+    nodesLayer,
+  );
+  const svg = shape(
+    "svg",
+    {
+      class: "canvas",
+      tabindex: 0,
+      role: "application",
+      "aria-label": "graph of operations; arrow keys follow the edges, plus and minus zoom, g fits",
+    },
+    camera,
+  );
+  const tip = element("div", {class: "tip", role: "tooltip", hidden: true});
+  const legend = element("details", {class: "legend"});
+  const minimap = createMinimap((x, y) => {
+    const [width, height] = size();
+    view.x = width / 2 - x * view.k;
+    view.y = height / 2 - y * view.k;
+    moved();
+  });
+  const capNote = element("div", {class: "cap graph-cap", hidden: true});
+  const message = element("div", {class: "graph-message", hidden: true});
+  const body = element(
+    "div",
+    {class: "graph-body"},
+    svg,
+    capNote,
+    message,
+    legend,
+    minimap.node,
+    tip,
+  );
+  const zoomed = element(
+    "button",
+    {type: "button", class: "quiet zoom", title: "zoom to 100 %", onclick: () => zoomTo(1)},
+    "100 %",
+  );
+  const blocksButton = button(
+    "blocks",
+    "operations in blocks that open and close, or one by one",
+    () => store.set({blocks: !usesBlocks()}),
+    {class: "quiet blocks-switch", hidden: !data.blocks || !data.head.blocks.flat},
+  );
+  const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {
+    class: "quiet close-all",
+  });
+  const node = element(
+    "section",
+    {class: "pane graph", "aria-label": "graph"},
+    element(
+      "header",
+      {class: "pane-head"},
+      title,
+      counts,
+      element("span", {class: "grow"}),
+      closeButton,
+      blocksButton,
+      tabs,
+      button("−", "zoom out (−)", () => zoomTo(view.k / 1.25), {class: "icon"}),
+      zoomed,
+      button("+", "zoom in (+)", () => zoomTo(view.k * 1.25), {class: "icon"}),
+      button("fit", "fit the graph into the pane (g)", () => fit(), {class: "quiet"}),
+    ),
+    body,
+  );
+
+  const view = {x: 0, y: 0, k: 1};
+  let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
+  let anchor = null; // {block, at}: what stays in its place on the screen when it is drawn next
+  let hasFitted = false;
+  let drawn = Promise.resolve(); // the last drawing that was asked for
+  const nodeElements = new Map();
+  const edgeElements = new Map();
+  const labelElements = new Map();
+
+  // ---- what is drawn
+
+  function usesBlocks() {
+    const {blocks} = store.get();
+    if (!data.blocks) return false;
+    if (!data.head.blocks.flat) return true;
+    return blocks ?? data.head.blocks.opens;
+  }
+
+  const isOpen = () => new Set(store.get().open);
+
+  function openBlocks(open) {
+    store.set({open: [...open].sort((a, b) => a - b)});
+  }
+
+  // Opens a closed block and closes an open one; what is around it stays where it is on the screen.
+  function toggleBlock(unit) {
+    const block = data.blocks?.indexOf(unit);
+    if (block === undefined || !usesBlocks()) return;
+    const open = isOpen();
+    if (open.has(block)) open.delete(block);
+    else open.add(block);
+    anchor = {block, at: topOf(block)};
+    openBlocks(open);
+  }
+
+  // The middle of the upper border of a block, open or closed, on the screen.
+  function topOf(block) {
+    const box = scene.boxes.find((item) => item.block === block);
+    const item = scene.byId.get(`#${block}`);
+    if (!box && !item) return null;
+    const [x, y] = box ? [box.x + box.width / 2, box.y] : [item.x, item.y - scene.node[1] / 2];
+    return [x * view.k + view.x, y * view.k + view.y];
+  }
+
+  async function place() {
+    if (usesBlocks()) {
+      const open = isOpen();
+      const units = data.blocks.unitsOf(open);
+      return {
+        placed: await placeBlocks(data, open),
+        unitOf: (record) => units[record.block] ?? record.id,
+      };
+    }
+    const layout = await data.layout();
+    return {
+      placed: {...layout, route: (source, target) => layout.routes.get(`${source}\n${target}`)},
+      unitOf: (record) => record.id,
+    };
+  }
+
+  async function update() {
+    const state = store.get();
+    markTab(tabs, state.view);
+    const pass = data.head.passes[state.pass];
+    let loaded;
+    try {
+      loaded = await Promise.all([
+        data.graphOfPass(Math.max(0, state.pass - 1)),
+        data.graphOfPass(state.pass),
+        data.passDetails(state.pass),
+        place(),
+      ]);
+    } catch (failure) {
+      message.hidden = false;
+      replace(
+        message,
+        emptyState(
+          "The graph could not be loaded",
+          failure.message,
+          button("try again", "load the graph again", () => update()),
+        ),
+      );
+      return;
+    }
+    const now = store.get();
+    if (["pass", "view", "open", "blocks"].some((name) => now[name] !== state[name])) return;
+    const [before, after, details, {placed, unitOf}] = loaded;
+    message.hidden = true;
+    tip.hidden = true;
+    scene = {
+      ...composeScene({data, state, before, after, details, placed, unitOf}),
+      before,
+      after,
+      unitOf,
+    };
+    replace(
+      counts,
+      pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)}` : exactText(pass.after),
+      element("span", {class: "long"}, pass.changed ? " operations" : " operations, unchanged"),
+    );
+    if (pass.level === "source")
+      replace(
+        counts,
+        countText(pass.after, "node"),
+        element("span", {class: "long"}, " of the file"),
+      );
+    counts.title = pass.changed
+      ? `${exactText(pass.before)} operations before, ${exactText(pass.after)} after`
+      : `${countText(pass.after, "operation")}, unchanged`;
+    title.textContent = pass.name;
+    title.title = pass.description;
+    legend.replaceChildren(...legendContent(app, scene));
+    blocksButton.setAttribute("aria-pressed", String(usesBlocks()));
+    closeButton.hidden = !usesBlocks() || !scene.boxes.length;
+    const closed = scene.items.filter((item) => item.inside);
+    const hidden = closed.reduce(
+      (sum, item) => sum + Math.max(item.inside.before, item.inside.after),
+      0,
+    );
+    scene.hiddenNote = hidden
+      ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: ` +
+        "open one with +, or search with /"
+      : "";
+    for (const elements of [nodeElements, edgeElements, labelElements]) {
+      for (const item of elements.values()) item.remove();
+      elements.clear();
+    }
+    replace(boxesLayer, scene.boxes.map(makeFrame));
+    replace(titlesLayer, scene.boxes.map(makeTitle));
+    replace(
+      marksLayer,
+      scene.brackets.map((bracket) => makeBracket(scene, bracket)),
+    );
+    if (!scene.items.length) {
+      message.hidden = false;
+      replace(
+        message,
+        emptyState(
+          "No operations here",
+          "This snapshot has no graph. Choose another pass on the left.",
+        ),
+      );
+    }
+    const wanted = anchor?.at && topOf(anchor.block);
+    if (wanted) {
+      view.x += anchor.at[0] - wanted[0];
+      view.y += anchor.at[1] - wanted[1];
+      apply();
+    }
+    anchor = null;
+    if (!hasFitted) first();
+    updateSelection();
+    draw();
+    overview();
+  }
+
+  function updateSelection() {
+    if (!scene) return;
+    const {selection} = store.get();
+    const records = new Map([...scene.before.nodes, ...scene.after.nodes]);
+    const unitOf = (id) => scene.unitOf(records.get(id));
+    const followed = data.follow(
+      selection,
+      [...records].map(([id, record]) => [id, record.sources]),
+    );
+    const seen = followed.map(unitOf).filter((unit) => scene.byId.has(unit));
+    // What took the place of an operation is meant, and not what is only still shown of it.
+    scene.selected =
+      scene.byId.has(selection) && scene.byId.get(selection).status !== "removed"
+        ? selection
+        : (seen.find((unit) => scene.byId.get(unit).status !== "removed") ?? seen[0] ?? null);
+    scene.related = new Set(seen);
+    scene.event = null;
+    const {pass, rewrite} = store.get();
+    if (rewrite !== null) {
+      data.passDetails(pass).then((details) => {
+        const event = details.events[rewrite];
+        if (!event || store.get().rewrite !== rewrite) return;
+        scene.event = new Set(
+          [event.site, ...event.matched, ...event.produced].map((id) =>
+            records.has(id) ? unitOf(id) : id,
+          ),
+        );
+        refreshClasses();
+      });
+    }
+    refreshClasses();
+    overview();
+  }
+
+  function refreshClasses() {
+    for (const [id, item] of nodeElements)
+      item.setAttribute("class", nodeClass(scene.byId.get(id)));
+    for (const [key, item] of edgeElements)
+      item.setAttribute("class", edgeClass(scene.edgeByKey.get(key)));
+  }
+
+  function nodeClass(item) {
+    const names = ["node", `family-${safeName(item.record.family)}`, item.status];
+    if (item.isGhost) names.push("ghost");
+    if (item.inside) names.push("block");
+    if (item.problem) names.push("unsupported");
+    if (item.id === scene.selected) names.push("selected");
+    else if (scene.related?.has(item.id)) names.push("related");
+    if (scene.event?.has(item.id)) names.push("in-event");
+    if (scene.hovered?.has(item.id)) names.push("hovered");
+    return names.filter(Boolean).join(" ");
+  }
+
+  function edgeClass(edge) {
+    const lit = scene.related?.has(edge.source) && scene.related?.has(edge.target);
+    const near =
+      scene.selected !== null && (edge.source === scene.selected || edge.target === scene.selected);
+    return ["edge", edge.status, lit ? "related" : near ? "near" : ""].filter(Boolean).join(" ");
+  }
+
+  // ---- camera
+
+  /** @returns {[number, number]} */
+  function size() {
+    return [body.clientWidth || 600, body.clientHeight || 400];
+  }
+
+  function apply() {
+    camera.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.k})`);
+    zoomed.textContent = `${Math.round(view.k * 100)} %`;
+    svg.classList.toggle("far", view.k < 0.4);
+  }
+
+  let asked = false;
+  function moved() {
+    apply();
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      draw();
+      overview();
+    });
+  }
+
+  function fit() {
+    if (!scene) return;
+    const [width, height] = size();
+    const whole = Math.min(width / (scene.width + 32), height / (scene.height + 32));
+    // A long chain that fits as a whole is a hair: then its width fits, around what is selected.
+    view.k = Math.min(
+      1.25,
+      whole >= SMALLEST_FIT
+        ? whole
+        : Math.max(SMALLEST_FIT, Math.min(0.6, width / (scene.width + 32))),
+    );
+    view.x = (width - scene.width * view.k) / 2;
+    view.y =
+      scene.height * view.k <= height
+        ? (height - scene.height * view.k) / 2
+        : height / 2 - (scene.byId.get(scene.selected)?.y ?? height / 2 / view.k) * view.k;
+    moved();
+  }
+
+  // At first: the top of the graph at a size that can be read.
+  function first() {
+    if (!body.clientWidth) return;
+    hasFitted = true;
+    const [width, height] = size();
+    view.k = Math.min(1, Math.max(0.6, (width - 48) / scene.width));
+    if (scene.height * view.k < height) {
+      fit();
+      view.k = Math.min(view.k, 1);
+    }
+    const tops = [...scene.items].sort((a, b) => a.y - b.y);
+    const anchor = tops.length ? tops[0].x : scene.width / 2;
+    const whole = scene.width * view.k < width - 16;
+    view.x = whole ? (width - scene.width * view.k) / 2 : width / 2 - anchor * view.k;
+    view.y = Math.max(16, (height - scene.height * view.k) / 2 > 16 ? 24 : 16);
+    apply();
+  }
+
+  function zoomTo(k, at) {
+    const [width, height] = size();
+    const [x, y] = at || [width / 2, height / 2];
+    const next = Math.min(LARGEST_ZOOM, Math.max(SMALLEST_ZOOM, k));
+    view.x = x - ((x - view.x) * next) / view.k;
+    view.y = y - ((y - view.y) * next) / view.k;
+    view.k = next;
+    moved();
+  }
+
+  // Brings an operation into sight, without moving when it is there already.
+  function reveal(id) {
+    const item = scene?.byId.get(id);
+    if (!item) return;
+    const [width, height] = size();
+    const x = item.x * view.k + view.x;
+    const y = item.y * view.k + view.y;
+    if (view.k < 0.45) view.k = 0.75;
+    else if (x > 72 && x < width - 72 && y > 32 && y < height - 32) return;
+    view.x = width / 2 - item.x * view.k;
+    view.y = height / 2 - item.y * view.k;
+    moved();
+  }
+
+  // ---- drawing
+
+  function draw() {
+    if (!scene) return;
+    const [width, height] = size();
+    const left = (-view.x - SIGHT_MARGIN) / view.k,
+      right = (width - view.x + SIGHT_MARGIN) / view.k;
+    const top = (-view.y - SIGHT_MARGIN) / view.k,
+      bottom = (height - view.y + SIGHT_MARGIN) / view.k;
+    const inSight = scene.items.filter(
+      (item) => item.x > left && item.x < right && item.y > top && item.y < bottom,
+    );
+    const shown = inSight.slice(0, MOST_ELEMENTS);
+    keep(
+      nodeElements,
+      nodesLayer,
+      shown,
+      (item) => item.id,
+      (item) => makeNode(app, scene, item),
+      (item) => nodeClass(item),
+    );
+    const edges = scene.edges.filter(
+      (edge) => edge.right > left && edge.left < right && edge.bottom > top && edge.top < bottom,
+    );
+    keep(
+      edgeElements,
+      edgesLayer,
+      edges.slice(0, MOST_ELEMENTS),
+      (edge) => edge.key,
+      makeEdge,
+      edgeClass,
+    );
+    const labels = view.k < LABEL_ZOOM ? [] : edgeLabels(edges.slice(0, MOST_ELEMENTS));
+    keep(
+      labelElements,
+      labelsLayer,
+      labels,
+      (label) => label.key,
+      makeLabel,
+      () => "edge-label",
+    );
+    const notes = [];
+    if (edges.length > MOST_ELEMENTS)
+      notes.push(
+        `${edges.length - MOST_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`,
+      );
+    if (inSight.length > shown.length)
+      notes.push(
+        `${inSight.length - shown.length} of ${inSight.length} operations in sight are not ` +
+          "drawn: zoom in",
+      );
+    if (scene.hiddenNote) notes.push(scene.hiddenNote);
+    capNote.hidden = !notes.length;
+    capNote.textContent = notes.join(" · ");
+  }
+
+  function keep(elements, layer, wanted, keyOf, make, classOf) {
+    const keys = new Set(wanted.map(keyOf));
+    for (const [key, item] of elements) {
+      if (!keys.has(key)) {
+        item.remove();
+        elements.delete(key);
+      }
+    }
+    for (const item of wanted) {
+      if (elements.has(keyOf(item))) continue;
+      const made = make(item);
+      made.setAttribute("class", classOf(item));
+      elements.set(keyOf(item), made);
+      // Ghosts lie below what replaces them.
+      if (item.isGhost) layer.prepend(made);
+      else layer.append(made);
+    }
+  }
+
+  function overview() {
+    if (scene) minimap.draw(scene, view, size());
+  }
+
+  // ---- pointer and keys
+
+  svg.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      const box = svg.getBoundingClientRect();
+      if (event.ctrlKey || event.metaKey) {
+        zoomTo(view.k * Math.exp(-event.deltaY * 0.01), [
+          event.clientX - box.left,
+          event.clientY - box.top,
+        ]);
+        return;
+      }
+      view.x -= event.shiftKey ? event.deltaY : event.deltaX;
+      view.y -= event.shiftKey ? 0 : event.deltaY;
+      moved();
+    },
+    {passive: false},
+  );
+
+  let drag = null;
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    const part = event.target.closest?.("[data-open], [data-close]");
+    drag = {
+      x: event.clientX,
+      y: event.clientY,
+      startX: view.x,
+      startY: view.y,
+      far: false,
+      toggles: part?.getAttribute("data-open") ?? part?.getAttribute("data-close") ?? null,
+      id: event.target.closest?.("[data-id]")?.getAttribute("data-id") ?? null,
+    };
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (drag) {
+      const dx = event.clientX - drag.x,
+        dy = event.clientY - drag.y;
+      if (!drag.far && Math.hypot(dx, dy) > 4) {
+        drag.far = true;
+        svg.setPointerCapture(event.pointerId);
+        svg.classList.add("dragging");
+      }
+      if (drag.far) {
+        view.x = drag.startX + dx;
+        view.y = drag.startY + dy;
+        moved();
+        return;
+      }
+    }
+    showTip(event);
+  });
+  const drop = () => {
+    if (drag && !drag.far) {
+      if (drag.toggles) toggleBlock(drag.toggles);
+      else app.select(drag.id, "graph");
+    }
+    drag = null;
+    svg.classList.remove("dragging");
+  };
+  svg.addEventListener("pointerup", drop);
+  svg.addEventListener("dblclick", (event) => {
+    const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
+    if (id && !event.target.closest("[data-open]")) toggleBlock(id);
+  });
+  svg.addEventListener("pointercancel", () => {
+    drag = null;
+    svg.classList.remove("dragging");
+  });
+  svg.addEventListener("pointerleave", () => {
+    tip.hidden = true;
+    app.hover.set([], []);
+  });
+
+  function showTip(event) {
+    const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
+    const key = event.target.closest?.("[data-edge]")?.getAttribute("data-edge");
+    app.hover.set(id ? [id] : [], []);
+    if (id && scene.byId.has(id)) replace(tip, tipOfNode(app, scene.byId.get(id)));
+    else if (key && scene.edgeByKey.has(key)) replace(tip, tipOfEdge(scene.edgeByKey.get(key)));
+    tip.hidden = !(id || key);
+    if (tip.hidden) return;
+    const box = body.getBoundingClientRect();
+    const x = event.clientX - box.left,
+      y = event.clientY - box.top;
+    tip.style.left = `${Math.max(8, Math.min(x + 14, box.width - tip.offsetWidth - 8))}px`;
+    const isLow = y + 18 + tip.offsetHeight > box.height;
+    tip.style.top = `${isLow ? y - tip.offsetHeight - 10 : y + 18}px`;
+  }
+
+  svg.addEventListener("keydown", (event) => {
+    if (event.key === "+" || event.key === "=") zoomTo(view.k * 1.25);
+    else if (event.key === "-") zoomTo(view.k / 1.25);
+    else if (event.key.startsWith("Arrow")) step(event.key);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  // Up and down follow the edges; left and right go to the neighbours at the same height.
+  function step(key) {
+    if (!scene?.items.length) return;
+    const at = scene.byId.get(scene.selected);
+    if (!at) {
+      app.select([...scene.items].sort((a, b) => a.y - b.y)[0].id, "graph");
+      return;
+    }
+    let candidates;
+    if (key === "ArrowUp")
+      candidates = scene.edges.filter((edge) => edge.target === at.id).map((edge) => edge.source);
+    else if (key === "ArrowDown")
+      candidates = scene.edges.filter((edge) => edge.source === at.id).map((edge) => edge.target);
+    else {
+      const side = key === "ArrowLeft" ? -1 : 1;
+      candidates = scene.items
+        .filter((item) => Math.abs(item.y - at.y) < 4 && Math.sign(item.x - at.x) === side)
+        .sort((a, b) => Math.abs(a.x - at.x) - Math.abs(b.x - at.x))
+        .map((item) => item.id);
+    }
+    if (candidates.length) app.select(candidates[0], "keys");
+  }
+
+  // A closed block stands for what is hovered inside of it.
+  app.hover.subscribe(({operations}) => {
+    if (!scene) return;
+    const unit = (id) =>
+      scene.byId.has(id)
+        ? id
+        : scene.unitOf(scene.after.nodes.get(id) ?? scene.before.nodes.get(id) ?? {id});
+    scene.hovered = new Set([...operations].map(unit));
+    refreshClasses();
+  });
+  store.subscribe((_, changed) => {
+    if (["pass", "view", "open", "blocks"].some((name) => changed.has(name))) drawn = update();
+    else if (changed.has("selection") || changed.has("rewrite")) updateSelection();
+  });
+  if (typeof ResizeObserver === "function") {
+    new ResizeObserver(() => {
+      if (scene && !hasFitted) first();
+      if (scene) moved();
+    }).observe(body);
+  }
+  // Brings the selection into sight; the blocks around it open.
+  async function show(id) {
+    if (usesBlocks()) {
+      const open = isOpen();
+      const around = data.blocks.around(id, data.latest).filter((block) => !open.has(block));
+      if (around.length) {
+        for (const block of around) open.add(block);
+        openBlocks(open);
+        await drawn;
+      }
+    }
+    reveal(scene?.byId.has(id) ? id : scene?.selected);
+  }
+
+  return {
+    node,
+    update,
+    fit,
+    toggleBlock,
+    reveal: show,
+    // Identities of the operations before and after this pass; null before the first drawing.
+    operations: () => scene && new Set([...scene.after.nodes.keys(), ...scene.before.nodes.keys()]),
+    focus: () => svg.focus(),
+    redraw: overview,
+    camera: () => ({...view}),
+    // Where another branch was looked at: the same part of this one.
+    lookAt(camera) {
+      Object.assign(view, camera);
+      hasFitted = true;
+      apply();
+    },
+  };
+}

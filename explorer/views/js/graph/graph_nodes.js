@@ -1,0 +1,363 @@
+// The SVG of one operation, block, edge or bracket, and what hovering says about it.
+
+import {element, shape} from "../ground/dom.js";
+import {MINUS, countText, exactText} from "../ground/numbers.js";
+import {clip, safeName} from "../ground/scene.js";
+import {LOOK} from "../theme.js";
+
+const LABEL_FONT = "600 11.5px",
+  SHAPE_FONT = "10.5px"; // as in explorer.css
+const MOST_MEASURED = 60;
+const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
+
+export function makeNode(app, scene, item) {
+  if (item.isGhost) return makeGhost(app, scene, item);
+  const [width, height] = scene.node;
+  const {record, inside} = item;
+  const name = inside
+    ? `block ${clip(record.label, TIP_CHARACTERS)}`
+    : `${clip(record.id, TIP_CHARACTERS)}, ${record.label}`;
+  const group = shape(
+    "g",
+    {
+      "data-id": item.id,
+      role: "button",
+      "aria-label": `${name}, ${record.shape}${item.status ? `, ${item.status}` : ""}`,
+      transform: `translate(${item.x - width / 2} ${item.y - height / 2})`,
+    },
+    inside
+      ? [
+          shape("rect", {class: "card back", x: 5, y: 5, width, height, rx: 6}),
+          shape("rect", {class: "card back", x: 2.5, y: 2.5, width, height, rx: 6}),
+        ]
+      : null,
+    shape("rect", {class: "card", width, height, rx: 6}),
+    shape("path", {
+      class: "stripe",
+      d: `M6 0 H5 A5 5 0 0 0 0 5 V${height - 5} A5 5 0 0 0 5 ${height} H6 Z`,
+    }),
+    shape(
+      "text",
+      {class: "glyph", x: 16, y: height / 2 + 5, "text-anchor": "middle"},
+      app.look.family(record.family).glyph,
+    ),
+    shape(
+      "text",
+      {class: "label", x: 28, y: 15},
+      inside
+        ? fitText(app, record.label, width - 58, LABEL_FONT, clipFront)
+        : fitText(app, record.label, width - 34, LABEL_FONT, clip),
+    ),
+    shape(
+      "text",
+      {class: "shape", x: 28, y: 29},
+      fitText(app, record.shape || record.id, width - (inside ? 58 : 34), SHAPE_FONT, clip),
+    ),
+  );
+  if (inside) {
+    group.append(
+      shape(
+        "g",
+        {
+          class: "expander",
+          "data-open": item.id,
+          role: "button",
+          "aria-label": `open block ${record.label}`,
+        },
+        shape("rect", {x: width - 24, y: 4, width: 20, height: height - 8, rx: 4}),
+        shape("text", {x: width - 14, y: height / 2 + 5, "text-anchor": "middle"}, "+"),
+      ),
+    );
+  }
+  if (record.device && app.data.devices.size > 1)
+    group.setAttribute("data-device", [...app.data.devices].indexOf(record.device));
+  if (item.problem) {
+    group.append(
+      shape("path", {class: "hatch", d: hatchPath(width, height)}),
+      shape(
+        "g",
+        {class: "problem-sign", transform: `translate(${width} ${height})`},
+        shape("circle", {r: 7}),
+        shape("text", {"text-anchor": "middle", y: 4}, LOOK.unsupported.glyph),
+      ),
+    );
+    group.setAttribute(
+      "aria-label",
+      `${group.getAttribute("aria-label")}, ${LOOK.unsupported.title}: ` +
+        `${clip(item.problem, TIP_CHARACTERS)}`,
+    );
+  }
+  if (item.status) {
+    const look = app.look.difference(item.status);
+    group.append(
+      shape(
+        "g",
+        {class: "badge", transform: `translate(${width} 0)`},
+        shape("circle", {r: 7}),
+        shape("text", {"text-anchor": "middle", y: 4}, look.glyph),
+      ),
+    );
+  }
+  return group;
+}
+
+// Stripes over what cannot be imported, from lower left to upper right.
+function hatchPath(width, height) {
+  const inset = 3,
+    step = 8;
+  let path = "";
+  for (let at = inset + step; at < width + height - inset; at += step) {
+    const left = Math.max(inset, at - height + inset),
+      right = Math.min(width - inset, at - inset);
+    path += `M${left} ${at - left}L${right} ${at - right}`;
+  }
+  return path;
+}
+
+// A removed operation whose place was taken: a tab on the card of the one that took it.
+function makeGhost(app, scene, item) {
+  const [, height] = scene.node;
+  const tabHeight = 17,
+    tabWidth = 76;
+  return shape(
+    "g",
+    {
+      "data-id": item.id,
+      role: "button",
+      "aria-label":
+        `${clip(item.record.id, TIP_CHARACTERS)}, ${item.record.label}, removed: ` +
+        "its place was taken",
+      transform: `translate(${item.x - 8 - tabWidth} ${item.y - height / 2 - tabHeight})`,
+    },
+    shape("path", {
+      class: "card",
+      d:
+        `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${tabWidth - 5} A5 5 0 0 1 ${tabWidth} 5 ` +
+        `V${tabHeight} Z`,
+    }),
+    shape("text", {class: "sign", x: 6, y: 12}, app.look.difference("removed").glyph),
+    shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 9)),
+  );
+}
+
+// The frame of an open block lies below edges and nodes; its title, which closes it, above them.
+export function makeFrame(box) {
+  return shape("rect", {
+    class: `block-box${box.isRegion ? " region" : ""}`,
+    "data-box": box.block,
+    x: box.x,
+    y: box.y,
+    width: box.width,
+    height: box.height,
+    rx: 8,
+  });
+}
+
+export function makeTitle(box) {
+  return shape(
+    "g",
+    {
+      class: "block-title",
+      "data-close": `#${box.block}`,
+      role: "button",
+      "aria-label": `close block ${box.label}`,
+      transform: `translate(${box.x} ${box.y})`,
+    },
+    shape("rect", {class: "title-ground", x: 1, y: 1, width: box.width - 2, height: 22, rx: 7}),
+    shape("text", {class: "sign", x: 12, y: 16}, MINUS),
+    shape(
+      "text",
+      {class: "label", x: 26, y: 16},
+      clipFront(box.label, Math.max(6, Math.floor((box.width - 90) / 7))),
+    ),
+    shape(
+      "text",
+      {class: "shape", x: box.width - 10, y: 16, "text-anchor": "end"},
+      countText(box.inside, "op"),
+    ),
+  );
+}
+
+export function makeEdge(edge) {
+  return shape(
+    "g",
+    {"data-edge": edge.key},
+    shape("path", {class: "reach", d: edge.path}),
+    shape("path", {class: "wire", d: edge.path}),
+    shape("path", {class: "tipped", d: edge.arrow}),
+  );
+}
+
+export function makeLabel({x, y, text}) {
+  return shape("text", {x, y}, clip(text, 48));
+}
+
+// A bracket from the operations that were taken over to the one that took them over.
+export function makeBracket(scene, {from, to}) {
+  const [width] = scene.node;
+  const right = Math.max(from.x, to.x) + width / 2 + 14;
+  const start = from.x + width / 2,
+    end = to.x + width / 2;
+  const sign = Math.sign(to.y - from.y);
+  const path =
+    `M${start} ${from.y} H${right - 6} Q${right} ${from.y} ${right} ` +
+    `${from.y + sign * 6} V${to.y - sign * 6} Q${right} ${to.y} ${right - 6} ${to.y} H${end + 2}`;
+  return shape("path", {class: "bracket", d: path});
+}
+
+export function tipOfNode(app, item) {
+  const {record, inside} = item;
+  const refused = item.problem
+    ? element(
+        "div",
+        {class: "ink-unsupported"},
+        `${LOOK.unsupported.glyph} ${clip(item.problem, TIP_CHARACTERS)}`,
+      )
+    : null;
+  if (inside) {
+    const kinds = [...item.families]
+      .sort((a, b) => b[1] - a[1])
+      .slice(0, 6)
+      .map(([name, count]) => `${count} ${app.look.family(name).title}`);
+    const marks = ["added", "removed", "changed", "fused"].filter((name) => inside[name]);
+    return [
+      element("strong", {}, clip(record.label, TIP_CHARACTERS)),
+      element("div", {class: "mono"}, `block, ${record.shape}`),
+      element("div", {}, kinds.join(", ")),
+      refused,
+      marks.map((name) =>
+        element(
+          "div",
+          {class: `ink-${name}`},
+          `${app.look.difference(name).glyph} ${countText(inside[name], "operation")}: ` +
+            `${app.look.difference(name).title}`,
+        ),
+      ),
+      element("div", {class: "quiet-text"}, "click + or press e to open it"),
+    ];
+  }
+  return [
+    element("strong", {}, clip(record.id, TIP_CHARACTERS)),
+    element("div", {class: "mono"}, clip(`${record.operation}  ${record.shape}`, TIP_CHARACTERS)),
+    refused,
+    record.sources.length ? element("div", {}, "from ", clip(record.sources.join(", "), 90)) : null,
+    item.status
+      ? element(
+          "div",
+          {class: `ink-${item.status}`},
+          `${app.look.difference(item.status).glyph} ${app.look.difference(item.status).title}`,
+        )
+      : null,
+    item.changes.map((change) =>
+      element(
+        "div",
+        {class: "mono"},
+        `${change[1]}: ${clip(change[2], 40)} → ${clip(change[3], 40)}`,
+      ),
+    ),
+  ];
+}
+
+export function tipOfEdge(edge) {
+  return [
+    element("strong", {}, clip(edge.value, TIP_CHARACTERS)),
+    element("div", {class: "mono"}, clip(edge.type, TIP_CHARACTERS)),
+    element("div", {}, `${clip(edge.source, 80)} → ${clip(edge.target, 80)}`),
+    edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null,
+  ];
+}
+
+export function legendContent(app, scene) {
+  const marks = new Set(scene.items.map((item) => item.status).filter(Boolean));
+  const devices = [...app.data.devices];
+  return [
+    element("summary", {}, "legend"),
+    element(
+      "ul",
+      {},
+      [...scene.families].map(([name, count]) =>
+        element(
+          "li",
+          {},
+          element("span", {class: `swatch family-${safeName(name)}`}, app.look.family(name).glyph),
+          element(
+            "span",
+            {},
+            `${app.look.family(name).title} `,
+            element("span", {class: "quiet-text"}, exactText(count)),
+          ),
+        ),
+      ),
+      devices.length > 1
+        ? devices.map((name, index) =>
+            element(
+              "li",
+              {},
+              element("span", {class: "swatch device", "data-device": index}),
+              element("span", {}, `on ${name}`),
+            ),
+          )
+        : null,
+      [...marks].map((mark) =>
+        element(
+          "li",
+          {},
+          element("span", {class: `swatch mark-${mark}`}, app.look.difference(mark).glyph),
+          app.look.difference(mark).title,
+        ),
+      ),
+      scene.items.some((item) => item.problem)
+        ? element(
+            "li",
+            {},
+            element("span", {class: "swatch mark-unsupported"}, LOOK.unsupported.glyph),
+            LOOK.unsupported.title,
+          )
+        : null,
+      scene.boxes.some((box) => box.isRegion)
+        ? element("li", {}, element("span", {class: "swatch region"}), "region: then, else, body")
+        : null,
+      scene.brackets.length
+        ? element(
+            "li",
+            {},
+            element("span", {class: "swatch mark-fused"}, "]"),
+            "joins what was taken over with what took it over",
+          )
+        : null,
+      scene.items.some((item) => item.isGhost)
+        ? element(
+            "li",
+            {},
+            element("span", {class: "swatch mark-removed"}, MINUS),
+            "as a tab on top: its place was taken",
+          )
+        : null,
+    ),
+  ];
+}
+
+// As much of a text as there is room for, in pixels; `cut` makes it shorter.
+function fitText(app, text, room, font, cut) {
+  app.rulers ??= new Map();
+  if (!app.rulers.has(font)) {
+    const canvas = document.createElement("canvas");
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
+    app.rulers.set(font, context);
+  }
+  const ruler = app.rulers.get(font);
+  const widthOf = (part) => ruler.measureText(part).width;
+  let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
+  while (shown.length > 2 && widthOf(shown) > room)
+    shown = cut(
+      text,
+      Math.min(shown.length - 1, Math.ceil((shown.length * room) / widthOf(shown))),
+    );
+  return shown;
+}
+
+// The end of a path says more than its beginning: …block0/conv.
+function clipFront(text, most) {
+  return text.length > most ? `…${text.slice(1 - most)}` : text;
+}

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import ComputesSizes, Elements, KeepsNumbers, SizeContents
+from explorer.ir.interfaces import ComputesSizes, Elements, KeepsNumbers, Quantizable, SizeContents
 from explorer.ir.operation import Access
 from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -49,10 +49,16 @@ def apply_unary(s: ScalarBuilder, kind: str, x: Scalar, alpha: float, beta: floa
     return UNARY[kind].body(s, x, alpha, beta)
 
 
-class RealOperation(ElementwiseOperation):
+class RealOperation(Quantizable, ElementwiseOperation):
     """What computes in real numbers, of operands that may be quantized (one scale per tensor)."""
 
     TAKES_QUANTIZED: ClassVar[bool] = True
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]]
+    """Kinds whose numbers bear few bits; exponentials, roots and quotients do not."""
+
+    @property
+    def is_quantizable(self) -> bool:
+        return self.get("kind") in self.QUANTIZABLE_KINDS
 
     @property
     def result_type(self) -> QuantizedType | None:
@@ -95,6 +101,10 @@ class UnaryOp(KeepsNumbers, RealOperation):
     """y = kind(x), with up to two parameters `alpha` and `beta` (clip: bounds)."""
 
     name = "top.unary"
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]] = frozenset(
+        ("relu", "leaky_relu", "clip", "sigmoid", "hard_sigmoid", "hard_swish", "silu", "mish")
+        + ("tanh", "gelu", "gelu_tanh", "elu", "softplus", "neg", "abs")
+    )
 
     input = operand_def(TensorType)
     kind = prop_def(StringAttr)
@@ -122,6 +132,10 @@ class UnaryOp(KeepsNumbers, RealOperation):
     @property
     def keeps_numbers(self) -> bool:
         return self.kind.data in ("relu", "abs", "neg")
+
+    @property
+    def clamps(self) -> bool:
+        return self.kind.data in ("relu", "clip")
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in UNARY:
@@ -156,6 +170,9 @@ class BinaryOp(ComputesSizes, RealOperation):
     """y = kind(a, b), broadcasting as NumPy does."""
 
     name = "top.binary"
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]] = frozenset(
+        ("add", "sub", "mul", "max", "min", "prelu")
+    )
 
     left = operand_def(TensorType)
     right = operand_def(TensorType)

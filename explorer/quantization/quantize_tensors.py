@@ -24,7 +24,7 @@ from explorer.ir.constants import constant
 from explorer.ir.evaluation import entry_function
 from explorer.ir.interfaces import Quantizable
 from explorer.ir.operation import identity_of
-from explorer.ir.origins import origin_of, set_origins
+from explorer.ir.origins import origin_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
@@ -161,7 +161,10 @@ def type_of(threshold: Threshold, mode: str = INT8, is_symmetric: bool = False) 
 def insert_pair(
     value: SSAValue, to: QuantizedType, function, rewriter: RecordedRewriter
 ) -> SSAValue:
-    """quantize and dequantize behind a value; everything that read it reads the result."""
+    """quantize and dequantize behind a value; everything that read it reads the result.
+
+    What is the source's tensor from now on is the quantized one.
+    """
     owner = value.owner
     block = function.body.block
     anchor = owner.next_op if isinstance(owner, Operation) else block.first_op
@@ -174,7 +177,10 @@ def insert_pair(
     rewriter.insert_before(anchor, back, like=like)
     origin = origin_of(value)
     for op in (pair, back):
-        set_origins(op, [origin])
+        rewriter.set_origins(op, [origin])
+    if isinstance(owner, Operation):
+        origins = [None if r is value else origin_of(r) for r in owner.results]
+        rewriter.set_origins(owner, origins)
     for use in readers:
         rewriter.set_operand(use.operation, use.index, back.output)
     return back.output

@@ -224,7 +224,14 @@ def check(
             return _reference(compilation, inputs, names, golden_too).tensors
 
         report = with_lowest(compilation, report, at_other_sizes)
-    return Accuracy(report, compilation, chosen, expected, exact, quantized)
+    return Accuracy(
+        report=report,
+        compilation=compilation,
+        inputs=chosen,
+        expected=expected,
+        exact=exact,
+        quantized=quantized,
+    )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def test_the_distance_from_the_float_model_is_measured_and_judges_nothing(report
     (output,) = report.float_outputs
     assert 25 < output.sqnr_db < 60 and output.cosine > 0.99
     assert output.max_relative > report.tolerance
-    assert [p.name for p in report.against_float][0] == "quantize-tensors"
+    assert next(p.name for p in report.against_float) == "quantize-tensors"
     tensors = {t.tensor for t in report.against_float[0].tensors}
     assert {"r1", "y"} <= tensors
 

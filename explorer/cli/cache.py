@@ -64,8 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_compilation(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
-    options.add_target(parser)
-    options.add_dimensions(parser)
+    options.add_compiling(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -163,7 +162,9 @@ def _explain(arguments: argparse.Namespace) -> int:
     from explorer.session import ModelSource
 
     cache = _cache(arguments)
-    source = ModelSource(arguments.model, arguments.target, {}, cache)
+    source = ModelSource(
+        arguments.model, arguments.target, options.compile_options(arguments), cache
+    )
     finished = _finished(source, dict(arguments.dim))
     if isinstance(finished, Startable):
         kept = finished.kept
@@ -223,7 +224,11 @@ def _compiled(arguments: argparse.Namespace, source: ModelSource) -> Compilation
 
     with Progress("compiling") as progress:
         return explorer.compile(
-            source.model, arguments.target, dimensions=dict(arguments.dim), progress=progress
+            source.model,
+            arguments.target,
+            dimensions=dict(arguments.dim),
+            progress=progress,
+            **options.compile_options(arguments),
         )
 
 
@@ -266,7 +271,9 @@ def _export(arguments: argparse.Namespace) -> int:
     from explorer.session import ModelSource
 
     check_output(arguments.output)
-    source = ModelSource(arguments.model, arguments.target, {}, ProgramCache(None))
+    source = ModelSource(
+        arguments.model, arguments.target, options.compile_options(arguments), ProgramCache(None)
+    )
     compilation = _compiled(arguments, source)
     try:
         undigested = source.undigested

@@ -25,8 +25,9 @@ from explorer.ir.rewriting import Names, RewriteOptions
 from explorer.ir.rewriting.passes import Working, run_pass
 from explorer.ir.sizes.ranges import SizeRange, open_size
 from explorer.ir.top.data import ReturnOp, WeightOp
-from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import ReshapeOp, TransposeOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.requirements import requirements
 from explorer.ir.top.support.broadcasting import ElementwiseOperation, broadcast_shapes, iteration
 from explorer.ir.types import Layout, element_type_of, layout_of, shape_of, tensor_type

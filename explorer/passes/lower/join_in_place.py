@@ -28,7 +28,8 @@ from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.sizes.ranges import open_size
 from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
-from explorer.ir.top.movement import ConcatOp, SliceOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import (
     Layout,
     element_type_of,

@@ -23,16 +23,12 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.control import IfOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp, weight_type
-from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import (
-    TO_THE_END,
-    ExpandOp,
-    MovementOperation,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    onnx_slice_range,
-)
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.operation import MovementOperation
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import TO_THE_END, SliceOp, onnx_slice_range
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.quantized import DequantizeOp

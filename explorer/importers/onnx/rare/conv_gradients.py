@@ -15,8 +15,8 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Unsupported
-from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import PadOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.pad import PadOp
 
 REVERSED = (-1, -1, -1)
 

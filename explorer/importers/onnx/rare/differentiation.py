@@ -27,15 +27,13 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp, ScatterNdOp
 from explorer.ir.top.interpolation import InterpolateOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import (
-    ConcatOp,
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-)
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reductions.normalization import BatchNormOp, LayerNormOp, SoftmaxOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import shape_of

@@ -19,6 +19,8 @@ from explorer.ir.compute import KernelBuilder
 from explorer.ir.interfaces import (
     AlongAxis,
     Blockable,
+    JoinsPieces,
+    Piece,
     Reshaped,
     Rows,
     SizeConstrained,
@@ -27,7 +29,6 @@ from explorer.ir.interfaces import (
     require_rows,
 )
 from explorer.ir.operation import Access
-from explorer.ir.parts import BufferPart, offset_of_part
 from explorer.ir.sizes.dimensions import (
     sum_of,
 )
@@ -41,7 +42,6 @@ from explorer.ir.top.movement.operation import (
     MovementOperation,
     clear_behind,
     same_element,
-    verify_parts,
 )
 from explorer.ir.types import (
     Shape,
@@ -51,7 +51,7 @@ from explorer.ir.types import (
 
 
 @irdl_op_definition
-class ConcatOp(SizeConstrained, AlongAxis, Blockable, MovementOperation):
+class ConcatOp(JoinsPieces, SizeConstrained, AlongAxis, Blockable, MovementOperation):
     """All inputs one behind the other along an axis.
 
     in_place: every input is written where the result has it, so that there is nothing to copy.
@@ -64,22 +64,12 @@ class ConcatOp(SizeConstrained, AlongAxis, Blockable, MovementOperation):
     in_place = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
-    def parts(self) -> tuple[BufferPart, ...]:
-        if not self.get("in_place", False):
-            return ()
-        return tuple(BufferPart(*place) for place in self.places())
-
-    def places(self) -> Iterator[tuple[SSAValue, SSAValue, int]]:
-        """(input, result, byte where the input begins), in order; ValueError as of
-        `offset_of_part`."""
-        axis, start = self.get("axis"), 0
+    def pieces(self) -> Sequence[Piece]:
+        axis, found, start = self.get("axis"), [], 0
         for operand in self.operands:
-            yield operand, self.output, offset_of_part(self.output, operand, axis, start)
+            found.append(Piece(self.output, operand, axis, start))
             start += static_shape(operand)[axis]
-
-    def verify_(self) -> None:
-        super().verify_()
-        verify_parts(self)
+        return found
 
     def moved_operands(self) -> Sequence[SSAValue]:
         return tuple(self.operands)

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.interfaces import (
@@ -115,13 +114,6 @@ def same_element(s: ScalarBuilder, x: Scalar) -> Scalar:
 def clear_behind(k: KernelBuilder, output: Access, covered: Sequence[int]) -> None:
     if output.rank > CHANNELS:
         clear_padding_channels(k, output, covered[CHANNELS])
-
-
-def verify_parts(op: TopOperation) -> None:
-    try:
-        op.parts()
-    except ValueError as error:
-        raise VerifyException(f"{op.name} cannot be in place: {error}") from error
 
 
 def permuted_numbers(op: TopOperation, names: Sequence[str], permutation: Permutation) -> Permuted:

@@ -23,16 +23,17 @@ from explorer.ir.interfaces import (
     Permutable,
     Permutation,
     Permuted,
+    Piece,
     Reshapable,
     Reshaped,
     Rows,
     SizeConstrained,
     SizeContents,
     Status,
+    TakesPiece,
     require_rows,
 )
 from explorer.ir.operation import Access
-from explorer.ir.parts import BufferPart, offset_of_part
 from explorer.ir.sizes.dimensions import (
     UNKNOWN,
     dimension_of,
@@ -50,7 +51,6 @@ from explorer.ir.top.movement.operation import (
     clear_behind,
     permuted_numbers,
     same_element,
-    verify_parts,
 )
 from explorer.ir.top.support.operands import require_integers, require_vector
 from explorer.ir.types import (
@@ -68,7 +68,7 @@ FAR = 2**31 - 1
 
 
 @irdl_op_definition
-class SliceOp(SizeConstrained, Permutable, Reshapable, Blockable, MovementOperation):
+class SliceOp(TakesPiece, SizeConstrained, Permutable, Reshapable, Blockable, MovementOperation):
     """Every step-th element between start and stop of each axis.
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
@@ -97,24 +97,7 @@ class SliceOp(SizeConstrained, Permutable, Reshapable, Blockable, MovementOperat
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    @property
-    def is_view(self) -> bool:
-        return self.get("in_place", False)
-
-    def parts(self) -> tuple[BufferPart, ...]:
-        if not self.is_view:
-            return ()
-        return (BufferPart(self.output, self.input, self.place(), is_view=True),)
-
-    def place(self) -> int:
-        """Byte of the input where the result begins; ValueError where it is not one piece of it."""
-        return offset_of_part(self.input, self.output, *self.cut_axis())
-
-    def cut_axis(self) -> tuple[int, int]:
-        """The only axis that is cut, and the first element that is taken of it.
-
-        ValueError where it is not one run of elements of one axis. The input's shape is static.
-        """
+    def piece(self) -> Piece:
         if not self.is_static_slice:
             raise ValueError("its bounds are computed")
         shape = static_shape(self.input)
@@ -125,11 +108,7 @@ class SliceOp(SizeConstrained, Permutable, Reshapable, Blockable, MovementOperat
         (axis,) = cut
         if taken[axis].step != 1:
             raise ValueError(f"the step along axis {axis} is {taken[axis].step}, not 1")
-        return axis, taken[axis].start
-
-    def verify_(self) -> None:
-        super().verify_()
-        verify_parts(self)
+        return Piece(self.input, self.output, axis, taken[axis].start)
 
     @property
     def is_static_slice(self) -> bool:

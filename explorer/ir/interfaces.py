@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from explorer.ir.gradients import GradientBuild, NotDifferentiable
 from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.parts import BufferPart, offset_of_part
 from explorer.ir.sizes.relations import Relation
@@ -313,6 +314,21 @@ class Windowed(TopOperation):
         return float(kind.zero_point_array[0]) if isinstance(kind, QuantizedType) else 0.0
 
 
+# -- gradients -------------------------------------------------------------------------------------
+
+
+class Differentiable(TopOperation):
+    """Its only result has a gradient with respect to operands of floats."""
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        """What a gradient g of the result gives to an operand.
+
+        It may have the shape that the operand is broadcast to. NotDifferentiable where it is not
+        known.
+        """
+        raise NotDifferentiable
+
+
 # -- buffers: nothing is copied --------------------------------------------------------------------
 
 
@@ -382,6 +398,17 @@ def _verify_parts(op: TopOperation) -> None:
         op.parts()
     except ValueError as error:
         raise VerifyException(f"{op.name} cannot be in place: {error}") from error
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+class Parameterized(TopOperation):
+    """Its kernels want some operands constant: weights, statistics. The first one never is such."""
+
+    def is_parameter(self, index: int) -> bool:
+        """Whether an operand is one of them."""
+        return index > 0
 
 
 # -- numbers that stay what they are ---------------------------------------------------------------

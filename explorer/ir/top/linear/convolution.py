@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -26,9 +26,11 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder, Subscript
+from explorer.ir.gradients import GradientBuild, NotDifferentiable
 from explorer.ir.interfaces import (
     CHANNELS,
     Blockable,
+    Differentiable,
     MixesAxes,
     SizeContents,
     Windowed,
@@ -41,6 +43,7 @@ from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import UNARY
 from explorer.ir.top.linear.fused import FusedOperation
+from explorer.ir.top.linear.gradients import convolution_gradient
 from explorer.ir.top.support.operands import (
     require_counts,
     require_slices,
@@ -71,7 +74,7 @@ def window_output(size: Dim, width: int, stride: int, before: int, after: int, s
 
 
 @irdl_op_definition
-class ConvOp(MixesAxes, Blockable, Windowed, FusedOperation):
+class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
     """Convolution (cross-correlation) over 1 to 3 spatial dimensions, as ONNX's Conv.
 
     x: (N, C, spatial...), w: (O, C / group, window...), bias: (O,), residual: the result's shape.
@@ -330,3 +333,8 @@ class ConvOp(MixesAxes, Blockable, Windowed, FusedOperation):
         window = "x".join(str(d) for d in shape_of(self.weight)[2:])
         kind = "depthwise" if self.is_depthwise else "conv"
         return f"{kind} {window}{self.label_suffix()}"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        if self.requantizes is not None or self.fused_activation is not None:
+            raise NotDifferentiable
+        return convolution_gradient(self, index, g, build)

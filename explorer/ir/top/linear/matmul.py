@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -26,7 +26,9 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder
+from explorer.ir.gradients import GradientBuild, NotDifferentiable
 from explorer.ir.interfaces import (
+    Differentiable,
     Reshapable,
     Reshaped,
     SizeContents,
@@ -62,7 +64,7 @@ TOGETHER = 4
 
 
 @irdl_op_definition
-class MatMulOp(Reshapable, FusedOperation):
+class MatMulOp(Differentiable, Reshapable, FusedOperation):
     """a (..., m, k) times b (..., k, n); batch dimensions broadcast.
 
     bias: (n,); residual: broadcasts to the result. fits_pairs: products of an unsigned byte with
@@ -283,3 +285,16 @@ class MatMulOp(Reshapable, FusedOperation):
 
     def label(self) -> str:
         return f"matmul{self.label_suffix()}"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        if self.requantizes is not None or self.fused_activation is not None:
+            raise NotDifferentiable
+        if index == 0:
+            return build.matmul(g, _turned(self.right, build))
+        return build.matmul(_turned(self.left, build), g) if index == 1 else g
+
+
+def _turned(x: SSAValue, build: GradientBuild) -> SSAValue:
+    """Matrices with rows for columns."""
+    rank = build.rank(x)
+    return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2])

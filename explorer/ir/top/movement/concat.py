@@ -16,9 +16,11 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder
+from explorer.ir.gradients import GradientBuild
 from explorer.ir.interfaces import (
     AlongAxis,
     Blockable,
+    Differentiable,
     JoinsPieces,
     Piece,
     Reshaped,
@@ -51,7 +53,9 @@ from explorer.ir.types import (
 
 
 @irdl_op_definition
-class ConcatOp(JoinsPieces, SizeConstrained, AlongAxis, Blockable, MovementOperation):
+class ConcatOp(
+    Differentiable, JoinsPieces, SizeConstrained, AlongAxis, Blockable, MovementOperation
+):
     """All inputs one behind the other along an axis.
 
     in_place: every input is written where the result has it, so that there is nothing to copy.
@@ -146,3 +150,11 @@ class ConcatOp(JoinsPieces, SizeConstrained, AlongAxis, Blockable, MovementOpera
         covered[axis] = offset
         clear_behind(k, output, covered)
         return "copy"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        axis = self.get("axis")
+        sizes = [
+            build.sizes(o, [axis], "the gradient of a concatenation")[0] for o in self.operands
+        ]
+        begin = sum(sizes[:index])
+        return build.slice(g, axis, begin, begin + sizes[index])

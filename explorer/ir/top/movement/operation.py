@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
 
-from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.interfaces import (
     ComputesSizes,
     Elements,
@@ -122,3 +123,8 @@ def permuted_numbers(op: TopOperation, names: Sequence[str], permutation: Permut
     back = inverse(permutation)
     moved = {name: [numbers[axis] for axis in back] for name, numbers in lists.items()}
     return Permuted(moved, permutation)
+
+
+def affine(index: AffineExpr, factor: int, offset: int) -> Subscript:
+    scaled = index * factor if factor != 1 else index
+    return scaled + offset if offset else scaled

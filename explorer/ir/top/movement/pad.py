@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, TensorType
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -16,8 +17,10 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder
+from explorer.ir.gradients import GradientBuild, NotDifferentiable
 from explorer.ir.interfaces import (
     Blockable,
+    Differentiable,
     Elements,
     Permutable,
     Permutation,
@@ -33,8 +36,12 @@ from explorer.ir.top.definitions import (
     CHANNELS,
     domain,
 )
-from explorer.ir.top.movement.operation import MovementOperation, permuted_numbers, same_element
-from explorer.ir.top.movement.slices import affine
+from explorer.ir.top.movement.operation import (
+    MovementOperation,
+    affine,
+    permuted_numbers,
+    same_element,
+)
 from explorer.ir.top.support.operands import require_integers, require_vector
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
 from explorer.ir.types import (
@@ -50,7 +57,7 @@ ALL_TYPES_HAVE = (0.0, 1.0, -1.0, float("inf"), float("-inf"))
 
 
 @irdl_op_definition
-class PadOp(Permutable, Blockable, MovementOperation):
+class PadOp(Differentiable, Permutable, Blockable, MovementOperation):
     """Elements of `value` before (low), behind (high) and between (interior) those of each axis.
 
     As XLA's pad, without negative numbers. Or the operand `amounts`, an i64 vector of all begins,
@@ -178,6 +185,20 @@ class PadOp(Permutable, Blockable, MovementOperation):
             self.get("high", ()),
             self.get("interior", (0,) * rank),
         )
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        if self.amounts is not None:
+            raise NotDifferentiable("the derivative of a pad with computed amounts is not known")
+        axes = range(build.rank(self.input))
+        sizes = build.sizes(self.input, axes, "the gradient of a pad")
+        low, interior = self.get("low"), self.get("interior", (0,) * len(sizes))
+        bounds = {
+            axis: (low[axis], low[axis] + (sizes[axis] - 1) * (interior[axis] + 1) + 1, step)
+            if sizes[axis]
+            else (0, 0, 1)
+            for axis, step in ((a, interior[a] + 1) for a in axes)
+        }
+        return build.slices(g, bounds)
 
 
 def _spread(size: Dim, between: int) -> Dim:

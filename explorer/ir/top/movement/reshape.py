@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, TensorType
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -17,7 +18,9 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder
+from explorer.ir.gradients import GradientBuild
 from explorer.ir.interfaces import (
+    Differentiable,
     Rows,
     SizeConstrained,
     SizeContents,
@@ -50,7 +53,7 @@ from explorer.ir.types import (
 
 
 @irdl_op_definition
-class ReshapeOp(SizeConstrained, MovementOperation):
+class ReshapeOp(Differentiable, SizeConstrained, MovementOperation):
     """The same elements, in row-major order, under another shape.
 
     shape: the result's sizes, at most one -1 (what remains). Or the operand `target`, an i64
@@ -153,9 +156,12 @@ class ReshapeOp(SizeConstrained, MovementOperation):
     def label(self) -> str:
         return "reshape"
 
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        return build.reshape(g, build.all_sizes(self.operands[0]))
+
 
 @irdl_op_definition
-class ExpandOp(SizeConstrained, MovementOperation):
+class ExpandOp(Differentiable, SizeConstrained, MovementOperation):
     """Repeats elements so that input and `shape` broadcast to one another, as ONNX's Expand.
 
     shape: a property, or the operand `target` (an i64 vector).
@@ -225,3 +231,6 @@ class ExpandOp(SizeConstrained, MovementOperation):
 
     def label(self) -> str:
         return f"expand to {format_shape(shape_of(self.output))}"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        return g

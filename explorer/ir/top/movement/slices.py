@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, TensorType
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -17,9 +17,11 @@ from xdsl.irdl import (
     result_def,
 )
 
-from explorer.ir.compute import KernelBuilder, Subscript
+from explorer.ir.compute import KernelBuilder
+from explorer.ir.gradients import GradientBuild, NotDifferentiable
 from explorer.ir.interfaces import (
     Blockable,
+    Differentiable,
     Permutable,
     Permutation,
     Permuted,
@@ -48,10 +50,12 @@ from explorer.ir.top.definitions import (
 )
 from explorer.ir.top.movement.operation import (
     MovementOperation,
+    affine,
     clear_behind,
     permuted_numbers,
     same_element,
 )
+from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.support.operands import require_integers, require_vector
 from explorer.ir.types import (
     Dim,
@@ -68,7 +72,15 @@ FAR = 2**31 - 1
 
 
 @irdl_op_definition
-class SliceOp(TakesPiece, SizeConstrained, Permutable, Reshapable, Blockable, MovementOperation):
+class SliceOp(
+    Differentiable,
+    TakesPiece,
+    SizeConstrained,
+    Permutable,
+    Reshapable,
+    Blockable,
+    MovementOperation,
+):
     """Every step-th element between start and stop of each axis.
 
     starts, stops, steps: one per axis. With a positive step they mean what they mean in Python's
@@ -259,6 +271,21 @@ class SliceOp(TakesPiece, SizeConstrained, Permutable, Reshapable, Blockable, Mo
         clear_behind(k, output, extents)
         return "copy"
 
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        """Zeros at what the slice leaves out; a range that goes down is turned round first."""
+        if not self.is_static_slice:
+            raise NotDifferentiable("the derivative of a slice with computed bounds is not known")
+        axes = list(range(build.rank(self.input)))
+        sizes = build.sizes(self.input, axes, "the gradient of a slice")
+        ranges = self.ranges(sizes)
+        down = {axis: (-1, -1, -1) for axis in axes if ranges[axis].step < 0 and len(ranges[axis])}
+        g = build.slices(g, down) if down else g
+        upward = [r if r.step > 0 or not len(r) else r[::-1] for r in ranges]
+        low = [r[0] if len(r) else 0 for r in upward]
+        high = [n - 1 - r[-1] if len(r) else n for n, r in zip(sizes, upward, strict=True)]
+        interior = [abs(r.step) - 1 if len(r) > 1 else 0 for r in upward]
+        return build.value(PadOp, [g, None], low=low, high=high, interior=interior, value=0.0)
+
 
 def slice_range(size: int, start: int, stop: int, step: int) -> range:
     """Positions of a slice in the property form, kept inside an axis of `size` elements."""
@@ -346,8 +373,3 @@ def _between(size: Dim, start: Dim, stop: Dim) -> Dim:
         end = whole + last if from_end[1] else smaller(last, whole)
         found = end - first
     return dimension_of(larger(found, nothing))
-
-
-def affine(index: AffineExpr, factor: int, offset: int) -> Subscript:
-    scaled = index * factor if factor != 1 else index
-    return scaled + offset if offset else scaled

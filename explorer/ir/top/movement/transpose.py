@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -15,6 +16,8 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import KernelBuilder
+from explorer.ir.gradients import GradientBuild
+from explorer.ir.interfaces import Differentiable
 from explorer.ir.operation import Access
 from explorer.ir.top.definitions import (
     common_extents,
@@ -29,7 +32,7 @@ from explorer.ir.types import (
 
 
 @irdl_op_definition
-class TransposeOp(MovementOperation):
+class TransposeOp(Differentiable, MovementOperation):
     """Axes in another order: axis a of the result is axis permutation[a] of the input."""
 
     name = "top.transpose"
@@ -75,3 +78,6 @@ class TransposeOp(MovementOperation):
 
     def label(self) -> str:
         return f"transpose {', '.join(map(str, self.get('permutation')))}"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        return build.transpose(g, np.argsort(self.get("permutation")).tolist())

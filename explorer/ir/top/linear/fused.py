@@ -18,6 +18,7 @@ from xdsl.ir import Attribute
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.interfaces import (
+    Parameterized,
     SizeConstrained,
 )
 from explorer.ir.operation import Access
@@ -38,7 +39,7 @@ from explorer.ir.types import (
 )
 
 
-class FusedOperation(SizeConstrained, IntegerProduct):
+class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
     """What convolution and matmul share: bias, residual and activation."""
 
     @property

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
+from explorer.errors import InputError
 from explorer.files import check_output, write_file
 
 if TYPE_CHECKING:
@@ -176,15 +177,17 @@ def _explain(arguments: argparse.Namespace) -> int:
         else:
             print_lines([f"{kept.binary[:12]} is kept, and starts without compiling"])
         return 0
-    from explorer.compilation.programs import key_of
-
     compilation = _compiled(arguments, source)
     try:
-        key = key_of(compilation)
+        keys = compilation.program_keys
     finally:
         compilation.close()
-    found = cache.find(key)
-    reason = "" if isinstance(found, FoundEntry) else found.reason
+    if not keys:
+        raise InputError("all of it runs on the host: there is no binary")
+    # Of several parts the first one that is not there.
+    looked = [(key, cache.find(key)) for key in keys]
+    missed = [(key, found.reason) for key, found in looked if not isinstance(found, FoundEntry)]
+    key, reason = missed[0] if missed else (keys[0], "")
     if arguments.json:
         print_json(
             {

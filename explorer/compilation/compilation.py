@@ -91,6 +91,43 @@ def compile_model(
 
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
+    plain, settings = settings_for(
+        model,
+        target,
+        disable=disable,
+        decisions=decisions,
+        fuel=fuel,
+        dimensions=dimensions,
+        inputs=inputs,
+        planner=planner,
+        budget_bytes=budget_bytes,
+        pipeline=pipeline,
+        tuned=tuned,
+        tuned_threads=tuned_threads,
+        host=host,
+    )
+    compilation = Compilation(model, run(model, settings, None, progress))
+    compilation._require_met(plain)
+    return compilation
+
+
+def settings_for(
+    model: SourceModel,
+    target: str | Path | Target = "cpu",
+    *,
+    disable: Sequence[str] = (),
+    decisions: Mapping[str, object] | None = None,
+    fuel: int | None = None,
+    dimensions: Mapping[str, Size] | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    planner: Planner | str | None = None,
+    budget_bytes: int | None = None,
+    pipeline: Sequence[Pass] | None = None,
+    tuned: bool = True,
+    tuned_threads: int = 1,
+    host: bool = True,
+) -> tuple[Settings, Settings]:
+    """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
     sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
@@ -111,9 +148,7 @@ def compile_model(
         budget_bytes=budget_bytes,
     )
     scope = Scope(model, plain.pipeline or default_pipeline(plain, device_for(plain.target)))
-    compilation = Compilation(model, run(model, changed(plain, changes, scope), None, progress))
-    compilation._require_met(plain)
-    return compilation
+    return plain, changed(plain, changes, scope)
 
 
 class Compilation(Compiled):

@@ -13,12 +13,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.app.session import Bisection, CompileRequest, DrawnTrace, missing_stages
+from explorer.app.protocol import Bisection, CompileRequest, DrawnTrace, missing_stages
 from explorer.results.decisions import TARGET, words
 from explorer.views.payload.comparison import Side, comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
 
-KEPT_RESULTS = 12
+MOST_RESULTS = 12
 MOST_BRANCHES = 12
 """Of one model; the oldest but the first goes when there are more."""
 MOST_COMPARED = 4
@@ -32,7 +32,7 @@ class ResultStore:
     uploaded does not belong here.
     """
 
-    def __init__(self, capacity: int = KEPT_RESULTS) -> None:
+    def __init__(self, capacity: int = MOST_RESULTS) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._results: OrderedDict[tuple[CompileRequest, _Stamp], DrawnTrace] = OrderedDict()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.app.decisions import request_of
-from explorer.app.session import CompileRequest
+from explorer.app.protocol import CompileRequest
 from explorer.app.shown import Shown
 
 MOST_NAME = 120

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.app.branches import MOST_COMPARED, Branch
+from explorer.app.catalog import Choice, offered_suffixes
 from explorer.app.decisions import settings_of
-from explorer.app.offers import Choice, offered_suffixes
+from explorer.app.protocol import CompileRequest, Failure, Progressed
 from explorer.app.searches import Search
-from explorer.app.session import CompileRequest, Failure, Progressed
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, Upload
 
 

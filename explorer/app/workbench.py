@@ -23,11 +23,10 @@ from explorer.app.branches import (
     compared,
     difference,
 )
+from explorer.app.catalog import Choice
 from explorer.app.decisions import request_of
 from explorer.app.links import followed
-from explorer.app.offers import Choice
-from explorer.app.searches import Search, SearchOrder, with_search
-from explorer.app.session import (
+from explorer.app.protocol import (
     STAGES,
     Bisection,
     CompileRequest,
@@ -38,6 +37,7 @@ from explorer.app.session import (
     SearchProgress,
     Stopped,
 )
+from explorer.app.searches import Search, SearchOrder, with_search
 from explorer.app.shown import Shown
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, UploadRefused, Uploads, too_large
 from explorer.app.worker.process import CompilerProcess, Report

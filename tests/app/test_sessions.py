@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.app.branches import ResultStore
-from explorer.app.offers import choices_of
+from explorer.app.catalog import choices_of
 from explorer.app.shown import Shown
 from explorer.app.uploads import Uploads
 from explorer.app.workbench import Workbench

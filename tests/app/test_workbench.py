@@ -9,9 +9,8 @@ import pytest
 
 from explorer.app import workbench as module
 from explorer.app.branches import ResultStore
-from explorer.app.offers import Choice, choices_of, offered_files
-from explorer.app.searches import SearchOrder
-from explorer.app.session import (
+from explorer.app.catalog import Choice, choices_of, offered_files
+from explorer.app.protocol import (
     STAGES,
     CompileRequest,
     Died,
@@ -22,6 +21,7 @@ from explorer.app.session import (
     Stopped,
     stages_of,
 )
+from explorer.app.searches import SearchOrder
 from explorer.app.uploads import Uploads
 from explorer.app.workbench import MOST_OPEN, Workbench
 from explorer.app.worker.process import NOBODY

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from explorer.app.branches import ResultStore
-from explorer.app.offers import choices_of, offered_files
+from explorer.app.catalog import choices_of, offered_files
+from explorer.app.protocol import Compiler
 from explorer.app.server.pages import Pages, Publish
-from explorer.app.session import Compiler
 from explorer.app.upload_folder import upload_folder
 from explorer.app.uploads import Uploads
 from explorer.app.workbench import Workbench, first_request
 from explorer.app.worker.compiler import ModelCompiler
-from explorer.app.worker.spare import SpareWorkers
+from explorer.app.worker.standby import StandbyWorkers
 from explorer.errors import InputError
 
 TARGETS = ("cpu", "opencl")
@@ -66,10 +66,10 @@ def serve(
     choices = choices_of(offered_files(paths))
     chosen_port = usable_port(address, port)
     results = ResultStore()
-    spares = SpareWorkers(make_compiler, first_request(choices[0], target))
+    standby = StandbyWorkers(make_compiler, first_request(choices[0], target))
 
     def make_workbench(uploads: Uploads, publish: Publish) -> Workbench:
-        return Workbench(choices, targets, target, spares.take, results, uploads, publish)
+        return Workbench(choices, targets, target, standby.take, results, uploads, publish)
 
     with upload_folder() as folder:
         pages = Pages(make_workbench, folder, most_pages)
@@ -78,7 +78,7 @@ def serve(
         try:
             run_server(address, chosen_port, secret, pages, open_browser)
         finally:
-            spares.close()
+            standby.close()
             pages.end_all()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.app.session import TRACE_SUFFIX
+from explorer.app.protocol import TRACE_SUFFIX
 from explorer.errors import InputError
 from explorer.importers.format import model_suffixes
 

@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from explorer.app.branches import ResultStore
-from explorer.app.catalog import choices_of, offered_files
+from explorer.app.catalog import choices_of, first_request, offered_files
+from explorer.app.effects import Page
 from explorer.app.protocol import Compiler
 from explorer.app.server.pages import Pages, Publish
+from explorer.app.state.page_state import PageState
 from explorer.app.upload_folder import upload_folder
 from explorer.app.uploads import Uploads
-from explorer.app.workbench import Workbench, first_request
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.standby import StandbyWorkers
 from explorer.errors import InputError
@@ -68,11 +69,12 @@ def serve(
     results = ResultStore()
     standby = StandbyWorkers(make_compiler, first_request(choices[0], target))
 
-    def make_workbench(uploads: Uploads, publish: Publish) -> Workbench:
-        return Workbench(choices, targets, target, standby.take, results, uploads, publish)
+    def make_page(uploads: Uploads, publish: Publish) -> Page:
+        state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
+        return Page(state, standby.take, results, uploads, publish)
 
     with upload_folder() as folder:
-        pages = Pages(make_workbench, folder, most_pages)
+        pages = Pages(make_page, folder, most_pages)
         from explorer.app.server.application import run_server  # brings Panel, see above
 
         try:

@@ -89,12 +89,18 @@ class Page:
         """The branch that is looked at beside others, as JSON text; None where there is no such.
 
         With a pass's name as the place, how their programs differ after it ("" for the end).
+        ValueError where one of them is asleep: it is woken, and compared when it is there.
         """
         state = self.state
         branches = [state.branch, *(state.named(key) for key in dict.fromkeys(keys))]
         if not 2 <= len(branches) <= MOST_COMPARED or None in branches:
             return None
         present = [branch for branch in branches if branch is not None]
+        asleep = [branch for branch in present if branch.is_asleep]
+        for branch in asleep:
+            self._dispatch({"kind": "wake", "branch": branch.key})
+        if asleep:
+            raise ValueError(f"{state.label(asleep[0])} is compiled again first")
         traces = [branch.trace for branch in present]
         if place is not None:
             return difference(traces, place)

@@ -326,7 +326,10 @@ def test_an_upload_is_named_as_its_owner_named_it(page: Visit):
     assert page.state.choices[-1].label == "my net.onnx (2)"
     assert page.state.branch.trace.head["model"]["name"] == "my net"
     page.say("close", model=page.state.choices[-1].key)
-    assert not Path(path.replace("upload_1", "upload_2")).exists()
+    closed = Path(path.replace("upload_1", "upload_2"))
+    assert closed.exists()  # as long as closing it can be undone
+    page.say("upload", name="other.onnx", part=0, parts=1, bytes="YQ==")
+    assert not closed.exists()
     assert Path(path).exists()
 
 

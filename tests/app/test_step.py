@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from explorer.app.branches import MOST_BRANCHES
+from explorer.app.branches import MOST_AWAKE, MOST_BRANCHES
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import (
     STAGES,
@@ -108,6 +108,13 @@ TO_DO: list[tuple[PageState, Message, list[Effect]]] = [
     (OPENED, Reported(1, drawn(2)), [KeepResult(A, drawn(2))]),
     (OPENED, Reported(7, drawn(2)), []),
     (after(OPENED, FORK), {"kind": "retry"}, [Compile(3, FORKED, may_be_known=True)]),
+    (OPENED, {"kind": "wake", "branch": "1"}, []),
+    (OPENED, {"kind": "undo"}, []),
+    (OPENED, {"kind": "redo"}, []),
+    (OPENED, {"kind": "go to", "point": 7}, []),
+    (OPENED, {"kind": "go to", "point": "0"}, []),
+    (OPENED, {"kind": "rename", "branch": "1", "name": 5}, []),
+    (OPENED, {"kind": "note", "branch": "9", "note": "n"}, []),
     (OPENED, {"kind": "run", "code": "import os"}, []),
     (OPENED, {}, []),
 ]  # fmt: skip
@@ -187,18 +194,45 @@ def test_an_uploaded_file_is_closed_with_its_bytes_and_is_no_result_of_others():
     assert state.branch is not None
     assert state.branch.trace.head["model"]["name"] == "net"
     state, todo = step(state, {"kind": "close", "model": "upload upload_1"})
-    assert todo[-1] == RemoveUpload(UPLOAD.path)
+    assert todo == [Forget(2, CompileRequest(str(UPLOAD.path), "cpu"))]
     assert state.choices == CHOICES
+    again = after(state, {"kind": "undo"})
+    assert [choice.label for choice in again.choices] == ["a.onnx", "b.onnx", "net.onnx"]
+    # The next file takes its place, and only then it is gone.
+    state, todo = step(state, {"kind": "upload", "part": 0})
+    assert RemoveUpload(UPLOAD.path) in todo
+    assert "2" not in [branch.key for point in state.points for branch in point.branches]
 
 
-def test_the_oldest_branch_but_the_first_makes_room():
+def forked(state: PageState, name: str) -> PageState:
+    settings = {"target": "cpu", "decisions": {name: False}}
+    state = after(state, {"kind": "fork", "settings": settings})
+    return after(state, Reported(state.count, drawn(1)))
+
+
+def test_of_many_branches_the_oldest_but_the_first_fall_asleep_and_wake_when_looked_at():
+    state = OPENED
+    for number in range(MOST_AWAKE):
+        state = forked(state, f"pass{number}")
+    assert [branch.key for branch in state.branches if branch.is_asleep] == ["2"]
+    asleep = state.named("2")
+    assert asleep is not None
+    assert state.label(asleep) == "without pass0"
+    state, todo = step(state, {"kind": "show", "branch": "2"})
+    assert todo == [Compile(2, asleep.request, may_be_known=True)]
+    assert (state.status, state.current) == ("working", str(MOST_AWAKE + 1))
+    state = after(state, Reported(2, drawn(1)))
+    assert (state.status, state.current) == ("idle", "2")
+    assert [branch.key for branch in state.branches if branch.is_asleep] == ["3"]
+
+
+def test_a_page_has_so_many_branches_and_no_more():
     state = OPENED
     for number in range(MOST_BRANCHES):
-        settings = {"target": "cpu", "decisions": {f"pass{number}": False}}
-        state = after(state, {"kind": "fork", "settings": settings})
-        state = after(state, Reported(state.count, drawn(1)))
+        state = forked(state, f"pass{number}")
     assert len(state.branches) == MOST_BRANCHES
-    assert [branch.key for branch in state.branches][:2] == ["1", "3"]
+    assert state.error is not None
+    assert "delete some" in state.error.where
 
 
 def test_one_model_too_many_is_refused():

@@ -7,7 +7,6 @@ open_choice(state, "1")     as it was left, or compiled by default
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import CompileRequest
@@ -57,7 +56,7 @@ def open_choice(state: PageState, key: str) -> Step:
 
 
 def close_choice(state: PageState, key: str) -> Step:
-    """Drops a model with its branches; an upload with its file."""
+    """Drops a model with its branches; a file that was sent is not offered any more."""
     choice = next((choice for choice in state.choices if choice.key == key), None)
     if choice is None:
         return state, []
@@ -71,14 +70,18 @@ def close_choice(state: PageState, key: str) -> Step:
     state = replace(state, branches=left, last=last)
     if choice.is_upload:
         state = replace(state, choices=tuple(c for c in state.choices if c != choice))
-        effects.append(RemoveUpload(Path(choice.path)))
-    if state.branch is None:
-        state = replace(
-            state,
-            current=left[-1].key if left else "",
-            wanted=left[-1].request if left else _first_wanted(state),
-            revision=state.revision + 1,
-        )
+    if state.branch is not None:
+        return state, effects
+    awake = [branch for branch in left if not branch.is_asleep]
+    state = replace(
+        state,
+        current=awake[-1].key if awake else "",
+        wanted=awake[-1].request if awake else _first_wanted(state),
+        revision=state.revision + 1,
+    )
+    if left and not awake:
+        state, more = look_at(state, left[-1].key)
+        effects += more
     return state, effects
 
 

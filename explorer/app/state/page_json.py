@@ -47,6 +47,8 @@ def session_json(state: PageState) -> dict[str, Any]:
         "notice": state.notice,
         "branches": [_branch(state, b) for b in state.branches],
         "branch": state.current,
+        "points": [point.words for point in state.points],
+        "at": state.at,
         "pending": branch.pending if branch else [],
         "bisection": None
         if branch is None or branch.bisection is None
@@ -95,5 +97,12 @@ def _branch(state: PageState, branch: Branch) -> dict[str, Any]:
         "fullLabel": state.full_label(branch),
         "stages": len(branch.trace.stages),
         "verdict": branch.trace.head["summary"]["verdict"],
+        "peak": branch.trace.head["summary"].get("peak"),
+        "milliseconds": branch.trace.head["summary"].get("milliseconds"),
+        "decided": state.decided(branch),
+        "name": branch.name,
+        "note": branch.note,
+        "parent": branch.parent,
+        "isAsleep": branch.is_asleep,
         "settings": settings_of(branch.request),
     }

@@ -13,6 +13,7 @@ from explorer.app.branches import Branch
 from explorer.app.catalog import Choice
 from explorer.app.protocol import CompileRequest, Failure, Progressed
 from explorer.app.searches import Search
+from explorer.app.state.points import Look, Point
 from explorer.app.uploads import Upload
 
 
@@ -43,6 +44,16 @@ class PageState:
     """What of a link could not be restored."""
     searches: tuple[Search, ...] = ()
     """For schedules, the one that was begun last at the end."""
+    points: tuple[Point, ...] = ()
+    """What was done, the oldest first: how things stood after each action."""
+    at: int = -1
+    """Index of the point at which things stand; those behind it were undone."""
+    looks: Mapping[str, Look] = field(default_factory=dict)
+    """Theme, sizes of panes and their like, as the page sent them."""
+    place: str = ""
+    """What the page looks at, as its address says it."""
+    session: str = ""
+    """The name under which all this outlives its page."""
     revision: int = 0
     """Rises whenever the branch that is looked at is another one, or more is known of it."""
     has_begun: bool = False
@@ -50,6 +61,8 @@ class PageState:
     """What a worker was asked for, by key."""
     count: int = 0
     """Keys that were given so far."""
+    forked_from: Mapping[int, str] = field(default_factory=dict)
+    """Keys of the branches from which those were asked for that are not there yet."""
     following: CompileRequest | None = None
     """A link's fork, which is asked for when what it forks from is there."""
     last: Mapping[str, str] = field(default_factory=dict)
@@ -108,6 +121,10 @@ class PageState:
     def label(self, branch: Branch) -> str:
         """What tells a branch from the others of its model."""
         return branch.label(self.of_path(branch.request.path)[0].request.target)
+
+    def decided(self, branch: Branch) -> str:
+        """What was decided otherwise for a branch, in words."""
+        return branch.decided(self.of_path(branch.request.path)[0].request.target)
 
     def full_label(self, branch: Branch) -> str:
         """With its model's name, where several are open."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.app.branches import MOST_BRANCHES, Branch
+from explorer.app.branches import MOST_AWAKE, Branch
 from explorer.app.protocol import (
     STAGES,
     CompileRequest,
@@ -19,7 +19,7 @@ from explorer.app.protocol import (
     Progressed,
     SearchProgress,
 )
-from explorer.app.state.compiling import Step, compile_request, forget, take_over
+from explorer.app.state.compiling import Step, compile_request, lull, take_over
 from explorer.app.state.messages import Effect, KeepResult, Reported
 from explorer.app.state.page_state import PageState
 from explorer.app.state.searching import bisected, searched
@@ -53,17 +53,20 @@ def _drawn(state: PageState, key: int, request: CompileRequest, trace: DrawnTrac
     else:
         effects.append(KeepResult(request, trace))
     known = state.named(str(key))
-    if known is not None:
+    if known is not None and not known.is_asleep:
         # A worker that took over from one that was ended begins with what is there already.
         if not set(trace.stages) <= set(known.trace.stages):
             state = state.with_branch(replace(known, trace=trace), is_news=True)
         return state, effects
-    others = state.of_path(request.path)
-    if len(others) >= MOST_BRANCHES:
-        oldest = next(branch for branch in others[1:] if branch.key != state.current)
-        state, dropped = forget(state, oldest.key)
-        effects += dropped
-    state = replace(state, branches=(*state.branches, Branch(str(key), request, trace)))
+    if known is not None:
+        state = state.with_branch(replace(known, trace=trace))
+    else:
+        parent = state.forked_from.get(key, "")
+        parent = parent if state.named(parent) else ""
+        branch = Branch(str(key), request, trace, parent=parent)
+        state = replace(state, branches=(*state.branches, branch))
+    state, more = _with_few_awake(state, str(key))
+    effects += more
     following = state.following
     state = replace(state, following=None)
     if following is not None and following.base == request:
@@ -82,10 +85,21 @@ def _drawn(state: PageState, key: int, request: CompileRequest, trace: DrawnTrac
     return state, effects
 
 
+def _with_few_awake(state: PageState, key: str) -> Step:
+    """The oldest branches of a model but the first fall asleep where too many are awake."""
+    branch = state.named(key)
+    assert branch is not None
+    others = [other for other in state.of_path(branch.request.path) if not other.is_asleep]
+    if len(others) <= MOST_AWAKE:
+        return state, []
+    tired = (other for other in others[1:] if other.key not in (key, state.current))
+    return lull(state, next(tired))
+
+
 def _failed(state: PageState, key: int, request: CompileRequest, failure: Failure) -> PageState:
     """A stage of a branch cannot be made; or there will be no such branch."""
     branch = state.named(str(key))
-    if branch is None:
+    if branch is None or branch.is_asleep:
         return _refused(state, key, request, failure)
     failed = (*branch.failed, *([failure.stage] if failure.stage in STAGES else []))
     return _with_failed(state, branch, failed, failure)
@@ -105,9 +119,10 @@ def _refused(state: PageState, key: int, request: CompileRequest, failure: Failu
     state = replace(state.without_asked(key), following=None)
     if request != state.wanted:
         return state
-    if state.branch is None and state.branches:
+    awake = [branch for branch in state.branches if not branch.is_asleep]
+    if state.branch is None and awake:
         # What a link forks from is there, and nothing is looked at yet.
-        first = state.branches[-1]
+        first = awake[-1]
         state = replace(state, current=first.key, revision=state.revision + 1)
     return replace(state, status="failed", progress=None, error=failure)
 
@@ -122,7 +137,7 @@ def _died(state: PageState, report: Died) -> Step:
         branch = state.named(str(key))
         if any(search.key == key for search in state.searches):
             state = searched(state, key, SearchProgress("failed", error=failure.what))
-        elif branch is None:
+        elif branch is None or branch.is_asleep:
             state = _refused(state, key, request, failure)
         else:
             state = _with_failed(state, branch, (*branch.failed, *branch.pending), failure)

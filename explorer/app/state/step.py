@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from explorer.app.searches import SearchOrder
 from explorer.app.state.compiling import (
@@ -22,9 +23,20 @@ from explorer.app.state.compiling import (
     forget,
     fork,
     look_at,
+    note,
     refuse,
+    rename,
     retry,
     take_over,
+    wake_beside,
+)
+from explorer.app.state.history import (
+    go_to,
+    noted,
+    redo,
+    undo,
+    uploaded_files,
+    without_closed_files,
 )
 from explorer.app.state.messages import (
     Begun,
@@ -32,6 +44,7 @@ from explorer.app.state.messages import (
     Message,
     PageMessage,
     ReceiveUpload,
+    RemoveUpload,
     Reported,
     UploadArrived,
     UploadGrew,
@@ -47,6 +60,16 @@ MOST_NAME = 120
 
 def step(state: PageState, message: Message) -> Step:
     """The state after a message, and what is to be done; what is none of ours has no effect."""
+    after, effects = _step(state, message)
+    if not (isinstance(message, Mapping) and message.get("kind") in TRAVELS):
+        after = noted(state, after)
+    if after.points is not state.points or after.choices is not state.choices:
+        files = uploaded_files(state) - uploaded_files(after)
+        effects = [*effects, *(RemoveUpload(Path(file)) for file in sorted(files))]
+    return after, effects
+
+
+def _step(state: PageState, message: Message) -> Step:
     if isinstance(message, Mapping):
         says = PAGE_SAYS.get(str(message.get("kind")))
         return (state, []) if says is None else says(state, message)
@@ -80,11 +103,20 @@ def _too_large(state: PageState, message: PageMessage) -> PageState:
     return refuse(state, too_large(str(message.get("name", "")), UPLOAD_LIMIT_BYTES))
 
 
+def _receive(state: PageState, message: PageMessage) -> Step:
+    if message.get("part") == 0:
+        state = without_closed_files(state)
+    return state, [ReceiveUpload(message)]
+
+
+TRAVELS = ("undo", "redo", "go to")
+"""Kinds of messages that leave no point of their own."""
 PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "open": lambda state, message: open_choice(state, _word(message, "model")),
     "close": lambda state, message: close_choice(state, _word(message, "model")),
     "fork": lambda state, message: fork(state, message.get("settings")),
     "show": lambda state, message: look_at(state, _word(message, "branch")),
+    "wake": lambda state, message: wake_beside(state, _word(message, "branch")),
     "forget": lambda state, message: forget(state, _word(message, "branch")),
     "link": lambda state, message: follow(state, message.get("link")),
     "bisect": lambda state, _: bisect(state),
@@ -93,7 +125,15 @@ PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "retry": lambda state, _: retry(state),
     "cancel": lambda state, _: cancel(state),
     "dismiss": lambda state, _: (_dismiss(state), []),
-    "upload": lambda state, message: (state, [ReceiveUpload(message)]),
+    "rename": lambda state, message: (
+        rename(state, _word(message, "branch"), message.get("name")),
+        [],
+    ),
+    "note": lambda state, message: (note(state, _word(message, "branch"), message.get("note")), []),
+    "undo": lambda state, _: undo(state),
+    "redo": lambda state, _: redo(state),
+    "go to": lambda state, message: go_to(state, message.get("point")),
+    "upload": _receive,
     "unreadable": lambda state, message: (_unreadable(state, message), []),
     "refused": lambda state, message: (_too_large(state, message), []),
 }

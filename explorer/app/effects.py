@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from explorer.app.branches import MOST_COMPARED, ResultStore, compared, difference
 from explorer.app.protocol import CompileRequest, Stopped
@@ -37,9 +38,11 @@ from explorer.app.state.messages import (
     WorkerReplaced,
 )
 from explorer.app.state.page_state import PageState
-from explorer.app.state.step import step
+from explorer.app.state.saved import restored
+from explorer.app.state.step import QUIET, step
 from explorer.app.uploads import UploadRefused, Uploads
 from explorer.app.worker.process import CompilerProcess, Report
+from explorer.app.workspaces import Workspace
 
 CANCEL_SECONDS = 2.0
 """How long a worker may take to give up what is cancelled, before it is ended."""
@@ -55,8 +58,10 @@ class Page:
         results: ResultStore,
         uploads: Uploads,
         publish: Callable[[PageState], None],
+        workspace: Workspace | None = None,
     ) -> None:
-        self.state = state
+        self.workspace = workspace or Workspace("")
+        self.state = _with_workspace(state, self.workspace)
         self._take_worker = take_worker
         self._results = results
         self._uploads = uploads
@@ -75,6 +80,11 @@ class Page:
         if isinstance(message, dict):
             self._dispatch(message)
 
+    def show_in(self, publish: Callable[[PageState], None]) -> None:
+        """The page was loaded again: from now on this is told."""
+        with self._lock:
+            self._publish = publish
+
     def stop(self) -> None:
         """Ends the worker; the page is gone."""
         with self._lock:
@@ -84,6 +94,7 @@ class Page:
             self._timers.clear()
         if process is not None:
             process.end()
+        self.workspace.close()
 
     def comparison(self, keys: Sequence[str], place: str | None = None) -> str | None:
         """The branch that is looked at beside others, as JSON text; None where there is no such.
@@ -115,7 +126,10 @@ class Page:
                 self.state, effects = step(self.state, messages.popleft())
                 for effect in effects:
                     messages.extend(self._perform(effect))
-            if self.state is not before:
+            if self.state is before:
+                return
+            self.workspace.write_soon(self.state)
+            if not (isinstance(message, Mapping) and message.get("kind") in QUIET):
                 self._publish(self.state)
 
     def _perform(self, effect: Effect) -> list[Message]:
@@ -199,3 +213,14 @@ class Page:
             timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
+
+
+def _with_workspace(state: PageState, workspace: Workspace) -> PageState:
+    """The state as it was left, where it was left before."""
+    notice = workspace.problem
+    if workspace.saved is not None:
+        try:
+            state, notice = restored(state, workspace.saved)
+        except (ValueError, TypeError, KeyError) as error:
+            notice = f"What was open before could not be restored: {error}."
+    return replace(state, workspace=workspace.name, notice=notice)

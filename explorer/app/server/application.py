@@ -13,7 +13,7 @@ import secrets
 import signal
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,8 @@ HTTP_PORT = 80
 """A browser leaves it out of addresses and origins."""
 PAGE_GONE_MILLISECONDS = 5000
 """How long after its connection ended a page, its worker and its uploads are kept."""
+MOST_NAMES = 4
+"""Of workspaces that a browser may ask for."""
 COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
 PAGE_STYLE = "html, body { margin: 0; height: 100%; overflow: hidden; }"
@@ -47,7 +49,7 @@ class ExplorerPage(JSComponent):
 
     def __init__(self, **params: Any) -> None:  # Any: Panel's own parameters
         super().__init__(**params)
-        self.enter: Callable[[], Page | None] = lambda: None
+        self.enter: Callable[[Sequence[object]], Page | None] = lambda _: None
         """Called when the page says hello; None where there is no room for it."""
         self.page: Page | None = None
         self.document: Document | None = None
@@ -79,7 +81,8 @@ class ExplorerPage(JSComponent):
         if not isinstance(data, dict):
             return
         if data.get("kind") == "hello" and self.page is None:
-            self.page = self.enter()
+            names = data.get("workspaces")
+            self.page = self.enter(names[:MOST_NAMES] if isinstance(names, list) else [])
         if self.page is None:
             return
         if data.get("kind") == "hello":
@@ -205,8 +208,8 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
         session = context.session if isinstance(context, BokehSessionContext) else None
         return session is not None and session.connection_count > 0
 
-    def enter() -> Page | None:
-        found = pages.open(publish, is_connected)
+    def enter(names: Sequence[object]) -> Page | None:
+        found = pages.open(publish, is_connected, names)
         if isinstance(found, Page):
             return found
         column[:] = [pn.pane.Str(found, styles={"white-space": "normal"}, margin=24)]
@@ -214,7 +217,7 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
 
     def leave(_context: object) -> None:
         if view.page is not None:
-            pages.end(view.page)
+            pages.leave(view.page, is_connected)
 
     view.enter, view.document = enter, document
     pn.state.on_session_destroyed(leave)

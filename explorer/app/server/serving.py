@@ -21,10 +21,12 @@ from explorer.app.effects import Page
 from explorer.app.protocol import Compiler
 from explorer.app.server.pages import Pages, Publish
 from explorer.app.state.page_state import PageState
+from explorer.app.state.saved import SavedWorkspace, absolute
 from explorer.app.upload_folder import upload_folder
 from explorer.app.uploads import Uploads
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.standby import StandbyWorkers
+from explorer.app.workspaces import Workspace, Workspaces, workspace_folder
 from explorer.errors import InputError
 
 TARGETS = ("cpu", "opencl")
@@ -42,14 +44,16 @@ def serve(
     token: str | None = None,
     targets: Sequence[str] = TARGETS,
     most_pages: int = MOST_PAGES,
+    is_fresh: bool = False,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
 
     `paths` are models and saved traces that are offered, the first one is opened at once; a
     folder offers all in it. `port` 0 takes a free one. `token` is for tests; a random one by
-    default. Beyond `most_pages` a page says that there are too many. `make_compiler` is called in
-    every page's worker, so that it must be importable by name.
+    default. The first page goes on with what was open when these models were served before,
+    unless `is_fresh`. Beyond `most_pages` a page says that there are too many. `make_compiler` is
+    called in every page's worker, so that it must be importable by name.
 
     Raises InputError for no model, an address of another machine, a port that is taken, or a token
     with odd characters.
@@ -69,12 +73,22 @@ def serve(
     results = ResultStore()
     standby = StandbyWorkers(make_compiler, first_request(choices[0], target))
 
-    def make_page(uploads: Uploads, publish: Publish) -> Page:
+    workspaces = Workspaces(workspace_folder())
+    if workspaces.problem:
+        print(workspaces.problem, flush=True)
+
+    def make_page(uploads: Uploads, publish: Publish, workspace: Workspace) -> Page:
         state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
-        return Page(state, standby.take, results, uploads, publish)
+        return Page(state, standby.take, results, uploads, publish, workspace)
+
+    paths = {absolute(choice.path) for choice in choices}
+
+    def fits(saved: SavedWorkspace) -> bool:
+        """Whether a person who starts the app like this expects what was open then."""
+        return not is_fresh and saved.target == target and saved.open_paths <= paths
 
     with upload_folder() as folder:
-        pages = Pages(make_page, folder, most_pages)
+        pages = Pages(make_page, folder, most_pages, workspaces, fits)
         from explorer.app.server.application import run_server  # brings Panel, see above
 
         try:

@@ -26,6 +26,8 @@ def compile_request(state: PageState, request: CompileRequest) -> Step:
     """Looks at a branch that is there; else asks for a new one."""
     known = next((branch for branch in state.branches if branch.request == request), None)
     state = replace(state, wanted=request)
+    if known is not None and known.is_asleep:
+        return wake(state, known)
     if known is not None:
         state, effects = look_at(state, known.key)
         return replace(state, status="idle", progress=None, error=None), effects

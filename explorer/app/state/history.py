@@ -64,8 +64,11 @@ def words_of(before: PageState, after: PageState) -> str:
 
 
 def undo(state: PageState) -> Step:
-    """Back before the last action; what is still waited for is given up instead."""
-    return cancel(state) if state.status == "working" else go_to(state, state.at - 1)
+    """Back before the last action; a branch that is still to come is given up instead."""
+    is_new = all(branch.request != state.wanted for branch in state.branches)
+    if state.status == "working" and is_new:
+        return cancel(state)
+    return go_to(state, state.at - 1)
 
 
 def redo(state: PageState) -> Step:

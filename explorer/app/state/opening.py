@@ -21,13 +21,20 @@ MOST_OPEN = 8
 
 
 def begin(state: PageState, link: object) -> Step:
-    """Opens what a link says, or the first model. A page that says hello again begins nothing.
+    """Opens what a link says, or what was looked at before, or the first model.
+
+    A page that says hello again begins nothing.
 
     link: {"model": label, "settings": decisions}, both as the page found them in its address
     """
     if state.has_begun:
         return state, []
-    return follow(replace(state, has_begun=True), link)
+    state = replace(state, has_begun=True)
+    if state.branches and link is None:
+        return compile_request(state, state.wanted)  # as it was left
+    regret = state.notice
+    state, effects = follow(state, link)
+    return replace(state, notice=state.notice or regret), effects
 
 
 def follow(state: PageState, link: object) -> Step:

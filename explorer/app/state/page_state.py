@@ -52,7 +52,7 @@ class PageState:
     """Theme, sizes of panes and their like, as the page sent them."""
     place: str = ""
     """What the page looks at, as its address says it."""
-    session: str = ""
+    workspace: str = ""
     """The name under which all this outlives its page."""
     revision: int = 0
     """Rises whenever the branch that is looked at is another one, or more is known of it."""

@@ -52,6 +52,7 @@ from explorer.app.state.messages import (
 from explorer.app.state.opening import begin, close_choice, follow, open_choice, upload_arrived
 from explorer.app.state.page_state import PageState
 from explorer.app.state.reports import reported
+from explorer.app.state.saved import MOST_PLACE, are_looks
 from explorer.app.state.searching import bisect, cancel_search, search
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, too_large
 
@@ -109,6 +110,19 @@ def _receive(state: PageState, message: PageMessage) -> Step:
     return state, [ReceiveUpload(message)]
 
 
+def _looks(state: PageState, message: PageMessage) -> PageState:
+    looks = message.get("looks")
+    return replace(state, looks=dict(looks)) if are_looks(looks) else state
+
+
+def _place(state: PageState, message: PageMessage) -> PageState:
+    place = message.get("place")
+    fits = isinstance(place, str) and len(place) <= MOST_PLACE
+    return replace(state, place=place) if fits else state
+
+
+QUIET = ("looks", "place")
+"""Kinds of messages after which the page, which says them of itself, need not be told."""
 TRAVELS = ("undo", "redo", "go to")
 """Kinds of messages that leave no point of their own."""
 PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
@@ -133,6 +147,8 @@ PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "undo": lambda state, _: undo(state),
     "redo": lambda state, _: redo(state),
     "go to": lambda state, message: go_to(state, message.get("point")),
+    "looks": lambda state, message: (_looks(state, message), []),
+    "place": lambda state, message: (_place(state, message), []),
     "upload": _receive,
     "unreadable": lambda state, message: (_unreadable(state, message), []),
     "refused": lambda state, message: (_too_large(state, message), []),

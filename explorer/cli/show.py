@@ -65,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     compilation = open_compilation(arguments)
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
+    if "profile" in view.needs and not is_trace(arguments.model):
+        compilation.profile()
     trace = compilation.trace()
     check_needs(view, trace, arguments.model)
     if is_trace(arguments.model):

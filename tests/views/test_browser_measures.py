@@ -281,50 +281,7 @@ def test_the_chosen_strategy_is_marked(opened: Any, trace: Trace):
     assert names[1][:2] == ["by time", "+4 KiB"]
 
 
-# -- time line -------------------------------------------------------------------------------------
-
-
-def test_ten_thousand_bars_are_one_canvas(opened: Any, trace: Trace):
-    profile = trace.profile
-    assert profile is not None
-    events = []
-    now = 0
-    for index in range(10_000):
-        event = profile.events[index % len(profile.events)]
-        time = event.end_ns - event.start_ns
-        events.append(replace(event, start_ns=now, end_ns=now + time))
-        now += time
-    many = replace(trace, profile=replace(profile, events=tuple(events)))
-    watched = opened(many, link="pass=8&dock=timeline&selection=conv_1")
-    page = watched.page
-    page.wait_for_selector(".bar.marked")
-    expect(page.locator(".timeline-plot canvas")).to_have_count(1)
-    assert 0 < page.locator(".timeline-plot .plot-overlay > *").count() <= 201
-    for _ in range(12):
-        page.get_by_title("longer bars (Ctrl and wheel)").click()
-    page.mouse.click(*center(page, ".timeline-plot"))
-    page.wait_for_selector(".bar.marked")
-    assert page.locator(".bar.marked").first.bounding_box()["width"] > 20
-    assert watched.is_clean(), watched
-
-
-def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace):
-    assert trace.profile is not None
-    first, second = trace.profile.events[:2]
-    watched = opened(trace, link="pass=8&dock=timeline")
-    page = watched.page
-    page.wait_for_selector(".timeline-plot canvas")
-    page.locator(".timeline-plot").focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector(f'.bar.marked[data-operation="{first.operation}"]')
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector(f'.bar.marked[data-operation="{second.operation}"]')
-    before = page.locator(".bar.marked").bounding_box()["width"]
-    page.keyboard.press("+")
-    watched.wait_until(
-        "least => document.querySelector('.bar.marked').getBoundingClientRect().width > least",
-        arg=1.5 * before,
-    )
+# -- where the program came from ------------------------------------------------------------------
 
 
 def test_the_program_pane_says_which_tier_answered_and_why_it_was_built(opened: Any, trace: Trace):

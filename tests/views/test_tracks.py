@@ -79,7 +79,7 @@ def test_passes_follow_one_another_with_their_recorded_times(trace: Trace):
 
 def test_a_launch_says_what_it_is_and_what_was_predicted(parted: Trace):
     track = timeline_payload(parted)["groups"][0]["tracks"][0]
-    name, kind, _, _, label, operation, kernel, *_, predicted, facts = track["spans"][0]
+    name, kind, _, _, label, operation, kernel, _, _, predicted, *_, facts = track["spans"][0]
     assert (name, kind, operation, kernel, predicted) == (
         "conv_1",
         "launch",
@@ -121,6 +121,7 @@ def test_of_too_many_spans_the_longest_stay_and_neighbours_become_one():
     assert len(few) <= 1001
     assert (few[0].start_ns, few[-1].end_ns) == (0, 250_000)
     assert sum(s.flops for s in few) == 50_000
+    assert sum(s.count for s in few) == 25_000
     kept = {s.name for s in few if s.kind == "launch"}
     assert {f"n{i}" for i in range(7, 25_000, 100)} <= kept
     assert Counter(s.kind for s in few)["folded"] > 0

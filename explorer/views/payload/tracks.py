@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from explorer.results import Graph, TimedEvent, Trace
 from explorer.results.runs.events import ProfileRecord
+from explorer.views.model_step import SOURCE_LEVEL
 from explorer.views.numbers import format_count, format_exact
 from explorer.views.payload.text import Json
 
@@ -47,6 +48,10 @@ class Span:
     bytes_moved: int = 0
     predicted_ns: int | None = None
     """What the cost model says; None where it says nothing."""
+    count: int = 1
+    """How many spans it stands for; gaps among them do not count."""
+    busy_ns: int | None = None
+    """Of several: what they take together; None: its whole length."""
     facts: tuple[tuple[str, str], ...] = ()
     """(what, value) for people: the cause of a wait, what a prediction rests on, cycles."""
 
@@ -118,7 +123,7 @@ def _track_payload(track: Track) -> Json:
         "total": len(track.spans),
         "spans": [
             [s.name, s.kind, s.start_ns, s.end_ns, s.label, s.operation, s.kernel, s.flops,
-             s.bytes_moved, s.predicted_ns, [list(fact) for fact in s.facts]]
+             s.bytes_moved, s.predicted_ns, s.count, s.busy_ns, [list(fact) for fact in s.facts]]
             for s in spans
         ],
     }  # fmt: skip
@@ -215,6 +220,8 @@ def _passes(trace: Trace) -> Iterator[Span]:
     """One after the other, as they ran; what lies between them was not recorded."""
     now = 0
     for record in trace.passes:
+        if record.level == SOURCE_LEVEL:
+            continue  # the model as it is: no pass made it
         length = round(1e9 * record.seconds)
         applied = sum(event.applied for event in record.events)
         before, after = map(format_exact, (record.operations_before, record.operations_after))
@@ -267,9 +274,7 @@ def _joined(run: Sequence[Span]) -> list[Span]:
             flops=sum(span.flops for span in working),
             bytes_moved=sum(span.bytes_moved for span in working),
             predicted_ns=sum(predicted) if predicted and len(predicted) == len(working) else None,
-            facts=(
-                ("folded", count),
-                ("busy", f"{format_exact(sum(span.length_ns for span in working))} ns"),
-            ),
+            count=len(working),
+            busy_ns=sum(span.length_ns for span in working),
         )
     ]

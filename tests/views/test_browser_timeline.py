@@ -14,8 +14,7 @@ from explorer.views.static.chrome_trace import chrome_trace
 
 pytestmark = pytest.mark.browser
 
-INFERENCE = ".timeline-plot >> nth=0"
-PASSES = ".timeline-plot >> nth=1"
+INFERENCE, PASSES = ".timeline-plot", ".passes-plot"
 AXIS, BAR = 20, 24
 
 
@@ -66,7 +65,7 @@ def test_of_ten_thousand_bars_all_that_are_selected_are_marked(opened: Any, trac
     watched = opened(many, link="pass=8&dock=timeline&selection=conv_1")
     page = watched.page
     page.wait_for_selector(".bar.marked")
-    expect(page.locator(".timeline-plot canvas")).to_have_count(2)
+    expect(page.locator(".track-plot canvas")).to_have_count(2)
     marks = page.locator(".bar.marked").evaluate_all(
         "bars => bars.map((bar) => Number(bar.dataset.spans))"
     )

@@ -39,7 +39,7 @@ export function trackPlot(app, group, options) {
     `${options.title || "inference"}: ${countText(work, "span")} in ` +
       `${countText(tracks.length, "track")}. Keys: w and s zoom, a and d move, f fits the ` +
       "selection, / finds, 0 shows all, left and right choose a span",
-    "timeline-plot",
+    `track-plot ${options.flows ? "timeline-plot" : "passes-plot"}`,
   );
   plot.node.tabIndex = 0;
   const bottom = rows.at(-1);

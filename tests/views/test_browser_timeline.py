@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import CostEstimate, TimedEvent, Trace
+from explorer.results.runs.events import CachePeak
 from explorer.views.static.chrome_trace import chrome_trace
 
 pytestmark = pytest.mark.browser
@@ -233,3 +234,37 @@ def test_the_help_page_has_the_keys(opened: Any, generated: ModuleType, trace: T
     page = opened(trace, link="pass=8").page
     page.keyboard.press("?")
     expect(page.locator(".help-list")).to_contain_text("in the timeline")
+
+
+# -- the roofline and the memory map ---------------------------------------------------------------
+
+
+def test_names_stand_at_their_lines_and_points(opened: Any, trace: Trace):
+    assert trace.profile is not None
+    caches = (CachePeak("l1", 1 << 15, 400.0), CachePeak("l2", 1 << 20, 90.0))
+    measured = replace(trace, profile=replace(trace.profile, caches=caches))
+    page = opened(measured, link="pass=8&dock=roofline").page
+    page.wait_for_selector(".kernel-point")
+    expect(page.locator(".level-label")).to_have_count(3)
+    boxes = [label.bounding_box() for label in page.locator(".roofline text.roof-label").all()]
+    boxes += [label.bounding_box() for label in page.locator(".point-label").all()]
+    assert page.locator(".point-label").count() >= 3
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1 :]:
+            overlap = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+            height = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+            # Boxes have the halo and the gap between lines: 19 pixels for letters of 11.
+            assert overlap <= 4 or height <= 8, (a, b)
+
+
+def test_all_buffers_of_the_selection_are_marked(opened: Any, trace: Trace):
+    assert trace.memory is not None
+    (placed, *_) = [p for p in trace.memory.placements if p.buffer.id == "conv_1"]
+    many = tuple(
+        replace(placed, buffer=replace(placed.buffer, id=f"part_{i}", size_bytes=64),
+                offset_bytes=64 * i)
+        for i in range(450)
+    )  # fmt: skip
+    planned = replace(trace, memory=replace(trace.memory, placements=many))
+    page = opened(planned, link="pass=8&dock=memory&selection=conv_1").page
+    expect(page.locator(".buffer.marked")).to_have_count(450)

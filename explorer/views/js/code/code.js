@@ -8,6 +8,7 @@ import {GRAMMARS} from "../ground/grammars.js";
 import {MINUS} from "../ground/numbers.js";
 
 const LINE_PIXELS = 18;
+const CHARACTER_PIXELS = 7.2; // of the font of explorer.css
 const LINES_PER_BLOCK = 50;
 const MOST_WHOLE_LINES = 1500;
 const FOLLOW_MILLISECONDS = 80;
@@ -20,21 +21,34 @@ export function entriesOf(text) {
 }
 
 /**
- * {node, mark(isMarked), hover(isHovered), follow(), reveal()}
+ * {node, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(), restore(place),
+ *  top(), showAt(index, pixels)}; `start`: the line at which it opens where nothing is marked
  *
  * @param {{
  *   entries: any[],
  *   language: string,
  *   label: string,
+ *   start?: number,
+ *   firstNumber?: number,
  *   hueOf?: (owners: string[]) => number | null,
  *   lookOf?: (owners: string[]) => string,
  *   onhover?: (owners: string[]) => void,
  *   onpick?: (owners: string[]) => void,
  * }} options
  */
-export function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
+export function codePane({
+  entries,
+  language,
+  label,
+  start = -1,
+  firstNumber = 1,
+  hueOf,
+  lookOf,
+  onhover,
+  onpick,
+}) {
   const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
-  const digits = String(entries.length).length;
+  const digits = String(entries.length + firstNumber - 1).length;
   const inner = element("div", {class: "code-lines"});
   inner.style.width = `max(100%, calc(${longest + digits + 5}ch + 24px))`;
   const blocks = [];
@@ -65,7 +79,7 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
       {
         class: `line ${entry.kind}${look}${states}`,
         "data-index": index,
-        "data-number": entry.number ?? index + 1,
+        "data-number": entry.number ?? index + firstNumber,
         "data-hue": hue,
         title: entry.title,
       },
@@ -135,8 +149,26 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
     for (const index of now) rowAt(index)?.classList.add(className);
     return now;
   };
+  // Deep loops stand far to the right: their indentation may go out of sight.
+  const leftOf = (line) => {
+    const indent = (line.length - line.trimStart().length) * CHARACTER_PIXELS;
+    return indent > node.clientWidth / 3 ? indent - node.clientWidth / 5 : 0;
+  };
+  const showAt = (index, pixels) => {
+    node.scrollTop = Math.max(0, index * LINE_PIXELS - pixels);
+    paint();
+  };
   return {
     node,
+    entries,
+    showAt,
+    // Where on the screen its lines stand, so that another frame around it moves none of them.
+    place: () => ({scrolled: node.scrollTop, top: node.getBoundingClientRect().top}),
+    restore({scrolled, top}) {
+      node.scrollTop = scrolled + node.getBoundingClientRect().top - top;
+      paint();
+    },
+    top: () => node.scrollTop / LINE_PIXELS,
     mark(isMarked) {
       marked = setLines(marked, isMarked, "marked");
       return marked.size;
@@ -161,14 +193,14 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
     reveal() {
       requestAnimationFrame(() => {
         const standing = [...marked].find((index) => entries[index].kind !== "removed");
-        const target = marked.size
-          ? (standing ?? [...marked][0])
-          : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        const change = entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        const target = marked.size ? (standing ?? [...marked][0]) : change >= 0 ? change : start;
         if (target < 0) return;
         const top = target * LINE_PIXELS;
         const sees =
           top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;
-        if (!sees) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+        if (!sees || target === start) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+        if (target === start) node.scrollLeft = leftOf(entries[start].line);
         paint();
       });
     },

@@ -3,6 +3,7 @@
 
 import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
 import {button, element, emptyState} from "../ground/dom.js";
+import {hottestInstruction, hottestLine} from "./hottest.js";
 import {linkShare} from "./links.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
@@ -87,11 +88,12 @@ function statementKey(app, hues, kernel) {
   );
 }
 
-function statementPane(app, context, hues, entries, language, label) {
+function statementPane(app, context, hues, entries, {language, label, start}) {
   const pane = codePane({
     entries,
     language,
     label,
+    start,
     hueOf: (owners) => hues.get(owners[0]) ?? null,
     onhover: (tags) =>
       app.hover.set(tags.length ? [...context.launches.slice(0, 1), ...context.here] : [], tags, {
@@ -131,11 +133,17 @@ function linkedEntries(kernel, text) {
 export async function sourceView(app, context, kernel, text, label, note = "") {
   const share = await linkShare(app, text === kernel.assembly ? "assembly" : "source", kernel.name);
   const hues = statementHues(kernel);
-  const pane = statementPane(app, context, hues, linkedEntries(kernel, text), text.language, label);
+  const start = hottestOf(kernel, text);
+  const pane = statementPane(app, context, hues, linkedEntries(kernel, text), {
+    language: text.language,
+    label,
+    start,
+  });
   return {
     panes: [
       {
         pane,
+        key: `${label}/${kernel.name}`,
         isMarked: () => false,
         linked: linkedStatements(context, kernel.assemblyLines.length > 0),
       },
@@ -146,10 +154,33 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
       kernelLine(context, kernel),
       statementKey(app, hues, kernel),
       note ? element("p", {class: "cap"}, note) : null,
-      codeBar(app, `${countText(text.lines.length, "line")} of ${label}`, text, share),
+      codeBar(
+        app,
+        `${countText(text.lines.length, "line")} of ${label}`,
+        text,
+        share,
+        hottestButton(pane, start),
+      ),
       pane.node,
     ),
   };
+}
+
+// The line of a kernel's text where most of its time goes, -1 where that cannot be said.
+function hottestOf(kernel, text) {
+  if (text !== kernel.assembly) return hottestLine(text);
+  const line = hottestLine(kernel.source);
+  return line < 0 ? -1 : hottestInstruction(text, kernel.assemblyLines, line);
+}
+
+function hottestButton(pane, line) {
+  if (line < 0) return null;
+  return button(
+    "hottest loop",
+    "to the deepest loop of the statement with most operations, where this text opens",
+    () => pane.showAt(line, pane.node.clientHeight / 3),
+    {class: "quiet hottest"},
+  );
 }
 
 function argumentsText(step, between) {
@@ -211,14 +242,14 @@ export async function loopsView(app, context, kernel) {
   });
   const before = current ? kernel.steps[current - 1].text : null;
   const entries = before ? differenceEntries(before, step.text) : entriesOf(step.text);
-  const pane = statementPane(
-    app,
-    context,
-    hues,
-    entries,
-    step.text.language,
-    `loop nest after ${step.name}`,
-  );
+  const start = hottestOf(kernel, step.text);
+  // A step that was chosen shows what it changed; else the nest opens where its time goes.
+  const shown = context.state.step === null ? entriesOf(step.text) : entries;
+  const pane = statementPane(app, context, hues, shown, {
+    language: step.text.language,
+    label: `loop nest after ${step.name}`,
+    start,
+  });
   requestAnimationFrame(() =>
     ladder
       .querySelector('[aria-current="step"]')
@@ -226,7 +257,14 @@ export async function loopsView(app, context, kernel) {
   );
   const same = before && entries.every((entry) => !entry.kind) ? " · same text as before" : "";
   return {
-    panes: [{pane, isMarked: () => false, linked: linkedStatements(context, false)}],
+    panes: [
+      {
+        pane,
+        key: `${kernel.name}/${context.state.step}`,
+        isMarked: () => false,
+        linked: linkedStatements(context, false),
+      },
+    ],
     node: element(
       "div",
       {class: "code-host"},
@@ -253,6 +291,7 @@ export async function loopsView(app, context, kernel) {
           `${countText(step.operations, "operation")}${same}`,
         step.text,
         await linkShare(app, "loops", kernel.name),
+        context.state.step === null ? hottestButton(pane, start) : null,
       ),
       pane.node,
     ),

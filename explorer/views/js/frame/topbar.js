@@ -12,6 +12,7 @@ import {
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {searchBox} from "./search.js";
+import {presetChoice} from "./workspace.js";
 
 // {node, learn()}: the verdict and the totals are drawn anew when more is known.
 export function topBar(app) {
@@ -43,6 +44,7 @@ export function topBar(app) {
     totals,
     isApp ? app.background : null,
     element("span", {class: "grow"}),
+    presetChoice(app),
     searchBox(app),
     app.host.mode === "notebook"
       ? null

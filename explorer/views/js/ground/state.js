@@ -1,6 +1,8 @@
 // The one state of the explorer: what is looked at. Everything that is drawn follows from it and
 // from the trace; it is also the link that one shares.
 
+import {FRESH_PANES, panesOfText, panesText} from "./arrangement.js";
+
 const FRESH_STATE = {
   pass: 0, // index in the time line
   rewrite: null, // index of an event of that pass
@@ -16,6 +18,7 @@ const FRESH_STATE = {
   bars: "time", // time line: time, kernel, source
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
+  panes: FRESH_PANES, // which pane stands where (arrangement.js)
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
@@ -34,6 +37,7 @@ export const IN_LINK = [
   "bars",
   "blocks",
   "open",
+  "panes",
 ];
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
@@ -67,6 +71,8 @@ export function stateToLink(state, others = {}) {
     if (name === "open") {
       if (String(state.open) !== String(state.initially))
         parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+    } else if (name === "panes") {
+      if (panesText(state.panes)) parts.set(name, panesText(state.panes));
     } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
   }
   // `pass` always stands there, so that a link with it is told from a first visit.
@@ -90,7 +96,10 @@ export function stateFromLink(link, head) {
     } else if (choicesInLink(name, head)) {
       if (choicesInLink(name, head).includes(value)) patch[name] = value;
     } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
-    else if (name === "open")
+    else if (name === "panes") {
+      const panes = panesOfText(value);
+      if (panes) patch.panes = panes;
+    } else if (name === "open")
       patch.open = value
         .split(".")
         .map(Number)

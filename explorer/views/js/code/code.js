@@ -14,7 +14,8 @@ const MOST_WHOLE_LINES = 1500;
 const FOLLOW_MILLISECONDS = 80;
 const BLOCKS_AROUND = 2; // made above and below what is in sight
 
-// entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line);
+// entries: [{line, owners, kind, language}], kind: "" or added, removed, changed, fold (a note, no
+// line); language where it is another one than the text's;
 // hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
 export function entriesOf(text) {
   return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
@@ -22,7 +23,8 @@ export function entriesOf(text) {
 
 /**
  * {node, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(), restore(place),
- *  top(), showAt(index, pixels)}; `start`: the line at which it opens where nothing is marked
+ *  top(), showAt(index, pixels), find(query), showHit(number), nearestHit(), hitOn(line),
+ *  query()}; `start`: the line at which it opens where nothing is marked
  *
  * @param {{
  *   entries: any[],
@@ -97,7 +99,22 @@ export function codePane({
   const isWhole = entries.length <= MOST_WHOLE_LINES;
   if (isWhole) blocks.forEach(makeBlock);
 
+  /** @type {{query: string, hits: any[], byLine: Map<number, number[]>, current: number}} */
+  const found = {query: "", hits: [], byLine: new Map(), current: -1};
+  const hitsOn = (index) =>
+    (found.byLine.get(index) ?? []).map((hit) => ({
+      start: found.hits[hit].start,
+      end: found.hits[hit].start + found.query.length,
+      isCurrent: hit === found.current,
+    }));
+
   const painted = new Set();
+  const colour = (index) => {
+    painted.add(index);
+    const {line, kind, language: own} = entries[index];
+    if (kind === "fold") return;
+    replace(rowAt(index), coloured(line || " ", own ?? language, hitsOn(index)));
+  };
   const paint = () => {
     const first = Math.max(0, Math.floor(node.scrollTop / LINE_PIXELS) - 30);
     const last = Math.min(
@@ -116,12 +133,7 @@ export function codePane({
         }
       });
     }
-    for (let index = first; index < last; index += 1) {
-      if (painted.has(index)) continue;
-      painted.add(index);
-      if (entries[index].kind !== "fold")
-        replace(rowAt(index), coloured(entries[index].line || " ", language));
-    }
+    for (let index = first; index < last; index += 1) if (!painted.has(index)) colour(index);
   };
   node.addEventListener("scroll", () => requestAnimationFrame(paint), {passive: true});
   // A pane has its height only once it stands on the screen.
@@ -169,6 +181,52 @@ export function codePane({
       paint();
     },
     top: () => node.scrollTop / LINE_PIXELS,
+    query: () => found.query,
+    // How often a text stands here, whatever its capitals; all places are marked, with "" none.
+    find(query) {
+      if (query === found.query) return found.hits.length;
+      found.query = query;
+      const before = [...found.byLine.keys()];
+      [found.hits, found.byLine, found.current] = [[], new Map(), -1];
+      const wanted = query.toLowerCase();
+      entries.forEach(({line, kind}, index) => {
+        if (!wanted || kind === "fold") return;
+        const lower = line.toLowerCase();
+        for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, at + 1)) {
+          found.byLine.set(index, [...(found.byLine.get(index) ?? []), found.hits.length]);
+          found.hits.push({index, start: at});
+          at += wanted.length - 1;
+        }
+      });
+      for (const index of [...before, ...found.byLine.keys()])
+        if (painted.has(index)) colour(index);
+      return found.hits.length;
+    },
+    // The first hit that can be seen or comes below.
+    nearestHit() {
+      const first = Math.floor(node.scrollTop / LINE_PIXELS);
+      return Math.max(
+        0,
+        found.hits.findIndex(({index}) => index >= first),
+      );
+    },
+    // The first hit on a line, after `find`.
+    hitOn: (line) => found.byLine.get(line)?.[0] ?? -1,
+    showHit(number) {
+      const before = found.hits[found.current];
+      found.current = number;
+      const {index, start: column} = found.hits[number];
+      const top = index * LINE_PIXELS;
+      if (top < node.scrollTop || top > node.scrollTop + node.clientHeight - 2 * LINE_PIXELS)
+        node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+      const left = column * CHARACTER_PIXELS;
+      if (left < node.scrollLeft || left > node.scrollLeft + node.clientWidth - 160)
+        node.scrollLeft = Math.max(0, left - node.clientWidth / 3);
+      paint();
+      for (const hit of [before, found.hits[number]])
+        if (hit && rowAt(hit.index)) colour(hit.index);
+      return number;
+    },
     mark(isMarked) {
       marked = setLines(marked, isMarked, "marked");
       return marked.size;
@@ -207,18 +265,37 @@ export function codePane({
   };
 }
 
-function coloured(line, language) {
+// hits: [{start, end, isCurrent}] in order
+function coloured(line, language, hits) {
   const grammar = GRAMMARS[language];
-  if (!grammar || line.length > 2000) return line;
-  const parts = [];
+  const tokens = []; // [start, end, kind]
   let end = 0;
-  for (const match of line.matchAll(grammar)) {
-    if (match.index > end) parts.push(line.slice(end, match.index));
-    const kind = Object.keys(match.groups).find((name) => match.groups[name] !== undefined);
-    parts.push(element("span", {class: `code-${kind}`}, match[0]));
-    end = match.index + match[0].length;
+  if (grammar && line.length <= 2000)
+    for (const match of line.matchAll(grammar)) {
+      if (match.index > end) tokens.push([end, match.index, ""]);
+      const kind = Object.keys(match.groups).find((name) => match.groups[name] !== undefined);
+      end = match.index + match[0].length;
+      tokens.push([match.index, end, kind]);
+    }
+  if (end < line.length) tokens.push([end, line.length, ""]);
+  return tokens.flatMap(([from, to, kind]) => {
+    const parts = withHits(line, from, to, hits);
+    return kind ? element("span", {class: `code-${kind}`}, parts) : parts;
+  });
+}
+
+// A token with what of it is found as marks.
+function withHits(line, from, to, hits) {
+  const parts = [];
+  let at = from;
+  for (const {start, end, isCurrent} of hits) {
+    const [first, last] = [Math.max(at, start), Math.min(to, end)];
+    if (first >= last) continue;
+    if (first > at) parts.push(line.slice(at, first));
+    parts.push(element("mark", {class: isCurrent ? "current" : ""}, line.slice(first, last)));
+    at = last;
   }
-  if (end < line.length) parts.push(line.slice(end));
+  if (at < to) parts.push(line.slice(at, to));
   return parts;
 }
 

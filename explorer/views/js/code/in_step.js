@@ -1,8 +1,9 @@
 // Levels of code side by side scroll in step: where the one that a person moves shows a line, the
 // others show what that line became or came from, at the same height.
 
+import {densest} from "./hottest.js";
+
 const LINE_PIXELS = 18;
-const FAR_LINES = 12; // instructions of one line of source that are further apart are another place
 const LOOK_AHEAD = 24;
 
 // panes: panes of code on the screen (code.js), by `panes()`; `isOn()`: whether they follow
@@ -56,16 +57,4 @@ function placesOf(pane) {
     return places;
   }, new Map());
   return pane.places;
-}
-
-// A compiler moves some instructions of a line far away: the longest run of those near each other.
-function densest(lines) {
-  let best = [],
-    run = [];
-  for (const line of lines) {
-    if (run.length && line - run[run.length - 1] > FAR_LINES) run = [];
-    run.push(line);
-    if (run.length > best.length) best = [...run];
-  }
-  return best;
 }

@@ -169,8 +169,7 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
 // The line of a kernel's text where most of its time goes, -1 where that cannot be said.
 function hottestOf(kernel, text) {
   if (text !== kernel.assembly) return hottestLine(text);
-  const line = hottestLine(kernel.source);
-  return line < 0 ? -1 : hottestInstruction(text, kernel.assemblyLines, line);
+  return hottestInstruction(text, kernel.assemblyLines, kernel.source);
 }
 
 function hottestButton(pane, line) {

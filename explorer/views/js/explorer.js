@@ -5,6 +5,7 @@ import {TraceData} from "./data.js";
 import {dockPane} from "./frame/dock.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
 import {createDraft} from "./branches/fork.js";
+import {findEverywhere} from "./frame/find_everywhere.js";
 import {graphPane} from "./graph/graph.js";
 import {adaptHost} from "./ground/host.js";
 import {createHover} from "./ground/hover.js";
@@ -405,12 +406,17 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     app.graph = graphPane(app);
     app.inspector = inspectorPane(app);
     app.dock = dockPane(app);
-    app.workspace = workspace(app, {
-      passes: app.passes.node,
-      graph: app.graph.node,
-      inspector: app.inspector.node,
-      dock: app.dock.node,
-    });
+    app.everywhere = findEverywhere(app);
+    app.workspace = workspace(
+      app,
+      {
+        passes: app.passes.node,
+        graph: app.graph.node,
+        inspector: app.inspector.node,
+        dock: app.dock.node,
+      },
+      app.everywhere.node,
+    );
     app.bar = topBar(app);
     replace(app.node, app.bar.node, app.workspace.node);
     app.passes.draw();

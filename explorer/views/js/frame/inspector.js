@@ -2,6 +2,7 @@
 // becomes: IR, loops, source, assembly, with its lines marked; and the errors of its tensor.
 
 import {codeBar, codePane, differenceEntries, entriesOf} from "../code/code.js";
+import {openFind} from "../code/find_in_pane.js";
 import {inStep} from "../code/in_step.js";
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
 import {forkView} from "../branches/fork.js";
@@ -90,6 +91,7 @@ export function inspectorPane(app) {
   );
   let panes = []; // code panes on the screen: {pane, isMarked(owners), key}
   let shownLevels = ""; // as they stand side by side
+  let awaited = null; // {level, line} that a text shows when it is there
   let picked = null; // the pane of code in which the selection was made: it stays where it is
   let drawnText = null; // {key, pane} of the IR that was drawn last
   let turn = 0;
@@ -115,8 +117,9 @@ export function inspectorPane(app) {
         return;
       const columns = levelsShown(state.panes, state.tab, node.clientWidth);
       const names = columns ?? [state.tab, ...(state.beside ? [NEXT_LEVEL[state.tab]] : [])];
+      /** @type {any[]} */
       let views = [];
-      for (const name of names) views.push(await tabView(name, context));
+      for (const level of names) views.push({level, ...(await tabView(level, context))});
       // What two levels would say alike of their emptiness is said once.
       views = views.filter(
         (view, index) =>
@@ -125,7 +128,7 @@ export function inspectorPane(app) {
       );
       if (!isCurrent()) return;
       replace(head, subject);
-      panes = views.flatMap((view) => view.panes || []);
+      panes = views.flatMap(({level, panes: own}) => (own || []).map((pane) => ({...pane, level})));
       const isRow = Boolean(columns && views.length > 1);
       shownLevels = columns?.join() ?? "";
       node.classList.toggle("columns", isRow);
@@ -136,7 +139,7 @@ export function inspectorPane(app) {
         tab.classList.toggle("in-columns", isRow && names.includes(tab.dataset.tab));
       [main, ...others].forEach((body, index) => {
         body.hidden = index >= views.length;
-        const name = names[index];
+        const name = views[index]?.level;
         if (body.hidden) replace(body);
         else if (isRow) replace(body, columnHead(name, names), views[index].node);
         else if (index) replace(body, titleOf(name), views[index].node);
@@ -155,6 +158,7 @@ export function inspectorPane(app) {
         pane.mark(isMarked);
         if (!stays.has(pane)) pane.reveal();
       }
+      showFound();
       if (scroll) (main.querySelector(".scroll") ?? main).scrollTop = scroll;
     } catch (failure) {
       if (!isCurrent()) return;
@@ -166,6 +170,21 @@ export function inspectorPane(app) {
           button("try again", "load it again", () => update()),
         ),
       );
+    }
+  }
+
+  // Hits of a search over all are marked in every text; the one that was chosen is shown.
+  function showFound() {
+    const query = app.everywhere?.query() ?? "";
+    for (const {pane, level} of panes) {
+      if (query) pane.find(query);
+      if (awaited?.level !== level) continue;
+      const line = awaited.line;
+      awaited = null;
+      requestAnimationFrame(() => {
+        pane.showAt(line, pane.node.clientHeight / 3);
+        if (pane.hitOn(line) >= 0) pane.showHit(pane.hitOn(line));
+      });
     }
   }
 
@@ -383,7 +402,31 @@ export function inspectorPane(app) {
       )
         update(true);
     }).observe(node);
-  return {node, update};
+  return {
+    node,
+    update,
+    // A line of a level: {selection, tab, step, view} is where it stands.
+    goToLine(where, line) {
+      awaited = {level: where.tab, line};
+      app.workspace.show("inspector");
+      store.set({rewrite: null, ...where});
+      update();
+    },
+    markFound(query) {
+      for (const {pane} of panes) pane.find(query);
+    },
+    // The line to find text in the pane that has the pointer or the focus; false where none is.
+    find() {
+      const focused = bodies.getRootNode().activeElement;
+      const chosen =
+        panes.find(({pane}) => pane.node.parentElement?.contains(focused)) ??
+        panes.find(({pane}) => pane.node.parentElement?.matches(":hover")) ??
+        panes[0];
+      if (!chosen || !chosen.pane.node.offsetParent) return false;
+      openFind(chosen.pane);
+      return true;
+    },
+  };
 }
 
 // Operations of a text have colours in turn, so that neighbours differ.

@@ -12,6 +12,7 @@ const HELP = [
   ["u", "leave out passes that changed nothing"],
   ["J  K", "next rewrite, rewrite before"],
   ["/", "search"],
+  ["Ctrl F", "find in the code under the pointer; with Shift everywhere"],
   ["d", "graph: diff, after, before in turn"],
   ["g", "fit the graph"],
   ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
@@ -32,7 +33,7 @@ const HELP = [
   ["?", "this page"],
 ];
 
-const PAGE_KEYS = 9; // rows above those of the views
+const PAGE_KEYS = 10; // rows above those of the views
 const VIEWS_IN_ROW = 3;
 
 const WORDS = [
@@ -48,11 +49,21 @@ const WORDS = [
 
 export function handleKey(app, event) {
   const origin = event.composedPath()[0];
+  if (isFind(event) && !app.hasDialog()) {
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.shiftKey || !app.inspector.find()) app.everywhere.open();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const tag = origin?.tagName;
   if (event.key === "Escape") {
     if (app.closeDialog()) return;
     if (app.workspace.shrink()) return;
+    if (app.everywhere.isOpen()) {
+      app.everywhere.close();
+      return;
+    }
     if (app.store.get().rewrite !== null) app.store.set({rewrite: null});
     else if (app.store.get().selection !== null) app.store.set({selection: null});
     return;
@@ -98,6 +109,11 @@ export function handleKey(app, event) {
   event.preventDefault();
   event.stopPropagation();
   actions[event.key]();
+}
+
+// Ctrl F in the text under the pointer, Ctrl Shift F everywhere.
+function isFind(event) {
+  return (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "f";
 }
 
 // The selected block; or the innermost open one around the selected operation.

@@ -52,8 +52,8 @@ export function presetChoice(app) {
   return select;
 }
 
-// panes: {passes, graph, inspector, dock}: their elements
-export function workspace(app, panes) {
+// panes: {passes, graph, inspector, dock}: their elements; found: what lists what was found
+export function workspace(app, panes, found) {
   const {store} = app;
   const node = element("main", {class: "panes"});
   let pointedAt = "graph";
@@ -78,7 +78,9 @@ export function workspace(app, panes) {
     panes.inspector,
     bars.bottom,
     panes.dock,
+    found,
   );
+  found.style.gridArea = "found";
 
   function bar(place) {
     const paneOf = () => panes[placesOf(store.get().panes)[place]];
@@ -155,7 +157,7 @@ export function workspace(app, panes) {
       if (size) node.style.setProperty(`--${place}`, `${size}px`);
       else node.style.removeProperty(`--${place}`);
     }
-    node.style.gridTemplate = template(places);
+    node.style.gridTemplate = template(places, !found.hidden);
   }
 
   // A pane that is asked for is seen.
@@ -175,6 +177,7 @@ export function workspace(app, panes) {
   draw();
   return {
     node,
+    draw,
     show,
     pointedAt: () => pointedAt,
     // The pane that fills the screen goes back to its place; false where none does.
@@ -188,7 +191,7 @@ export function workspace(app, panes) {
 }
 
 // Rows and columns for the places that are taken, as `grid-template` has them.
-function template(places) {
+function template(places, hasFound) {
   const columns = [["centre", "minmax(0, 1fr)"]];
   if (places.left) columns.unshift(["left", "var(--left)"], ["left-bar", "4px"]);
   if (places.right) columns.push(["right-bar", "4px"], ["right", "var(--right)"]);
@@ -210,5 +213,12 @@ function template(places) {
           height,
         ),
       );
+  if (hasFound)
+    rows.push(
+      row(
+        columns.map(() => "found"),
+        "var(--found)",
+      ),
+    );
   return `${rows.join(" ")} / ${columns.map(([, width]) => width).join(" ")}`;
 }

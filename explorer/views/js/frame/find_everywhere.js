@@ -67,6 +67,7 @@ export function findEverywhere(app) {
     event.stopPropagation();
   });
 
+  const kindName = (kind, label) => (kind === "c" ? app.data.sourceLanguage() : label);
   const query = () => (node.hidden ? "" : field.value.trim());
 
   async function look() {
@@ -107,7 +108,7 @@ export function findEverywhere(app) {
       kinds,
       names.map(([kind, label]) =>
         button(
-          `${kind === "c" ? app.data.sourceLanguage() : label} ${exactText(found.get(kind).length)}`,
+          [kindName(kind, label), ` ${exactText(found.get(kind).length)}`],
           "show or leave out these",
           () => {
             if (!hidden.delete(kind)) hidden.add(kind);

@@ -12,6 +12,7 @@
                        "kernel/1"   schedule steps, source, assembly, what a search tried
                "operators"  the model's operators, family by family
                "rules"      the Python text of the rules
+               "prelude"    what of the program's source stands before the kernels
                "links"      share of linked lines, by level, for the program and every kernel
                        "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
                        "source", "decisions", "knobs", "comparison", "difference",
@@ -123,6 +124,8 @@ def trace_payload(
     settled = frozenset(makers)
     makers |= late
     makers["index"] = partial(_index_payload, trace, parts)
+    if trace.program is not None:
+        makers["prelude"] = partial(_constant, list(trace.program.prelude))
     makers["links"] = partial(links_payload, trace)
     makers["rules"] = partial(rule_texts_payload, trace)
     makers["knobs"] = partial(_constant, [_knob(knob) for knob in trace.knobs])

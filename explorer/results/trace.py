@@ -86,6 +86,10 @@ class Trace:
     language: str = ""
     """What kernels are written in, as a person says it: OpenCL C. Older traces have none."""
 
+    processor: str = ""
+    """The family of the processor that compiled it, as LLVM names it; empty where that is unknown,
+    and in older traces."""
+
     @property
     def source_language(self) -> str:
         """`language`; of a trace without, what its target says."""

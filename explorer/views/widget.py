@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.results import Trace
 from explorer.views import register
+from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.payload.text import Json
 from explorer.views.trace_payload import (
@@ -74,7 +75,7 @@ def answers(
             continue
         try:
             asked = ask is not None and key.startswith(ASKED)
-            value = ask(key, payload.chunk) if asked else payload.chunk(key)
+            value = described(ask(key, payload.chunk)) if asked else payload.chunk(key)
             replies.extend(chunk_messages(key, encode(value), revision))
         except UnknownChunk as unknown:
             replies.append({**missing, "reason": str(unknown)})

@@ -31,6 +31,7 @@ from explorer.app.shown import Shown
 from explorer.app.workbench import Workbench
 from explorer.runtime.assembly.asked import PREFIX as ASKED
 from explorer.runtime.assembly.asked import answer
+from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.trace_payload import chunk_messages, encode
 
@@ -154,7 +155,7 @@ class ExplorerPage(JSComponent):
 
         def work() -> None:
             with self._asking:
-                text = encode(answer(key, chunk))
+                text = encode(described(answer(key, chunk)))
             assert document is not None
             document.add_next_tick_callback(partial(self._send_chunk, key, text, revision))
 

@@ -90,6 +90,7 @@ def build_payload(kernel: KernelRecord, prelude: tuple[str, ...], build: Build) 
         "compiler": built.compiler,
         "command": shlex.join(built.command),
         "architecture": build.architecture,
+        "family": processor_family() if build.architecture == platform.machine() else "",
         "note": built.assembly.note,
         "language": text.language,
         "lines": list(text.lines),

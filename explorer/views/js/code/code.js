@@ -24,7 +24,7 @@ export function entriesOf(text) {
 /**
  * {node, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(), restore(place),
  *  top(), showAt(index, pixels), find(query), showHit(number), nearestHit(), hitOn(line),
- *  query()}; `start`: the line at which it opens where nothing is marked
+ *  query(), annotate(costs)}; `start`: the line at which it opens where nothing is marked
  *
  * @param {{
  *   entries: any[],
@@ -108,12 +108,24 @@ export function codePane({
       isCurrent: hit === found.current,
     }));
 
+  let costs = null; // of lines: Map of {text, title, share, isHot}
+  const costOf = (index) => {
+    if (!costs) return null;
+    const cost = costs.get(index);
+    const node = element(
+      "span",
+      {class: `cost${cost?.isHot ? " hot" : ""}`, title: cost?.title},
+      cost?.text ?? "",
+    );
+    if (cost) node.style.setProperty("--share", `${Math.round(100 * cost.share)}%`);
+    return node;
+  };
   const painted = new Set();
   const colour = (index) => {
     painted.add(index);
     const {line, kind, language: own} = entries[index];
     if (kind === "fold") return;
-    replace(rowAt(index), coloured(line || " ", own ?? language, hitsOn(index)));
+    replace(rowAt(index), costOf(index), coloured(line || " ", own ?? language, hitsOn(index)));
   };
   const paint = () => {
     const first = Math.max(0, Math.floor(node.scrollTop / LINE_PIXELS) - 30);
@@ -181,6 +193,12 @@ export function codePane({
       paint();
     },
     top: () => node.scrollTop / LINE_PIXELS,
+    // What single lines cost, in a column before the text.
+    annotate(more) {
+      costs = more;
+      for (const index of painted) if (rowAt(index)) colour(index);
+      paint();
+    },
     query: () => found.query,
     // How often a text stands here, whatever its capitals; all places are marked, with "" none.
     find(query) {

@@ -75,7 +75,7 @@ export function densest(lines) {
 }
 
 // [[first line, line of the jump back]] of loops that hold no other one.
-function innermostLoops(lines) {
+export function innermostLoops(lines) {
   const labels = new Map();
   const loops = [];
   lines.forEach((line, index) => {

@@ -5,6 +5,8 @@ import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
 import {button, element, emptyState} from "../ground/dom.js";
 import {hottestInstruction, hottestLine} from "./hottest.js";
 import {linkShare} from "./links.js";
+import {instructionHelp} from "./instruction_help.js";
+import {cyclesButton} from "./loop_cycles.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {scheduleEditor} from "./schedule_editor.js";
@@ -44,7 +46,7 @@ function kernelLine(context, kernel) {
 
 // The colour of a statement (init, main, epilogue ...) is the same at every level of a kernel.
 // Statements that are only numbered (halo, halo2, halo3) share one.
-function statementHues(kernel) {
+export function statementHues(kernel) {
   const hues = new Map(),
     stages = new Map();
   for (const text of [kernel.source, ...kernel.steps.map((step) => step.text), kernel.assembly]) {
@@ -88,7 +90,7 @@ function statementKey(app, hues, kernel) {
   );
 }
 
-function statementPane(app, context, hues, entries, {language, label, start}) {
+export function statementPane(app, context, hues, entries, {language, label, start}) {
   const pane = codePane({
     entries,
     language,
@@ -120,11 +122,16 @@ function linkedStatements(context, hasLines) {
 // Lines of source are tags too ("@12"), so that an instruction leads to the very lines that it
 // comes from, where the device's compiler says so.
 function linkedEntries(kernel, text) {
-  const entries = entriesOf(text);
-  const lines =
-    text === kernel.assembly ? kernel.assemblyLines : entries.map((_, index) => [index]);
-  if (!kernel.assemblyLines.length) return entries;
-  return entries.map((entry, index) => ({
+  if (!kernel.assemblyLines.length) return entriesOf(text);
+  const isAssembly = text === kernel.assembly;
+  return taggedEntries(
+    text,
+    isAssembly ? kernel.assemblyLines : text.lines.map((_, line) => [line]),
+  );
+}
+
+export function taggedEntries(text, lines) {
+  return entriesOf(text).map((entry, index) => ({
     ...entry,
     owners: [...entry.owners, ...(lines[index] || []).map((line) => `@${line}`)],
   }));
@@ -139,6 +146,29 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
     label,
     start,
   });
+  const isAssembly = text === kernel.assembly;
+  const node = element(
+    "div",
+    {class: "code-host"},
+    kernelLine(context, kernel),
+    statementKey(app, hues, kernel),
+    note ? element("p", {class: "cap"}, note) : null,
+    codeBar(
+      app,
+      `${countText(text.lines.length, "line")} of ${label}`,
+      text,
+      share,
+      hottestButton(pane, start),
+      isAssembly
+        ? cyclesButton(app, pane, text, start, {question: `asked/analysis/${context.kernel}`})
+        : null,
+    ),
+    pane.node,
+  );
+  if (isAssembly) {
+    const told = await app.data.instructions();
+    instructionHelp(pane, told, told?.lines[kernel.name]);
+  }
   return {
     panes: [
       {
@@ -148,21 +178,21 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
         linked: linkedStatements(context, kernel.assemblyLines.length > 0),
       },
     ],
-    node: element(
-      "div",
-      {class: "code-host"},
-      kernelLine(context, kernel),
-      statementKey(app, hues, kernel),
-      note ? element("p", {class: "cap"}, note) : null,
-      codeBar(
-        app,
-        `${countText(text.lines.length, "line")} of ${label}`,
-        text,
-        share,
-        hottestButton(pane, start),
-      ),
-      pane.node,
-    ),
+    node,
+  };
+}
+
+/**
+ * Other builds of the kernel, linked like its own assembly.
+ *
+ * @param {any} context
+ * @param {{pane?: any, key?: string, node: HTMLElement}} made
+ */
+export function linkedBuild(context, {pane, key, node}) {
+  if (!pane) return {node};
+  return {
+    panes: [{pane, key, isMarked: () => false, linked: linkedStatements(context, true)}],
+    node,
   };
 }
 
@@ -172,7 +202,7 @@ function hottestOf(kernel, text) {
   return hottestInstruction(text, kernel.assemblyLines, kernel.source);
 }
 
-function hottestButton(pane, line) {
+export function hottestButton(pane, line) {
   if (line < 0) return null;
   return button(
     "hottest loop",

@@ -6,7 +6,8 @@ import {openFind} from "../code/find_in_pane.js";
 import {inStep} from "../code/in_step.js";
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
 import {forkView} from "../branches/fork.js";
-import {loopsView, sourceView} from "../code/levels.js";
+import {elsewhereView} from "../code/elsewhere.js";
+import {linkedBuild, loopsView, sourceView} from "../code/levels.js";
 import {familyClass, linkShare, modelView} from "../code/links.js";
 import {icon} from "../ground/icons.js";
 import {CODE_LEVELS, levelsShown} from "../ground/levels_shown.js";
@@ -27,6 +28,12 @@ export const TABS = [
   {id: "loops", key: "3", label: "loops", title: "the loop nest, step by step (3)"},
   {id: "c", key: "4", label: "C", title: "the source that is compiled (4)"},
   {id: "assembly", key: "5", label: "asm", title: "what the machine runs (5)"},
+  {
+    id: "other",
+    key: "7",
+    label: "other",
+    title: "the same kernel by another compiler, or for another processor (7)",
+  },
   {id: "tensors", key: "6", label: "tensors", title: "errors of its tensor after every pass (6)"},
 ];
 const FORK_TAB = {id: "fork", label: "fork", title: "change decisions and compile again (f)"};
@@ -39,6 +46,7 @@ const NEXT_LEVEL = {
   loops: "c",
   c: "assembly",
   assembly: "c",
+  other: "assembly",
   tensors: "ir",
   fork: "loops",
 };
@@ -269,6 +277,7 @@ export function inspectorPane(app) {
     if (tab === "tensors") return tensorsView(app, context);
     if (context.kernel === undefined) return {node: withoutKernel(context)};
     const kernel = await data.kernel(context.kernel);
+    if (tab === "other") return linkedBuild(context, await elsewhereView(app, context, kernel));
     if (tab === "loops") return loopsView(app, context, kernel);
     if (tab === "c") return sourceView(app, context, kernel, kernel.source, data.sourceLanguage());
     if (kernel.assembly)
@@ -377,7 +386,7 @@ export function inspectorPane(app) {
     }
   });
   store.subscribe((state, changed) => {
-    const relevant = ["pass", "selection", "tab", "beside", "rewrite", "mode", "panes"];
+    const relevant = ["pass", "selection", "tab", "beside", "rewrite", "mode", "panes", "build"];
     const kernelOnly = state.tab === "loops" || (state.beside && NEXT_LEVEL[state.tab] === "loops");
     const usesView = state.tab === "ir" || (state.beside && NEXT_LEVEL[state.tab] === "ir");
     if (
@@ -483,7 +492,8 @@ export function toggleColumns(store) {
     return;
   }
   const isRow = panes.levels ? panes.levels.length > 1 : panes.preset === "source";
-  const first = Math.min(CODE_LEVELS.indexOf(tab), CODE_LEVELS.length - 2);
+  const last = tab === "other" ? CODE_LEVELS.length : CODE_LEVELS.length - 1;
+  const first = Math.min(CODE_LEVELS.indexOf(tab), last - 2);
   const levels = isRow ? [tab] : CODE_LEVELS.slice(first, first + 2);
   store.set({panes: {...panes, levels}});
 }

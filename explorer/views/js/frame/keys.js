@@ -15,7 +15,10 @@ const HELP = [
   ["Ctrl F", "find in the code under the pointer; with Shift everywhere"],
   ["d", "graph: diff, after, before in turn"],
   ["g", "fit the graph"],
-  ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
+  [
+    "1 … 7  0",
+    "tabs: operation, IR, loops, source, assembly, tensors, other builds; nodes of the model file",
+  ],
   ["e", "open or close the selected block"],
   ["b", "show the next level below the tab"],
   ["B", "levels of code side by side"],

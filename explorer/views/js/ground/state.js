@@ -7,7 +7,8 @@ const FRESH_STATE = {
   pass: 0, // index in the time line
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
-  tab: "operation", // operation, model, ir, loops, c, assembly, tensors, fork
+  tab: "operation", // operation, model, ir, loops, c, assembly, other, tensors, fork
+  build: "", // of the tab other: compiler, instruction set and level ("zig.NEON.-O2")
   dock: "memory", // a tab of a registered view
   view: "diff", // before, diff, after
   onlyChanges: false, // whether passes that changed nothing are left out of the time line
@@ -27,6 +28,7 @@ export const IN_LINK = [
   "rewrite",
   "selection",
   "tab",
+  "build",
   "dock",
   "view",
   "onlyChanges",
@@ -42,7 +44,7 @@ export const IN_LINK = [
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
-  tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
+  tab: ["operation", "model", "ir", "loops", "c", "assembly", "other", "tensors", "fork"],
   view: ["before", "diff", "after"],
   mode: ["accumulated", "isolated"],
   metric: ["relative", "sqnr", "cosine"],

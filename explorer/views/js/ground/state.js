@@ -16,6 +16,7 @@ const FRESH_STATE = {
   bars: "time", // time line: time, kernel, source
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
+  hold: false, // whether everything has one place in all passes
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
@@ -33,6 +34,7 @@ export const IN_LINK = [
   "metric",
   "bars",
   "blocks",
+  "hold",
   "open",
 ];
 const MOST_OPEN_IN_LINK = 60;
@@ -89,7 +91,8 @@ export function stateFromLink(link, head) {
       if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
     } else if (choicesInLink(name, head)) {
       if (choicesInLink(name, head).includes(value)) patch[name] = value;
-    } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
+    } else if (["beside", "blocks", "hold", "onlyChanges"].includes(name))
+      patch[name] = value === "true";
     else if (name === "open")
       patch.open = value
         .split(".")

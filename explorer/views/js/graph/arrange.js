@@ -13,6 +13,7 @@ const LEGIBLE = 0.31; // at this scale a node has room for the kind of its opera
 const MOST_TRIED = 600; // operations of which a drawing without blocks is tried at first
 const ENOUGH_UNITS = 8; // with fewer in sight, a first visitor finds the largest blocks open
 const MOST_OPENED = 12;
+const MOST_SHARE = 0.5; // of all operations that one closed block may hide from a first visitor
 
 // pictures: {before, after, details} of a pass.
 export function createArrangement(data, store) {
@@ -58,7 +59,7 @@ export function createArrangement(data, store) {
         return;
       }
       const closed = seen.scene.items.filter((item) => item.inside);
-      if (seen.scene.items.length >= ENOUGH_UNITS || !closed.length) break;
+      if (isTelling(seen.scene.items, closed)) break;
       const largest = closed.reduce((a, b) => (sizeOf(b) > sizeOf(a) ? b : a));
       const next = new Set([...open, tree().indexOf(largest.id)]);
       const opened = await sees(next, true);
@@ -186,6 +187,14 @@ export function createArrangement(data, store) {
   }
 
   return {arrange, decide, usesBlocks};
+}
+
+// Whether a first visitor sees of what a program consists.
+function isTelling(items, closed) {
+  const units = items.filter((item) => !["input", "output"].includes(item.record.family));
+  const sizes = closed.map(sizeOf);
+  const all = sizes.reduce((sum, size) => sum + size, units.length - closed.length);
+  return !closed.length || (units.length >= ENOUGH_UNITS && Math.max(...sizes) < MOST_SHARE * all);
 }
 
 const sizeOf = (item) => Math.max(item.inside.before, item.inside.after);

@@ -118,7 +118,7 @@ export function graphPane(app) {
     class: "quiet close-all",
   });
   const holdButton = button(
-    "hold still",
+    element("span", {}, "hold", element("span", {class: "long"}, " still")),
     "one place for every operation in all passes, with room for those that are not there",
     () => store.set({hold: !store.get().hold}),
     {class: "quiet hold-switch"},

@@ -404,7 +404,7 @@ export function edgeLabels(edges) {
     labels.push({
       key: `${place}\n${text}`,
       x: x + 4,
-      y: y + (below < y ? -4 : 11) + 9 * (written.size - 1),
+      y: y + (below < y ? -4 : edge.source.startsWith("#") ? 15 : 11) + 9 * (written.size - 1),
       text,
     });
   }

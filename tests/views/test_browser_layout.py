@@ -118,6 +118,9 @@ def test_what_stays_keeps_its_order(laid_out: Any) -> None:
     before = graph("x a b c y", "x>a x>b x>c a>y b>y c>y")
     after = graph("x d c b a y", "x>a x>c x>d a>y c>y d>y x>b b>y")
     first, second = laid_out(before, after, room=TALL)
+    (alone,) = laid_out(after, room=TALL)
+    unaware = dict(zip("xdcbay", (x for x, _ in alone["at"]), strict=True))
+    assert not unaware["a"] < unaware["b"] < unaware["c"]
     column = dict(zip("xdcbay", (x for x, _ in second["at"]), strict=True))
     assert column["a"] < column["b"] < column["c"]
     former = dict(zip("xabcy", (x for x, _ in first["at"]), strict=True))

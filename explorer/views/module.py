@@ -39,6 +39,7 @@ STYLES = (
     "timeline.css",
     "accuracy.css",
     "workspace.css",
+    "graph.css",
 )
 SCALE_STEPS = 64
 

@@ -266,7 +266,7 @@ def test_an_operation_tells_where_it_comes_from_and_who_made_it(trace: Trace) ->
     assert static.operation_text(trace, "conv_1", 5) == (
         "conv_1  after fuse-activation\n"
         "  from     Conv_0, BatchNormalization_1, Relu_2\n"
-        "  made by  fold-batch-norm (fold-into-conv), "
+        "  made by  remove-identities (remove-identity), fold-batch-norm (fold-into-conv), "
         "fuse-activation (activation-into-producer)\n"
         "  is       %conv_1 = top.conv(%images, %weight_1) {kernel = 3x3, padding = 1, "
         "bias = folded, activation = relu} : 1x16x16x16 f32\n"

@@ -6,12 +6,13 @@
 The widget sends a small head; the page asks for the explorer's module and for chunks as it needs
 them, over the kernel's own connection, in messages below 1 MB. Widgets may be saved with a
 notebook, and what is saved runs where it is opened: of ours that is `loader.js`, which asks for the
-module.
+module. Before the widget stands a picture (`saved_picture.py`): what a saved notebook shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from explorer.results import Trace
 from explorer.views import register
 from explorer.views.module import explorer_module
 from explorer.views.payload.text import Json
+from explorer.views.saved_picture import saved_picture
 from explorer.views.trace_payload import (
     TracePayload,
     UnknownChunk,
@@ -37,8 +39,8 @@ def explore(
     trace: Trace | Callable[[], Trace], against: Trace | None = None, height: str = "720px"
 ) -> anywidget.AnyWidget:
     """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output."""
-    payload = trace_payload(trace() if callable(trace) else trace, against)
-    return _widget(payload, height)
+    known = trace() if callable(trace) else trace
+    return _widget(trace_payload(known, against), height, partial(saved_picture, known))
 
 
 def answers(payload: TracePayload, message: Json, revision: int) -> list[Json]:
@@ -60,10 +62,13 @@ def answers(payload: TracePayload, message: Json, revision: int) -> list[Json]:
     return replies
 
 
-def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
+def _widget(
+    payload: TracePayload, height: str, picture: Callable[[], dict[str, str]]
+) -> anywidget.AnyWidget:
     # Imported here: anywidget takes 0.4 s, and only notebooks need it.
     import anywidget
     import traitlets
+    from IPython.display import display
 
     class ExplorerWidget(anywidget.AnyWidget):
         """Hosts the explorer's module; the synced traits are what the module reads."""
@@ -72,6 +77,14 @@ def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
         mode = traitlets.Unicode("notebook").tag(sync=True)
         revision = traitlets.Int(0).tag(sync=True)
         head = traitlets.Dict().tag(sync=True)
+
+        def _ipython_display_(self) -> None:
+            """Two outputs: the picture, hidden where the widget that follows is alive."""
+            display(picture(), raw=True)
+            bundle = self._repr_mimebundle_()
+            data = {} if bundle is None else dict(bundle[0])
+            data.pop("text/plain", None)  # the picture has a better one
+            display(data, raw=True)
 
     views = register.VIEWS
     widget = ExplorerWidget(head=payload.head)

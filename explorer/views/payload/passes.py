@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
-from explorer.views.descent import lines_of_makers
+from explorer.views.film.descent import lines_of_makers
 from explorer.views.payload.graph import diff_payload
 from explorer.views.payload.measures import AccuracyTables, number, worst_of
 from explorer.views.payload.text import Json

@@ -24,6 +24,7 @@ from explorer.app.branches import (
     difference,
 )
 from explorer.app.decisions import request_of
+from explorer.app.later_chunks import LaterChunks
 from explorer.app.links import followed
 from explorer.app.offers import Choice
 from explorer.app.searches import Search, SearchOrder, with_search
@@ -34,6 +35,7 @@ from explorer.app.session import (
     Died,
     DrawnTrace,
     Failure,
+    MadeChunk,
     Progressed,
     SearchProgress,
     Stopped,
@@ -80,6 +82,8 @@ class Workbench:
         """Of every model, by path, the branch that was looked at last."""
         self._timers: dict[int, threading.Timer] = {}
         """Of what is cancelled, until the worker has heard it."""
+        self.later = LaterChunks(self._need)
+        """What is made when the page asks for it."""
         self._has_begun = False
         self._lock = threading.RLock()
 
@@ -163,10 +167,10 @@ class Workbench:
         if not 2 <= len(branches) <= MOST_COMPARED or None in branches:
             return None
         present = [branch for branch in branches if branch is not None]
-        traces = [branch.trace for branch in present]
         if place is not None:
-            return difference(traces, place)
-        return compared(traces, [shown.full_label(branch) for branch in present])
+            return difference(present, place, self.later.awaited)
+        labels = [shown.full_label(branch) for branch in present]
+        return compared(present, labels, self.later.awaited)
 
     # -- what the page asks for --------------------------------------------------------------
 
@@ -272,6 +276,7 @@ class Workbench:
 
     def _drop(self, branch: Branch) -> None:
         self._asked.pop(int(branch.key), None)
+        self.later.give_up(branch.key)
         if self._process is not None:
             self._process.forget(int(branch.key), branch.request)
 
@@ -353,6 +358,7 @@ class Workbench:
             self._process = None
             self._timers.clear()
             self._take_over()
+            self.later.ask_again(self.shown.named)
         deaf.end()
 
     def _take_over(self) -> None:
@@ -435,6 +441,13 @@ class Workbench:
         choice = self.shown.choice(request.path)
         return choice is None or choice.is_upload
 
+    def _need(self, branch: Branch, chunk: str) -> bool:
+        process = self._process
+        if process is None or not process.is_alive:
+            return False
+        process.need(int(branch.key), chunk)
+        return True
+
     def _ask(self, key: int, request: CompileRequest) -> None:
         self._asked[key] = request
         self._running(request).compile(key, request)
@@ -454,7 +467,11 @@ class Workbench:
                     timer.cancel()
                 return
             if isinstance(report, Died):
+                self.later.give_up()
                 self._died(report)
+                return
+            if isinstance(report, MadeChunk):
+                self.later.arrived(self.shown.named(str(key)), str(key), report)
                 return
             request = self._asked.get(key)
             if request is None:

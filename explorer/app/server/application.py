@@ -23,8 +23,10 @@ from bokeh.server.contexts import BokehSessionContext
 from panel.custom import JSComponent
 from panel.io.server import get_server
 
+from explorer.app.branches import Branch
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
+from explorer.app.session import MadeChunk
 from explorer.app.shown import Shown
 from explorer.app.workbench import Workbench
 from explorer.views.module import explorer_module
@@ -101,7 +103,23 @@ class ExplorerPage(JSComponent):
             if key.startswith(COMPARISONS):
                 self._compare(key, shown.revision)
             else:
-                self._send_chunk(key, shown.branch.trace.chunks.get(key), shown.revision)
+                self._send_later(key, shown.branch, shown.revision)
+
+    def _send_later(self, key: str, branch: Branch, revision: int) -> None:
+        """Sends a chunk when it is there: some are made when a page asks for them."""
+        assert self.workbench is not None
+        document = self.page
+        asked = threading.get_ident()
+
+        def take(made: MadeChunk) -> None:
+            send = partial(self._send_chunk, key, made.text, revision, made.reason)
+            if threading.get_ident() == asked:
+                send()
+                return
+            assert document is not None
+            document.add_next_tick_callback(send)
+
+        self.workbench.later.want(branch, key, take)
 
     def _compare(self, key: str, revision: int) -> None:
         """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,

@@ -64,7 +64,9 @@ class Workbench:
         results: ResultStore,
         uploads: Uploads,
         publish: Callable[[Shown], None],
+        opening: object = None,
     ) -> None:
+        """`opening`: the link that is followed where a page has none."""
         if not choices:
             raise ValueError("the explorer needs at least one model to offer")
         self.shown = Shown(tuple(choices), tuple(targets), first_request(choices[0], target))
@@ -85,6 +87,7 @@ class Workbench:
         self.later = LaterChunks(self._need)
         """What is made when the page asks for it."""
         self._has_begun = False
+        self._opening = opening
         self._lock = threading.RLock()
 
     def begin(self, link: object = None) -> None:
@@ -96,7 +99,7 @@ class Workbench:
             if self._has_begun:
                 return
             self._has_begun = True
-            self._follow(link)
+            self._follow(self._opening if link is None else link)
 
     def _follow(self, link: object) -> None:
         with self._lock:

@@ -49,9 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"default: {views[0].name}",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
-    options.add_target(parser)
-    options.add_dimensions(parser)
-    options.add_host(parser)
+    options.add_compiling(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -98,13 +96,15 @@ def open_compilation(arguments: argparse.Namespace) -> Compilation | SavedCompil
     import explorer
 
     if is_trace(arguments.model):
+        if arguments.decide:
+            raise InputError("a saved trace is shown as it was decided", hint="show the model")
         return explorer.open(arguments.model)
     with Progress("compiling") as progress:
         return explorer.compile(
             arguments.model,
             arguments.target,
             dimensions=dict(arguments.dim),
-            host=arguments.host,
+            **options.compile_options(arguments),
             progress=progress,
         )
 

@@ -330,12 +330,16 @@ class Compiled:
 
         Raises BuildError where there is no compiler.
         """
-        parts = self.built.parts.values() or [self.built]
-        return [
-            self.backend.key(part.program, self.device, self.model.name)
-            for part in parts
+        return list(self.keys_by_function.values())
+
+    @property
+    def keys_by_function(self) -> dict[str, ProgramKey]:
+        """The same by the part's function; of a program without parts under no name."""
+        return {
+            name: self.backend.key(part.program, self.device, self.model.name)
+            for name, part in (self.built.parts or {"": self.built}).items()
             if part.host is None
-        ]
+        }
 
     @property
     def lookups(self) -> tuple[ProgramLookup, ...]:

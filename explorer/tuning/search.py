@@ -262,7 +262,7 @@ class KernelSearcher:
         return None if found.status == "failed" else found  # the cause may be gone
 
     def _build(self, bench: Bench, batch: list[Proposal]) -> Sequence[BuiltLibrary | None]:
-        """Libraries of C; OpenCL's driver builds where it measures, so that there are none."""
+        """Libraries, of a backend that builds some; others build where they measure."""
         if not self.workload.backend.builds_libraries:
             return [None] * len(batch)
         sources = [bench.source(proposal.kernel) for proposal in batch]

@@ -11,6 +11,7 @@ from explorer.app import workbench as module
 from explorer.app.branches import ResultStore
 from explorer.app.offers import Choice, choices_of, offered_files
 from explorer.app.searches import SearchOrder
+from explorer.app.server.serving import opening_link
 from explorer.app.session import (
     STAGES,
     CompileRequest,
@@ -83,7 +84,9 @@ class FakeWorker:
 class Bench:
     """A workbench on two models and a trace, with all workers that it took."""
 
-    def __init__(self, folder: Path, results: ResultStore, name: str = "page") -> None:
+    def __init__(
+        self, folder: Path, results: ResultStore, name: str = "page", opening: object = None
+    ) -> None:
         self.workers: list[FakeWorker] = []
         self.told: list[Any] = []
         for file in ("a.onnx", "b.onnx", "run.nnx"):
@@ -99,6 +102,7 @@ class Bench:
             results,
             Uploads(uploads),
             self.told.append,
+            opening,
         )
 
     def _take(self, _request: CompileRequest) -> FakeWorker:
@@ -129,6 +133,29 @@ def page(tmp_path: Path) -> Bench:
     bench.bench.begin()
     bench.worker.finish(1)
     return bench
+
+
+def test_a_page_without_a_link_opens_what_it_was_served_with(tmp_path: Path):
+    link = {"model": "b.onnx", "settings": {"target": "cpu", "decisions": {"fuse-bias": False}}}
+    page = Bench(tmp_path, ResultStore(), opening=link)
+    page.bench.begin()
+    page.worker.finish(1)
+    asked = list(page.worker.asked.values())
+    assert [request.values for request in asked] == [{}, {"fuse-bias": False}]
+    assert {Path(request.path).name for request in asked} == {"b.onnx"}
+
+
+def test_decisions_are_of_a_model_and_not_of_a_trace(tmp_path: Path):
+    for name in ("a.onnx", "run.nnx"):
+        (tmp_path / name).write_bytes(b"")
+    model, trace = choices_of([tmp_path / "a.onnx", tmp_path / "run.nnx"])
+    decided = {"fuse-bias": False}
+    settings = {"target": "cpu", "decisions": decided}
+    assert opening_link(model, "cpu", decided) == {"model": "a.onnx", "settings": settings}
+    with pytest.raises(InputError, match="as it was decided"):
+        opening_link(trace, "cpu", decided)
+    with pytest.raises(InputError, match="takes no decisions"):
+        opening_link(model, "cpu", {"fuse-bias": {"a": 1}})
 
 
 def test_the_first_model_is_opened_once(page: Bench):

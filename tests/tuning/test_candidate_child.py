@@ -1,4 +1,4 @@
-"""OpenCL candidates run in a child: one that crashes or hangs ends itself and nothing else."""
+"""OpenCL's candidates run in a child: one that crashes or hangs ends itself and nothing else."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,9 @@ import explorer
 from explorer.compilation.measurements.ladders import NestProgram
 from explorer.errors import DeviceError
 from explorer.runtime.devices import DeviceRecord, list_devices
-from explorer.tuning import measuring, opencl_child
+from explorer.tuning import candidate_child, measuring
+from explorer.tuning.candidate_child import CandidateChild
 from explorer.tuning.measuring import Bench
-from explorer.tuning.opencl_child import OpenCLChild
 from explorer.tuning.workloads import Workload, workloads_of
 
 MODEL = Path(__file__).parents[2] / "sample_models" / "digits_mlp.onnx"
@@ -34,7 +34,7 @@ def workload(device) -> Workload:
 
 @pytest.fixture(scope="module")
 def child():
-    with OpenCLChild() as started:
+    with CandidateChild() as started:
         yield started
 
 
@@ -52,7 +52,7 @@ def program_of(workload: Workload, before_task: str = "") -> NestProgram:
 
 def test_results_and_times_come_from_the_child(child, workload):
     made = program_of(workload)
-    opened = child.open(made, workload.device, None, 5.0)
+    opened = child.open(made, workload.backend, workload.device, None, 5.0)
     outputs = opened.run(made.inputs)
     assert set(outputs) == {port.name for port in made.program.outputs}
     assert all(np.isfinite(value).all() for value in outputs.values())
@@ -65,25 +65,25 @@ def test_results_and_times_come_from_the_child(child, workload):
 def test_a_crash_is_a_reason_and_the_next_candidate_is_measured(child, workload):
     broken = program_of(workload, " __builtin_trap();")
     with pytest.raises(DeviceError, match="the process ended with"):
-        child.open(broken, workload.device, None, 5.0).run(broken.inputs)
+        child.open(broken, workload.backend, workload.device, None, 5.0).run(broken.inputs)
     made = program_of(workload)
-    assert child.open(made, workload.device, None, 5.0).run(made.inputs)
+    assert child.open(made, workload.backend, workload.device, None, 5.0).run(made.inputs)
 
 
 def test_a_hang_is_ended_and_the_next_candidate_is_measured(child, workload, monkeypatch):
-    monkeypatch.setattr(opencl_child, "BUILD_SECONDS", 15.0)
+    monkeypatch.setattr(candidate_child, "BUILD_SECONDS", 15.0)
     endless = program_of(workload, " for (volatile int i = 0;; i = 0) { }")
-    opened = child.open(endless, workload.device, None, 0.5)
+    opened = child.open(endless, workload.backend, workload.device, None, 0.5)
     with pytest.raises(DeviceError, match="did not finish within"):
         opened.run(endless.inputs)
     made = program_of(workload)
-    assert child.open(made, workload.device, None, 5.0).run(made.inputs)
+    assert child.open(made, workload.backend, workload.device, None, 5.0).run(made.inputs)
 
 
 def test_what_the_driver_refuses_says_why(child, workload):
     wrong = program_of(workload, " this is no C;")
     with pytest.raises(DeviceError, match=r"refuse|error"):
-        child.open(wrong, workload.device, None, 5.0)
+        child.open(wrong, workload.backend, workload.device, None, 5.0)
 
 
 def test_a_candidate_is_timed_against_the_default_in_children(workload, monkeypatch):

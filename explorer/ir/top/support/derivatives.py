@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from explorer.importers.onnx.rare.terms import Term
+from explorer.ir.gradients import Term
 
 Derivative = Callable[[Term, Term, float, float], Term]
 """dy/dx from x, y and the kind's two parameters."""

@@ -1,8 +1,8 @@
-"""A child process that builds and runs OpenCL candidates, so that a driver's fault costs only one.
+"""A child process that opens and runs candidates, so that a fault of one costs only that one.
 
-    python -m explorer.tuning.opencl_process REPLY_FD
+    python -m explorer.tuning.candidate_process REPLY_FD
 
-    parent  ── {"do": "open", "program": {...}, "device": {...}, "weights": FILE, ...} ──▶  child
+    parent  ── {"do": "open", "backend": "opencl", "program": {...}, ...} ────────────▶  child
             ◀── {"status": "ready"} ───────────────────────────────────────────────────────
     parent  ── {"do": "run", "inputs": FILE, "outputs": FILE} ─────────────────────────▶  child
             ◀── {"status": "ran"} ──────────────────────────────────────────────────────────
@@ -22,12 +22,16 @@ from typing import Any
 
 import numpy as np
 
+from explorer.backends import backend_named
+from explorer.backends.records import Opening
 from explorer.errors import ExplorerError
+from explorer.ir.deferred import ArrayForm, Deferred
+from explorer.kernels.program.build import BuiltProgram
 from explorer.results import Program
 from explorer.results.encoding import from_json
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.devices import DeviceRecord
-from explorer.runtime.opencl.program import OpenCLProgram
+from explorer.runtime.executable import Executable
 
 Message = dict[str, Any]  # JSON
 
@@ -36,10 +40,10 @@ class Server:
     """Answers requests, one after the other."""
 
     def __init__(self) -> None:
-        self._opened: OpenCLProgram | None = None
+        self._opened: Executable | None = None
 
     def answer(self, request: Message) -> Message:
-        """What `explorer.tuning.opencl_child` asks for; a refusal is an answer, too."""
+        """What `explorer.tuning.candidate_child` asks for; a refusal is an answer, too."""
         try:
             if request["do"] == "open":
                 return self._open(request)
@@ -57,12 +61,16 @@ class Server:
         if self._opened is not None:
             self._opened.close()
             self._opened = None
-        self._opened = OpenCLProgram(
-            from_json(Program, request["program"]),
-            np.load(request["weights"], allow_pickle=False),
-            from_json(DeviceRecord, request["device"]),
-            compute_units=request["compute_units"],
-            cache=ProgramCache(None),
+        weights = np.load(request["weights"], allow_pickle=False)
+        form = ArrayForm(weights.shape, weights.dtype)
+        built = BuiltProgram(
+            from_json(Program, request["program"]), Deferred(form, lambda: weights)
+        )
+        device = request["device"]
+        self._opened = backend_named(request["backend"]).open(
+            built,
+            None if device is None else from_json(DeviceRecord, device),
+            Opening(name="", cache=ProgramCache(None), threads=request["threads"], isolated=False),
         )
         return {"status": "ready"}
 

@@ -1,23 +1,24 @@
-"""OpenCL candidates in a child process: what a driver makes of one ends that one at most.
+"""Candidates in a child process, for backends that have none: a fault ends one candidate at most.
 
-    with OpenCLChild() as child:
-        executable = child.open(made, device, compute_units=2, limit_seconds=5.0)
+    with CandidateChild() as child:
+        executable = child.open(made, backend, device, threads=2, limit_seconds=5.0)
         executable.run(made.inputs), executable.time(made.inputs, 20)
 
-The child stays for the next candidate (a driver takes a second to start) until it crashes or is
-ended for taking too long: then the next one gets a fresh child.
+The child stays for the next candidate (OpenCL's driver takes a second to start) until it crashes or
+is ended for taking too long: then the next one gets a fresh child.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
+from explorer.backends.interface import Backend
 from explorer.compilation.measurements.ladders import NestProgram
 from explorer.errors import DeviceError
 from explorer.results.encoding import to_json
@@ -25,19 +26,19 @@ from explorer.runtime.child import Child
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.scratch import own_folder
 
-PROCESS = ("-m", "explorer.tuning.opencl_process")
+PROCESS = ("-m", "explorer.tuning.candidate_process")
 BUILD_SECONDS = 60.0
 """For one candidate: drivers also compile when a kernel runs for the first time."""
 TURNS = 4
 """Times the limit of a run: a turn takes some runs, more than three only where they are short."""
 
 
-class OpenCLChild:
+class CandidateChild:
     """A child process with at most one program; ended when it is left."""
 
-    def __init__(self, process: Sequence[str] = PROCESS) -> None:
-        self._child = Child(process)
-        self._folder = tempfile.TemporaryDirectory(prefix="opencl-", dir=own_folder())
+    def __init__(self) -> None:
+        self._child = Child(PROCESS)
+        self._folder = tempfile.TemporaryDirectory(prefix="candidate-", dir=own_folder())
 
     def __enter__(self) -> Self:
         return self
@@ -57,22 +58,24 @@ class OpenCLChild:
     def open(
         self,
         made: NestProgram,
-        device: DeviceRecord,
-        compute_units: int | None,
+        backend: Backend,
+        device: DeviceRecord | None,
+        threads: int | None,
         limit_seconds: float,
-    ) -> OpenCLCandidate:
+    ) -> ProgramInChild:
         """Builds a program in place of the one before. DeviceError for whatever goes wrong."""
         weights = Path(self._folder.name, "weights.npy")
         np.save(weights, made.weights)
         request = {
             "do": "open",
+            "backend": backend.name,
             "program": to_json(made.program),
-            "device": to_json(device),
+            "device": None if device is None else to_json(device),
             "weights": str(weights),
-            "compute_units": compute_units,
+            "threads": threads,
         }
         self.ask(request, BUILD_SECONDS)
-        return OpenCLCandidate(self, Path(self._folder.name), limit_seconds)
+        return ProgramInChild(self, Path(self._folder.name), limit_seconds)
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """An answer that is no refusal; `request` and answer are JSON."""
@@ -84,10 +87,10 @@ class OpenCLChild:
         return answer
 
 
-class OpenCLCandidate:
+class ProgramInChild:
     """The program that is open in a child; it is of no use when another one was opened there."""
 
-    def __init__(self, child: OpenCLChild, folder: Path, limit_seconds: float) -> None:
+    def __init__(self, child: CandidateChild, folder: Path, limit_seconds: float) -> None:
         self._child = child
         self._inputs = folder / "inputs.npz"
         self._outputs = folder / "outputs.npz"

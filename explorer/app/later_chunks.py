@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from explorer.app.branches import Branch
-from explorer.app.session import TEXTS, MadeChunk
+from explorer.app.protocol import TEXTS, MadeChunk
 
 WAIT_SECONDS = 60.0
 """How long a comparison waits for what it compares."""

@@ -60,6 +60,7 @@ def make_trace(
         lookups=compiled.lookups,
         searches=compiled.searches,
         language=compiled.backend.title,
+        costs=compiled.costs(profile.threads) if profile and with_code else (),
     )
 
 

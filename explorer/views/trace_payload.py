@@ -40,11 +40,11 @@ from explorer.views.payload.links import links_payload
 from explorer.views.payload.measures import (
     METRICS,
     AccuracyTables,
+    judged_payload,
     kernel_payload,
     lookups_payload,
     number,
     profile_payload,
-    worst_of,
 )
 from explorer.views.payload.model import problems_payload
 from explorer.views.payload.passes import (
@@ -60,6 +60,7 @@ from explorer.views.payload.search import search_payload
 from explorer.views.payload.snapshots import SnapshotParts
 from explorer.views.payload.text import Json, LineTable
 from explorer.views.theme import REFERENCE, judge, judged_error
+from explorer.views.verdicts import worst_judged
 
 PAYLOAD_VERSION = 2
 MESSAGE_CHARACTERS = 400_000
@@ -198,7 +199,7 @@ def _head(
 ) -> Json:
     checks = checks_of_passes(trace.accuracy, tables)
     if trace.passes and trace.passes[0].level == SOURCE_LEVEL:
-        checks[0] = {"check": REFERENCE.name, "worst": None}
+        checks[0] = {"check": REFERENCE.name, **judged_payload(None, 0.0)}
     return {
         "version": PAYLOAD_VERSION,
         "model": _model_payload(trace),
@@ -210,7 +211,7 @@ def _head(
             {
                 **pass_summary(record, diff),
                 "snapshot": parts.place[index],
-                **checks.get(index, {"check": "not-run", "worst": None}),
+                **checks.get(index, {"check": "not-run", **judged_payload(None, 0.0)}),
             }
             for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True))
         ],
@@ -222,7 +223,7 @@ def _head(
             for knob in trace.knobs
             if knob.address.startswith(f"{DIMENSIONS}/")
         ],
-        "summary": _summary(trace),
+        "summary": _summary(trace, tables),
         "problems": problems_payload(trace),
         "lookups": lookups_payload(trace.lookups),
         "pages": {"nodes": parts.nodes.page_count()},
@@ -291,20 +292,22 @@ def _model_payload(trace: Trace) -> Json:
     }
 
 
-def _summary(trace: Trace) -> Json:
+def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
     report = trace.accuracy
     errors = [] if report is None else [e for p in report.passes for e in p.tensors]
     # The program that runs is the last one: its worst layer is what the verdict is about.
     final = [] if report is None or not report.passes else report.passes[-1].tensors
-    worst = worst_of([*final, *report.outputs]) if report is not None else None
     tolerance = 0.0 if report is None else report.tolerance
+    worst = None if report is None else worst_judged([*final, *report.outputs], tolerance)
     verdict = judge(None if worst is None else judged_error(worst, tolerance), tolerance).name
     if report is not None and not report.passed:
         verdict = "wrong"
     memory, profile = trace.memory, trace.profile
     return {
         "verdict": verdict,
-        "worst": None if worst is None else number(worst.max_relative),
+        **judged_payload(worst, tolerance),
+        "fromOracle": None if worst is None else number(worst.max_relative),
+        "fault": None if tables is None else tables.culprit(),
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
         "compared": len(errors),

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper, save
 
 from explorer.app.decisions import request_of, settings_of
-from explorer.app.session import (
+from explorer.app.protocol import (
     STAGES,
     TEXTS,
     Bisection,

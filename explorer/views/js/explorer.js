@@ -185,14 +185,18 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
   const isBranch = kept?.model === model;
   const initially = data.head.blocks.initially ?? [];
-  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : {})};
+  // Of a wrong program the first thing to see is what is wrong.
+  const {fault} = data.head.summary;
+  const first = fault?.pass ?? eventful;
+  const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
+  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
   const initial = kept
     ? {
         ...kept.state,
-        ...(isBranch ? {initially} : {...fresh, selection: null, blocks: null}),
-        pass: again >= 0 ? again : eventful,
+        ...(isBranch ? {initially} : {selection: null, blocks: null, ...fresh}),
+        pass: again >= 0 && (isBranch || !fault) ? again : first,
       }
-    : {pass: eventful, ...fresh, ...fromLink};
+    : {pass: first, ...fresh, ...fromLink};
   const store = createStore(initial);
   instances += 1;
   const app = {

@@ -18,6 +18,8 @@ const HELP = [
   ["f", "change decisions and compile again (app)"],
   ["arrows", "in the graph: follow the edges"],
   ["+  −", "in the graph: zoom; or Ctrl and wheel"],
+  ["w s  a d", "in the timeline (press into it first): zoom, move"],
+  ["f  /  0", "there: fit the selection or the marked area, find, show all; dragging marks"],
   ["Esc", "close, then let go of the selection"],
   ["?", "this page"],
 ];

@@ -7,6 +7,7 @@ import {
   countText,
   decode,
   errorText,
+  judgedText,
   exactText,
   secondsText,
 } from "../ground/numbers.js";
@@ -68,7 +69,6 @@ function verdictButton(app) {
   } = app;
   const {summary} = head;
   const verdict = app.look.verdict(summary.verdict);
-  const worst = summary.worst === null ? null : decode(summary.worst);
   return element(
     "button",
     {
@@ -77,8 +77,11 @@ function verdictButton(app) {
       title:
         summary.worst === null
           ? verdict.title
-          : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the ` +
-            `oracle, tolerance ${errorText(decode(summary.tolerance))}`,
+          : `${verdict.title}: worst tensor ${summary.worstTensor}, ${judgedText(summary)}` +
+            (summary.isExact
+              ? `; ${summary.oracle}, from which it differs by ` +
+                `${errorText(decode(summary.fromOracle))}, is about that far off itself`
+              : ` with ${summary.oracle} as the oracle`),
       onclick: () => {
         store.set({dock: head.has.accuracy ? "accuracy" : store.get().dock});
         if (summary.worstOperation) app.select(summary.worstOperation, "topbar");
@@ -86,9 +89,9 @@ function verdictButton(app) {
     },
     element("span", {class: `dot ${summary.verdict}`}, verdict.glyph),
     element("span", {class: "verdict-words"}, VERDICT_WORDS[summary.verdict]),
-    worst === null
+    summary.worst === null
       ? null
-      : element("span", {class: "quiet-text worst-layer"}, `worst layer ${errorText(worst)}`),
+      : element("span", {class: "quiet-text worst-layer"}, `worst layer ${judgedText(summary)}`),
   );
 }
 

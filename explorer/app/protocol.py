@@ -1,4 +1,4 @@
-"""The records that page, workbench and worker exchange.
+"""The records that page, app and worker exchange.
 
 CompileRequest("digits_cnn.onnx", "cpu", (("fuse-activation", "false"),))   what is to be compiled
     -> Stage("passes", trace), Stage("program", trace) ...        more is known after each
@@ -103,7 +103,7 @@ class Bisection:
     address: str
 
 
-SearchTold = Callable[[dict[str, Any]], None]
+SearchReport = Callable[[dict[str, Any]], None]
 """Called with what a search knows so far, as `explorer.views.payload.search` has it."""
 
 
@@ -127,7 +127,7 @@ class Compiler(Protocol):
         request: CompileRequest,
         order: Mapping[str, Any],
         progress: Progress,
-        told: SearchTold,
+        report: SearchReport,
     ) -> dict[str, Any]:
         """Measures schedules of a kernel: `order` has the fields of `searches.SearchOrder`."""
         ...

@@ -8,6 +8,7 @@ from explorer.compilation.compiled import Compiled
 from explorer.importers import SourceModel, SourceValue
 from explorer.ir.program import Snapshot
 from explorer.ir.types import ELEMENT_TYPES, format_shape
+from explorer.processor import processor_family
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -42,6 +43,7 @@ def make_trace(
         model=model_record(compiled.model),
         target=compiled.target.name,
         device=device,
+        processor=processor_family(),
         label=compiled.label,
         passes=tuple(r.record for r in compiled.passes),
         snapshots=tuple(snapshots),

@@ -13,6 +13,8 @@
                        "kernel/1"   schedule steps, source, assembly, what a search tried
                "operators"  the model's operators, family by family
                "rules"      the Python text of the rules
+               "instructions"   what the instructions of all kernels mean and cost
+               "prelude"    what of the program's source stands before the kernels
                "links"      share of linked lines, by level, for the program and every kernel
                        "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
                        "source", "decisions", "knobs", "comparison", "difference",
@@ -32,6 +34,7 @@ from functools import partial
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
 from explorer.results.decisions import DIMENSIONS, place_of
 from explorer.views import register
+from explorer.views.instructions.table import instructions_payload
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
 from explorer.views.payload.comparison import comparison_payload, side_of
@@ -145,6 +148,10 @@ def trace_payload(
     settled = frozenset(makers)
     makers |= late
     makers["index"] = partial(_index_payload, trace, parts)
+    if any(kernel.assembly for kernel in trace.kernels):
+        makers["instructions"] = partial(instructions_payload, trace.kernels, trace.processor)
+    if trace.program is not None:
+        makers["prelude"] = partial(_constant, list(trace.program.prelude))
     makers["links"] = partial(links_payload, trace)
     makers["rules"] = partial(rule_texts_payload, trace)
     makers["knobs"] = partial(_constant, [_knob(knob) for knob in trace.knobs])

@@ -14,6 +14,8 @@ import numpy as np
 
 LEAST_PERIOD = 4
 """Shorter runs are no layer: `relu relu relu` says nothing."""
+MOST_PERIOD = 256
+"""Longer runs are no layer that a person would look for, and looking for them takes long."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def find_repeat(labels: Sequence[str], least_period: int = LEAST_PERIOD) -> Repe
     """
     _, codes = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     best: Repeat | None = None
-    for period in range(least_period, len(codes) // 2 + 1):
+    for period in range(least_period, min(len(codes) // 2, MOST_PERIOD) + 1):
         start, length = _longest_stretch(codes[period:] == codes[:-period])
         found = Repeat(start, period, length // period + 1)
         if found.count >= 2 and (best is None or found.covered > best.covered):

@@ -141,15 +141,13 @@ export function graphPane(app) {
     store.set({open: [...open].sort((a, b) => a - b)});
   }
 
-  // Opens a closed block and closes an open one; what is around it stays where it is on the screen.
-  function toggleBlock(unit) {
+  // Opens a closed block and closes an open one, with it those that repeat it; what is around it
+  // stays where it is on the screen.
+  function toggleBlock(unit, alone = false) {
     const block = data.blocks?.indexOf(unit);
     if (block === undefined || !usesBlocks()) return;
-    const open = isOpen();
-    if (open.has(block)) open.delete(block);
-    else open.add(block);
     anchor = {block, at: topOf(block)};
-    openBlocks(open);
+    openBlocks(data.blocks.toggled(isOpen(), block, alone));
   }
 
   // The middle of the upper border of a block, open or closed, on the screen.
@@ -551,9 +549,9 @@ export function graphPane(app) {
     }
     showTip(event);
   });
-  const drop = () => {
+  const drop = (event) => {
     if (drag && !drag.far) {
-      if (drag.toggles) toggleBlock(drag.toggles);
+      if (drag.toggles) toggleBlock(drag.toggles, event.shiftKey);
       else app.select(drag.id, "graph");
     }
     drag = null;

@@ -223,6 +223,7 @@ export function tipOfNode(app, item) {
     return [
       element("strong", {}, clip(record.label, TIP_CHARACTERS)),
       element("div", {class: "mono"}, `block, ${record.shape}`),
+      item.holds ? element("div", {}, countText(inside.after || inside.before, "op")) : null,
       element("div", {}, kinds.join(", ")),
       refused,
       marks.map((name) =>
@@ -233,7 +234,7 @@ export function tipOfNode(app, item) {
             `${app.look.difference(name).title}`,
         ),
       ),
-      element("div", {class: "quiet-text"}, "click + or press e to open it"),
+      element("div", {class: "quiet-text"}, openingText(app, item.id)),
     ];
   }
   return [
@@ -256,6 +257,15 @@ export function tipOfNode(app, item) {
       ),
     ),
   ];
+}
+
+function openingText(app, unit) {
+  const {blocks} = app.data;
+  const others = blocks.repetitions(blocks.indexOf(unit)).length - 1;
+  return others
+    ? `click + or press e to open it and ${countText(others, "block")} that repeat it; ` +
+        "with Shift, it alone"
+    : "click + or press e to open it";
 }
 
 export function tipOfEdge(edge) {

@@ -112,6 +112,7 @@ function blockItem(data, unit, placed) {
   const [x, y] = placed.at.get(unit);
   return {
     id: unit,
+    holds: data.blocks.holds[data.blocks.indexOf(unit)],
     x,
     y,
     isGhost: false,
@@ -140,7 +141,8 @@ function finishBlock(item, state, isFirst) {
   const count = state.view === "before" && !isFirst ? before : after;
   const change =
     state.view === "diff" && before !== after && !isFirst ? `, ${changeText(before, after)}` : "";
-  item.record = {...item.record, shape: `${countText(count, "op")}${change}`};
+  const held = (!change && item.holds) || countText(count, "op");
+  item.record = {...item.record, shape: `${held}${change}`};
   if (state.view === "diff" && !isFirst)
     item.status = !after
       ? "removed"

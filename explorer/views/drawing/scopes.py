@@ -9,9 +9,10 @@ An operator of the file that became very many operations is a block, too.
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.results.graph import Graph, GraphNode
@@ -54,7 +55,7 @@ class Scope:
 
 def scopes_of(graph: Graph, model: Graph | None) -> Scope:
     """What the names say. `model`: the file's own nodes, which know what an operator is called."""
-    of_source = Counter(
+    of_source: Counter[tuple[tuple[str, ...], tuple[str, ...]]] = Counter(
         (node.sources, node.regions) for node in graph.nodes if len(node.sources) == 1
     )
     operators = {node.sources: node for node in model.nodes} if model else {}
@@ -136,14 +137,12 @@ def _name_numbers(scope: Scope, outer: str) -> None:
 
 
 def in_order(
-    units: Sequence[str], edges: Mapping[str, Sequence[str]], first: Mapping[str, int]
+    units: Sequence[str], edges: Mapping[str, Iterable[str]], first: Mapping[str, int]
 ) -> list[str]:
     """Units so that each comes after those that it takes from, else as the program has them.
 
     Scopes may take from one another in turn; then the first of them in the program comes first.
     """
-    import heapq
-
     waiting = dict.fromkeys(units, 0)
     for source in units:
         for target in edges.get(source, ()):

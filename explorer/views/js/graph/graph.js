@@ -16,6 +16,7 @@ import {
   tipOfNode,
 } from "./graph_nodes.js";
 import {createMinimap} from "./minimap.js";
+import {createOverlay} from "./overlay.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {composeScene, edgeLabels, safeName} from "../ground/scene.js";
 
@@ -97,6 +98,9 @@ export function graphPane(app) {
   const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {
     class: "quiet close-all",
   });
+  const overlay = createOverlay(app, () => draw());
+  body.append(overlay.panel);
+  overlay.acceptDrops(app.node);
   const node = element(
     "section",
     {class: "pane graph", "aria-label": "graph"},
@@ -107,6 +111,7 @@ export function graphPane(app) {
       counts,
       element("span", {class: "grow"}),
       closeButton,
+      overlay.choice,
       blocksButton,
       tabs,
       button("−", "zoom out (−)", () => zoomTo(view.k / 1.25), {class: "icon"}),
@@ -449,6 +454,7 @@ export function graphPane(app) {
       makeEdge,
       edgeClass,
     );
+    overlay.paint(nodeElements, scene);
     const labels = view.k < LABEL_ZOOM ? [] : edgeLabels(edges.slice(0, MOST_ELEMENTS));
     keep(
       labelElements,
@@ -575,7 +581,8 @@ export function graphPane(app) {
     const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
     const key = event.target.closest?.("[data-edge]")?.getAttribute("data-edge");
     app.hover.set(id ? [id] : [], []);
-    if (id && scene.byId.has(id)) replace(tip, tipOfNode(app, scene.byId.get(id)));
+    if (id && scene.byId.has(id))
+      replace(tip, tipOfNode(app, scene.byId.get(id)), overlay.lineOf(scene.byId.get(id)));
     else if (key && scene.edgeByKey.has(key)) replace(tip, tipOfEdge(scene.edgeByKey.get(key)));
     tip.hidden = !(id || key);
     if (tip.hidden) return;
@@ -662,6 +669,7 @@ export function graphPane(app) {
     // Identities of the operations before and after this pass; null before the first drawing.
     operations: () => scene && new Set([...scene.after.nodes.keys(), ...scene.before.nodes.keys()]),
     focus: () => svg.focus(),
+    learn: overlay.learn, // more was measured
     redraw: overview,
     camera: () => ({...view}),
     // Where another branch was looked at: the same part of this one.

@@ -30,6 +30,7 @@ from functools import partial
 
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
 from explorer.results.decisions import DIMENSIONS, place_of
+from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
@@ -100,11 +101,15 @@ class TracePayload:
 
 
 def trace_payload(
-    trace: Trace, against: Trace | None = None, parts: SnapshotParts | None = None
+    trace: Trace,
+    against: Trace | None = None,
+    parts: SnapshotParts | None = None,
+    overlay: Overlay | None = None,
 ) -> TracePayload:
     """The payload of a compilation, and of its comparison with another one (a fork) if given.
 
-    `parts` are those of an earlier, less complete trace of the same compilation.
+    `parts` are those of an earlier, less complete trace of the same compilation. `overlay`: a
+    person's own numbers, by which the graph is coloured at first.
     """
     trace = with_model_step(trace)
     parts = parts or SnapshotParts.of(trace)
@@ -141,6 +146,9 @@ def trace_payload(
     if trace.profile is not None:
         makers["profile"] = partial(profile_payload, trace.profile)
     head = _head(trace, parts, tables, against is not None)
+    if overlay is not None:
+        head["overlay"] = True
+        makers["overlay"] = partial(_constant, asdict(overlay))
     payload = TracePayload(head, makers, settled)
     if against is not None:
         sides = [side_of(p.head, p.chunk) for p in (payload, trace_payload(against))]

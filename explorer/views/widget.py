@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.results import Trace
+from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.module import explorer_module
 from explorer.views.payload.text import Json
@@ -34,10 +35,16 @@ LOADER = Path(__file__).with_name("loader.js")
 
 
 def explore(
-    trace: Trace | Callable[[], Trace], against: Trace | None = None, height: str = "720px"
+    trace: Trace | Callable[[], Trace],
+    against: Trace | None = None,
+    height: str = "720px",
+    overlay: Overlay | None = None,
 ) -> anywidget.AnyWidget:
-    """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output."""
-    payload = trace_payload(trace() if callable(trace) else trace, against)
+    """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output.
+
+    overlay: own numbers by which the graph is coloured at first.
+    """
+    payload = trace_payload(trace() if callable(trace) else trace, against, overlay=overlay)
     return _widget(payload, height)
 
 

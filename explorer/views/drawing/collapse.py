@@ -33,17 +33,22 @@ def collapse(graph: Graph, limit: int = LIMIT) -> Graph:
 
     Blocks (`blocks.py`) are opened, the largest first, as long as there is room for what is inside.
     """
+    return merged(graph, closed_units(graph, limit))
+
+
+def closed_units(graph: Graph, limit: int = LIMIT) -> dict[str, str]:
+    """For every operation the closed block that it stands in, or itself."""
     if limit < 1:
         raise ValueError(f"collapse: the limit must be at least 1, found {limit}")
     if len(graph.nodes) <= limit:
-        return graph
+        return {node.id: node.id for node in graph.nodes}
     tree = build_blocks([graph])
     opened = _opened(graph, tree, limit)
     units = {}
     for node in graph.nodes:
         closed = next((block for block in tree.chain(node.id) if block not in opened), None)
         units[node.id] = node.id if closed is None else _identity(tree, closed)
-    return _merge(graph, units)
+    return units
 
 
 def hidden_operations(graph: Graph) -> int:
@@ -86,7 +91,10 @@ def _identity(tree: BlockTree, block: int) -> str:
     return "block:" + "/".join(reversed(labels))
 
 
-def _merge(graph: Graph, blocks: Mapping[str, str]) -> Graph:
+def merged(graph: Graph, blocks: Mapping[str, str]) -> Graph:
+    """The graph of the blocks; the same object where every operation stands for itself."""
+    if all(block == node for node, block in blocks.items()):
+        return graph
     members: dict[str, list[GraphNode]] = {}
     for node in graph.nodes:
         members.setdefault(blocks[node.id], []).append(node)

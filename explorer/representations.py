@@ -99,10 +99,13 @@ def _explore(
     overlay: own numbers for the graph, a mapping from names of operations or source nodes, or a CSV
     or JSON file of these.
     """
+    from explorer.runtime.assembly.asked import answer
     from explorer.views.widget import explore
 
+    # A saved trace may be a stranger's: its source is for reading.
+    ask = answer if isinstance(self, Compilation) else None
     trace = self.trace()
-    return explore(trace, height=height, overlay=_overlay(overlay, trace))
+    return explore(trace, height=height, ask=ask, overlay=_overlay(overlay, trace))
 
 
 def _export_html(

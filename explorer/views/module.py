@@ -41,6 +41,7 @@ STYLES = (
     "workspace.css",
     "graph.css",
     "overlay.css",
+    "film.css",
 )
 SCALE_STEPS = 64
 

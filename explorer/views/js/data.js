@@ -196,7 +196,8 @@ export class TraceData {
     });
   }
 
-  // [[pass, event], ...] of the rewrites that made or changed an operation.
+  // [[pass, event, made], ...] of the rewrites that made or changed an operation or one that it was
+  // made of; `made` is that one, "" where it is the operation.
   async makersOf(operation) {
     const makers = await this.chunk("makers");
     return Object.hasOwn(makers, operation) ? makers[operation] : [];

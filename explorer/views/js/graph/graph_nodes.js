@@ -126,7 +126,9 @@ function wordsInFull(app, {record, inside, constants}, [width, height], {label, 
     shape(
       "text",
       {class: "label", x: 28, y: 15, style: `font-size: ${label}px`},
-      fitText(app, record.label, room, `600 ${label}px`, inside ? clipName : clip),
+      inside
+        ? nameThatFits(app, record.label, room, `600 ${label}px`)
+        : fitText(app, record.label, room, `600 ${label}px`, clip),
     ),
     shape(
       "text",
@@ -150,7 +152,7 @@ function kindOf(app, {record, inside}, [width, height], {label, scale}) {
   const button = inside ? expanderWidth({scale}) : 0;
   const room = (width - button) * scale - 10;
   const written = inside
-    ? fitText(app, record.label, room, `600 ${size}px`, clipName)
+    ? nameThatFits(app, record.label, room, `600 ${size}px`)
     : kindThatFits(app, record.label, room, `600 ${size}px`);
   return shape(
     "text",
@@ -173,6 +175,15 @@ function kindThatFits(app, label, room, font) {
   const [first] = label.split(" + ", 1);
   const fits = (text) => fitText(app, text, room, font, clip) === text;
   return [label, first].find(fits) ?? fitText(app, kind, room, font, clip);
+}
+
+// "transformer layer 12", or "layer 12" where there is no room for more, or "tra… 12".
+function nameThatFits(app, label, room, font) {
+  const [numbered] = label.match(/\S+ \d+$/) ?? [label];
+  return (
+    [label, numbered].find((text) => fitText(app, text, room, font, clip) === text) ??
+    fitText(app, label, room, font, clipName)
+  );
 }
 
 // A name across the graph, where no node has room for it.

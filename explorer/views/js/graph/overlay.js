@@ -74,12 +74,15 @@ export function createOverlay(app, redraw) {
     const wanted = measure();
     choice.value = store.get().overlay;
     let next = null;
-    if (wanted && !isThere(wanted.needs)) next = {measure: wanted, lack: wanted.needs};
-    else if (wanted) {
+    if (wanted) {
       const {pass, view} = store.get();
       const graph = await data.graphOfPass(view === "before" ? Math.max(0, pass - 1) : pass);
-      const numbers = await wanted.of({data, pass});
-      next = {measure: wanted, ...numbersInGraph(data, graph, wanted, numbers)};
+      next = isThere(wanted.needs)
+        ? {
+            measure: wanted,
+            ...numbersInGraph(data, graph, wanted, await wanted.of({data, pass})),
+          }
+        : {measure: wanted, lack: wanted.needs};
     }
     if (number !== asking) return;
     shown = next;

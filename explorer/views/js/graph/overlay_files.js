@@ -124,7 +124,10 @@ function nearest(name, known) {
     least = Math.max(2, Math.floor(name.length * 0.4)) + 1;
   for (const other of known) {
     if (Math.abs(other.length - name.length) >= least) continue;
-    const distance = editDistance(name.toLowerCase(), other.toLowerCase(), least);
+    // Of two as near as each other, the one that is written alike.
+    const distance =
+      editDistance(name.toLowerCase(), other.toLowerCase(), least) +
+      0.01 * editDistance(name, other, least);
     if (distance < least) [best, least] = [other, distance];
   }
   return best;

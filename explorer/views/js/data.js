@@ -164,9 +164,7 @@ export class TraceData {
       const raw = await this.chunk(`text/${snapshot}`);
       const pages = new Map();
       await Promise.all(
-        [...new Set(raw.runs.map((run) => run[0]))].map(async (page) => {
-          pages.set(page, await this.chunk(`lines/${page}`));
-        }),
+        raw.pages.map(async (name, page) => pages.set(page, await this.chunk(`lines/${name}`))),
       );
       return expandRuns(raw, pages);
     });
@@ -194,6 +192,11 @@ export class TraceData {
       );
       return {at, routes, width: raw.width, height: raw.height, node: raw.node};
     });
+  }
+
+  // {macs, peaks}: one number for each pass
+  measures() {
+    return this.chunk("measures");
   }
 
   // [[pass, event, made], ...] of the rewrites that made or changed an operation or one that it was
@@ -485,7 +488,7 @@ export class TraceData {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED =
-  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+  /^(nodes|graph|text|lines|pass|measures|makers|layout|blocks?|source|operators|memory)(\/|$)/;
 
 function expandRuns(raw, pages) {
   const lines = [],

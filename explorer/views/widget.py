@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.results import Trace
+from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
@@ -49,13 +50,16 @@ def explore(
     against: Trace | None = None,
     height: str = "720px",
     ask: Ask | None = None,
+    overlay: Overlay | None = None,
 ) -> anywidget.AnyWidget:
     """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output.
 
     `ask` answers what the page wants to know of compilers; without it such questions are refused.
+    overlay: own numbers by which the graph is coloured at first.
     """
     known = trace() if callable(trace) else trace
-    return _widget(trace_payload(known, against), height, ask, partial(saved_picture, known))
+    payload = trace_payload(known, against, overlay=overlay)
+    return _widget(payload, height, ask, partial(saved_picture, known))
 
 
 def answers(

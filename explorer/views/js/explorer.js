@@ -385,6 +385,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     await data.refresh(head, revision);
     if (!app.ready) return;
     app.bar.learn();
+    app.graph.learn();
     app.passes.draw();
     app.inspector.update(true);
     app.dock.learn(before.has, head.has);

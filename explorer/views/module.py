@@ -32,7 +32,14 @@ from explorer.views.theme import (
 from explorer.views.view import View
 
 FOLDER = Path(__file__).parent
-STYLES = ("explorer.css", "measures.css", "model.css", "timeline.css", "accuracy.css")
+STYLES = (
+    "explorer.css",
+    "measures.css",
+    "model.css",
+    "timeline.css",
+    "accuracy.css",
+    "compare.css",
+)
 SCALE_STEPS = 64
 
 

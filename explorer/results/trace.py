@@ -89,6 +89,10 @@ class Trace:
     """What the cost model predicts of one launch of each kernel, on as many threads as `profile`
     was measured with; empty where nothing was measured, and of GPUs, of which it knows nothing."""
 
+    processor: str = ""
+    """The family of the processor that compiled it, as LLVM names it; empty where that is unknown,
+    and in older traces."""
+
     @property
     def source_language(self) -> str:
         """`language`; of a trace without, what its target says."""

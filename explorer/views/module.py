@@ -39,6 +39,9 @@ STYLES = (
     "timeline.css",
     "accuracy.css",
     "compare.css",
+    "workspace.css",
+    "graph.css",
+    "film.css",
 )
 SCALE_STEPS = 64
 

@@ -13,6 +13,7 @@ import {
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {searchBox} from "./search.js";
+import {presetChoice} from "./workspace.js";
 
 // {node, learn()}: the verdict and the totals are drawn anew when more is known.
 export function topBar(app) {
@@ -44,6 +45,7 @@ export function topBar(app) {
     totals,
     isApp ? app.background : null,
     element("span", {class: "grow"}),
+    presetChoice(app),
     searchBox(app),
     app.host.mode === "notebook"
       ? null

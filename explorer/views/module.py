@@ -38,6 +38,7 @@ STYLES = (
     "model.css",
     "timeline.css",
     "accuracy.css",
+    "compare.css",
     "workspace.css",
     "graph.css",
     "overlay.css",

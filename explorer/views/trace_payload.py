@@ -325,6 +325,9 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "fault": None if tables is None else tables.culprit(),
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
+        "rightAnswers": None
+        if report is None or report.right_answers is None
+        else list(report.right_answers),
         "compared": len(errors),
         "tolerance": number(tolerance),
         "oracle": "" if report is None else report.oracle,

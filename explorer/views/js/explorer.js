@@ -1,6 +1,7 @@
 // The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
+import {carriedInto, selectedIn} from "./branches/carried.js";
 import {TraceData} from "./data.js";
 import {dockPane} from "./frame/dock.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
@@ -77,6 +78,7 @@ function render({model, el}) {
             pass: app.data.head.passes[app.store.get().pass]?.name,
             camera: app.graph.camera(),
             model: shownModel,
+            carried: selectedIn(app.data, app.store.get().selection),
           });
         const kept = left.get(model) ?? left.get(shownModel) ?? null;
         shownModel = model;
@@ -171,7 +173,7 @@ function render({model, el}) {
   };
 }
 
-// kept: {state, pass, camera, model} of the compilation that was looked at before this one
+// kept: {state, pass, camera, model, carried} of the compilation that was looked at before this one
 function createApp({host, data, root, session, theme, announcer, kept, model, onnotice}) {
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
@@ -196,7 +198,9 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const initial = kept
     ? {
         ...kept.state,
-        ...(isBranch ? {initially} : {selection: null, blocks: null, ...fresh}),
+        ...(isBranch
+          ? {initially, selection: carriedInto(data, kept.carried)}
+          : {selection: null, blocks: null, ...fresh}),
         pass: again >= 0 && (isBranch || !fault) ? again : first,
       }
     : {pass: first, ...fresh, ...fromLink};
@@ -399,6 +403,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     const seen = JSON.stringify([
       session.branches(),
       session.against(),
+      session.turns(),
       session.bisection(),
       session.isBisecting(),
     ]);

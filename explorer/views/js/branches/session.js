@@ -40,6 +40,7 @@ const NO_SESSION = {
   upload: null,
   refusals: 0,
   mostCompared: 2,
+  turns: [],
 };
 const STAGE_WORDS = {
   passes: "",
@@ -249,6 +250,10 @@ export function createSession(host, onchange, root) {
     onSearches(draw) {
       drawSearch = draw;
     },
+    models: () => now().models,
+    turns: () => now().turns ?? [],
+    measureInTurns: (branches) => host.send({kind: "turns", branches}),
+    cancelTurns: () => host.send({kind: "cancel turns"}),
     bisection: () => now().bisection,
     isBisecting: () => now().isBisecting,
     bisect: () => host.send({kind: "bisect"}),

@@ -36,6 +36,7 @@ from explorer.compilation.settings.forking import (
     changed,
     describe,
 )
+from explorer.compilation.settings.quantizing import TableChoice, chosen_table
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
@@ -76,9 +77,14 @@ def compile_model(
     tuned: bool = True,
     tuned_threads: int = 1,
     host: bool = True,
+    quantization: TableChoice = None,
+    modes: Mapping[str, str] | str | Path | None = None,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
+
+    `quantization`: a table of thresholds, or its file (`explorer calibrate` makes one); `modes`:
+    INT8, INT16 or F32 by tensor, or the file of a quantization table.
 
     `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
     out.
@@ -132,6 +138,7 @@ def settings_for(
         tuned=tuned,
         tuned_threads=tuned_threads,
         host=host,
+        quantization=chosen_table(quantization, model, modes),
     )
     changes = Changes(
         disable=disable,

@@ -437,3 +437,25 @@ class Moving(KeepsNumbers):
         None where it does not move them as they are; ValueError says why it cannot.
         """
         return {}
+
+
+# -- quantization: numbers in few bits -------------------------------------------------------------
+
+
+class Quantizable(TopOperation):
+    """Has a form in integers: passes compute it on quantized operands, or quantize its result."""
+
+    @property
+    def is_quantizable(self) -> bool:
+        """Whether that is so for this one; its operands and results are of floats then."""
+        return True
+
+    @property
+    def clamps(self) -> bool:
+        """Whether it only moves numbers to the nearest of a range: what saturates does so, too,
+        and what is clamped needs no quantized type of its own."""
+        return False
+
+    def quantized_weight(self) -> tuple[int, int] | None:
+        """The operand that holds weights where it is constant, and its axis of channels."""
+        return None

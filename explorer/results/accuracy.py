@@ -162,3 +162,11 @@ class AccuracyReport:
     """Why it did not pass, where no tensor's error says so: something could not be compared."""
     oracle_note: str = ""
     """Why the oracle is not onnxruntime, where that was not asked for."""
+    against_float: tuple[PassAccuracy, ...] = ()
+    """Of a float model that was quantized: its tensors in real numbers against the float model's,
+    after every pass from the quantization on. Nothing is judged by them."""
+    float_outputs: tuple[TensorError, ...] = ()
+    """The outputs of the binary against the float model's."""
+    bit_exact: bool | None = None
+    """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
+    by bit, after every later pass; None where nothing was quantized."""

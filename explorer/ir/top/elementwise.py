@@ -26,6 +26,7 @@ from explorer.ir.interfaces import (
     Differentiable,
     Elements,
     KeepsNumbers,
+    Quantizable,
     SizeContents,
 )
 from explorer.ir.operation import Access
@@ -57,10 +58,16 @@ def apply_unary(s: ScalarBuilder, kind: str, x: Scalar, alpha: float, beta: floa
     return UNARY[kind].body(s, x, alpha, beta)
 
 
-class RealOperation(ElementwiseOperation):
+class RealOperation(Quantizable, ElementwiseOperation):
     """What computes in real numbers, of operands that may be quantized (one scale per tensor)."""
 
     TAKES_QUANTIZED: ClassVar[bool] = True
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]]
+    """Kinds whose numbers bear few bits; exponentials, roots and quotients do not."""
+
+    @property
+    def is_quantizable(self) -> bool:
+        return self.get("kind") in self.QUANTIZABLE_KINDS
 
     @property
     def result_type(self) -> QuantizedType | None:
@@ -103,6 +110,10 @@ class UnaryOp(Differentiable, KeepsNumbers, RealOperation):
     """y = kind(x), with up to two parameters `alpha` and `beta` (clip: bounds)."""
 
     name = "top.unary"
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]] = frozenset(
+        ("relu", "leaky_relu", "clip", "sigmoid", "hard_sigmoid", "hard_swish", "silu", "mish")
+        + ("tanh", "gelu", "gelu_tanh", "elu", "softplus", "neg", "abs")
+    )
 
     input = operand_def(TensorType)
     kind = prop_def(StringAttr)
@@ -130,6 +141,10 @@ class UnaryOp(Differentiable, KeepsNumbers, RealOperation):
     @property
     def keeps_numbers(self) -> bool:
         return self.kind.data in ("relu", "abs", "neg")
+
+    @property
+    def clamps(self) -> bool:
+        return self.kind.data in ("relu", "clip")
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in UNARY:
@@ -171,6 +186,9 @@ class BinaryOp(Differentiable, ComputesSizes, RealOperation):
     """y = kind(a, b), broadcasting as NumPy does."""
 
     name = "top.binary"
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]] = frozenset(
+        ("add", "sub", "mul", "max", "min", "prelu")
+    )
 
     left = operand_def(TensorType)
     right = operand_def(TensorType)

@@ -38,6 +38,7 @@ from explorer.ir.interfaces import (
     Permutable,
     Permutation,
     Permuted,
+    Quantizable,
     SizeConstrained,
     SizeContents,
 )
@@ -169,7 +170,7 @@ REDUCTIONS: dict[str, ReductionKind] = {
 
 
 @irdl_op_definition
-class ReduceOp(Differentiable, ComputesSizes, MixesAxes, Permutable, Blockable):
+class ReduceOp(Differentiable, Quantizable, ComputesSizes, MixesAxes, Permutable, Blockable):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
 
     Without axes every element is reduced by itself.
@@ -191,6 +192,10 @@ class ReduceOp(Differentiable, ComputesSizes, MixesAxes, Permutable, Blockable):
     @property
     def keeps_finite(self) -> bool:
         return self.table.keeps_finite
+
+    @property
+    def is_quantizable(self) -> bool:
+        return self.kind.data in ("mean", "sum")
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in REDUCTIONS:

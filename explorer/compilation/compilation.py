@@ -105,6 +105,8 @@ def compile_model(
         tuned=tuned,
         tuned_threads=tuned_threads,
         host=host,
+        quantization=quantization,
+        modes=modes,
     )
     compilation = Compilation(model, run(model, settings, None, progress))
     compilation._require_met(plain)
@@ -126,6 +128,8 @@ def settings_for(
     tuned: bool = True,
     tuned_threads: int = 1,
     host: bool = True,
+    quantization: TableChoice = None,
+    modes: Mapping[str, str] | str | Path | None = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     asked = sizes_with_inputs(model, dimensions or {}, inputs or {})

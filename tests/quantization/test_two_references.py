@@ -10,7 +10,7 @@ import explorer
 from explorer.compilation import Compilation
 from explorer.ir.rewriting import Rule
 from explorer.ir.rewriting.passes import RulePass
-from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.linear.convolution import ConvOp
 from explorer.tuning.calibration import calibrate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -45,15 +45,15 @@ def type_of_operand(value: Imported | None) -> TypeProto:
     if value is None:
         return TypeProto()
     if isinstance(value, OptionalValue):
-        return onnx.helper.make_optionaltype_of_operand(type_of_operand(value.content))
+        return onnx.helper.make_optional_type_proto(type_of_operand(value.content))
     if isinstance(value, TensorSequence):
         first = value.elements[0] if value.elements else None
-        return onnx.helper.make_sequencetype_of_operand(type_of_operand(first))
+        return onnx.helper.make_sequence_type_proto(type_of_operand(first))
     if isinstance(value, LabeledRows):
         return TypeProto()  # no operator with a function takes maps
     if isinstance(value, StringTensor):
         shape = list(shape_of(value.codes))[:-1]
-        return onnx.helper.make_tensortype_of_operand(onnx.TensorProto.STRING, shape)
+        return onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, shape)
     data_type = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value)))
     info: ValueInfoProto = onnx.helper.make_tensor_value_info("", data_type, list(shape_of(value)))
     return info.type

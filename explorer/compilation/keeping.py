@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.backends.starting import kept_programs
-from explorer.compilation.kept_parts import kept_parts, why_not_kept
+from explorer.compilation.kept_parts import kept_parts
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
@@ -74,8 +74,6 @@ def finished(
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"
-    if reason := why_not_kept(compilation.built):
-        return reason
     language = compilation.backend.kept
     if language is None:
         return f"programs of the backend {compilation.backend.name} are not kept"
@@ -87,7 +85,7 @@ def finished(
     contents = fixed_contents(compilation, inputs)
     if contents is None:
         return "an input that decides a shape is too large to be kept"
-    key = next(iter(keys.values()))
+    binaries = [key.digest() for key in keys.values()]
     of_parts = kept_parts(compilation.built, {name: k.digest() for name, k in keys.items()})
     kept = KeptProgram(
         model=sheet_of(model, request),
@@ -98,8 +96,8 @@ def finished(
         contents=contents,
         circumstances=programs.circumstances.of_language(language),
         program=without_text(compilation.built.program),
-        language=key.language,
-        binary=key.digest(),
+        language=compilation.backend.name,
+        binary=binaries[0] if binaries else "",
         weights="",
         sums="",
         compile_seconds=round(seconds, 3),

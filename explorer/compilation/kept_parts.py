@@ -33,13 +33,6 @@ class KeptParts:
     """The block: of the device first, then of the host."""
 
 
-def why_not_kept(built: BuiltProgram) -> str:
-    """Why the parts of a program cannot be started from what is kept; empty where they can."""
-    if built.parts and all(part.host is not None for part in built.parts.values()):
-        return "all of it runs on the host, and there is no binary"
-    return ""
-
-
 def kept_parts(built: BuiltProgram, binaries: Mapping[str, str]) -> KeptParts:
     """`binaries`: the digest of every part of a device, by its function."""
     if not built.parts:

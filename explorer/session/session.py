@@ -385,7 +385,7 @@ class Session:
             None,
             executable,
             time.perf_counter() - started,
-            next(reversed(self._cache.looked), None),
+            next(reversed(self._cache.looked), None) if found.kept.binaries else None,
         )
 
     def _compile(self, given: Inputs) -> LoadedProgram:

@@ -135,3 +135,22 @@ def test_a_node_that_the_host_imports_in_a_run_is_kept_with_the_text(place, tmp_
     assert [array.shape[-1] for array in made[1]] == [3, 4]
     for compiled, kept in zip(*made, strict=True):
         np.testing.assert_array_equal(kept, compiled)
+
+
+def test_what_the_host_runs_altogether_starts_without_compiling_too(place, tmp_path, capsys):
+    path = tmp_path / "all.onnx"
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    all (float[8] x) => (int64[1,k] y) { y = NonZero (x) }"""
+    onnx.save(onnx.parser.parse_model(text), str(path))
+    x = np.array([0, 1, 0, 2, 0, 0, 0, 3], np.float32)
+    for is_kept in (False, True):
+        with start(path, isolated=False) as started:
+            assert started.is_kept == is_kept
+            assert [part.device for part in started.program.parts] == ["host"]
+            np.testing.assert_array_equal(started.run({"x": x})["y"], [[1, 3, 7]])
+    with Session(path, isolated=False) as opened:
+        np.testing.assert_array_equal(opened(x)["y"], [[1, 3, 7]])
+        assert opened.calls[0].event == "started"
+    assert main(["cache", "explain", str(path)]) == 0
+    assert "what the host runs is kept" in capsys.readouterr().out
+    assert main(["cache", "list"]) == 0

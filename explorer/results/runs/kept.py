@@ -92,7 +92,8 @@ class KeptProgram:
     language: str
     """c or opencl."""
     binary: str
-    """Digest of the binary's key; of several parts, of the first one's."""
+    """Digest of the binary's key; of several parts, of the first one's. Empty where the host runs
+    all of it."""
     weights: str
     """Digest of the packed weights; empty where there are none."""
     sums: str
@@ -108,7 +109,7 @@ class KeptProgram:
     def binaries(self) -> tuple[str, ...]:
         """Digests of all that is loaded, each once."""
         found = [part.binary for part in self.parts if part.binary]
-        return tuple(dict.fromkeys(found)) or (self.binary,)
+        return tuple(dict.fromkeys(found)) if self.parts else (self.binary,)
 
     @property
     def block_bytes(self) -> int:

@@ -74,8 +74,8 @@ class Startable:
     """A finished program with all that belongs to it."""
 
     kept: KeptProgram
-    binary: Entry
-    """Of several parts the first one's."""
+    binary: Entry | None
+    """Of a program that is one; parts have theirs in `others`."""
     weights: np.ndarray | MappedWeights
     tier: str
     """folder or shipped."""
@@ -160,7 +160,6 @@ class KeptPrograms:
             if language.needs_source and not found.entry.source:
                 return Missed("its source was left out, which an OpenCL driver needs")
             entries[digest] = found.entry
-        binary = entries[kept.binary]
         try:
             weights = self._weights(kept, tier)
         except FileNotFoundError:
@@ -171,8 +170,10 @@ class KeptPrograms:
             if tier == "folder" and not isinstance(error, OSError):
                 drop(weights_path(self._folder, kept.weights))
             return Missed(f"its weights were damaged: {words}")
-        whole = kept if kept.parts else with_text(kept, binary)
-        return Startable(whole, binary, weights, tier, entries if kept.parts else {})
+        if kept.parts:
+            return Startable(kept, None, weights, tier, entries)
+        (binary,) = entries.values()
+        return Startable(with_text(kept, binary), binary, weights, tier)
 
     def _weights(self, kept: KeptProgram, tier: str) -> np.ndarray | MappedWeights:
         size = kept.block_bytes

@@ -120,7 +120,7 @@ def _list(arguments: argparse.Namespace) -> int:
             ]
         )
     print_lines(
-        f"{entry.key.digest()[:12]}  tuned   {entry.kernel}  {entry.tuned_us:.1f} us against "
+        f"{entry.key.digest()[:12]}  tuned   {entry.kernel}  {entry.tuned_us:.1f} µs against "
         f"{entry.default_us:.1f}, {entry.key.threads} thread(s), {entry.key.target}"
         for entry in tuned
     )

@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pages that may be open at once, each with a process of its own (default: 16)",
     )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="begin with nothing open but the first model; else the first page shows what was "
+        "open, forked and named when these models were served before",
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
@@ -49,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         port=arguments.port,
         decisions=dict(arguments.decide),
         most_pages=arguments.pages,
+        is_fresh=arguments.fresh,
         open_browser=not arguments.no_browser,
     )
     return 0

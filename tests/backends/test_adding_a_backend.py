@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import explorer
-from explorer.app.session import CompileRequest
+from explorer.app.protocol import CompileRequest
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.backends import all_backends, backend_of
 from explorer.cli import main

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from explorer.files import sealed, unsealed
 from explorer.results.encoding import from_json, to_json
 from explorer.results.program import Program
 from explorer.results.runs.kept import KeptProgram
@@ -28,7 +29,6 @@ from explorer.runtime.cache.requests import SHORT, ProgramRequest
 from explorer.runtime.element_types import element_bytes
 
 MAGIC = b"explorer kept program 1\n"
-SEAL_BYTES = 64
 SUFFIX = ".kept"
 MOST_BYTES = 64 << 20
 
@@ -46,19 +46,15 @@ def name_of(kept: KeptProgram) -> str:
 
 def to_bytes(kept: KeptProgram) -> bytes:
     body = json.dumps(to_json(kept), sort_keys=True, separators=(",", ":")).encode()
-    return MAGIC + digest_of(body).encode() + b"\n" + body
+    return sealed(MAGIC, body)
 
 
 def read_kept(content: bytes) -> KeptProgram:
     """The program in a file's content. Raises `DamagedProgram`; nothing in it is executed."""
-    start = len(MAGIC) + SEAL_BYTES + 1
-    if not content.startswith(MAGIC):
-        raise DamagedProgram("it does not begin as a kept program does")
-    if len(content) < start or content[start - 1 : start] != b"\n":
-        raise DamagedProgram(f"it is cut off after {len(content)} bytes")
-    body = content[start:]
-    if digest_of(body).encode() != content[len(MAGIC) : start - 1]:
-        raise DamagedProgram("its content does not fit its seal: bytes are changed or missing")
+    try:
+        body = unsealed(MAGIC, content, "kept program")
+    except ValueError as error:
+        raise DamagedProgram(str(error)) from error
     # The seal fits, yet anybody can compute one: what it holds is still checked.
     try:
         kept = from_json(KeptProgram, json.loads(body))

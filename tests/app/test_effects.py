@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from explorer.app import workbench as module
+from explorer.app import effects as module
 from explorer.app.branches import ResultStore
-from explorer.app.offers import Choice, choices_of, offered_files
-from explorer.app.searches import SearchOrder
-from explorer.app.server.serving import opening_link
-from explorer.app.session import (
+from explorer.app.catalog import Choice, choices_of, first_request, offered_files
+from explorer.app.effects import Page
+from explorer.app.protocol import (
     STAGES,
     CompileRequest,
     Died,
@@ -23,8 +22,12 @@ from explorer.app.session import (
     Stopped,
     stages_of,
 )
+from explorer.app.searches import SearchOrder
+from explorer.app.server.serving import opening_link
+from explorer.app.state.opening import MOST_OPEN
+from explorer.app.state.page_json import searches_json
+from explorer.app.state.page_state import PageState
 from explorer.app.uploads import Uploads
-from explorer.app.workbench import MOST_OPEN, Workbench
 from explorer.app.worker.process import NOBODY
 from explorer.errors import InputError
 
@@ -81,28 +84,27 @@ class FakeWorker:
         self.report(key, DrawnTrace(HEAD, {"index": "{}"}, ("fuse",), stages))
 
 
-class Bench:
-    """A workbench on two models and a trace, with all workers that it took."""
+class Visit:
+    """A page on two models and a trace, with all workers that it took."""
 
     def __init__(
         self, folder: Path, results: ResultStore, name: str = "page", opening: object = None
     ) -> None:
         self.workers: list[FakeWorker] = []
-        self.told: list[Any] = []
+        self.published: list[Any] = []
         for file in ("a.onnx", "b.onnx", "run.nnx"):
             (folder / file).write_bytes(b"")
         uploads = folder / name
         uploads.mkdir()
         files = [folder / file for file in ("a.onnx", "b.onnx", "run.nnx")]
-        self.bench = Workbench(
-            choices_of(files),
-            ("cpu", "opencl"),
-            "cpu",
+        choices = choices_of(files)
+        self.page = Page(
+            PageState(choices, ("cpu", "opencl"), "cpu", first_request(choices[0], "cpu")),
             self._take,  # pyright: ignore[reportArgumentType]  (a stand-in)
             results,
             Uploads(uploads),
-            self.told.append,
-            opening,
+            self.published.append,
+            opening=opening,
         )
 
     def _take(self, _request: CompileRequest) -> FakeWorker:
@@ -114,31 +116,31 @@ class Bench:
         return self.workers[-1]
 
     @property
-    def shown(self) -> Any:
-        return self.bench.shown
+    def state(self) -> Any:
+        return self.page.state
 
     def say(self, kind: str, **values: Any) -> None:
-        self.bench.handle({"kind": kind, **values})
+        self.page.handle({"kind": kind, **values})
 
     def fork(self, **changes: Any) -> None:
         self.say("fork", settings={**NO_SETTINGS, **changes})
 
     def labels(self) -> list[str]:
-        return [self.shown.full_label(branch) for branch in self.shown.branches]
+        return [self.state.full_label(branch) for branch in self.state.branches]
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path, ResultStore())
-    bench.bench.begin()
-    bench.worker.finish(1)
-    return bench
+def page(tmp_path: Path) -> Visit:
+    visit = Visit(tmp_path, ResultStore())
+    visit.page.begin()
+    visit.worker.finish(1)
+    return visit
 
 
 def test_a_page_without_a_link_opens_what_it_was_served_with(tmp_path: Path):
     link = {"model": "b.onnx", "settings": {"target": "cpu", "decisions": {"fuse-bias": False}}}
-    page = Bench(tmp_path, ResultStore(), opening=link)
-    page.bench.begin()
+    page = Visit(tmp_path, ResultStore(), opening=link)
+    page.page.begin()
     page.worker.finish(1)
     asked = list(page.worker.asked.values())
     assert [request.values for request in asked] == [{}, {"fuse-bias": False}]
@@ -158,36 +160,36 @@ def test_decisions_are_of_a_model_and_not_of_a_trace(tmp_path: Path):
         opening_link(model, "cpu", {"fuse-bias": {"a": 1}})
 
 
-def test_the_first_model_is_opened_once(page: Bench):
-    page.bench.begin()
+def test_the_first_model_is_opened_once(page: Visit):
+    page.page.begin()
     assert list(page.worker.asked) == [1]
-    assert page.shown.current == "1"
-    assert page.shown.status == "idle"
+    assert page.state.current == "1"
+    assert page.state.status == "idle"
 
 
-def test_models_and_traces_are_open_beside_each_other(page: Bench):
+def test_models_and_traces_are_open_beside_each_other(page: Visit):
     page.say("open", model="1")
     page.worker.finish(2)
     page.say("open", model="2")
     page.worker.finish(3)
     assert page.labels() == ["a.onnx: first", "b.onnx: first", "run.nnx: as saved"]
-    assert page.shown.branch.request == CompileRequest(str(page.shown.choices[2].path), "")
-    assert page.shown.branch.pending == []
+    assert page.state.branch.request == CompileRequest(str(page.state.choices[2].path), "")
+    assert page.state.branch.pending == []
     page.say("open", model="0")
-    assert page.shown.current == "1"
+    assert page.state.current == "1"
     assert len(page.worker.asked) == 3
 
 
-def test_a_model_is_looked_at_again_as_it_was_left(page: Bench):
+def test_a_model_is_looked_at_again_as_it_was_left(page: Visit):
     page.fork(disable=["fuse"])
     page.worker.finish(2)
     page.say("open", model="1")
     page.worker.finish(3)
     page.say("open", model="0")
-    assert page.shown.label(page.shown.branch) == "without fuse"
+    assert page.state.label(page.state.branch) == "without fuse"
 
 
-def test_closing_a_model_drops_its_branches_and_shows_another(page: Bench):
+def test_closing_a_model_drops_its_branches_and_shows_another(page: Visit):
     page.fork(disable=["fuse"])
     page.worker.finish(2)
     page.say("open", model="1")
@@ -196,99 +198,98 @@ def test_closing_a_model_drops_its_branches_and_shows_another(page: Bench):
     assert page.labels() == ["first"]
     assert set(page.worker.forgotten) == {1, 2}
     page.say("close", model="1")
-    assert page.shown.current == ""
-    assert page.shown.branch is None
+    assert page.state.current == ""
+    assert page.state.branch is None
     page.say("open", model="1")  # what is known of it is still there
     assert page.labels() == ["first"]
 
 
-def test_at_most_so_many_models_are_open(page: Bench):
-    bench = page.bench
+def test_at_most_so_many_models_are_open(page: Visit):
     more = tuple(Choice(f"m{i}", f"m{i}.onnx", f"/m{i}.onnx") for i in range(MOST_OPEN))
-    bench.shown = replace(bench.shown, choices=(*bench.shown.choices, *more))
+    page.page.state = replace(page.state, choices=(*page.state.choices, *more))
     for number in range(MOST_OPEN):
         page.say("open", model=f"m{number}")
         page.worker.finish(max(page.worker.asked))
-    assert len(page.shown.branches) == MOST_OPEN
-    assert page.shown.status == "failed"
-    assert page.shown.error.what == "too many models are open"
+    assert len(page.state.branches) == MOST_OPEN
+    assert page.state.status == "failed"
+    assert page.state.error.what == "too many models are open"
 
 
-def test_a_trace_is_never_compiled(page: Bench):
+def test_a_trace_is_never_compiled(page: Visit):
     page.say("open", model="2")
     page.worker.finish(2)
     asked = dict(page.worker.asked)
     page.fork(disable=["fuse"])
     page.say("bisect")
     assert page.worker.asked == asked
-    assert page.shown.error.what == "a saved trace cannot be compiled again"
-    assert "open the model's file" in page.shown.error.where
+    assert page.state.error.what == "a saved trace cannot be compiled again"
+    assert "open the model's file" in page.state.error.where
 
 
-def test_a_cancelled_compilation_leaves_the_worker_with_the_rest(page: Bench):
+def test_a_cancelled_compilation_leaves_the_worker_with_the_rest(page: Visit):
     page.fork(disable=["fuse"])
     page.worker.report(2, Progressed("fuse", 1, 3))
     page.say("cancel")
-    assert (page.shown.status, page.worker.cancelled) == ("idle", [2])
+    assert (page.state.status, page.worker.cancelled) == ("idle", [2])
     page.worker.report(2, Stopped())
     page.worker.report(2, Progressed("fuse", 2, 3))
-    assert page.shown.progress is None
+    assert page.state.progress is None
     assert len(page.workers) == 1
-    assert page.shown.wanted == page.shown.branch.request
+    assert page.state.wanted == page.state.branch.request
 
 
-def test_a_worker_that_does_not_hear_is_replaced(page: Bench, monkeypatch: pytest.MonkeyPatch):
+def test_a_worker_that_does_not_hear_is_replaced(page: Visit, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "CANCEL_SECONDS", 0.01)
     page.fork(disable=["fuse"])
     page.worker.finish(2, count=1)
     page.fork(disable=["fuse", "fold"])
     deaf = page.worker
     page.say("cancel")
-    (timer,) = page.bench._timers.values()
+    (timer,) = page.page._timers.values()
     timer.join(5)
     assert not deaf.is_alive
     assert len(page.workers) == 2
     # The new one makes what is missing of branches, and is ready for forks of what is shown.
-    assert page.worker.asked == {2: page.shown.branches[1].request}
-    assert [b.key for b in page.shown.branches] == ["1", "2"]
+    assert page.worker.asked == {2: page.state.branches[1].request}
+    assert [b.key for b in page.state.branches] == ["1", "2"]
 
 
-def test_a_worker_that_dies_leaves_all_branches(page: Bench):
+def test_a_worker_that_dies_leaves_all_branches(page: Visit):
     page.fork(disable=["fuse"])
     page.worker.is_alive = False
     page.worker.report(NOBODY, Died({2: Failure("it died", "a.onnx for cpu", "Try again.")}))
     assert page.labels() == ["first"]
-    assert (page.shown.status, page.shown.error.what) == ("failed", "it died")
+    assert (page.state.status, page.state.error.what) == ("failed", "it died")
     assert len(page.workers) == 2
-    assert page.worker.prepared == [page.shown.branches[0].request]
+    assert page.worker.prepared == [page.state.branches[0].request]
     page.say("retry")
-    path = page.shown.choices[0].path
+    path = page.state.choices[0].path
     assert page.worker.asked == {3: CompileRequest.deciding(path, "cpu", {"fuse": False})}
 
 
-def test_stages_that_failed_are_tried_again(page: Bench):
+def test_stages_that_failed_are_tried_again(page: Visit):
     page.say("open", model="1")
-    page.worker.finish(2, count=4)
+    page.worker.finish(2, count=5)
     lost = Failure("the device is gone", "b.onnx for cpu", "Try: plug it in", "profile")
     page.worker.report(2, lost)
-    assert page.shown.branch.pending == ["assembly"]
+    assert page.state.branch.pending == ["assembly"]
     page.worker.asked.clear()
     page.say("retry")
-    assert page.worker.asked == {2: page.shown.branch.request}
-    assert page.shown.branch.pending == ["profile", "assembly"]
+    assert page.worker.asked == {2: page.state.branch.request}
+    assert page.state.branch.pending == ["profile", "assembly"]
 
 
 SEARCH: dict[str, Any] = {"kernel": "conv_1", "candidates": 8, "seconds": 5, "keep": False}
 FOUND = {"kernel": "conv_1", "candidates": [{"choices": [["pixels", 4]]}]}
 
 
-def test_a_search_tells_what_it_knows_and_applies_to_forks_of_schedules_alone(page: Bench):
+def test_a_search_tells_what_it_knows_and_applies_to_forks_of_schedules_alone(page: Visit):
     page.say("search", **SEARCH)
     key = max(page.worker.asked)
     assert page.worker.searched == SearchOrder("conv_1", 8, 5.0, False)
     page.worker.report(key, SearchProgress(number=2, most=8))
     page.worker.report(key, SearchProgress(result=FOUND))
-    (found,) = page.shown.found()
+    (found,) = searches_json(page.state)
     assert (found["status"], found["number"], found["most"]) == ("running", 2, 8)
     assert found["result"] == FOUND
     page.worker.report(key, SearchProgress("done", result=FOUND))
@@ -296,12 +297,12 @@ def test_a_search_tells_what_it_knows_and_applies_to_forks_of_schedules_alone(pa
     page.worker.finish(max(page.worker.asked), 1)
     page.fork(disable=["fuse"])
     page.worker.finish(max(page.worker.asked), 1)
-    (found,) = page.shown.found()
+    (found,) = searches_json(page.state)
     assert found["status"] == "done"
-    assert found["branches"] == [branch.key for branch in page.shown.branches[:2]]
+    assert found["branches"] == [branch.key for branch in page.state.branches[:2]]
 
 
-def test_one_kernel_is_searched_at_a_time_and_cancelling_asks_the_worker(page: Bench):
+def test_one_kernel_is_searched_at_a_time_and_cancelling_asks_the_worker(page: Visit):
     page.say("search", **SEARCH)
     key = max(page.worker.asked)
     page.say("search", **{**SEARCH, "kernel": "conv_2"})
@@ -318,65 +319,68 @@ def test_one_kernel_is_searched_at_a_time_and_cancelling_asks_the_worker(page: B
     [{"kernel": ""}, {"kernel": 3}, {"candidates": 1}, {"candidates": 10_000}, {"seconds": True},
      {"seconds": 1e9}, {"keep": "yes"}, {"candidates": None}],
 )  # fmt: skip
-def test_what_is_no_search_has_no_effect(page: Bench, change: dict[str, Any]):
+def test_what_is_no_search_has_no_effect(page: Visit, change: dict[str, Any]):
     page.say("search", **{**SEARCH, **change})
-    assert page.shown.found() == []
+    assert searches_json(page.state) == []
 
 
-def test_a_worker_that_dies_fails_its_search_and_keeps_what_was_found(page: Bench):
+def test_a_worker_that_dies_fails_its_search_and_keeps_what_was_found(page: Visit):
     page.say("search", **SEARCH)
     key = max(page.worker.asked)
     page.worker.report(key, SearchProgress(result=FOUND))
     page.worker.report(0, Died({key: Failure("it ended", "a.onnx", "again")}))
-    (found,) = page.shown.found()
+    (found,) = searches_json(page.state)
     assert (found["status"], found["error"]) == ("failed", "it ended")
     assert found["result"] == FOUND
 
 
-def test_a_trace_is_not_searched(page: Bench):
+def test_a_trace_is_not_searched(page: Visit):
     page.say("open", model="2")
     page.worker.finish(max(page.worker.asked), 1)
     page.say("search", **SEARCH)
-    assert page.shown.found() == []
+    assert searches_json(page.state) == []
 
 
-def test_an_upload_is_named_as_its_owner_named_it(page: Bench):
+def test_an_upload_is_named_as_its_owner_named_it(page: Visit):
     page.say("upload", name="my net.onnx", part=0, parts=1, bytes="YQ==")
     (key,) = [k for k, r in page.worker.asked.items() if "upload_1" in r.path]
     path = page.worker.asked[key].path
     page.worker.report(key, Failure(f"cannot read {path}", "file upload_1.onnx", "Try: x"))
-    assert page.shown.error.what == "cannot read my net.onnx"
-    assert page.shown.error.where == "file my net.onnx"
+    assert page.state.error.what == "cannot read my net.onnx"
+    assert page.state.error.where == "file my net.onnx"
     page.say("upload", name="my net.onnx", part=0, parts=1, bytes="YQ==")
     page.worker.finish(max(page.worker.asked))
-    assert page.shown.choices[-1].label == "my net.onnx (2)"
-    assert page.shown.branch.trace.head["model"]["name"] == "my net"
-    page.say("close", model=page.shown.choices[-1].key)
-    assert not Path(path.replace("upload_1", "upload_2")).exists()
+    assert page.state.choices[-1].label == "my net.onnx (2)"
+    assert page.state.branch.trace.head["model"]["name"] == "my net"
+    page.say("close", model=page.state.choices[-1].key)
+    closed = Path(path.replace("upload_1", "upload_2"))
+    assert closed.exists()  # as long as closing it can be undone
+    page.say("upload", name="other.onnx", part=0, parts=1, bytes="YQ==")
+    assert not closed.exists()
     assert Path(path).exists()
 
 
 def test_results_of_uploads_are_not_shared(tmp_path: Path):
     results = ResultStore()
-    mine = Bench(tmp_path, results, "mine")
-    mine.bench.begin()
+    mine = Visit(tmp_path, results, "mine")
+    mine.page.begin()
     mine.worker.finish(1)
     mine.say("upload", name="n.onnx", part=0, parts=1, bytes="YQ==")
     mine.worker.finish(2)
-    uploaded = mine.shown.branch.request
+    uploaded = mine.state.branch.request
     assert results.get(uploaded) is None
-    assert results.get(mine.shown.branches[0].request) is not None
+    assert results.get(mine.state.branches[0].request) is not None
 
 
 def test_what_another_page_compiled_is_shown_at_once(tmp_path: Path):
     results = ResultStore()
-    first, second = Bench(tmp_path, results, "1"), Bench(tmp_path, results, "2")
-    first.bench.begin()
+    first, second = Visit(tmp_path, results, "1"), Visit(tmp_path, results, "2")
+    first.page.begin()
     first.worker.finish(1, count=2)
-    second.bench.begin()
-    assert second.shown.branch.trace.stages == STAGES[:2]
+    second.page.begin()
+    assert second.state.branch.trace.stages == STAGES[:2]
     # The rest is made by its own worker, and forks begin from there.
-    assert second.worker.asked == {1: second.shown.branch.request}
+    assert second.worker.asked == {1: second.state.branch.request}
 
 
 def test_a_result_is_not_kept_beyond_a_change_of_its_file(tmp_path: Path):
@@ -407,35 +411,35 @@ def test_a_result_is_not_kept_beyond_a_change_of_its_file(tmp_path: Path):
 def test_a_link_opens_its_model_with_its_decisions(
     tmp_path: Path, link: object, asked: tuple[str, tuple[str, ...]], notice: str
 ):
-    page = Bench(tmp_path, ResultStore())
-    page.bench.begin(link)
+    page = Visit(tmp_path, ResultStore())
+    page.page.begin(link)
     for key in list(page.worker.asked):
         page.worker.finish(key)
     for key in set(page.worker.asked) - {1}:
         page.worker.finish(key)
-    request = page.shown.branch.request
+    request = page.state.branch.request
     assert (Path(request.path).name, request.disable) == asked
-    assert notice in page.shown.notice
-    assert bool(notice) == bool(page.shown.notice)
+    assert notice in page.state.notice
+    assert bool(notice) == bool(page.state.notice)
 
 
 def test_a_link_to_a_model_works_where_a_trace_is_shown_first(tmp_path: Path):
-    page = Bench(tmp_path, ResultStore())
-    shown = page.bench.shown
-    trace = shown.choices[2]
-    page.bench.shown = replace(shown, wanted=CompileRequest(trace.path, ""))
-    page.bench.begin({"model": "b.onnx"})
-    assert page.worker.asked == {1: CompileRequest(shown.choices[1].path, "cpu")}
+    page = Visit(tmp_path, ResultStore())
+    state = page.page.state
+    trace = state.choices[2]
+    page.page.state = replace(state, wanted=CompileRequest(trace.path, ""))
+    page.page.begin({"model": "b.onnx"})
+    assert page.worker.asked == {1: CompileRequest(state.choices[1].path, "cpu")}
 
 
 def test_a_link_whose_decisions_fail_shows_what_they_start_from(tmp_path: Path):
-    page = Bench(tmp_path, ResultStore())
-    page.bench.begin({"model": "b.onnx", "settings": {**NO_SETTINGS, "disable": ["gone"]}})
+    page = Visit(tmp_path, ResultStore())
+    page.page.begin({"model": "b.onnx", "settings": {**NO_SETTINGS, "disable": ["gone"]}})
     page.worker.finish(1)
-    assert page.shown.current == ""
+    assert page.state.current == ""
     page.worker.report(2, Failure("there is no pass 'gone'", "b.onnx for cpu", "Try: fuse"))
-    assert page.shown.current == "1"
-    assert page.shown.error.what == "there is no pass 'gone'"
+    assert page.state.current == "1"
+    assert page.state.error.what == "there is no pass 'gone'"
 
 
 def test_files_of_the_same_name_are_told_apart(tmp_path: Path):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.app.session import TRACE_SUFFIX
+from explorer.app.protocol import TRACE_SUFFIX, CompileRequest
 from explorer.errors import InputError
 from explorer.importers.format import model_suffixes
 
@@ -76,3 +76,8 @@ def choices_of(files: Sequence[Path]) -> tuple[Choice, ...]:
         Choice(str(number), label, str(path))
         for number, (path, label) in enumerate(zip(files, labels, strict=True))
     )
+
+
+def first_request(choice: Choice, target: str) -> CompileRequest:
+    """A model as it is compiled by default, or a trace as it was saved."""
+    return CompileRequest(choice.path, "" if choice.kind == "trace" else target)

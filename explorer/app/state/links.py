@@ -11,24 +11,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.app.decisions import request_of
-from explorer.app.session import CompileRequest
-from explorer.app.shown import Shown
+from explorer.app.protocol import CompileRequest
+from explorer.app.state.page_state import PageState
 
 MOST_NAME = 120
 
 
-def followed(link: object, shown: Shown, target: str) -> tuple[CompileRequest, str]:
+def followed(link: object, state: PageState, target: str) -> tuple[CompileRequest, str]:
     """What is to be opened, and what of the link could not be restored (or "").
 
     `target` is taken where the link names none.
     """
     if not isinstance(link, Mapping) or not isinstance(link.get("model"), str):
-        return shown.wanted, ""
+        return state.wanted, ""
     label = link["model"]
-    choice = next((choice for choice in shown.choices if choice.label == label), None)
+    choice = next((choice for choice in state.choices if choice.label == label), None)
     if choice is None:
         name = label if len(label) <= MOST_NAME else f"{label[:MOST_NAME]}…"
-        return shown.wanted, (
+        return state.wanted, (
             f"The link is about {name!r}, which is not offered here. If it was opened from a file, "
             "open that file again; files of one page are not reachable from another."
         )
@@ -37,7 +37,7 @@ def followed(link: object, shown: Shown, target: str) -> tuple[CompileRequest, s
     settings = link.get("settings")
     if settings is None:
         return CompileRequest(choice.path, target), ""
-    request = request_of(settings, choice.path, shown.targets)
+    request = request_of(settings, choice.path, state.targets)
     if request is None:
         return CompileRequest(choice.path, target), (
             "The decisions in the link could not be read: the model is shown as it is compiled "

@@ -215,7 +215,7 @@ def _finished(
     from explorer.runtime.cache import Missed
     from explorer.runtime.cache.requests import sizes_of
 
-    bound = sizes_of(source.sheet, sizes)
+    bound = sizes_of(source.interface, sizes)
     if source.request is None:
         return Missed(source.undigested)
     if bound is None:

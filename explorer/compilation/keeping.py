@@ -23,7 +23,7 @@ from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
 from explorer.ir.evaluation import entry_function, specialized_inputs
-from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
+from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelInterface
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.kept import KeptPrograms
@@ -88,7 +88,7 @@ def finished(
     binaries = [key.digest() for key in keys.values()]
     of_parts = kept_parts(compilation.built, {name: k.digest() for name, k in keys.items()})
     kept = KeptProgram(
-        model=sheet_of(model, request),
+        model=interface_of(model, request),
         path=str(request.path),
         target=request.target,
         options=request.options,
@@ -108,7 +108,7 @@ def finished(
     return kept, of_parts.weights
 
 
-def sheet_of(model: SourceModel, request: ProgramRequest) -> ModelSheet:
+def interface_of(model: SourceModel, request: ProgramRequest) -> ModelInterface:
     """What calling needs to know of a model. ValueError for external data that just changed."""
     folder = request.path.parent
     files = []
@@ -117,13 +117,13 @@ def sheet_of(model: SourceModel, request: ProgramRequest) -> ModelSheet:
         if max(state.st_mtime_ns, state.st_ctime_ns) >= request.at_ns - CLOCK_NS:
             raise ValueError(f"{name} beside the model changed while it was compiled")
         files.append((name, digest_of_file(folder / name)))
-    return replace(plain_sheet(model), digest=request.model, files=tuple(files))
+    return replace(plain_interface(model), digest=request.model, files=tuple(files))
 
 
-def plain_sheet(model: SourceModel) -> ModelSheet:
+def plain_interface(model: SourceModel) -> ModelInterface:
     """A model's inputs; without the digests of its files."""
     names = symbolic_dimensions(model)
-    return ModelSheet(
+    return ModelInterface(
         model.name,
         digest="",
         inputs=tuple(ModelInput(v.name, v.element_type, v.shape) for v in model.inputs),

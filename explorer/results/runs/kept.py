@@ -22,7 +22,7 @@ class ModelInput:
 
 
 @dataclass(frozen=True)
-class ModelSheet:
+class ModelInterface:
     """What has to be known of a model to call its programs, without reading it."""
 
     name: str
@@ -76,7 +76,7 @@ class KeptArray:
 class KeptProgram:
     """A compiled program that can be started without compiling."""
 
-    model: ModelSheet
+    model: ModelInterface
     path: str
     """Where the model's file was; empty where that was left out."""
     target: str

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from explorer.errors import ModelError
-from explorer.results.runs.kept import ModelSheet
+from explorer.results.runs.kept import ModelInterface
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.keys import digest_of
 
@@ -111,13 +111,13 @@ def varied(request: ProgramRequest, variant: str) -> ProgramRequest:
     return replace(request, options=json.dumps(options, sort_keys=True))
 
 
-def sizes_of(sheet: ModelSheet, given: Mapping[str, int | tuple[int, int]]) -> Sizes | None:
+def sizes_of(interface: ModelInterface, given: Mapping[str, int | tuple[int, int]]) -> Sizes | None:
     """Lowest and highest of every symbolic dimension, in order of their names.
 
     None where one is missing, unknown or no size: compiling says what is wrong with it.
     """
-    names = {d for value in sheet.inputs for d in value.shape or () if isinstance(d, str)}
-    chosen: dict[str, object] = {**dict(sheet.defaults), **given}
+    names = {d for value in interface.inputs for d in value.shape or () if isinstance(d, str)}
+    chosen: dict[str, object] = {**dict(interface.defaults), **given}
     if set(chosen) != names:
         return None
     sizes = []

@@ -137,6 +137,16 @@ def timeline() -> Faces:
     )
 
 
+def rewrites() -> Faces:
+    from explorer.views.static.rewrites import film_html, film_text
+
+    return Faces(
+        text=lambda trace, index, _: film_text(trace, index),
+        html=film_html,
+        json=lambda trace, index: trace.passes[index].events,
+    )
+
+
 def insights() -> Faces:
     from explorer.views.insights.faces import insights_html, insights_text
     from explorer.views.insights.finding import found

@@ -13,6 +13,7 @@ from html import escape
 
 from explorer.results import Trace
 from explorer.views.module import explorer_module
+from explorer.views.payload.film import saved_keys
 from explorer.views.payload.text import Json
 from explorer.views.trace_payload import encode, trace_payload
 
@@ -45,6 +46,7 @@ render({{
     get: (name) => (name === "head" ? payload.head : null),
     chunk: (key) => chunks.has(key) ? chunks.get(key)
       : Promise.reject(new Error(`this page has no ${{key}}`)),
+    holds: (key) => chunks.has(key),
   }},
   el: document.getElementById("explorer"),
 }});
@@ -59,7 +61,7 @@ def export_page(trace: Trace, against: Trace | None = None) -> str:
     payload = trace_payload(trace, against)
     data = {
         "head": payload.head,
-        "chunks": {key: payload.chunk(key) for key in payload.chunk_keys()},
+        "chunks": {key: payload.chunk(key) for key in saved_keys(payload.chunk_keys())},
     }
     title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(

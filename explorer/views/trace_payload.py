@@ -7,6 +7,7 @@
                        "text/2"     snapshot 2: its IR as runs of "lines/0", "lines/1"
                        "pass/3"     difference, rewrites and declined candidates of pass 3
                        "makers"     which rewrites made or changed an operation
+                       "rewrites"   all events of all passes; "film/3/0": what each of them changed
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
                        "kernel/1"   schedule steps, source, assembly, what a search tried
@@ -35,6 +36,7 @@ from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
 from explorer.views.payload.comparison import comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
+from explorer.views.payload.film import film_makers
 from explorer.views.payload.links import links_payload
 from explorer.views.payload.measures import (
     METRICS,
@@ -113,6 +115,7 @@ def trace_payload(
     makers = dict(parts.makers)
     for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True)):
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
+    makers |= film_makers(trace)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
     views = [(view, view.payload) for view in register.VIEWS if not view.missing(trace)]

@@ -5,6 +5,7 @@ Each function imports what draws the view, so that the register itself costs not
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from explorer.views.view import Faces
@@ -144,6 +145,17 @@ def rewrites() -> Faces:
         text=lambda trace, index, _: film_text(trace, index),
         html=film_html,
         json=lambda trace, index: trace.passes[index].events,
+    )
+
+
+def chrome_trace() -> Faces:
+    from explorer.views.static.chrome_trace import chrome_trace as made
+    from explorer.views.static.chrome_trace import chrome_trace_html
+
+    return Faces(
+        text=lambda trace, _, width: json.dumps(made(trace), indent=1),
+        html=lambda trace, _: chrome_trace_html(trace),
+        json=lambda trace, _: made(trace),
     )
 
 

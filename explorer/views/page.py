@@ -13,7 +13,6 @@ from html import escape
 
 from explorer.results import Trace
 from explorer.views.module import explorer_module
-from explorer.views.payload.film import saved_keys
 from explorer.views.payload.text import Json
 from explorer.views.trace_payload import encode, trace_payload
 
@@ -61,7 +60,7 @@ def export_page(trace: Trace, against: Trace | None = None) -> str:
     payload = trace_payload(trace, against)
     data = {
         "head": payload.head,
-        "chunks": {key: payload.chunk(key) for key in saved_keys(payload.chunk_keys())},
+        "chunks": payload.saved_chunks(),
     }
     title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(

@@ -64,7 +64,7 @@ class Film(Sequence[Frame]):
             before = SnapshotRecord(nothing, Graph((), ()))
         self.before, self.after = before, trace.snapshots[index]
         self._events = trace.passes[index].events
-        self._state = _State(trace, before, self.after)
+        self._state = _State(before, self.after)
         self._made: list[Frame] = []
 
     def __len__(self) -> int:
@@ -95,8 +95,8 @@ class Film(Sequence[Frame]):
 class _State:
     """The program between two rewrites; `step` makes the next one happen."""
 
-    def __init__(self, trace: Trace, before: SnapshotRecord, after: SnapshotRecord) -> None:
-        self._trace, self._before, self._after = trace, before, after
+    def __init__(self, before: SnapshotRecord, after: SnapshotRecord) -> None:
+        self._before, self._after = before, after
         self._order: list[str] = []
         self._lines: dict[str, str] = {}
         for line, owners in zip(before.text.lines, before.text.owners, strict=True):
@@ -253,8 +253,9 @@ class _State:
         operation = text.split("(", 1)[0]
         shape = text.rpartition(" : ")[2].split(", ")[0]
         properties = text.partition("{")[2].rpartition("} : ")[0]
-        known = (self._nodes.get(identity), self._final.get(identity), self._alike.get(operation))
+        known = (self._nodes.get(identity), self._final.get(identity))
         like = next((node for node in known if node and node.operation == operation), None)
+        like = like or self._alike.get(operation)
         return GraphNode(
             id=identity,
             operation=operation,
@@ -268,9 +269,12 @@ class _State:
 
     @cached_property
     def _alike(self) -> dict[str, GraphNode]:
-        """Some operation of every kind."""
-        snapshots = (self._before, self._after, *self._trace.snapshots)
-        return {n.operation: n for s in reversed(snapshots) for n in s.graph.nodes}
+        """Some operation of every kind, before the pass or after it."""
+        found: dict[str, GraphNode] = {}
+        for snapshot in (self._before, self._after):
+            for node in snapshot.graph.nodes:
+                found.setdefault(node.operation, node)
+        return found
 
 
 def _touched(event: RewriteEvent) -> list[str]:

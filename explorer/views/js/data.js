@@ -164,9 +164,7 @@ export class TraceData {
       const raw = await this.chunk(`text/${snapshot}`);
       const pages = new Map();
       await Promise.all(
-        [...new Set(raw.runs.map((run) => run[0]))].map(async (page) => {
-          pages.set(page, await this.chunk(`lines/${page}`));
-        }),
+        raw.pages.map(async (name, page) => pages.set(page, await this.chunk(`lines/${name}`))),
       );
       return expandRuns(raw, pages);
     });
@@ -194,6 +192,11 @@ export class TraceData {
       );
       return {at, routes, width: raw.width, height: raw.height, node: raw.node};
     });
+  }
+
+  // {macs, peaks}: one number for each pass
+  measures() {
+    return this.chunk("measures");
   }
 
   // [[pass, event, made], ...] of the rewrites that made or changed an operation or one that it was
@@ -398,6 +401,12 @@ export class TraceData {
     return {language: "python", lines, owners: lines.map(() => [])};
   }
 
+  // What the instructions of all kernels mean and cost; null where there is no assembly.
+  instructions() {
+    if (!this.kernels.some(({assembly}) => assembly)) return null;
+    return this.once("instructions", () => this.chunk("instructions").catch(() => null));
+  }
+
   // {program, kernels, aims}: coverage by level, of the program and of every kernel
   links() {
     return this.once("links", async () => {
@@ -503,7 +512,7 @@ export class TraceData {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED =
-  /^(nodes|graph|text|lines|pass|film|rewrites|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+  /^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|memory)(\/|$)/;
 
 function expandRuns(raw, pages) {
   const lines = [],

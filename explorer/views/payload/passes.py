@@ -6,14 +6,13 @@ makers    {"conv_8": [[0, 3, "conv_2"], [5, 2, ""]]}: pass 5 made conv_8 of what
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
 from explorer.views.film.descent import lines_of_makers
 from explorer.views.payload.graph import diff_payload
-from explorer.views.payload.measures import AccuracyTables, number, worst_of
+from explorer.views.payload.measures import AccuracyTables, judged_payload, number
 from explorer.views.payload.text import Json
 from explorer.views.theme import judge, judged_error
+from explorer.views.verdicts import worst_judged
 
 
 def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
@@ -26,14 +25,20 @@ def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
         "changed": record.changed,
         "before": record.operations_before,
         "after": record.operations_after,
-        "macs": record.macs,
-        "peak": record.peak_bytes,
         "added": len(diff.added),
         "removed": len(diff.removed),
         "edited": len({change.id for change in diff.changed}),
         "fused": len(diff.fused),
         "rewrites": applied,
         "declined": len(record.events) - applied,
+    }
+
+
+def measures_payload(trace: Trace) -> Json:
+    """What takes a walk over every program to know, in the order of the passes."""
+    return {
+        "macs": [record.macs for record in trace.passes],
+        "peaks": [record.peak_bytes for record in trace.passes],
     }
 
 
@@ -79,7 +84,8 @@ def rules_payload(trace: Trace) -> Json:
     rules: dict[str, list[str]] = {}
     for record in trace.passes:
         for event in record.events:
-            rules.setdefault(event.rule, [event.explanation, event.rule_source])
+            if event.rule not in rules:
+                rules[event.rule] = [event.explanation, event.rule_source]
     return [[name, *about] for name, about in rules.items()]
 
 
@@ -96,12 +102,10 @@ def checks_of_passes(
         return {}
     checks = {}
     for place, accuracy in zip(tables.places(report.passes), report.passes, strict=True):
-        worst = worst_of(
-            [replace(t, max_relative=judged_error(t, report.tolerance)) for t in accuracy.tensors]
-        )
-        error = None if worst is None else worst.max_relative
+        worst = worst_judged(accuracy.tensors, report.tolerance)
+        error = None if worst is None else judged_error(worst, report.tolerance)
         checks[place] = {
             "check": judge(error, report.tolerance).name,
-            "worst": None if error is None else number(error),
+            **judged_payload(worst, report.tolerance),
         }
     return checks

@@ -86,6 +86,18 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     View(
+        name="rewrites",
+        title="every rewrite of every pass, with the program before and after it",
+        is_of_pass=True,
+        faces=faces.rewrites,
+        pane=Pane(
+            module=JAVASCRIPT / "frame" / "film.js",
+            function="filmView",
+            key="w",
+            redraws=("rewrite",),
+        ),
+    ),
+    View(
         name="memory",
         title="where every buffer lies, and when",
         needs=("memory",),

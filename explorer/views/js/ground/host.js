@@ -12,6 +12,7 @@ export function adaptHost(model) {
       send: () => {},
       receive: () => {},
       chunk: model.chunk,
+      holds: model.holds,
       ready: () => {},
     };
   }

@@ -11,6 +11,7 @@ write_whole(path, content)                  the same; what fails is an OSError
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import tempfile
@@ -134,6 +135,31 @@ def write_whole(
         if isinstance(error, OSError):  # what the person knows is the place, not what lay beside
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+SEAL_BYTES = 64
+
+
+def sealed(magic: bytes, body: bytes) -> bytes:
+    """A file's content: what it is, the SHA-256 of the rest, and the rest, each in a line."""
+    return magic + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def unsealed(magic: bytes, content: bytes, what: str) -> bytes:
+    """What was sealed. ValueError says how the content differs from what was written.
+
+    The seal finds every damaged byte, yet anybody can compute one: what the body holds is still to
+    be checked.
+    """
+    start = len(magic) + SEAL_BYTES + 1
+    if not content.startswith(magic):
+        raise ValueError(f"it does not begin as a {what} does")
+    if len(content) < start or content[start - 1 : start] != b"\n":
+        raise ValueError(f"it is cut off after {len(content)} bytes")
+    body = content[start:]
+    if hashlib.sha256(body).hexdigest().encode() != content[len(magic) : start - 1]:
+        raise ValueError("its content does not fit its seal: bytes are changed or missing")
+    return body
 
 
 def append_line(path: Path, line: str, waits: bool = False) -> None:

@@ -46,10 +46,12 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def program_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of the program cache: of these tests alone, not the person's own."""
+    """The folder of the program cache: of these tests alone, not the person's own. No page finds
+    what another test left open."""
     folder = tmp_path_factory.mktemp("program-cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EXPLORER_CACHE", str(folder))
+        patch.setenv("EXPLORER_WORKSPACES", "off")
         yield folder
 
 

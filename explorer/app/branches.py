@@ -13,14 +13,16 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.app.session import Bisection, CompileRequest, DrawnTrace, missing_stages
+from explorer.app.protocol import Bisection, CompileRequest, DrawnTrace, missing_stages
 from explorer.results.decisions import TARGET, words
 from explorer.views.payload.comparison import Side, comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
 
-KEPT_RESULTS = 12
-MOST_BRANCHES = 12
-"""Of one model; the oldest but the first goes when there are more."""
+MOST_RESULTS = 12
+MOST_AWAKE = 12
+"""Branches of one model whose results are held; of more the oldest ones fall asleep."""
+MOST_BRANCHES = 60
+"""Of one page."""
 MOST_COMPARED = 4
 """Branches side by side."""
 
@@ -32,7 +34,7 @@ class ResultStore:
     uploaded does not belong here.
     """
 
-    def __init__(self, capacity: int = KEPT_RESULTS) -> None:
+    def __init__(self, capacity: int = MOST_RESULTS) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._results: OrderedDict[tuple[CompileRequest, _Stamp], DrawnTrace] = OrderedDict()
@@ -70,13 +72,32 @@ def _stamp(path: str) -> _Stamp:
 
 @dataclass(frozen=True)
 class Branch:
+    """A compilation; one that is asleep has its decisions and what it came to, and is compiled
+    again when somebody looks at it."""
+
     key: str
     request: CompileRequest
     trace: DrawnTrace
+    name: str = ""
+    """What the person calls it."""
+    note: str = ""
+    parent: str = ""
+    """Key of the branch that it was forked from; empty for a model's first."""
     failed: tuple[str, ...] = ()
     """Stages that could not be made."""
     bisection: Bisection | None = None
     is_bisecting: bool = False
+
+    @property
+    def is_asleep(self) -> bool:
+        return not self.trace.stages
+
+    def asleep(self) -> Branch:
+        """What is left of it when its results are given back."""
+        head = {name: self.trace.head[name] for name in ("label", "summary")}
+        return Branch(
+            self.key, self.request, DrawnTrace(head, {}), self.name, self.note, self.parent
+        )
 
     @property
     def pending(self) -> list[str]:
@@ -84,7 +105,11 @@ class Branch:
         return missing_stages(self.request, (*self.trace.stages, *self.failed))
 
     def label(self, first_target: str) -> str:
-        """What tells it from the other branches of its model."""
+        """What tells it from the other branches of its model: its name, or what was decided."""
+        return self.name or self.decided(first_target)
+
+    def decided(self, first_target: str) -> str:
+        """What is decided otherwise than by default, in words."""
         if self.request.is_trace:
             return self.trace.head["label"] or "as saved"
         parts = [self.request.label]

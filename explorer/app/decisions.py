@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from explorer.app.session import CompileRequest
+from explorer.app.protocol import CompileRequest
 from explorer.results.decisions import BUDGET, ORDER, PINS, STEPS, Value, place_of
 
 MOST_DECISIONS = 500

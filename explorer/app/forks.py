@@ -1,13 +1,13 @@
 """From one request to another: what `Compilation.fork` is to decide otherwise.
 
-kept    CompileRequest("net.onnx", "cpu", {"fuse-bias": False})
+parent    CompileRequest("net.onnx", "cpu", {"fuse-bias": False})
 wanted  CompileRequest("net.onnx", "cpu", {"fuse-activation": False})
-changes(kept, wanted)   ->   {"fuse-activation": False, "fuse-bias": None}
+changes(parent, wanted)   ->   {"fuse-activation": False, "fuse-bias": None}
 """
 
 from __future__ import annotations
 
-from explorer.app.session import CompileRequest
+from explorer.app.protocol import CompileRequest
 from explorer.results.decisions import (
     DIMENSIONS,
     FUEL,
@@ -22,17 +22,17 @@ OF_SETTINGS = (TARGET, FUEL, DIMENSIONS)
 """Beginnings of addresses that have no default to go back to."""
 
 
-def is_parent(kept: CompileRequest, request: CompileRequest) -> bool:
-    """Whether a fork of what was kept can become what is asked for."""
-    if kept.path != request.path or kept.is_trace or kept.target != request.target:
+def is_parent(parent: CompileRequest, request: CompileRequest) -> bool:
+    """Whether a fork of another compilation can become what is asked for."""
+    if parent.path != request.path or parent.is_trace or parent.target != request.target:
         return False
-    gone = set(kept.values) - set(request.values)
+    gone = set(parent.values) - set(request.values)
     return not any(address.split("/")[0] in OF_SETTINGS or address == PLANNER for address in gone)
 
 
-def changes(kept: CompileRequest, request: CompileRequest) -> dict[str, Value]:
+def changes(parent: CompileRequest, request: CompileRequest) -> dict[str, Value]:
     """The decisions that differ; None takes one back."""
-    before, after = kept.values, request.values
+    before, after = parent.values, request.values
     found = {a: None for a in before if a not in after}
     found |= {a: v for a, v in after.items() if a not in before or before[a] != v}
     if PINS in found and PLANNER in after:  # the planner that pins had replaced
@@ -40,10 +40,10 @@ def changes(kept: CompileRequest, request: CompileRequest) -> dict[str, Value]:
     return found
 
 
-def differing_passes(kept: CompileRequest, request: CompileRequest) -> set[str]:
+def differing_passes(parent: CompileRequest, request: CompileRequest) -> set[str]:
     """Names of passes that may work otherwise; "" for what differs from the beginning on."""
-    pairs = set(kept.decisions) ^ set(request.decisions)
+    pairs = set(parent.decisions) ^ set(request.decisions)
     found = {address.split("/")[0] for address, _ in pairs} - {ORDER}
     if any(address == ORDER for address, _ in pairs):
-        found |= {*kept.values.get(ORDER, ()), *request.values.get(ORDER, ())}
+        found |= {*parent.values.get(ORDER, ()), *request.values.get(ORDER, ())}
     return found

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.app.branches import Branch
-from explorer.app.session import CompileRequest, SearchProgress
+from explorer.app.protocol import CompileRequest, SearchProgress
 from explorer.results.decisions import BUDGET, PINS, SCHEDULES
 
 MOST_CANDIDATES = 200
 MOST_SECONDS = 600
 MOST_NAME = 400
-KEPT_SEARCHES = 24
+MOST_SEARCHES = 24
 """Of one page; the oldest goes when there are more."""
 PLACED = (PINS, BUDGET)
 """Decisions about memory, which no schedule asks for."""
@@ -104,13 +104,13 @@ def with_search(searches: Sequence[Search], search: Search) -> tuple[Search, ...
         if other.key != search.key
         and not (other.order.kernel == search.order.kernel and other.applies_to(search.request))
     ]
-    return (*others, search)[-KEPT_SEARCHES:]
+    return (*others, search)[-MOST_SEARCHES:]
 
 
 def _without_schedules(request: CompileRequest) -> CompileRequest:
-    kept = tuple(
+    others = tuple(
         (address, value)
         for address, value in request.decisions
         if address.split("/")[0] != SCHEDULES and address not in PLACED
     )
-    return replace(request, decisions=kept)
+    return replace(request, decisions=others)

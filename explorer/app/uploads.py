@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from explorer.app.offers import offered_suffixes
+from explorer.app.catalog import offered_suffixes
 
 UPLOAD_LIMIT_BYTES = 512 * 2**20
 """Of one file."""

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"models (.onnx), saved traces (.nnx) or folders of them (default: {SAMPLES})",
     )
     options.add_target(parser)
+    options.add_decisions(parser)
     parser.add_argument(
         "--port", type=port, default=0, metavar="P", help="default: one that is free"
     )
@@ -31,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=16,
         metavar="N",
         help="pages that may be open at once, each with a process of its own (default: 16)",
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="begin with nothing open but the first model; else the first page shows what was "
+        "open, forked and named when these models were served before",
     )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
@@ -46,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         targets=tuple(dict.fromkeys((*TARGETS, arguments.target))),
         port=arguments.port,
+        decisions=dict(arguments.decide),
         most_pages=arguments.pages,
+        is_fresh=arguments.fresh,
         open_browser=not arguments.no_browser,
     )
     return 0

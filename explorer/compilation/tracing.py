@@ -7,6 +7,7 @@ import json
 from explorer.compilation.compiled import Compiled
 from explorer.importers import SourceModel, SourceValue
 from explorer.ir.types import ELEMENT_TYPES, format_shape
+from explorer.processor import processor_family
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -37,6 +38,7 @@ def make_trace(
         model=model_record(compiled.model),
         target=compiled.target.name,
         device=device,
+        processor=processor_family(),
         label=compiled.label,
         passes=tuple(r.record for r in compiled.passes),
         snapshots=tuple(snapshots),
@@ -55,6 +57,7 @@ def make_trace(
         lookups=compiled.lookups,
         searches=compiled.searches,
         language=compiled.backend.title,
+        costs=compiled.costs(profile.threads) if profile and with_code else (),
     )
 
 

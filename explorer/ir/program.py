@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from explorer.errors import DeviceError
 from explorer.ir.evaluation import EvaluationCache, evaluate_module
@@ -28,6 +28,7 @@ from explorer.ir.structure import (
     operations,
     value_name,
 )
+from explorer.ir.types import QuantizedType, element_type_of
 from explorer.ir.weights import Weights
 from explorer.results import Graph, SourceText
 
@@ -112,6 +113,17 @@ class Snapshot:
                 origin = origin_of(result)
                 if origin is not None:
                     found[value_name(result)] = origin
+        return found
+
+    @cached_property
+    def quantized(self) -> dict[str, QuantizedType]:
+        """The type of every quantized value, by the value's name."""
+        found: dict[str, QuantizedType] = {}
+        for op in operations(self.program):
+            for result in op.results:
+                kind = element_type_of(result) if isinstance(result.type, TensorType) else None
+                if isinstance(kind, QuantizedType):
+                    found[value_name(result)] = kind
         return found
 
     def dump(self) -> str:

@@ -32,7 +32,15 @@ from explorer.views.theme import (
 from explorer.views.view import View
 
 FOLDER = Path(__file__).parent
-STYLES = ("explorer.css", "measures.css", "model.css", "graph.css")
+STYLES = (
+    "explorer.css",
+    "measures.css",
+    "model.css",
+    "timeline.css",
+    "accuracy.css",
+    "workspace.css",
+    "graph.css",
+)
 SCALE_STEPS = 64
 
 

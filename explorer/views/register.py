@@ -32,6 +32,18 @@ def _operators_payload(trace: Trace) -> Json:
     return operators_payload(trace)
 
 
+def _timeline_payload(trace: Trace) -> Json:
+    from explorer.views.payload.tracks import timeline_payload
+
+    return timeline_payload(trace)
+
+
+def _chrome_trace_payload(trace: Trace) -> Json:
+    from explorer.views.static.chrome_trace import chrome_trace
+
+    return chrome_trace(trace)
+
+
 VIEWS: tuple[View, ...] = (
     View(
         name="ir",
@@ -92,12 +104,20 @@ VIEWS: tuple[View, ...] = (
         title="when every kernel runs",
         needs=("profile",),
         faces=faces.timeline,
+        payload=_timeline_payload,
         pane=Pane(
             module=JAVASCRIPT / "measures" / "timeline.js",
             function="timelineView",
             key="t",
             redraws=("bars",),
         ),
+    ),
+    View(
+        name="chrome-trace",
+        title="the timeline as a file for ui.perfetto.dev and chrome://tracing",
+        needs=("profile",),
+        faces=faces.chrome_trace,
+        payload=_chrome_trace_payload,
     ),
     View(
         name="roofline",

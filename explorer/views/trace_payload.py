@@ -12,6 +12,8 @@
                        "kernel/1"   schedule steps, source, assembly, what a search tried
                "operators"  the model's operators, family by family
                "rules"      the Python text of the rules
+               "instructions"   what the instructions of all kernels mean and cost
+               "prelude"    what of the program's source stands before the kernels
                "links"      share of linked lines, by level, for the program and every kernel
                        "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
                        "source", "decisions", "knobs", "comparison", "difference",
@@ -31,6 +33,7 @@ from functools import partial
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
 from explorer.results.decisions import DIMENSIONS, place_of
 from explorer.views import register
+from explorer.views.instructions.table import instructions_payload
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
 from explorer.views.payload.comparison import comparison_payload, side_of
@@ -39,11 +42,11 @@ from explorer.views.payload.links import links_payload
 from explorer.views.payload.measures import (
     METRICS,
     AccuracyTables,
+    judged_payload,
     kernel_payload,
     lookups_payload,
     number,
     profile_payload,
-    worst_of,
 )
 from explorer.views.payload.model import problems_payload
 from explorer.views.payload.passes import (
@@ -58,6 +61,7 @@ from explorer.views.payload.search import search_payload
 from explorer.views.payload.snapshots import SnapshotParts
 from explorer.views.payload.text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
+from explorer.views.verdicts import worst_judged
 
 PAYLOAD_VERSION = 2
 MESSAGE_CHARACTERS = 400_000
@@ -123,6 +127,10 @@ def trace_payload(
     settled = frozenset(makers)
     makers |= late
     makers["index"] = partial(_index_payload, trace, parts)
+    if any(kernel.assembly for kernel in trace.kernels):
+        makers["instructions"] = partial(instructions_payload, trace.kernels, trace.processor)
+    if trace.program is not None:
+        makers["prelude"] = partial(_constant, list(trace.program.prelude))
     makers["links"] = partial(links_payload, trace)
     makers["rules"] = partial(rule_texts_payload, trace)
     makers["knobs"] = partial(_constant, [_knob(knob) for knob in trace.knobs])
@@ -175,7 +183,7 @@ def _head(
 ) -> Json:
     checks = checks_of_passes(trace.accuracy, tables)
     if trace.passes and trace.passes[0].level == SOURCE_LEVEL:
-        checks[0] = {"check": REFERENCE.name, "worst": None}
+        checks[0] = {"check": REFERENCE.name, **judged_payload(None, 0.0)}
     return {
         "version": PAYLOAD_VERSION,
         "model": _model_payload(trace),
@@ -187,7 +195,7 @@ def _head(
             {
                 **pass_summary(record, diff),
                 "snapshot": parts.place[index],
-                **checks.get(index, {"check": "not-run", "worst": None}),
+                **checks.get(index, {"check": "not-run", **judged_payload(None, 0.0)}),
             }
             for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True))
         ],
@@ -199,7 +207,7 @@ def _head(
             for knob in trace.knobs
             if knob.address.startswith(f"{DIMENSIONS}/")
         ],
-        "summary": _summary(trace),
+        "summary": _summary(trace, tables),
         "problems": problems_payload(trace),
         "lookups": lookups_payload(trace.lookups),
         "pages": {"nodes": parts.nodes.page_count(), "lines": len(parts.lines.lines)},
@@ -268,20 +276,22 @@ def _model_payload(trace: Trace) -> Json:
     }
 
 
-def _summary(trace: Trace) -> Json:
+def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
     report = trace.accuracy
     errors = [] if report is None else [e for p in report.passes for e in p.tensors]
     # The program that runs is the last one: its worst layer is what the verdict is about.
     final = [] if report is None or not report.passes else report.passes[-1].tensors
-    worst = worst_of([*final, *report.outputs]) if report is not None else None
     tolerance = 0.0 if report is None else report.tolerance
+    worst = None if report is None else worst_judged([*final, *report.outputs], tolerance)
     verdict = judge(None if worst is None else judged_error(worst, tolerance), tolerance).name
     if report is not None and not report.passed:
         verdict = "wrong"
     memory, profile = trace.memory, trace.profile
     return {
         "verdict": verdict,
-        "worst": None if worst is None else number(worst.max_relative),
+        **judged_payload(worst, tolerance),
+        "fromOracle": None if worst is None else number(worst.max_relative),
+        "fault": None if tables is None else tables.culprit(),
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
         "compared": len(errors),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.results import Trace
 from explorer.views import register
+from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.payload.text import Json
 from explorer.views.trace_payload import (
@@ -33,15 +34,31 @@ if TYPE_CHECKING:
 LOADER = Path(__file__).with_name("loader.js")
 
 
+ASKED = "asked/"
+"""How the keys of questions begin that a trace has no answer to."""
+ASKS_NOTHING = "this page was made without a compiler: it shows what the trace holds"
+
+Ask = Callable[[str, Callable[[str], Json]], Json]
+"""Answers such a question, given the trace's chunks by their keys."""
+
+
 def explore(
-    trace: Trace | Callable[[], Trace], against: Trace | None = None, height: str = "720px"
+    trace: Trace | Callable[[], Trace],
+    against: Trace | None = None,
+    height: str = "720px",
+    ask: Ask | None = None,
 ) -> anywidget.AnyWidget:
-    """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output."""
+    """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output.
+
+    `ask` answers what the page wants to know of compilers; without it such questions are refused.
+    """
     payload = trace_payload(trace() if callable(trace) else trace, against)
-    return _widget(payload, height)
+    return _widget(payload, height, ask)
 
 
-def answers(payload: TracePayload, message: Json, revision: int) -> list[Json]:
+def answers(
+    payload: TracePayload, message: Json, revision: int, ask: Ask | None = None
+) -> list[Json]:
     """The messages that answer a request of the page: chunks in parts, or why there is none.
 
     What comes from a page is checked like any input: whatever is no request gets no answer.
@@ -51,16 +68,21 @@ def answers(payload: TracePayload, message: Json, revision: int) -> list[Json]:
     if message.get("revision") != revision or not isinstance(message.get("keys"), list):
         return []
     replies: list[Json] = []
-    for key in message["keys"]:
+    for key in map(str, message["keys"]):
+        missing = {"kind": "missing", "key": key, "revision": revision}
+        if key.startswith(ASKED) and ask is None:
+            replies.append({**missing, "reason": ASKS_NOTHING})
+            continue
         try:
-            replies.extend(chunk_messages(str(key), encode(payload.chunk(str(key))), revision))
+            asked = ask is not None and key.startswith(ASKED)
+            value = described(ask(key, payload.chunk)) if asked else payload.chunk(key)
+            replies.extend(chunk_messages(key, encode(value), revision))
         except UnknownChunk as unknown:
-            missing = {"kind": "missing", "key": str(key), "revision": revision}
             replies.append({**missing, "reason": str(unknown)})
     return replies
 
 
-def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
+def _widget(payload: TracePayload, height: str, ask: Ask | None) -> anywidget.AnyWidget:
     # Imported here: anywidget takes 0.4 s, and only notebooks need it.
     import anywidget
     import traitlets
@@ -80,7 +102,7 @@ def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
     def reply(_widget: Any, message: Json, _buffers: Any) -> None:  # ipywidgets types neither
         if isinstance(message, dict) and message.get("kind") == "module":
             widget.send({"kind": "module", "text": explorer_module(views)})
-        for answer in answers(payload, message, revision=0):
+        for answer in answers(payload, message, revision=0, ask=ask):
             widget.send(answer)
 
     widget.on_msg(reply)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import synthetic
 
-from explorer.app.session import Bisection, CompileRequest, Progress
+from explorer.app.protocol import Bisection, CompileRequest, Progress
 from explorer.errors import DeviceError
 from explorer.results import Knob, Trace
 

@@ -1,23 +1,31 @@
 """How many pages are open at once, and what goes with one that ends."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from explorer.app.server.pages import Pages
+from explorer.app.state.page_state import PageState
 from explorer.app.uploads import Uploads
+from explorer.app.workspaces import Workspace, Workspaces
 
 
-class Bench:
-    """A workbench that notes its end."""
+class FakePage:
+    """A page that notes its end."""
 
-    def __init__(self, uploads: Uploads) -> None:
+    def __init__(self, uploads: Uploads, workspace: Workspace) -> None:
         self.uploads = uploads
+        self.workspace = workspace
         self.is_stopped = False
+
+    def show_in(self, publish: Callable[[PageState], None]) -> None:
+        self.publish = publish
 
     def stop(self) -> None:
         self.is_stopped = True
+        self.workspace.close()
 
 
 class Visitors:
@@ -26,11 +34,16 @@ class Visitors:
     def __init__(self, folder: Path, most: int) -> None:
         self.folder = folder
         self.connected: set[str] = set()
-        self.pages = Pages(lambda uploads, _: Bench(uploads), folder, most)  # pyright: ignore[reportArgumentType]  (a stand-in)
+        self.pages = Pages(
+            lambda uploads, _, workspace: FakePage(uploads, workspace),  # pyright: ignore[reportArgumentType]  (a stand-in)
+            folder,
+            most,
+            Workspaces(None),
+        )
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str, *workspaces: str) -> Any:
         self.connected.add(name)
-        return self.pages.open(lambda _: None, lambda: name in self.connected)
+        return self.pages.open(lambda _: None, lambda: name in self.connected, workspaces)
 
 
 @pytest.fixture
@@ -40,7 +53,7 @@ def two(tmp_path: Path) -> Visitors:
 
 def test_one_page_too_many_is_told_and_one_that_ends_makes_room(two: Visitors):
     first, second = two.open("first"), two.open("second")
-    assert isinstance(second, Bench)
+    assert isinstance(second, FakePage)
     refusal = two.open("third")
     assert refusal == (
         "2 pages are open, which is the most that this explorer was started for. Close one and "
@@ -48,7 +61,7 @@ def test_one_page_too_many_is_told_and_one_that_ends_makes_room(two: Visitors):
     )
     two.pages.end(first)
     assert first.is_stopped
-    assert isinstance(two.open("third"), Bench)
+    assert isinstance(two.open("third"), FakePage)
     assert isinstance(two.open("fourth"), str)
 
 
@@ -56,9 +69,9 @@ def test_a_page_whose_connection_is_lost_stays_until_there_is_no_room(two: Visit
     first, second = two.open("first"), two.open("second")
     two.pages.end(second)
     two.connected.remove("first")
-    assert isinstance(two.open("third"), Bench)
+    assert isinstance(two.open("third"), FakePage)
     assert not first.is_stopped
-    assert isinstance(two.open("fourth"), Bench)
+    assert isinstance(two.open("fourth"), FakePage)
     assert first.is_stopped
 
 
@@ -71,3 +84,17 @@ def test_a_page_takes_its_uploads_with_it(two: Visitors):
     assert len(list(two.folder.iterdir())) == 1
     two.pages.end_all()
     assert list(two.folder.iterdir()) == []
+
+
+def test_a_page_that_is_loaded_again_is_the_same_page(two: Visitors):
+    page = two.open("before")
+    two.connected.remove("before")
+    again = two.open("after", page.workspace.name)
+    assert again is page
+    two.pages.leave(page, lambda: False)  # the connection of before ends late
+    assert not page.is_stopped
+
+
+def test_a_page_that_somebody_looks_at_is_not_taken_over(two: Visitors):
+    page = two.open("mine")
+    assert two.open("another", page.workspace.name) is not page

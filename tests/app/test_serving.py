@@ -11,10 +11,10 @@ from queue import SimpleQueue
 
 import pytest
 
+from explorer.app.protocol import Bisection, CompileRequest, Failure, Progress
 from explorer.app.server.serving import serve
-from explorer.app.session import Bisection, CompileRequest, Failure, Progress
 from explorer.app.worker.process import CompilerProcess
-from explorer.app.worker.spare import SpareWorkers
+from explorer.app.worker.standby import StandbyWorkers
 from explorer.errors import InputError
 from explorer.results import Trace
 from explorer.runtime.scratch import own_folder
@@ -97,21 +97,21 @@ def test_what_a_worker_left_is_removed_when_its_page_ends(
 
 
 def test_a_worker_waits_for_the_next_page_and_serves_one_only():
-    spares = SpareWorkers(QuickCompiler, rest_seconds=0.1)
+    standby = StandbyWorkers(QuickCompiler, rest_seconds=0.1)
     try:
-        first, second = spares.take(NET), spares.take(NET)
+        first, second = standby.take(NET), standby.take(NET)
         assert first is not second
         time.sleep(0.5)
-        third = spares.take(NET)
+        third = standby.take(NET)
         assert third not in (first, second)
         assert all(worker.is_alive for worker in (first, second, third))
         for worker in (first, second, third):
             worker.end()
     finally:
-        spares.close()
-    late = spares.take(NET)
+        standby.close()
+    late = standby.take(NET)
     late.end()
-    assert spares._timer is None
+    assert standby._timer is None
 
 
 class EndlessCompiler(QuickCompiler):
@@ -125,14 +125,14 @@ class EndlessCompiler(QuickCompiler):
 
 def test_a_first_model_that_hangs_keeps_no_page_from_another_one():
     endless = CompileRequest("endless.onnx", "cpu")
-    spares = SpareWorkers(EndlessCompiler, endless)
+    standby = StandbyWorkers(EndlessCompiler, endless)
     try:
-        busy = spares._spare
+        busy = standby._standby
         assert busy is not None
         assert busy.is_busy_for(NET)
         assert not busy.is_busy_for(endless)
         told: SimpleQueue[tuple[int, object]] = SimpleQueue()
-        worker = spares.take(NET)
+        worker = standby.take(NET)
         worker.adopt(lambda key, report: told.put((key, report)))
         worker.compile(1, NET)
         key, failure = told.get(timeout=WAIT_SECONDS)
@@ -142,20 +142,20 @@ def test_a_first_model_that_hangs_keeps_no_page_from_another_one():
         assert not busy.is_alive
         worker.end()
     finally:
-        spares.close()
+        standby.close()
 
 
 def test_what_was_prepared_lets_nobody_wait():
-    spares = SpareWorkers(QuickCompiler, NET)
+    standby = StandbyWorkers(QuickCompiler, NET)
     try:
-        spare = spares._spare
-        assert spare is not None
+        ready = standby._standby
+        assert ready is not None
         deadline = time.monotonic() + WAIT_SECONDS
         while (
-            spare.is_busy_for(CompileRequest("other.onnx", "cpu")) and time.monotonic() < deadline
+            ready.is_busy_for(CompileRequest("other.onnx", "cpu")) and time.monotonic() < deadline
         ):
             time.sleep(0.02)
-        assert spares.take(CompileRequest("other.onnx", "cpu")) is spare
-        spare.end()
+        assert standby.take(CompileRequest("other.onnx", "cpu")) is ready
+        ready.end()
     finally:
-        spares.close()
+        standby.close()

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.app.branches import ResultStore
-from explorer.app.offers import choices_of
-from explorer.app.shown import Shown
+from explorer.app.catalog import choices_of, first_request
+from explorer.app.effects import Page
+from explorer.app.state.page_state import PageState
 from explorer.app.uploads import Uploads
-from explorer.app.workbench import Workbench
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.process import CompilerProcess
 
@@ -61,44 +61,42 @@ def test_a_refusal_is_told_to_the_person_who_provoked_it(visit: Callable[..., An
 
 
 @pytest.fixture
-def workbenches(sample_models: Path, tmp_path: Path):
-    """Two pages of one app, and what each of them was told to show."""
+def two_pages(sample_models: Path, tmp_path: Path):
+    """Two pages of one app, and what each of them was given to show."""
     results, pages = ResultStore(), []
     for name in ("mine", "other"):
         folder = tmp_path / name
         folder.mkdir()
-        told: list[Shown] = []
-        models = [sample_models / "digits_cnn.onnx"]
-        workbench = Workbench(
-            choices_of(models),
-            ("cpu",),
-            "cpu",
+        published: list[PageState] = []
+        choices = choices_of([sample_models / "digits_cnn.onnx"])
+        page = Page(
+            PageState(choices, ("cpu",), "cpu", first_request(choices[0], "cpu")),
             lambda _: CompilerProcess(ModelCompiler),
             results,
             Uploads(folder),
-            told.append,
+            published.append,
         )
-        pages.append((workbench, told))
+        pages.append((page, published))
     yield pages
-    for workbench, _ in pages:
-        workbench.stop()
+    for page, _ in pages:
+        page.stop()
 
 
-def test_the_name_of_an_upload_opens_nothing_elsewhere(workbenches: Any):
-    (mine, _), (other, told) = workbenches
+def test_the_name_of_an_upload_opens_nothing_elsewhere(two_pages: Any):
+    (mine, _), (other, published) = two_pages
     data = base64.b64encode(b"a model").decode()
     mine.handle({"kind": "upload", "name": "n.onnx", "part": 0, "parts": 1, "bytes": data})
     mine.stop()
-    key, path = mine.shown.choices[-1].key, mine.shown.choices[-1].path
-    assert key != mine.shown.choices[0].key
+    key, path = mine.state.choices[-1].key, mine.state.choices[-1].path
+    assert key != mine.state.choices[0].key
     other.handle({"kind": "open", "model": key})
     other.handle({"kind": "open", "model": path})
     other.handle({"kind": "close", "model": key})
     other.handle({"kind": "show", "branch": "1"})
     assert other.comparison(["1"]) is None
-    assert told == []
+    assert published == []
     assert Path(path).is_file()
-    assert [choice.label for choice in other.shown.choices] == ["digits_cnn.onnx"]
+    assert [choice.label for choice in other.state.choices] == ["digits_cnn.onnx"]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +119,8 @@ def test_the_name_of_an_upload_opens_nothing_elsewhere(workbenches: Any):
         {"kind": "run", "code": "import os"},
     ],
 )
-def test_messages_that_no_page_of_ours_sends_start_nothing(workbenches: Any, message: object):
-    (mine, _), _ = workbenches
+def test_messages_that_no_page_of_ours_sends_start_nothing(two_pages: Any, message: object):
+    (mine, _), _ = two_pages
     mine.handle(message)
-    assert mine.shown.status == "idle"
-    assert mine.shown.branches == ()
+    assert mine.state.status == "idle"
+    assert mine.state.branches == ()

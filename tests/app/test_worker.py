@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper, save
 
 from explorer.app.decisions import request_of, settings_of
-from explorer.app.session import STAGES, Bisection, CompileRequest, Failure, Progress, failure_of
+from explorer.app.protocol import STAGES, Bisection, CompileRequest, Failure, Progress, failure_of
 from explorer.app.worker.background import Background
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.program import Worker

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.app.offers import offered_files
-from explorer.app.session import CompileRequest
+from explorer.app.catalog import offered_files
+from explorer.app.protocol import CompileRequest
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.cli import main
 from explorer.compilation import Compilation

@@ -178,7 +178,8 @@ def test_long_names_lose_their_middle() -> None:
 def test_passes_line_up_and_fold_where_nothing_changed(trace: Trace) -> None:
     assert static.passes_text(trace) == (
         "tiny_resnet → cpu (Invented CPU with AVX2)\n"
-        "  ≈ differs, but within the tolerance (worst layer 4.8e-5) · peak 32 KiB · 122 µs\n"
+        "  ≈ differs, but within the tolerance (worst layer 4.8e-5 of 1.0e-4 allowed) · "
+        "peak 32 KiB · 122 µs\n"
         "     pass                       ops  change  rewrites     time\n"
         "  ✓  import                      21     +21         0  12.1 ms  █▍\n"
         "  ✓  unchanged: infer-shapes                            900 µs  ▏\n"
@@ -315,7 +316,7 @@ def test_a_long_plan_lists_its_fullest_steps(trace: Trace) -> None:
 
 def test_accuracy_names_the_worst_tensor_of_every_pass(trace: Trace) -> None:
     text = static.accuracy_text(accuracy(trace))
-    assert "≈ differs, but within the tolerance (worst 4.8e-5, tolerance 1.0e-4)" in text
+    assert "≈ differs, but within the tolerance (worst 4.8e-5 of 1.0e-4 allowed)" in text
     assert "fold-batch-norm    3.3e-6  Softmax_14_out" in text
     assert "Worst layers after plan-memory, each fed the reference's inputs (8 of 8)" in text
 

@@ -9,11 +9,12 @@ browser cannot talk to it (guard.py). Nothing is fetched from the network.
 
 from __future__ import annotations
 
+import json
 import secrets
 import signal
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,19 +24,30 @@ from bokeh.server.contexts import BokehSessionContext
 from panel.custom import JSComponent
 from panel.io.server import get_server
 
+from explorer.app.branches import Branch
+from explorer.app.effects import Page
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
-from explorer.app.shown import Shown
-from explorer.app.workbench import Workbench
+from explorer.app.state.page_json import searches_json, session_json
+from explorer.app.state.page_state import PageState
+from explorer.runtime.assembly.asked import PREFIX as ASKED
+from explorer.runtime.assembly.asked import answer
+from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
-from explorer.views.trace_payload import chunk_messages
+from explorer.views.trace_payload import chunk_messages, encode
 
 HTTP_PORT = 80
 """A browser leaves it out of addresses and origins."""
 PAGE_GONE_MILLISECONDS = 5000
 """How long after its connection ended a page, its worker and its uploads are kept."""
+MOST_NAMES = 4
+"""Of workspaces that a browser may ask for."""
 COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
+ASKS_NOTHING = (
+    "a saved trace is read and not compiled: open the model itself to see what other compilers "
+    "make of it"
+)
 PAGE_STYLE = "html, body { margin: 0; height: 100%; overflow: hidden; }"
 
 
@@ -46,62 +58,66 @@ class ExplorerPage(JSComponent):
 
     def __init__(self, **params: Any) -> None:  # Any: Panel's own parameters
         super().__init__(**params)
-        self.enter: Callable[[], Workbench | None] = lambda: None
+        self.enter: Callable[[Sequence[object]], Page | None] = lambda _: None
         """Called when the page says hello; None where there is no room for it."""
-        self.workbench: Workbench | None = None
-        self.page: Document | None = None
-        self._shown_revision = -1
-        self._shown_searches: list[dict[str, Any]] = []
+        self.page: Page | None = None
+        self.document: Document | None = None
+        self._asking = threading.Lock()
+        self._sent_revision = -1
+        self._sent_searches: list[dict[str, Any]] = []
 
     def show_latest(self) -> None:
-        """What the workbench shows now: states that came and went meanwhile are left out."""
-        if self.workbench is not None:
-            self.show_state(self.workbench.shown)
+        """What the page shows now: states that came and went meanwhile are left out."""
+        if self.page is not None:
+            self.show_state(self.page.state)
 
-    def show_state(self, shown: Shown) -> None:
+    def show_state(self, state: PageState) -> None:
         """Sends a state; the trace's head only when it is another one."""
-        values: dict[str, Any] = {"session": shown.session()}
-        if shown.revision != self._shown_revision:
+        values: dict[str, Any] = {"session": session_json(state)}
+        if state.revision != self._sent_revision:
             values |= {
-                "head": shown.branch.trace.head if shown.branch else None,
-                "branch": shown.current,
-                "revision": shown.revision,
+                "head": state.branch.trace.head if state.branch else None,
+                "branch": state.current,
+                "revision": state.revision,
             }
-            self._shown_revision = shown.revision
-        searches = shown.found()
-        if searches != self._shown_searches:
+            self._sent_revision = state.revision
+        searches = searches_json(state)
+        if searches != self._sent_searches:
             values["searches"] = searches
-            self._shown_searches = searches
+            self._sent_searches = searches
         self._send_msg({"kind": "state", "values": values})
 
     def _handle_msg(self, data: Any) -> None:  # Any: JSON of a page
         if not isinstance(data, dict):
             return
-        if data.get("kind") == "hello" and self.workbench is None:
-            self.workbench = self.enter()
-        if self.workbench is None:
+        if data.get("kind") == "hello" and self.page is None:
+            names = data.get("workspaces")
+            self.page = self.enter(names[:MOST_NAMES] if isinstance(names, list) else [])
+        if self.page is None:
             return
         if data.get("kind") == "hello":
-            self._shown_revision, self._shown_searches = -1, []
-            self.workbench.begin(data.get("link"))
-            self.show_state(self.workbench.shown)
+            self._sent_revision, self._sent_searches = -1, []
+            self.page.begin(data.get("link"))
+            self.show_state(self.page.state)
         elif data.get("kind") == "need":
             self._answer(data)
         else:
-            self.workbench.handle(data)
+            self.page.handle(data)
 
     def _answer(self, message: dict[str, Any]) -> None:
-        shown = self.workbench.shown if self.workbench else None
+        state = self.page.state if self.page else None
         keys = message.get("keys")
-        if shown is None or shown.branch is None or not isinstance(keys, list):
+        if state is None or state.branch is None or not isinstance(keys, list):
             return
-        if message.get("revision") != shown.revision:
+        if message.get("revision") != state.revision:
             return
         for key in map(str, keys):
             if key.startswith(COMPARISONS):
-                self._compare(key, shown.revision)
+                self._compare(key, state.revision)
+            elif key.startswith(ASKED):
+                self._ask(key, state.branch, state.revision)
             else:
-                self._send_chunk(key, shown.branch.trace.chunks.get(key), shown.revision)
+                self._send_chunk(key, state.branch.trace.chunks.get(key), state.revision)
 
     def _compare(self, key: str, revision: int) -> None:
         """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,
@@ -109,15 +125,13 @@ class ExplorerPage(JSComponent):
 
         Large programs take a while: in a thread, so that other pages are answered meanwhile.
         """
-        document, workbench = self.page, self.workbench
+        document, page = self.document, self.page
         kind, others, place, *_ = [*key.split("/"), "", ""]
 
         def work() -> None:
-            assert workbench is not None
+            assert page is not None
             try:
-                text = workbench.comparison(
-                    others.split("."), place if kind == "difference" else None
-                )
+                text = page.comparison(others.split("."), place if kind == "difference" else None)
             except (KeyError, ValueError) as error:  # a branch that lacks what is compared
                 text, reason = None, f"there is nothing to compare: {error}"
             else:
@@ -127,6 +141,27 @@ class ExplorerPage(JSComponent):
             document.add_next_tick_callback(answer)
 
         threading.Thread(target=work, name="explorer-comparison", daemon=True).start()
+
+    def _ask(self, key: str, branch: Branch, revision: int) -> None:
+        """What compilers and analysers say of a kernel: in a thread, one question at a time.
+
+        A saved trace may be a stranger's, and its source is for reading.
+        """
+        if branch.request.is_trace:
+            self._send_chunk(key, None, revision, ASKS_NOTHING)
+            return
+        document = self.document
+
+        def chunk(name: str) -> Any:  # Any: JSON
+            return json.loads(branch.trace.chunks[name])
+
+        def work() -> None:
+            with self._asking:
+                text = encode(described(answer(key, chunk)))
+            assert document is not None
+            document.add_next_tick_callback(partial(self._send_chunk, key, text, revision))
+
+        threading.Thread(target=work, name="explorer-asked", daemon=True).start()
 
     def _send_chunk(self, key: str, text: str | None, revision: int, reason: str = "") -> None:
         if text is None:
@@ -196,7 +231,7 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
     view = ExplorerPage(sizing_mode="stretch_both", margin=0)
     column = pn.Column(view, sizing_mode="stretch_both", margin=0)
 
-    def publish(_shown: Shown) -> None:
+    def publish(_state: PageState) -> None:
         # From the listener's thread into the document's own loop.
         document.add_next_tick_callback(view.show_latest)
 
@@ -206,17 +241,17 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
         session = context.session if isinstance(context, BokehSessionContext) else None
         return session is not None and session.connection_count > 0
 
-    def enter() -> Workbench | None:
-        found = pages.open(publish, is_connected)
-        if isinstance(found, Workbench):
+    def enter(names: Sequence[object]) -> Page | None:
+        found = pages.open(publish, is_connected, names)
+        if isinstance(found, Page):
             return found
         column[:] = [pn.pane.Str(found, styles={"white-space": "normal"}, margin=24)]
         return None
 
     def leave(_context: object) -> None:
-        if view.workbench is not None:
-            pages.end(view.workbench)
+        if view.page is not None:
+            pages.leave(view.page, is_connected)
 
-    view.enter, view.page = enter, document
+    view.enter, view.document = enter, document
     pn.state.on_session_destroyed(leave)
     return column

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
-from explorer.app.session import Bisection, CompileRequest, Progress, SearchTold
+from explorer.app.protocol import Bisection, CompileRequest, Progress, SearchReport
 from explorer.errors import UnsupportedError
 from explorer.results import ProfileRecord, Trace
 
@@ -81,7 +81,7 @@ class ModelCompiler:
         request: CompileRequest,
         order: Mapping[str, Any],
         progress: Progress,
-        told: SearchTold,
+        report: SearchReport,
     ) -> dict[str, Any]:
         """Compiles candidates in threads: this process may have no children but compilers."""
         from explorer.tuning.search import Budget, tune
@@ -95,13 +95,13 @@ class ModelCompiler:
             backend="threading",
             keep=order["keep"],
             progress=progress,
-            told=lambda search: told(search_payload(search)),
+            told=lambda search: report(search_payload(search)),
         )
         return search_payload(found[order["kernel"]])
 
     def forget(self, request: CompileRequest) -> None:
-        for kept in (self._compilations, self._accuracies, self._profiles, self._refused):
-            kept.pop(request, None)
+        for results in (self._compilations, self._accuracies, self._profiles, self._refused):
+            results.pop(request, None)
 
     def _opened(self, request: CompileRequest, progress: Progress) -> Trace:
         """A saved compilation; nothing of it is run, and it is not kept here."""
@@ -126,7 +126,7 @@ class ModelCompiler:
         return trace
 
     def _compiled(self, request: CompileRequest, progress: Progress) -> Compilation:
-        """Compiled now, or kept; a fork of the kept compilation with most passes in common."""
+        """Compiled now or before; as a fork of the compilation with most passes in common."""
         if request in self._compilations:
             return self._compilations[request]
         if request.base not in self._compilations:
@@ -134,20 +134,20 @@ class ModelCompiler:
             if request == request.base:
                 return self._compilations[request]
         parent = max(
-            (kept for kept in self._compilations if is_parent(kept, request)),
-            key=lambda kept: self._shared(kept, request),
+            (parent for parent in self._compilations if is_parent(parent, request)),
+            key=lambda parent: self._shared(parent, request),
         )
         self._compilations[request] = self._compilations[parent].fork(
             decisions=changes(parent, request), label=request.label, progress=progress
         )
         return self._compilations[request]
 
-    def _shared(self, kept: CompileRequest, request: CompileRequest) -> int:
-        """How many passes of a kept compilation the request has in common, at least."""
-        pipeline = [p.name for p in self._compilations[kept].pipeline]
+    def _shared(self, parent: CompileRequest, request: CompileRequest) -> int:
+        """How many passes the request has in common with a compilation, at least."""
+        pipeline = [p.name for p in self._compilations[parent].pipeline]
         places = [
             pipeline.index(name) if name in pipeline else 0
-            for name in differing_passes(kept, request)
+            for name in differing_passes(parent, request)
         ]
         return min(places, default=len(pipeline))
 

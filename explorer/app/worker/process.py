@@ -18,8 +18,7 @@ from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
 
-from explorer.app.searches import SearchOrder
-from explorer.app.session import (
+from explorer.app.protocol import (
     STAGES,
     Bisection,
     Compiler,
@@ -32,6 +31,7 @@ from explorer.app.session import (
     Stopped,
     where_of,
 )
+from explorer.app.searches import SearchOrder
 from explorer.app.worker.program import work
 from explorer.runtime.scratch import remove_stale_folders
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from explorer.app.session import (
+from explorer.app.protocol import (
     URGENT,
     Cancelled,
     Compiler,
@@ -175,11 +175,11 @@ class Worker:
                 raise Cancelled
             self._send("searched", task.key, {"number": index, "most": total})
 
-        def told(result: dict[str, Any]) -> None:
+        def report(result: dict[str, Any]) -> None:
             self._send("searched", task.key, {"result": result})
 
         try:
-            result = self._compiler.search(task.request, task.order, progress, told)
+            result = self._compiler.search(task.request, task.order, progress, report)
         except Cancelled:
             self._send("searched", task.key, {"status": "cancelled"})
             raise

@@ -22,13 +22,12 @@ from functools import cache
 from pathlib import Path
 
 from explorer.errors import CacheWarning
-from explorer.files import write_whole
+from explorer.files import sealed, unsealed, write_whole
 from explorer.results.encoding import from_json
 from explorer.runtime.cache.files import read_private
 from explorer.runtime.cache.keys import digest_of
 
 MAGIC = b"explorer tuned schedule 1\n"
-SEAL_BYTES = 64
 SUFFIX = ".tuned"
 MOST_FILE_BYTES = 1 << 20
 MOST_CHOICES = 100
@@ -75,12 +74,12 @@ class TunedEntry:
 
     @property
     def why(self) -> str:
-        """`tuned: 41.2 us against 48.0`."""
-        return f"tuned: {self.tuned_us:.1f} us against {self.default_us:.1f}"
+        """`tuned: 41.2 µs against 48.0`."""
+        return f"tuned: {self.tuned_us:.1f} µs against {self.default_us:.1f}"
 
     def to_bytes(self) -> bytes:
         body = json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
-        return MAGIC + digest_of(body).encode() + b"\n" + body
+        return sealed(MAGIC, body)
 
 
 class TunedStore:
@@ -177,14 +176,10 @@ class TunedStore:
 
 def read_tuned(content: bytes) -> TunedEntry:
     """The entry in a file's content. Raises `DamagedTuning`."""
-    start = len(MAGIC) + SEAL_BYTES + 1
-    if not content.startswith(MAGIC):
-        raise DamagedTuning("it does not begin as a tuned schedule does")
-    body = content[start:]
-    if len(content) <= start or content[start - 1 : start] != b"\n":
-        raise DamagedTuning(f"it is cut off after {len(content)} bytes")
-    if digest_of(body).encode() != content[len(MAGIC) : start - 1]:
-        raise DamagedTuning("its content does not fit its seal: bytes are changed or missing")
+    try:
+        body = unsealed(MAGIC, content, "tuned schedule")
+    except ValueError as error:
+        raise DamagedTuning(str(error)) from error
     # The seal fits, yet anybody can compute one: what it holds is still checked.
     try:
         entry = from_json(TunedEntry, json.loads(body))

@@ -373,6 +373,12 @@ export class TraceData {
     return {language: "python", lines, owners: lines.map(() => [])};
   }
 
+  // What the instructions of all kernels mean and cost; null where there is no assembly.
+  instructions() {
+    if (!this.kernels.some(({assembly}) => assembly)) return null;
+    return this.once("instructions", () => this.chunk("instructions").catch(() => null));
+  }
+
   // {program, kernels, aims}: coverage by level, of the program and of every kernel
   links() {
     return this.once("links", async () => {

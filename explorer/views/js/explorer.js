@@ -5,6 +5,7 @@ import {TraceData} from "./data.js";
 import {dockPane} from "./frame/dock.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
 import {createDraft} from "./branches/fork.js";
+import {findEverywhere} from "./frame/find_everywhere.js";
 import {graphPane} from "./graph/graph.js";
 import {adaptHost} from "./ground/host.js";
 import {createHover} from "./ground/hover.js";
@@ -19,6 +20,7 @@ import {isKnown, linkNotice, linkProblems} from "./ground/shared_link.js";
 import {createStore, stateFromLink, stateToLink} from "./ground/state.js";
 import {LOOK, STYLE} from "./theme.js";
 import {topBar} from "./frame/topbar.js";
+import {workspace} from "./frame/workspace.js";
 
 let instances = 0;
 
@@ -185,14 +187,18 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
   const isBranch = kept?.model === model;
   const initially = data.head.blocks.initially ?? [];
-  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : {})};
+  // Of a wrong program the first thing to see is what is wrong.
+  const {fault} = data.head.summary;
+  const first = fault?.pass ?? eventful;
+  const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
+  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
   const initial = kept
     ? {
         ...kept.state,
-        ...(isBranch ? {initially} : {...fresh, selection: null, blocks: null}),
-        pass: again >= 0 ? again : eventful,
+        ...(isBranch ? {initially} : {selection: null, blocks: null, ...fresh}),
+        pass: again >= 0 && (isBranch || !fault) ? again : first,
       }
-    : {pass: eventful, ...fresh, ...fromLink};
+    : {pass: first, ...fresh, ...fromLink};
   const store = createStore(initial);
   instances += 1;
   const app = {
@@ -398,28 +404,25 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     app.seenSession = seen;
     if (["compare", "accuracy"].includes(store.get().dock)) app.dock.update();
   };
-  const main = element("main", {class: "panes"});
   app.node = element("div", {class: "frame", "data-model": model});
   app.begin = () => {
     app.passes = passesPane(app);
     app.graph = graphPane(app);
     app.inspector = inspectorPane(app);
     app.dock = dockPane(app);
-    app.bar = topBar(app);
-    replace(
-      app.node,
-      app.bar.node,
-      replace(
-        main,
-        app.passes.node,
-        splitter(app.node, "--passes", 1, "width of the passes"),
-        app.graph.node,
-        splitter(app.node, "--inspector", -1, "width of the inspector"),
-        app.inspector.node,
-      ),
-      splitter(app.node, "--dock", -1, "height of the dock", true),
-      app.dock.node,
+    app.everywhere = findEverywhere(app);
+    app.workspace = workspace(
+      app,
+      {
+        passes: app.passes.node,
+        graph: app.graph.node,
+        inspector: app.inspector.node,
+        dock: app.dock.node,
+      },
+      app.everywhere.node,
     );
+    app.bar = topBar(app);
+    replace(app.node, app.bar.node, app.workspace.node);
     app.passes.draw();
     const {selection} = store.get();
     if (isBranch) app.graph.lookAt(kept.camera);
@@ -471,61 +474,6 @@ function keepFocus(event) {
   if (!stops.length || (index >= 0 && index + (event.shiftKey ? -1 : 1) in stops)) return;
   event.preventDefault();
   stops[event.shiftKey ? stops.length - 1 : 0].focus();
-}
-
-// A bar between two panes that moves with the pointer and with arrow keys.
-function splitter(frame, variable, direction, label, isHorizontal = false) {
-  const bar = element("div", {
-    class: `splitter ${isHorizontal ? "horizontal" : "vertical"}`,
-    role: "separator",
-    tabindex: 0,
-    "aria-label": label,
-    "aria-orientation": isHorizontal ? "horizontal" : "vertical",
-    title: "drag, or arrow keys; double click or Enter makes it small and large again",
-  });
-  const current = () => {
-    const other = direction > 0 ? bar.previousElementSibling : bar.nextElementSibling;
-    const box = other.getBoundingClientRect();
-    return isHorizontal ? box.height : box.width;
-  };
-  const resize = (size) => {
-    const room = isHorizontal ? frame.clientHeight * 0.7 : frame.clientWidth * 0.6;
-    frame.style.setProperty(
-      variable,
-      `${Math.round(Math.max(isHorizontal ? 88 : 176, Math.min(room, size)))}px`,
-    );
-  };
-  // As small as it goes, and back to where it was.
-  let grownTo = null;
-  const toggle = () => {
-    const size = current(),
-      least = isHorizontal ? 88 : 176;
-    const isSmall = size <= least + 1;
-    if (isSmall && grownTo === null) frame.style.removeProperty(variable);
-    else resize(isSmall ? grownTo : least);
-    grownTo = isSmall ? null : size;
-  };
-  bar.addEventListener("dblclick", toggle);
-  bar.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
-    const start = isHorizontal ? event.clientY : event.clientX;
-    const size = current();
-    bar.setPointerCapture(event.pointerId);
-    bar.onpointermove = (moveEvent) =>
-      resize(size + direction * ((isHorizontal ? moveEvent.clientY : moveEvent.clientX) - start));
-    bar.onpointerup = () => {
-      bar.onpointermove = null;
-    };
-  });
-  bar.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") toggle();
-    const step = {ArrowRight: 16, ArrowDown: 16, ArrowLeft: -16, ArrowUp: -16}[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    resize(current() + direction * step);
-  });
-  return bar;
 }
 
 // Light or dark: what the person chose here, else the host (JupyterLab), else the system.

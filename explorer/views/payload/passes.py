@@ -6,13 +6,12 @@ makers    {"conv_1": [[4, 0], [5, 2]]}: pass 4 and pass 5 made or changed conv_1
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
 from explorer.views.payload.graph import diff_payload
-from explorer.views.payload.measures import AccuracyTables, number, worst_of
+from explorer.views.payload.measures import AccuracyTables, judged_payload, number
 from explorer.views.payload.text import Json
 from explorer.views.theme import judge, judged_error
+from explorer.views.verdicts import worst_judged
 
 
 def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
@@ -94,12 +93,10 @@ def checks_of_passes(
         return {}
     checks = {}
     for place, accuracy in zip(tables.places(report.passes), report.passes, strict=True):
-        worst = worst_of(
-            [replace(t, max_relative=judged_error(t, report.tolerance)) for t in accuracy.tensors]
-        )
-        error = None if worst is None else worst.max_relative
+        worst = worst_judged(accuracy.tensors, report.tolerance)
+        error = None if worst is None else judged_error(worst, report.tolerance)
         checks[place] = {
             "check": judge(error, report.tolerance).name,
-            "worst": None if error is None else number(error),
+            **judged_payload(worst, report.tolerance),
         }
     return checks

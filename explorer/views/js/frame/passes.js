@@ -8,7 +8,7 @@ import {
   changeText,
   countText,
   decode,
-  errorText,
+  judgedText,
   exactText,
   secondsText,
 } from "../ground/numbers.js";
@@ -137,7 +137,7 @@ export function passesPane(app) {
     const pass = data.head.passes[index];
     const isCurrent = index === store.get().pass;
     const check = app.look.verdict(pass.check);
-    const worst = pass.worst === null ? "" : `, worst tensor ${errorText(decode(pass.worst))}`;
+    const worst = pass.worst === null ? "" : `, worst tensor ${judgedText(pass)}`;
     const seconds = decode(pass.seconds);
     const bar = element("span", {
       class: "time-bar",
@@ -197,7 +197,7 @@ export function passesPane(app) {
       element("p", {class: "description"}, pass.description),
     );
     const facts = [`${pass.level}`, secondsText(decode(pass.seconds))];
-    if (pass.worst !== null) facts.push(`worst tensor ${errorText(decode(pass.worst))}`);
+    if (pass.worst !== null) facts.push(`worst tensor ${judgedText(pass)}`);
     if (pass.macs) facts.push(`${amountText(pass.macs)} MACs`);
     host.append(element("p", {class: "quiet-text"}, facts.join(" · ")));
     if (!pass.rewrites && !pass.declined) {

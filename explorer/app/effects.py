@@ -1,0 +1,229 @@
+"""A page as the app holds it: its state, and whoever does what follows from a message.
+
+    page = Page(state, take_worker, results, uploads, publish)
+    page.handle({"kind": "fork", "settings": {...}})
+        ->  step(state, message)        what the page shows, and what is to be done (state/step.py)
+        ->  the worker compiles         its words are the next messages
+
+Nothing here knows Panel: `publish` takes what is to be shown, from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from explorer.app.branches import MOST_COMPARED, ResultStore, compared, difference
+from explorer.app.protocol import CompileRequest, Stopped
+from explorer.app.state.messages import (
+    Begun,
+    Bisect,
+    Cancel,
+    Compile,
+    Effect,
+    FileRefused,
+    Forget,
+    KeepResult,
+    Message,
+    PageMessage,
+    Prepare,
+    ReceiveUpload,
+    RemoveUpload,
+    Reported,
+    StartSearch,
+    UploadArrived,
+    UploadGrew,
+    WorkerReplaced,
+)
+from explorer.app.state.page_state import PageState
+from explorer.app.state.saved import restored
+from explorer.app.state.step import QUIET, step
+from explorer.app.uploads import UploadRefused, Uploads
+from explorer.app.worker.process import CompilerProcess, Report
+from explorer.app.workspaces import Workspace
+
+CANCEL_SECONDS = 2.0
+"""How long a worker may take to give up what is cancelled, before it is ended."""
+
+
+class Page:
+    """One page; messages come from its browser, its worker and its timers, in any thread."""
+
+    def __init__(
+        self,
+        state: PageState,
+        take_worker: Callable[[CompileRequest], CompilerProcess],
+        results: ResultStore,
+        uploads: Uploads,
+        publish: Callable[[PageState], None],
+        workspace: Workspace | None = None,
+        opening: object = None,
+    ) -> None:
+        """`opening`: the link that is followed where the address has none."""
+        self.workspace = workspace or Workspace("")
+        self.state = _with_workspace(state, self.workspace)
+        self._take_worker = take_worker
+        self._results = results
+        self._uploads = uploads
+        self._publish = publish
+        self._opening = opening
+        self._process: CompilerProcess | None = None
+        self._timers: dict[int, threading.Timer] = {}
+        """Of what is cancelled, until the worker has heard it."""
+        self._lock = threading.RLock()
+
+    def begin(self, link: object = None) -> None:
+        """The page is there; `link` is what its address says."""
+        self._dispatch(Begun(self._opening if link is None else link))
+
+    def handle(self, message: object) -> None:
+        """A message of the page; what is none of those in `state/step.py` has no effect."""
+        if isinstance(message, dict):
+            self._dispatch(message)
+
+    def show_in(self, publish: Callable[[PageState], None]) -> None:
+        """The page was loaded again: from now on this is told."""
+        with self._lock:
+            self._publish = publish
+
+    def stop(self) -> None:
+        """Ends the worker; the page is gone."""
+        with self._lock:
+            process, self._process = self._process, None
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
+        if process is not None:
+            process.end()
+        self.workspace.close()
+
+    def comparison(self, keys: Sequence[str], place: str | None = None) -> str | None:
+        """The branch that is looked at beside others, as JSON text; None where there is no such.
+
+        With a pass's name as the place, how their programs differ after it ("" for the end).
+        ValueError where one of them is asleep: it is woken, and compared when it is there.
+        """
+        state = self.state
+        branches = [state.branch, *(state.named(key) for key in dict.fromkeys(keys))]
+        if not 2 <= len(branches) <= MOST_COMPARED or None in branches:
+            return None
+        present = [branch for branch in branches if branch is not None]
+        asleep = [branch for branch in present if branch.is_asleep]
+        for branch in asleep:
+            self._dispatch({"kind": "wake", "branch": branch.key})
+        if asleep:
+            raise ValueError(f"{state.label(asleep[0])} is compiled again first")
+        traces = [branch.trace for branch in present]
+        if place is not None:
+            return difference(traces, place)
+        return compared(traces, [state.full_label(branch) for branch in present])
+
+    def _dispatch(self, message: Message) -> None:
+        """A message, all that follows from it, and then the state that came of it."""
+        with self._lock:
+            before = self.state
+            messages: deque[Message] = deque([message])
+            while messages:
+                self.state, effects = step(self.state, messages.popleft())
+                for effect in effects:
+                    messages.extend(self._perform(effect))
+            if self.state is before:
+                return
+            self.workspace.write_soon(self.state)
+            if not (isinstance(message, Mapping) and message.get("kind") in QUIET):
+                self._publish(self.state)
+
+    def _perform(self, effect: Effect) -> list[Message]:
+        """Does it; the messages that it answers with at once."""
+        if isinstance(effect, Compile):
+            return self._compile(effect)
+        if isinstance(effect, Prepare):
+            self._running(effect.request).prepare(effect.request)
+        elif isinstance(effect, Bisect):
+            self._running(effect.request).bisect(effect.key, effect.request)
+        elif isinstance(effect, StartSearch):
+            self._running(effect.request).search(effect.key, effect.request, effect.order)
+        elif isinstance(effect, Cancel):
+            self._cancel(effect)
+        elif isinstance(effect, Forget):
+            if self._process is not None:
+                self._process.forget(effect.key, effect.request)
+        elif isinstance(effect, KeepResult):
+            self._results.put(effect.request, effect.trace)
+        elif isinstance(effect, ReceiveUpload):
+            return [self._receive(effect.message)]
+        elif isinstance(effect, RemoveUpload):
+            self._uploads.remove(effect.path)
+        return []
+
+    def _compile(self, effect: Compile) -> list[Message]:
+        """What this app knows already is shown at once; the worker makes the rest."""
+        key, request = effect.key, effect.request
+        known = self._results.get(request) if effect.may_be_known else None
+        if known is not None and known.is_complete(request):
+            if not request.is_trace:
+                self._running(request).prepare(request)
+        else:
+            self._running(request).compile(key, request)
+        return [] if known is None else [Reported(key, known)]
+
+    def _running(self, request: CompileRequest) -> CompilerProcess:
+        """The worker, or another one that can begin with a request at once."""
+        if self._process is None or not self._process.is_alive:
+            self._process = self._take_worker(request)
+            self._process.adopt(self._reported)
+        return self._process
+
+    def _cancel(self, effect: Cancel) -> None:
+        """The worker is told, and goes on with the rest.
+
+        One that doesn't hear in time of what a person waits for is ended, and another one makes
+        what is still missing.
+        """
+        if self._process is None or not self._process.is_alive:
+            return
+        self._process.cancel(effect.key, effect.request)
+        if effect.is_waited_for:
+            timer = threading.Timer(CANCEL_SECONDS, self._start_afresh, [self._process])
+            timer.daemon = True
+            self._timers[effect.key] = timer
+            timer.start()
+
+    def _start_afresh(self, deaf: CompilerProcess) -> None:
+        """Another worker in place of one that does not answer."""
+        with self._lock:
+            if self._process is not deaf:
+                return
+            self._process = None
+            self._timers.clear()
+            self._dispatch(WorkerReplaced())
+        deaf.end()
+
+    def _receive(self, message: PageMessage) -> Message:
+        try:
+            upload = self._uploads.receive(dict(message))
+        except UploadRefused as refused:
+            return FileRefused(str(refused))
+        return UploadGrew(self._uploads.current) if upload is None else UploadArrived(upload)
+
+    def _reported(self, key: int, report: Report) -> None:
+        if not isinstance(report, Stopped):
+            self._dispatch(Reported(key, report))
+            return
+        with self._lock:
+            timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+
+def _with_workspace(state: PageState, workspace: Workspace) -> PageState:
+    """The state as it was left, where it was left before."""
+    notice = workspace.problem
+    if workspace.saved is not None:
+        try:
+            state, notice = restored(state, workspace.saved)
+        except (ValueError, TypeError, KeyError) as error:
+            notice = f"What was open before could not be restored: {error}."
+    return replace(state, workspace=workspace.name, notice=notice)

@@ -1,0 +1,242 @@
+"""The records that page, app and worker exchange.
+
+CompileRequest("digits_cnn.onnx", "cpu", (("fuse-activation", "false"),))   what is to be compiled
+    -> Stage("passes", trace), Stage("program", trace) ...        more is known after each
+    -> DrawnTrace(head, chunks as JSON text, stages)              as the page takes it
+
+Equal requests have equal results, so that a request is also the name of a branch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from explorer.errors import ExplorerError
+from explorer.results import Trace
+from explorer.results.decisions import Decisions, label_of, place_of
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is done next, how many are done, how many there are)."""
+
+STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly")
+"""What is made one after another; the page shows each as soon as it is there.
+
+passes: the program after every pass. program: kernels with their source. kernels: the steps of
+their schedules. Then errors, times, and the machine's instructions."""
+URGENT = STAGES[:2]
+"""Stages that a person waits for: later ones of other compilations hold still meanwhile."""
+TRACE_SUFFIX = ".nnx"
+
+
+class Cancelled(BaseException):
+    """Raised in `progress` where nobody waits for the result any more.
+
+    No `Exception`, so that no handler of a compiler's fault takes it for one.
+    """
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """What is to be compiled, and everything that was decided otherwise than by default."""
+
+    path: str
+    target: str
+    decisions: tuple[tuple[str, str], ...] = ()
+    """(address, value as JSON), sorted: what is decided otherwise (`results.decisions`)."""
+
+    @staticmethod
+    def deciding(path: str, target: str, decisions: Decisions) -> CompileRequest:
+        """With decisions by address."""
+        return CompileRequest(path, target, sorted_pairs(decisions))
+
+    @property
+    def is_trace(self) -> bool:
+        """Whether this is a saved compilation, which is opened and not compiled."""
+        return Path(self.path).suffix.lower() == TRACE_SUFFIX
+
+    @property
+    def base(self) -> CompileRequest:
+        """The same model and target with nothing decided otherwise."""
+        return CompileRequest(self.path, self.target)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The decisions by address."""
+        return {address: json.loads(value) for address, value in self.decisions}
+
+    @property
+    def disable(self) -> tuple[str, ...]:
+        """Names of passes that are left out."""
+        off = [address for address, value in self.decisions if value == "false"]
+        return tuple(address for address in off if place_of(address).group == "pass")
+
+    @property
+    def label(self) -> str:
+        """What is different from the defaults; empty when nothing is."""
+        return label_of(self.values)
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What a bisection blamed first; `rule` is empty where the pass has no rules."""
+
+    pass_name: str
+    rule: str
+    operation: str
+    tensor: str
+    address: str
+
+
+SearchReport = Callable[[dict[str, Any]], None]
+"""Called with what a search knows so far, as `explorer.views.payload.search` has it."""
+
+
+class Compiler(Protocol):
+    """Compiles in the worker's process, and keeps there what forks can share."""
+
+    def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
+        """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
+        ...
+
+    def optional(self, request: CompileRequest) -> tuple[str, ...]:
+        """Names of the passes that ran and may be left out."""
+        ...
+
+    def bisect(self, request: CompileRequest) -> Bisection | None:
+        """The first rewrite that is wrong; None when nothing is."""
+        ...
+
+    def search(
+        self,
+        request: CompileRequest,
+        order: Mapping[str, Any],
+        progress: Progress,
+        report: SearchReport,
+    ) -> dict[str, Any]:
+        """Measures schedules of a kernel: `order` has the fields of `searches.SearchOrder`."""
+        ...
+
+    def forget(self, request: CompileRequest) -> None:
+        """Gives back what was kept for a request."""
+        ...
+
+
+@dataclass(frozen=True)
+class DrawnTrace:
+    """A trace as the page takes it: its head, and all chunks as JSON text by key."""
+
+    head: dict[str, Any]  # JSON, see explorer.views.trace_payload
+    chunks: dict[str, str]
+    optional: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    """What is there already."""
+
+    def is_complete(self, request: CompileRequest) -> bool:
+        return not missing_stages(request, self.stages)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why something was not done, as a person reads it."""
+
+    what: str
+    where: str
+    advice: str
+    stage: str = "passes"
+    """What was being done: a stage, bisect or search."""
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """`index` of `total` steps of a stage are done; `name` comes next."""
+
+    name: str
+    index: int = 0
+    total: int = 0
+    stage: str = field(default="passes", compare=False)
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """More is known of a search: how far it is, what was found, or how it ended."""
+
+    status: str = "running"
+    number: int = 0
+    most: int = 0
+    error: str = ""
+    result: Any = None  # JSON; None where nothing new is known
+
+
+@dataclass(frozen=True)
+class Died:
+    """The worker's process is no more; what it was asked for and had not finished, by key."""
+
+    failures: Mapping[int, Failure]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The worker has given up what it was told to cancel."""
+
+
+_DOING = {
+    "accuracy": "comparing",
+    "profile": "measuring",
+    "assembly": "disassembling",
+    "bisect": "bisecting",
+    "search": "searching",
+}
+
+
+def failure_of(error: Exception, request: CompileRequest, stage: str = "passes") -> Failure:
+    """What failed, where, and the way out."""
+    doing = _DOING.get(stage, "compiling")
+    where = where_of(request)
+    if isinstance(error, ExplorerError):
+        places = "; ".join(error.places()) or where
+        advice = f"Try: {error.hint}" if error.hint else "Choose another target or model."
+        return Failure(error.message, places, advice, stage)
+    if isinstance(error, MemoryError):
+        what = "there is not enough memory for this model"
+        return Failure(what, where, f"Close other models.\n{way_out(request, stage)}", stage)
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    what = lines[0] if lines else type(error).__name__
+    details = "\n".join(lines[1:6])
+    where = f"{type(error).__name__} while {doing} {where}"
+    advice = way_out(request, stage)
+    return Failure(what, where, f"{details}\n{advice}" if details else advice, stage)
+
+
+def where_of(request: CompileRequest) -> str:
+    name = Path(request.path).name
+    return name if request.is_trace else f"{name} for {request.target}"
+
+
+def way_out(request: CompileRequest, stage: str) -> str:
+    if request.is_trace:
+        return "Save the trace again with this version; what was shown before stays usable."
+    if stage != "passes":
+        return "Everything that was shown before stays usable."
+    if request.disable:
+        return f"Switch {', '.join(request.disable)} on again, or choose another target or model."
+    if request.label:
+        return "Take the change back, or choose another target or model."
+    return "Choose another target or model; what was shown before stays usable."
+
+
+def sorted_pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Decisions in the form in which requests hold them."""
+    return tuple((address, json.dumps(value)) for address, value in sorted(values.items()))
+
+
+def stages_of(request: CompileRequest) -> tuple[str, ...]:
+    """A saved trace is opened as it is: nothing is measured or made of it."""
+    return STAGES[:1] if request.is_trace else STAGES
+
+
+def missing_stages(request: CompileRequest, stages: Sequence[str]) -> list[str]:
+    return [name for name in stages_of(request) if name not in stages]

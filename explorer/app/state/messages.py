@@ -1,0 +1,158 @@
+"""What comes into the state of a page, and what is to be done because of it.
+
+    step(state, {"kind": "fork", "settings": {...}})    ->  state', [Compile(2, request)]
+    step(state', Reported(2, DrawnTrace(...)))          ->  state'', [KeepResult(request, trace)]
+
+A message of the page is the mapping that it sent; the others are records. An effect is data, too:
+`explorer/app/effects.py` does what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from explorer.app.protocol import (
+    Bisection,
+    CompileRequest,
+    Died,
+    DrawnTrace,
+    Failure,
+    Progressed,
+    SearchProgress,
+)
+from explorer.app.searches import SearchOrder
+from explorer.app.uploads import Upload
+
+PageMessage = Mapping[str, Any]
+"""JSON of a page: its `kind`, and what belongs to that."""
+
+Report = Progressed | DrawnTrace | Failure | Bisection | SearchProgress | Died | None
+"""What a worker says of a compilation or a search; None: a bisection found nothing wrong."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The page is there; its address said `link`."""
+
+    link: object
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A worker's word on what was asked for under a key."""
+
+    key: int
+    report: Report
+
+
+@dataclass(frozen=True)
+class WorkerReplaced:
+    """A worker that did not answer was ended: what it was at is to be asked of another one."""
+
+
+@dataclass(frozen=True)
+class UploadGrew:
+    """A piece of a file arrived."""
+
+    upload: Upload | None
+
+
+@dataclass(frozen=True)
+class UploadArrived:
+    """A file is there, whole."""
+
+    upload: Upload
+
+
+@dataclass(frozen=True)
+class FileRefused:
+    """A file was not taken, and why."""
+
+    reason: str
+
+
+Message = PageMessage | Begun | Reported | WorkerReplaced | UploadGrew | UploadArrived | FileRefused
+
+
+@dataclass(frozen=True)
+class Compile:
+    """To be compiled, stage by stage."""
+
+    key: int
+    request: CompileRequest
+    may_be_known: bool = False
+    """Whether a result that this app has of it already will do."""
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """To be compiled in the background, so that forks of it are quick."""
+
+    request: CompileRequest
+
+
+@dataclass(frozen=True)
+class Bisect:
+    key: int
+    request: CompileRequest
+
+
+@dataclass(frozen=True)
+class StartSearch:
+    key: int
+    request: CompileRequest
+    order: SearchOrder
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """To be given up."""
+
+    key: int
+    request: CompileRequest
+    is_waited_for: bool
+    """Whether a worker that does not hear of it in time is ended."""
+
+
+@dataclass(frozen=True)
+class Forget:
+    """The worker may give back what it has of a branch."""
+
+    key: int
+    request: CompileRequest
+
+
+@dataclass(frozen=True)
+class KeepResult:
+    """What other pages and later requests may be shown at once."""
+
+    request: CompileRequest
+    trace: DrawnTrace
+
+
+@dataclass(frozen=True)
+class ReceiveUpload:
+    """A piece of a file, as the page sent it."""
+
+    message: PageMessage
+
+
+@dataclass(frozen=True)
+class RemoveUpload:
+    path: Path
+
+
+Effect = (
+    Compile
+    | Prepare
+    | Bisect
+    | StartSearch
+    | Cancel
+    | Forget
+    | KeepResult
+    | ReceiveUpload
+    | RemoveUpload
+)

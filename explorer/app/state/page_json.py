@@ -1,0 +1,111 @@
+"""A page's state as the page reads it (js/branches/session.js).
+
+session_json(state)    ->   {"models": [...], "branches": [...], "status": "idle", ...}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.app.branches import MOST_COMPARED, Branch
+from explorer.app.catalog import Choice, offered_suffixes
+from explorer.app.decisions import settings_of
+from explorer.app.state.page_state import PageState
+from explorer.app.uploads import UPLOAD_LIMIT_BYTES
+
+
+def searches_json(state: PageState) -> list[dict[str, Any]]:
+    """The searches; they travel apart from the rest."""
+    return [search.session(state.branches) for search in state.searches]
+
+
+def session_json(state: PageState) -> dict[str, Any]:
+    """What drives the controls; the branch that is looked at drives everything else."""
+    branch, progress, error = state.branch, state.progress, state.error
+    request = branch.request if branch else state.wanted
+    return {
+        "models": [_model(state, choice) for choice in state.choices],
+        "targets": list(state.targets),
+        "model": _key(state, request.path),
+        "isTrace": request.is_trace,
+        "optional": list(branch.trace.optional) if branch else [],
+        "settings": settings_of(request),
+        "switchedOff": list(request.disable),
+        "wanted": {**settings_of(state.wanted), "model": _key(state, state.wanted.path)},
+        "status": state.status,
+        "progress": None
+        if progress is None
+        else {
+            "stage": progress.stage,
+            "name": progress.name,
+            "index": progress.index,
+            "total": progress.total,
+        },
+        "error": None
+        if error is None
+        else {"what": error.what, "where": error.where, "advice": error.advice},
+        "notice": state.notice,
+        "branches": [_branch(state, b) for b in state.branches],
+        "branch": state.current,
+        "workspace": state.workspace,
+        "looks": dict(state.looks),
+        "place": state.place,
+        "points": [point.words for point in state.points],
+        "at": state.at,
+        "pending": branch.pending if branch else [],
+        "bisection": None
+        if branch is None or branch.bisection is None
+        else {
+            "pass": branch.bisection.pass_name,
+            "rule": branch.bisection.rule,
+            "operation": branch.bisection.operation,
+            "address": branch.bisection.address,
+        },
+        "isBisecting": branch is not None and branch.is_bisecting,
+        "upload": None
+        if state.upload is None
+        else {
+            "name": state.upload.label,
+            "received": state.upload.received,
+            "parts": state.upload.parts,
+        },
+        "refusals": state.refusals,
+        "uploadLimit": UPLOAD_LIMIT_BYTES,
+        "suffixes": list(offered_suffixes()),
+        "mostCompared": MOST_COMPARED,
+    }
+
+
+def _key(state: PageState, path: str) -> str:
+    choice = state.choice(path)
+    return choice.key if choice else ""
+
+
+def _model(state: PageState, choice: Choice) -> dict[str, Any]:
+    is_opening = state.status == "working" and state.wanted.path == choice.path
+    return {
+        "key": choice.key,
+        "label": choice.label,
+        "kind": choice.kind,
+        "isUpload": choice.is_upload,
+        "isOpen": bool(state.of_path(choice.path)) or is_opening,
+    }
+
+
+def _branch(state: PageState, branch: Branch) -> dict[str, Any]:
+    return {
+        "key": branch.key,
+        "model": _key(state, branch.request.path),
+        "label": state.label(branch),
+        "fullLabel": state.full_label(branch),
+        "stages": len(branch.trace.stages),
+        "verdict": branch.trace.head["summary"]["verdict"],
+        "peak": branch.trace.head["summary"].get("peak"),
+        "milliseconds": branch.trace.head["summary"].get("milliseconds"),
+        "decided": state.decided(branch),
+        "name": branch.name,
+        "note": branch.note,
+        "parent": branch.parent,
+        "isAsleep": branch.is_asleep,
+        "settings": settings_of(branch.request),
+    }

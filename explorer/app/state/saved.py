@@ -1,0 +1,241 @@
+"""What of a page outlives it: models, branches, history, searches, looks, as records and back.
+
+saved_of(state)                 ->  SavedWorkspace: decisions and words, no results
+restored(state, saved)          ->  state' with all branches asleep, and what could not be restored
+
+Branches are compiled again when somebody looks at them. Nothing in here is executed: decisions are
+checked as those are that a page sends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from explorer.app.branches import MOST_BRANCHES, Branch
+from explorer.app.catalog import Choice
+from explorer.app.decisions import request_of, settings_of
+from explorer.app.protocol import CompileRequest, DrawnTrace
+from explorer.app.searches import Search, SearchOrder
+from explorer.app.state.history import MOST_POINTS
+from explorer.app.state.page_state import PageState
+from explorer.app.state.points import Look, Point
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedBranch:
+    """Decisions of a branch, and what it came to."""
+
+    key: str
+    request: CompileRequest
+    head: str
+    """JSON: the label and the summary of its trace."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedPoint:
+    """How branches stood; they are named by their keys."""
+
+    words: str
+    branches: tuple[tuple[str, str, str, str], ...]
+    """(key, name, note, key of the parent)"""
+    current: str
+    last: tuple[tuple[str, str], ...]
+    is_look: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedSearch:
+    key: int
+    request: CompileRequest
+    order: SearchOrder
+    status: str
+    number: int
+    most: int
+    error: str
+    result: str
+    """JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedWorkspace:
+    """A page without its results."""
+
+    target: str
+    """Which was the default one."""
+    count: int
+    branches: tuple[SavedBranch, ...]
+    """Of the present, and of all points."""
+    present: SavedPoint
+    points: tuple[SavedPoint, ...] = ()
+    at: int = -1
+    searches: tuple[SavedSearch, ...] = ()
+    looks: tuple[tuple[str, str | int | float], ...] = ()
+    place: str = ""
+
+    @property
+    def open_paths(self) -> set[str]:
+        """Of the models that were open."""
+        keys = {key for key, *_ in self.present.branches}
+        return {branch.request.path for branch in self.branches if branch.key in keys}
+
+
+def saved_of(state: PageState) -> SavedWorkspace:
+    """What is worth keeping of a page."""
+    present = Point("", state.choices, state.branches, state.current, state.last)
+    every = {branch.key: branch for point in (*state.points, present) for branch in point.branches}
+    return SavedWorkspace(
+        target=state.default_target,
+        count=state.count,
+        branches=tuple(_saved_branch(branch) for branch in every.values()),
+        present=_saved_point(present),
+        points=tuple(map(_saved_point, state.points)),
+        at=state.at,
+        searches=tuple(_saved_search(search) for search in state.searches),
+        looks=tuple(sorted(state.looks.items())),
+        place=state.place,
+    )
+
+
+def restored(state: PageState, saved: SavedWorkspace) -> tuple[PageState, str]:
+    """The page as it was left, all branches asleep; and what could not be restored (or "")."""
+    paths = {absolute(choice.path): choice.path for choice in state.choices}
+    branches: dict[str, Branch] = {}
+    lost: list[str] = []
+    for branch in saved.branches:
+        request = _checked(branch.request, paths, state.targets)
+        if request is None or not branch.key.isdecimal() or len(branches) >= 10 * MOST_BRANCHES:
+            lost.append(branch.key)
+        else:
+            branches[branch.key] = Branch(branch.key, request, DrawnTrace(_head(branch), {}))
+    present = _point(saved.present, branches, state.choices)
+    points = tuple(_point(point, branches, state.choices) for point in saved.points[-MOST_POINTS:])
+    keys = [branch.key for branch in present.branches]
+    current = next((branch for branch in present.branches if branch.key == present.current), None)
+    current = current or (present.branches[-1] if present.branches else None)
+    searches = (_search(search, paths, state.targets) for search in saved.searches)
+    last_key = max([saved.count, *map(int, branches), *(search.key for search in saved.searches)])
+    state = replace(
+        state,
+        branches=present.branches,
+        wanted=current.request if current else state.wanted,
+        last={paths[path]: key for path, key in saved.present.last if path in paths},
+        count=last_key,
+        points=points,
+        at=saved.at if 0 <= saved.at < len(points) else len(points) - 1,
+        searches=tuple(search for search in searches if search is not None),
+        looks=dict(saved.looks),
+        place=saved.place,
+    )
+    gone = [key for key, *_ in saved.present.branches if key in lost and key not in keys]
+    return state, _regret(gone, saved) if gone else ""
+
+
+def absolute(path: str) -> str:
+    """The same for each way to write it."""
+    return str(Path(path).absolute())
+
+
+def _saved_branch(branch: Branch) -> SavedBranch:
+    request = replace(branch.request, path=absolute(branch.request.path))
+    head = branch.asleep().trace.head
+    return SavedBranch(key=branch.key, request=request, head=json.dumps(head))
+
+
+def _saved_point(point: Point) -> SavedPoint:
+    return SavedPoint(
+        words=point.words,
+        branches=tuple((b.key, b.name, b.note, b.parent) for b in point.branches),
+        current=point.current,
+        last=tuple((absolute(path), key) for path, key in sorted(point.last.items())),
+        is_look=point.is_look,
+    )
+
+
+def _saved_search(search: Search) -> SavedSearch:
+    return SavedSearch(
+        key=search.key,
+        request=replace(search.request, path=absolute(search.request.path)),
+        order=search.order,
+        status="cancelled" if search.is_running else search.status,
+        number=search.number,
+        most=search.most,
+        error=search.error,
+        result=json.dumps(search.result),
+    )
+
+
+def _search(saved: SavedSearch, paths: Mapping[str, str], targets: Iterable[str]) -> Search | None:
+    request = _checked(saved.request, paths, targets)
+    if request is None or saved.status not in ("done", "cancelled", "failed"):
+        return None
+    return Search(
+        saved.key,
+        request,
+        saved.order,
+        saved.status,
+        saved.number,
+        saved.most,
+        saved.error,
+        json.loads(saved.result),
+    )
+
+
+def _checked(
+    request: CompileRequest, paths: Mapping[str, str], targets: Iterable[str]
+) -> CompileRequest | None:
+    """The request with the path under which its file is offered now; None where there is none."""
+    path = paths.get(request.path)
+    if path is None:
+        return None
+    if request.is_trace:
+        return CompileRequest(path, "")
+    return request_of(settings_of(request), path, list(targets))
+
+
+def _head(branch: SavedBranch) -> dict[str, object]:
+    head = json.loads(branch.head)
+    if not isinstance(head, dict) or not isinstance(head.get("summary"), dict):
+        raise ValueError(f"branch {branch.key} has no summary")
+    if not isinstance(head["summary"].get("verdict"), str) or not isinstance(head["label"], str):
+        raise ValueError(f"branch {branch.key} has no verdict")
+    return head
+
+
+def _point(saved: SavedPoint, branches: Mapping[str, Branch], choices: tuple[Choice, ...]) -> Point:
+    found = tuple(
+        replace(branches[key], name=name, note=note, parent=parent)
+        for key, name, note, parent in saved.branches
+        if key in branches
+    )
+    paths = {absolute(branch.request.path): branch.request.path for branch in found}
+    last = {paths[path]: key for path, key in saved.last if path in paths}
+    return Point(saved.words, choices, found, saved.current, last, saved.is_look)
+
+
+def _regret(keys: list[str], saved: SavedWorkspace) -> str:
+    """Which of the models that were open are not there any more."""
+    gone = {branch.key: Path(branch.request.path).name for branch in saved.branches}
+    names = sorted({gone[key] for key in keys if key in gone})
+    return f"Not offered any more, and so not open again: {', '.join(names)}."
+
+
+def are_looks(value: object) -> bool:
+    """Whether a page sends looks: a few short names with short values."""
+    return (
+        isinstance(value, Mapping)
+        and len(value) <= MOST_LOOKS
+        and all(isinstance(name, str) and len(name) <= MOST_LOOK for name in value)
+        and all(_is_look(look) for look in value.values())
+    )
+
+
+def _is_look(value: Look | object) -> bool:
+    return isinstance(value, str | int | float) and len(str(value)) <= MOST_LOOK
+
+
+MOST_LOOKS = 60
+MOST_LOOK = 60
+MOST_PLACE = 8000

@@ -1,0 +1,251 @@
+"""Every message that a page's state knows, as a pure step: no worker, no file, no thread."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.app.branches import MOST_AWAKE, MOST_BRANCHES
+from explorer.app.catalog import Choice, first_request
+from explorer.app.protocol import (
+    STAGES,
+    Bisection,
+    CompileRequest,
+    Died,
+    DrawnTrace,
+    Failure,
+    Progressed,
+    SearchProgress,
+)
+from explorer.app.searches import SearchOrder
+from explorer.app.state.messages import (
+    Begun,
+    Bisect,
+    Cancel,
+    Compile,
+    Effect,
+    FileRefused,
+    Forget,
+    KeepResult,
+    Message,
+    Prepare,
+    ReceiveUpload,
+    RemoveUpload,
+    Reported,
+    StartSearch,
+    UploadArrived,
+    UploadGrew,
+    WorkerReplaced,
+)
+from explorer.app.state.page_state import PageState
+from explorer.app.state.step import PAGE_SAYS, step
+from explorer.app.uploads import Upload
+
+CHOICES = (Choice("0", "a.onnx", "/m/a.onnx"), Choice("1", "b.onnx", "/m/b.onnx"))
+A = first_request(CHOICES[0], "cpu")
+B = first_request(CHOICES[1], "cpu")
+FORKED = CompileRequest.deciding(A.path, "cpu", {"fuse": False})
+HEAD = {"label": "", "model": {"name": "upload_1"}, "summary": {"verdict": "not-run"}}
+NEW = PageState(CHOICES, ("cpu", "opencl"), "cpu", A)
+FORK: Message = {"kind": "fork", "settings": {"target": "cpu", "decisions": {"fuse": False}}}
+SEARCH: Message = {
+    "kind": "search", "kernel": "conv", "candidates": 4, "seconds": 5, "keep": False,
+}  # fmt: skip
+ORDER = SearchOrder("conv", 4, 5.0)
+UPLOAD = Upload("net.onnx", Path("/u/upload_1.onnx"), 1, 1, 5)
+
+
+def drawn(stages: int = len(STAGES)) -> DrawnTrace:
+    return DrawnTrace(HEAD, {"index": "{}"}, ("fuse",), STAGES[:stages])
+
+
+def after(state: PageState, *messages: Message) -> PageState:
+    for message in messages:
+        state, _ = step(state, message)
+    return state
+
+
+OPENED = after(NEW, Begun(None), Reported(1, drawn(1)))
+BOTH = after(OPENED, {"kind": "open", "model": "1"}, Reported(2, drawn(1)))
+
+
+def effects(state: PageState, message: Message) -> list[Effect]:
+    return step(state, message)[1]
+
+
+def test_the_same_state_and_message_give_the_same_result():
+    before = repr(OPENED)
+    assert step(OPENED, FORK) == step(OPENED, FORK)
+    assert repr(OPENED) == before
+
+
+TO_DO: list[tuple[PageState, Message, list[Effect]]] = [
+    (NEW, Begun(None), [Compile(1, A, may_be_known=True)]),
+    (NEW, Begun({"model": "b.onnx"}), [Compile(1, B, may_be_known=True)]),
+    (OPENED, Begun({"model": "b.onnx"}), []),
+    (OPENED, {"kind": "open", "model": "1"}, [Compile(2, B, may_be_known=True)]),
+    (OPENED, {"kind": "open", "model": "9"}, []),
+    (BOTH, {"kind": "open", "model": "0"}, [Prepare(A)]),
+    (BOTH, {"kind": "close", "model": "0"}, [Forget(1, A)]),
+    (OPENED, FORK, [Compile(2, FORKED, may_be_known=True)]),
+    (OPENED, {"kind": "fork", "settings": {"target": "moon"}}, []),
+    (BOTH, {"kind": "show", "branch": "1"}, [Prepare(A)]),
+    (BOTH, {"kind": "show", "branch": "2"}, []),
+    (BOTH, {"kind": "forget", "branch": "1"}, [Forget(1, A)]),
+    (BOTH, {"kind": "forget", "branch": "2"}, []),
+    (OPENED, {"kind": "link", "link": {"model": "b.onnx"}},
+     [Compile(2, B, may_be_known=True)]),
+    (OPENED, {"kind": "bisect"}, [Bisect(1, A)]),
+    (OPENED, SEARCH, [StartSearch(2, A, ORDER)]),
+    (after(OPENED, SEARCH), {"kind": "cancel search"}, [Cancel(2, A, is_waited_for=False)]),
+    (OPENED, {"kind": "cancel search"}, []),
+    (after(OPENED, FORK), {"kind": "cancel"}, [Cancel(2, FORKED, is_waited_for=True)]),
+    (OPENED, {"kind": "cancel"}, []),
+    (OPENED, {"kind": "upload", "part": 0}, [ReceiveUpload({"kind": "upload", "part": 0})]),
+    (OPENED, UploadArrived(UPLOAD), [Compile(2, CompileRequest(str(UPLOAD.path), "cpu"))]),
+    (OPENED, WorkerReplaced(), [Compile(1, A), Prepare(A)]),
+    (OPENED, Reported(1, drawn(2)), [KeepResult(A, drawn(2))]),
+    (OPENED, Reported(7, drawn(2)), []),
+    (after(OPENED, FORK), {"kind": "retry"}, [Compile(3, FORKED, may_be_known=True)]),
+    (OPENED, {"kind": "looks", "looks": {"theme": ["dark"]}}, []),
+    (OPENED, {"kind": "place", "place": "x" * 9000}, []),
+    (OPENED, {"kind": "wake", "branch": "1"}, []),
+    (OPENED, {"kind": "undo"}, []),
+    (OPENED, {"kind": "redo"}, []),
+    (OPENED, {"kind": "go to", "point": 7}, []),
+    (OPENED, {"kind": "go to", "point": "0"}, []),
+    (OPENED, {"kind": "rename", "branch": "1", "name": 5}, []),
+    (OPENED, {"kind": "note", "branch": "9", "note": "n"}, []),
+    (OPENED, {"kind": "run", "code": "import os"}, []),
+    (OPENED, {}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "message", "expected"), TO_DO)
+def test_what_is_to_be_done_after_a_message(
+    state: PageState, message: Message, expected: list[Effect]
+):
+    assert effects(state, message) == expected
+
+
+TO_SEE: list[tuple[PageState, Message, dict[str, Any]]] = [
+    (NEW, Begun(None), {"status": "working", "current": ""}),
+    (OPENED, FORK, {"status": "working", "current": "1", "wanted": FORKED}),
+    (OPENED, Reported(1, Progressed("fold", 1, 3)), {"progress": Progressed("fold", 1, 3)}),
+    (OPENED, Reported(1, drawn(2)), {"revision": OPENED.revision + 1, "status": "idle"}),
+    (OPENED, Reported(1, Failure("no", "a.onnx", "Try: x", "profile")),
+     {"status": "failed", "error": Failure("no", "a.onnx", "Try: x", "profile")}),
+    (OPENED, {"kind": "looks", "looks": {"theme": "dark", "dock": 300}},
+     {"looks": {"theme": "dark", "dock": 300}}),
+    (OPENED, {"kind": "place", "place": "pass=3"}, {"place": "pass=3"}),
+    (OPENED, UploadGrew(UPLOAD), {"upload": UPLOAD}),
+    (OPENED, FileRefused("too old"), {"status": "failed", "refusals": 1, "upload": None}),
+    (OPENED, {"kind": "refused", "name": "n.onnx"}, {"status": "failed", "refusals": 1}),
+    (OPENED, {"kind": "unreadable", "name": "n"}, {"status": "failed", "refusals": 1}),
+    (after(OPENED, FileRefused("too old")), {"kind": "dismiss"},
+     {"status": "idle", "error": None}),
+    (BOTH, {"kind": "close", "model": "1"}, {"current": "1", "wanted": A}),
+    (after(OPENED, {"kind": "bisect"}), Reported(1, None), {"status": "idle"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "message", "shown"), TO_SEE)
+def test_what_is_shown_after_a_message(state: PageState, message: Message, shown: dict[str, Any]):
+    now = after(state, message)
+    assert {name: getattr(now, name) for name in shown} == shown
+
+
+def test_every_kind_of_a_page_is_tried_above():
+    tried = {
+        message.get("kind") for _, message, _ in (*TO_DO, *TO_SEE) if isinstance(message, dict)
+    }
+    assert set(PAGE_SAYS) <= tried
+
+
+def test_a_bisection_is_of_its_branch():
+    found = Bisection("fuse", "add", "op", "x", "fuse/add/op")
+    branch = after(OPENED, {"kind": "bisect"}, Reported(1, found)).branch
+    assert branch is not None
+    assert (branch.bisection, branch.is_bisecting) == (found, False)
+
+
+def test_a_search_ends_with_what_it_found():
+    (search,) = after(OPENED, SEARCH, Reported(2, SearchProgress("done", result=[1]))).searches
+    assert (search.status, search.result) == ("done", [1])
+
+
+def test_a_worker_that_dies_fails_what_it_was_at_and_is_followed_by_another():
+    state = after(OPENED, FORK)
+    failure = Failure("it ended", "a.onnx", "Try again.")
+    state, todo = step(state, Reported(0, Died({2: failure})))
+    assert (state.status, state.error, 2 in state.asked) == ("failed", failure, False)
+    assert todo == [Compile(1, A), Prepare(A)]
+
+
+def test_a_link_opens_what_it_forks_from_first():
+    link = {"model": "a.onnx", "settings": {"target": "cpu", "decisions": {"fuse": False}}}
+    state, todo = step(NEW, Begun(link))
+    assert todo == [Compile(1, A, may_be_known=True)]
+    state, todo = step(state, Reported(1, drawn(1)))
+    assert todo == [KeepResult(A, drawn(1)), Compile(2, FORKED, may_be_known=True)]
+    assert after(state, Reported(2, drawn(1))).current == "2"
+
+
+def test_an_uploaded_file_is_closed_with_its_bytes_and_is_no_result_of_others():
+    state = after(OPENED, UploadArrived(UPLOAD))
+    state, todo = step(state, Reported(2, drawn(1)))
+    assert todo == []
+    assert state.branch is not None
+    assert state.branch.trace.head["model"]["name"] == "net"
+    state, todo = step(state, {"kind": "close", "model": "upload upload_1"})
+    assert todo == [Forget(2, CompileRequest(str(UPLOAD.path), "cpu"))]
+    assert state.choices == CHOICES
+    again = after(state, {"kind": "undo"})
+    assert [choice.label for choice in again.choices] == ["a.onnx", "b.onnx", "net.onnx"]
+    # The next file takes its place, and only then it is gone.
+    state, todo = step(state, {"kind": "upload", "part": 0})
+    assert RemoveUpload(UPLOAD.path) in todo
+    assert "2" not in [branch.key for point in state.points for branch in point.branches]
+
+
+def forked(state: PageState, name: str) -> PageState:
+    settings = {"target": "cpu", "decisions": {name: False}}
+    state = after(state, {"kind": "fork", "settings": settings})
+    return after(state, Reported(state.count, drawn(1)))
+
+
+def test_of_many_branches_the_oldest_but_the_first_fall_asleep_and_wake_when_looked_at():
+    state = OPENED
+    for number in range(MOST_AWAKE):
+        state = forked(state, f"pass{number}")
+    assert [branch.key for branch in state.branches if branch.is_asleep] == ["2"]
+    asleep = state.named("2")
+    assert asleep is not None
+    assert state.label(asleep) == "without pass0"
+    state, todo = step(state, {"kind": "show", "branch": "2"})
+    assert todo == [Compile(2, asleep.request, may_be_known=True)]
+    assert (state.status, state.current) == ("working", str(MOST_AWAKE + 1))
+    state = after(state, Reported(2, drawn(1)))
+    assert (state.status, state.current) == ("idle", "2")
+    assert [branch.key for branch in state.branches if branch.is_asleep] == ["3"]
+
+
+def test_a_page_has_so_many_branches_and_no_more():
+    state = OPENED
+    for number in range(MOST_BRANCHES):
+        state = forked(state, f"pass{number}")
+    assert len(state.branches) == MOST_BRANCHES
+    assert state.error is not None
+    assert "delete some" in state.error.where
+
+
+def test_one_model_too_many_is_refused():
+    more = tuple(Choice(f"m{i}", f"m{i}.onnx", f"/m{i}.onnx") for i in range(9))
+    state = replace(OPENED, choices=(*CHOICES, *more))
+    for choice in more:
+        state = after(state, {"kind": "open", "model": choice.key})
+        state = after(state, Reported(state.count, drawn(1)))
+    assert len(state.open_paths) == 8
+    assert state.error is not None
+    assert state.error.what == "too many models are open"

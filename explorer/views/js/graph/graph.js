@@ -746,7 +746,7 @@ export function graphPane(app) {
     operations: () => scene && new Set([...scene.after.nodes.keys(), ...scene.before.nodes.keys()]),
     focus: () => svg.focus(),
     redraw: overview,
-    camera: () => ({...camera.view}),
+    camera: camera.state,
     // Where another branch was looked at: the same part of this one.
     lookAt(view) {
       camera.lookAt(view);

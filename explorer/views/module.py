@@ -40,6 +40,7 @@ STYLES = (
     "accuracy.css",
     "workspace.css",
     "graph.css",
+    "film.css",
 )
 SCALE_STEPS = 64
 

@@ -104,7 +104,7 @@ def test_a_selection_is_followed_to_what_it_became(watched: Any, trace: Trace, o
     page.wait_for_selector('.node.selected[data-id="conv_1"]')
     page.wait_for_selector(".subject .hint")
     watched.expect_names(".subject .hint", ["relu_1 stands here as conv_1"])
-    watched.expect_names(".maker", ["fold-batch-norm", "fuse-activation"])
+    watched.expect_names(".maker", ["remove-identities", "fold-batch-norm", "fuse-activation"])
 
 
 def test_hovering_a_line_marks_its_operation_in_the_graph(watched: Any, trace: Trace, opened: Any):

@@ -159,6 +159,7 @@ function render({model, el}) {
   const keyTarget = host.mode === "notebook" ? root : document;
   const onkey = (event) => {
     if (app?.ready) handleKey(app, event);
+    if (host.mode === "notebook") keepFromNotebook(event);
   };
   keyTarget.addEventListener("keydown", onkey);
   start();
@@ -464,6 +465,12 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   return app;
 }
 
+// To a notebook a single letter is a command: x cuts the cell with the explorer in it. Those with
+// Ctrl, Alt or Meta (save, run) stay the notebook's.
+function keepFromNotebook(event) {
+  if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+}
+
 // The Tab key goes round within a dialog.
 function keepFocus(event) {
   if (event.key !== "Tab") return;
@@ -485,6 +492,8 @@ function followTheme(root, onchange) {
     const isDark = lab === null ? system.matches : lab === "false";
     root.dataset.theme = chosen ?? (isDark ? "dark" : "light");
     onchange();
+    // JupyterLab hides everything while it changes its theme: what is painted by hand has no size.
+    requestAnimationFrame(onchange);
   };
   const observer = new MutationObserver(apply);
   observer.observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light"]});

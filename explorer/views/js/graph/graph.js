@@ -562,9 +562,12 @@ export function graphPane(app) {
   svg.addEventListener(
     "wheel",
     (event) => {
+      const zooms = event.ctrlKey || event.metaKey;
+      // In a notebook the wheel is the notebook's: it would end wherever an explorer stands.
+      if (app.host.mode === "notebook" && !zooms) return;
       event.preventDefault();
       const box = svg.getBoundingClientRect();
-      if (event.ctrlKey || event.metaKey) {
+      if (zooms) {
         zoom(camera.view.k * Math.exp(-event.deltaY * 0.01), [
           event.clientX - box.left,
           event.clientY - box.top,

@@ -149,6 +149,17 @@ def chrome_trace() -> Faces:
     )
 
 
+def insights() -> Faces:
+    from explorer.views.insights.faces import insights_html, insights_text
+    from explorer.views.insights.finding import found
+
+    return Faces(
+        text=lambda trace, _, width: insights_text(trace, width),
+        html=lambda trace, _: insights_html(trace),
+        json=lambda trace, _: found(trace),
+    )
+
+
 def program() -> Faces:
     from explorer.views.static.lookups import lookups_html, lookups_text
 

@@ -39,6 +39,8 @@ STYLES = (
     "timeline.css",
     "accuracy.css",
     "workspace.css",
+    "graph.css",
+    "film.css",
 )
 SCALE_STEPS = 64
 

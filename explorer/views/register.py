@@ -26,6 +26,12 @@ def _memory_payload(trace: Trace) -> Json:
     return None if trace.memory is None else memory_payload(trace.memory)
 
 
+def _insights_payload(trace: Trace) -> Json:
+    from explorer.views.payload.insights import insights_payload
+
+    return insights_payload(trace)
+
+
 def _operators_payload(trace: Trace) -> Json:
     from explorer.views.payload.model import operators_payload
 
@@ -143,6 +149,14 @@ VIEWS: tuple[View, ...] = (
             key="n",
             count=lambda trace: len(trace.kernels),
         ),
+    ),
+    View(
+        name="insights",
+        title="what stands out, the largest first",
+        uses=("memory", "accuracy", "profile", "program", "steps"),
+        faces=faces.insights,
+        payload=_insights_payload,
+        pane=Pane(module=JAVASCRIPT / "measures" / "insights.js", function="insightsView", key="s"),
     ),
     View(
         name="compare",

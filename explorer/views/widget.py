@@ -6,12 +6,13 @@
 The widget sends a small head; the page asks for the explorer's module and for chunks as it needs
 them, over the kernel's own connection, in messages below 1 MB. Widgets may be saved with a
 notebook, and what is saved runs where it is opened: of ours that is `loader.js`, which asks for the
-module.
+module. Before the widget stands a picture (`saved_picture.py`): what a saved notebook shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from explorer.views import register
 from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.payload.text import Json
+from explorer.views.saved_picture import saved_picture
 from explorer.views.trace_payload import (
     TracePayload,
     UnknownChunk,
@@ -52,8 +54,8 @@ def explore(
 
     `ask` answers what the page wants to know of compilers; without it such questions are refused.
     """
-    payload = trace_payload(trace() if callable(trace) else trace, against)
-    return _widget(payload, height, ask)
+    known = trace() if callable(trace) else trace
+    return _widget(trace_payload(known, against), height, ask, partial(saved_picture, known))
 
 
 def answers(
@@ -82,10 +84,16 @@ def answers(
     return replies
 
 
-def _widget(payload: TracePayload, height: str, ask: Ask | None) -> anywidget.AnyWidget:
+def _widget(
+    payload: TracePayload,
+    height: str,
+    ask: Ask | None,
+    picture: Callable[[], dict[str, str]],
+) -> anywidget.AnyWidget:
     # Imported here: anywidget takes 0.4 s, and only notebooks need it.
     import anywidget
     import traitlets
+    from IPython.display import display
 
     class ExplorerWidget(anywidget.AnyWidget):
         """Hosts the explorer's module; the synced traits are what the module reads."""
@@ -94,6 +102,14 @@ def _widget(payload: TracePayload, height: str, ask: Ask | None) -> anywidget.An
         mode = traitlets.Unicode("notebook").tag(sync=True)
         revision = traitlets.Int(0).tag(sync=True)
         head = traitlets.Dict().tag(sync=True)
+
+        def _ipython_display_(self) -> None:
+            """Two outputs: the picture, hidden where the widget that follows is alive."""
+            display(picture(), raw=True)
+            bundle = self._repr_mimebundle_()
+            data = {} if bundle is None else dict(bundle[0])
+            data.pop("text/plain", None)  # the picture has a better one
+            display(data, raw=True)
 
     views = register.VIEWS
     widget = ExplorerWidget(head=payload.head)

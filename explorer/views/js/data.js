@@ -199,7 +199,8 @@ export class TraceData {
     return this.chunk("measures");
   }
 
-  // [[pass, event], ...] of the rewrites that made or changed an operation.
+  // [[pass, event, made], ...] of the rewrites that made or changed an operation or one that it was
+  // made of; `made` is that one, "" where it is the operation.
   async makersOf(operation) {
     const makers = await this.chunk("makers");
     return Object.hasOwn(makers, operation) ? makers[operation] : [];

@@ -65,6 +65,7 @@ function render({model, el}) {
     const model = session?.model() ?? "";
     const data = new TraceData(host, head, revision);
     loading = data;
+    if (!app) replace(stage, waiting());
     // What is shown stays until all is there, and what is done in it until then counts.
     data.load().then(
       () => {
@@ -77,6 +78,7 @@ function render({model, el}) {
             pass: app.data.head.passes[app.store.get().pass]?.name,
             camera: app.graph.camera(),
             model: shownModel,
+            isRefused: Boolean(app.refusal),
           });
         const kept = left.get(model) ?? left.get(shownModel) ?? null;
         shownModel = model;
@@ -100,11 +102,21 @@ function render({model, el}) {
   }
 
   function waiting() {
+    const opened = session?.opening() ?? "";
+    if (loading)
+      return element(
+        "div",
+        {class: "waiting"},
+        emptyState(`Drawing ${clip(opened, 60)}`, "The graph of one pass comes first."),
+      );
     if (session?.status() === "working")
       return element(
         "div",
         {class: "waiting"},
-        emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."),
+        emptyState(
+          `Opening ${clip(opened, 60)}`,
+          "Every pass is recorded; the explorer opens when all have run.",
+        ),
       );
     if (session?.isKnown())
       return element(
@@ -159,6 +171,7 @@ function render({model, el}) {
   const keyTarget = host.mode === "notebook" ? root : document;
   const onkey = (event) => {
     if (app?.ready) handleKey(app, event);
+    if (host.mode === "notebook") keepFromNotebook(event);
   };
   keyTarget.addEventListener("keydown", onkey);
   start();
@@ -169,6 +182,9 @@ function render({model, el}) {
     root.remove();
   };
 }
+
+const withoutUnset = (state) =>
+  Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
 
 // kept: {state, pass, camera, model} of the compilation that was looked at before this one
 function createApp({host, data, root, session, theme, announcer, kept, model, onnotice}) {
@@ -192,11 +208,14 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const first = fault?.pass ?? eventful;
   const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
   const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
+  // Another model starts at its own first place; how a person likes to look at things stays.
+  const isOther = kept && !isBranch;
+  const liked = isOther && kept.isRefused ? {...kept.state, dock: undefined} : kept?.state;
   const initial = kept
     ? {
-        ...kept.state,
-        ...(isBranch ? {initially} : {selection: null, blocks: null, ...fresh}),
-        pass: again >= 0 && (isBranch || !fault) ? again : first,
+        ...withoutUnset(liked),
+        ...(isBranch ? {initially} : {selection: null, step: null, blocks: null, ...fresh}),
+        pass: isBranch && again >= 0 ? again : first,
       }
     : {pass: first, ...fresh, ...fromLink};
   const store = createStore(initial);
@@ -288,7 +307,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   };
   app.followButton = (attributes = {}) => {
     const operation = app.heaviest();
-    if (operation === undefined) return null;
+    if (operation === undefined || start < 0) return null; // nothing, or nothing was compiled
     const isConvolution = /conv/.test(
       data.latest.get(operation).label + data.sourcesOf(operation).join(" ").toLowerCase(),
     );
@@ -464,6 +483,12 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   return app;
 }
 
+// To a notebook a single letter is a command: x cuts the cell with the explorer in it. Those with
+// Ctrl, Alt or Meta (save, run) stay the notebook's.
+function keepFromNotebook(event) {
+  if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+}
+
 // The Tab key goes round within a dialog.
 function keepFocus(event) {
   if (event.key !== "Tab") return;
@@ -485,6 +510,8 @@ function followTheme(root, onchange) {
     const isDark = lab === null ? system.matches : lab === "false";
     root.dataset.theme = chosen ?? (isDark ? "dark" : "light");
     onchange();
+    // JupyterLab hides everything while it changes its theme: what is painted by hand has no size.
+    requestAnimationFrame(onchange);
   };
   const observer = new MutationObserver(apply);
   observer.observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light"]});

@@ -1,12 +1,13 @@
 """What every pass did, as data for the explorer: counts, rewrites, rules, makers.
 
 pass/3    {"diff": ..., "events": [[address, rule, applied, site, ...], ...]}
-makers    {"conv_1": [[4, 0], [5, 2]]}: pass 4 and pass 5 made or changed conv_1
+makers    {"conv_8": [[0, 3, "conv_2"], [5, 2, ""]]}: pass 5 made conv_8 of what the import made
 """
 
 from __future__ import annotations
 
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
+from explorer.views.film.descent import lines_of_makers
 from explorer.views.payload.graph import diff_payload
 from explorer.views.payload.measures import AccuracyTables, judged_payload, number
 from explorer.views.payload.text import Json
@@ -66,15 +67,16 @@ def _event_payload(event: RewriteEvent) -> Json:
 
 
 def makers_payload(trace: Trace) -> Json:
-    """Per operation (pass, event) of the first rewrite in every pass that produced it."""
-    makers: dict[str, list[list[int]]] = {}
-    for index, record in enumerate(trace.passes):
-        for number_of_event, event in enumerate(record.events):
-            for operation in event.produced if event.applied else ():
-                noted = makers.setdefault(operation, [])
-                if not noted or noted[-1][0] != index:
-                    noted.append([index, number_of_event])
-    return makers
+    """Per operation (pass, event, identity) of the rewrites that led to it; see `lines_of_makers`.
+
+    The identity is that of the ancestor that was made, empty where it is the operation itself.
+    """
+    return {
+        operation: [
+            [step.index, step.event, "" if step.made == operation else step.made] for step in line
+        ]
+        for operation, line in lines_of_makers(trace).items()
+    }
 
 
 def rules_payload(trace: Trace) -> Json:

@@ -171,7 +171,8 @@ def _row(
         if not judged_error(error, tolerance) <= tolerance:
             parts.append(
                 svg.text(x + cell / 2 - 0.5, y + 13, "✗", text_anchor="middle",
-                         fill=text_on(colour), font_size=10)
+                         fill=text_on(colour), font_size=10,
+                         **svg.ON_ITS_OWN_GROUND)
             )  # fmt: skip
     if worst is None:
         return "".join(parts)

@@ -20,6 +20,7 @@ const FRESH_STATE = {
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
   panes: FRESH_PANES, // which pane stands where (arrangement.js)
+  hold: false, // whether everything has one place in all passes
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
@@ -38,6 +39,7 @@ export const IN_LINK = [
   "metric",
   "bars",
   "blocks",
+  "hold",
   "open",
   "panes",
 ];
@@ -97,7 +99,8 @@ export function stateFromLink(link, head) {
       if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
     } else if (choicesInLink(name, head)) {
       if (choicesInLink(name, head).includes(value)) patch[name] = value;
-    } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
+    } else if (["beside", "blocks", "hold", "onlyChanges"].includes(name))
+      patch[name] = value === "true";
     else if (name === "panes") {
       const panes = panesOfText(value);
       if (panes) patch.panes = panes;

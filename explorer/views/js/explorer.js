@@ -66,6 +66,7 @@ function render({model, el}) {
     const model = session?.model() ?? "";
     const data = new TraceData(host, head, revision);
     loading = data;
+    if (!app) replace(stage, waiting());
     // What is shown stays until all is there, and what is done in it until then counts.
     data.load().then(
       () => {
@@ -79,6 +80,7 @@ function render({model, el}) {
             camera: app.graph.camera(),
             model: shownModel,
             carried: selectedIn(app.data, app.store.get().selection),
+            isRefused: Boolean(app.refusal),
           });
         const kept = left.get(model) ?? left.get(shownModel) ?? null;
         shownModel = model;
@@ -102,11 +104,21 @@ function render({model, el}) {
   }
 
   function waiting() {
+    const opened = session?.opening() ?? "";
+    if (loading)
+      return element(
+        "div",
+        {class: "waiting"},
+        emptyState(`Drawing ${clip(opened, 60)}`, "The graph of one pass comes first."),
+      );
     if (session?.status() === "working")
       return element(
         "div",
         {class: "waiting"},
-        emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."),
+        emptyState(
+          `Opening ${clip(opened, 60)}`,
+          "Every pass is recorded; the explorer opens when all have run.",
+        ),
       );
     if (session?.isKnown())
       return element(
@@ -173,7 +185,11 @@ function render({model, el}) {
   };
 }
 
-// kept: {state, pass, camera, model, carried} of the compilation that was looked at before this one
+const withoutUnset = (state) =>
+  Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
+
+// kept: {state, pass, camera, model, carried, isRefused} of the compilation that was looked at
+// before this one
 function createApp({host, data, root, session, theme, announcer, kept, model, onnotice}) {
   const usesLink = host.mode !== "notebook";
   const {passes} = data.head;
@@ -195,13 +211,16 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const first = fault?.pass ?? eventful;
   const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
   const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
+  // Another model starts at its own first place; how a person likes to look at things stays.
+  const isOther = kept && !isBranch;
+  const liked = isOther && kept.isRefused ? {...kept.state, dock: undefined} : kept?.state;
   const initial = kept
     ? {
-        ...kept.state,
+        ...withoutUnset(liked),
         ...(isBranch
           ? {initially, selection: carriedInto(data, kept.carried)}
-          : {selection: null, blocks: null, ...fresh}),
-        pass: again >= 0 && (isBranch || !fault) ? again : first,
+          : {selection: null, step: null, blocks: null, ...fresh}),
+        pass: again >= 0 && isBranch ? again : first,
       }
     : {pass: first, ...fresh, ...fromLink};
   const store = createStore(initial);
@@ -293,7 +312,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   };
   app.followButton = (attributes = {}) => {
     const operation = app.heaviest();
-    if (operation === undefined) return null;
+    if (operation === undefined || start < 0) return null; // nothing, or nothing was compiled
     const isConvolution = /conv/.test(
       data.latest.get(operation).label + data.sourcesOf(operation).join(" ").toLowerCase(),
     );

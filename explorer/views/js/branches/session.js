@@ -223,6 +223,8 @@ export function createSession(host, onchange, root) {
     banner: () => bar.show(now()),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
+    // The name of what is waited for, or looked at.
+    opening: () => modelOf(now().wanted.model ?? now().model)?.label ?? "",
     model: () => now().model,
     isTrace: () => now().isTrace,
     isOptional: (name) => now().optional.includes(name),

@@ -3,6 +3,7 @@
 import {dockTabs} from "./dock.js";
 import {button, element} from "../ground/dom.js";
 import {TABS} from "./inspector.js";
+import {undoKey} from "../branches/undoing.js";
 
 // Keys of views stand in the register (register.py).
 const HELP = [
@@ -19,6 +20,7 @@ const HELP = [
   ["arrows", "in the graph: follow the edges"],
   ["+  −", "in the graph: zoom; or Ctrl and wheel"],
   ["Esc", "close, then let go of the selection"],
+  ["Ctrl Z", "undo; with Shift: redo (app)"],
   ["?", "this page"],
 ];
 
@@ -38,6 +40,7 @@ const WORDS = [
 
 export function handleKey(app, event) {
   const origin = event.composedPath()[0];
+  if (undoKey(app.session, event)) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const tag = origin?.tagName;
   if (event.key === "Escape") {

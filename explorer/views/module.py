@@ -32,7 +32,7 @@ from explorer.views.theme import (
 from explorer.views.view import View
 
 FOLDER = Path(__file__).parent
-STYLES = ("explorer.css", "measures.css", "model.css", "workspace.css")
+STYLES = ("explorer.css", "measures.css", "model.css", "history.css")
 SCALE_STEPS = 64
 
 

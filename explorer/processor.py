@@ -12,6 +12,32 @@ from pathlib import Path
 PROCESSOR_FILE = Path("/proc/cpuinfo")
 CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 
+AMD_FAMILIES = (
+    (0x17, range(0x30), "znver1"),
+    (0x17, range(0x30, 0x100), "znver2"),
+    (0x19, (*range(0x10), *range(0x20, 0x60)), "znver3"),
+    (0x19, (*range(0x10, 0x20), *range(0x60, 0xB0)), "znver4"),
+    (0x1A, range(0x100), "znver5"),
+)
+"""Family, models, and LLVM's name (llvm/lib/TargetParser/Host.cpp)."""
+INTEL_MODELS = {
+    **dict.fromkeys((0x3C, 0x3F, 0x45, 0x46), "haswell"),
+    **dict.fromkeys((0x3D, 0x47, 0x4F, 0x56), "broadwell"),
+    **dict.fromkeys((0x4E, 0x5E, 0x8E, 0x9E, 0xA5, 0xA6), "skylake"),
+    0x55: "skylake-avx512",
+    **dict.fromkeys((0x6A, 0x6C), "icelake-server"),
+    **dict.fromkeys((0x97, 0x9A, 0xB7, 0xBA, 0xBF), "alderlake"),
+    **dict.fromkeys((0x8F, 0xCF), "sapphirerapids"),
+}
+"""Of family 6."""
+ARM_PARTS = {
+    0xD07: "cortex-a57",
+    0xD0C: "neoverse-n1",
+    0xD40: "neoverse-v1",
+    0xD49: "neoverse-n2",
+    0xD4F: "neoverse-v2",
+}
+
 
 def vector_floats(processor_text: str | None = None) -> int:
     """How many float32 a vector register holds: 16 (AVX-512), 8 (AVX2), else 4 (SSE, NEON).
@@ -37,6 +63,27 @@ def processor_name() -> str:
     """`AMD EPYC 9R14`, or the architecture where the system does not say."""
     found = re.search(r"^model name\s*:\s*(.+)$", read_processor_text(), re.MULTILINE)
     return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def processor_family(processor_text: str | None = None) -> str:
+    """The family of processors as LLVM names it (`znver4`, `icelake-server`, `neoverse-n1`).
+
+    Empty where it is not known here. `processor_text` stands in for `/proc/cpuinfo`.
+    """
+    text = read_processor_text() if processor_text is None else processor_text
+
+    def number(name: str) -> int:
+        found = re.search(rf"^{name}\s*:\s*(0x[0-9a-fA-F]+|\d+)\s*$", text, re.MULTILINE)
+        return int(found.group(1), 0) if found else -1
+
+    if "AuthenticAMD" in text:
+        family, model = number("cpu family"), number("model")
+        return next(
+            (name for f, models, name in AMD_FAMILIES if f == family and model in models), ""
+        )
+    if "GenuineIntel" in text and number("cpu family") == 6:
+        return INTEL_MODELS.get(number("model"), "")
+    return ARM_PARTS.get(number("CPU part"), "")
 
 
 def core_count() -> int:

@@ -88,9 +88,12 @@ def _pretty(self: object, printer, cycle: bool) -> None:
 
 def _explore(self: Compilation | Inspection | SavedCompilation, height: str = "720px"):
     """The interactive explorer in a notebook's output, without a server or a port."""
+    from explorer.runtime.assembly.asked import answer
     from explorer.views.widget import explore
 
-    return explore(self.trace(), height=height)
+    # A saved trace may be a stranger's: its source is for reading.
+    ask = answer if isinstance(self, Compilation) else None
+    return explore(self.trace(), height=height, ask=ask)
 
 
 def _export_html(self: Compilation | Inspection | SavedCompilation, path: str | Path) -> Path:

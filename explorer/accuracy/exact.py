@@ -43,7 +43,15 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import WeightOp
-from explorer.ir.types import element_type_of, is_float_dtype, layout_of, shape_of, tensor_type
+from explorer.ir.top.support.quantized_scalars import stored_array
+from explorer.ir.types import (
+    QuantizedType,
+    element_type_of,
+    is_float_dtype,
+    layout_of,
+    shape_of,
+    tensor_type,
+)
 from explorer.ir.weights import Weights
 from explorer.results import TensorError
 
@@ -159,13 +167,23 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def expected_values(snapshot: Snapshot, reference: Values) -> dict[str, np.ndarray]:
-    """What every value with an origin should be: the source tensor in the value's form."""
+    """What every value with an origin should be: the source tensor in the value's form.
+
+    That is the stored numbers where a tensor of floats was quantized.
+    """
     expected = {}
     for name, origin in snapshot.origins.items():
         source = reference.get(origin.tensor)
         if source is not None:
-            expected[name] = np.asarray(origin.apply(source), order="C")
+            array = np.asarray(origin.apply(source), order="C")
+            kind = snapshot.quantized.get(name)
+            expected[name] = array if kind is None else as_stored(array, kind)
     return expected
+
+
+def as_stored(array: np.ndarray, kind: QuantizedType) -> np.ndarray:
+    """The integers that stand for real numbers; what is stored already stays as it is."""
+    return stored_array(array, kind) if is_float_dtype(array.dtype) else array
 
 
 def widened_program(program: ModuleOp) -> ModuleOp:

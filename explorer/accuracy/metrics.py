@@ -19,11 +19,9 @@ from dataclasses import replace
 import numpy as np
 
 from explorer.results import TensorError
+from explorer.results.accuracy import AS_EXACT
 
 SMALLEST_SCALE = 1e-6
-AS_EXACT = 2.0
-"""Two runs that round at other places are off by other amounts: by no more than twice what others
-reach counts as equally exact. Mistakes are off by orders of magnitude."""
 
 
 def is_right(error: TensorError, tolerance: float) -> bool:

@@ -45,6 +45,7 @@ class CBackend(Backend):
     owns_threads = True
     runs_snapshots = True
     builds_libraries = True
+    isolates = True
     kept = KeptLanguage(own={"compiler": compiler_on_disk}, try_binary=try_library)
 
     def devices(self, time_limit_seconds: float) -> list[DeviceRecord]:
@@ -72,12 +73,15 @@ class CBackend(Backend):
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening
     ) -> Executable:
+        library = opening.library
         return NativeProgram(
             built.program,
             built.weights,
             opening.isolated,
             opening.threads or 1,
             affinity=opening.affinity,
+            build=None if library is None else lambda source: library,
+            time_limit_seconds=opening.time_limit_seconds,
             name=opening.name,
             cache=opening.cache,
         )

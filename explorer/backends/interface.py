@@ -1,13 +1,13 @@
 """What a backend answers; the rest of the compiler asks, and compares no names.
 
-Whoever derives from `Backend` writes `machine`, `open` and `key`, and `build` where its text is not
+Whoever derives from `Backend` writes `machine`, `open` and `key`, and `text` where it is not
 printed in C or OpenCL C; everything else has an answer that says that there is no such thing.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from explorer.backends.records import Lowering, MeasuredOn, Opening
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from explorer.ir.program import Snapshot
     from explorer.ir.rewriting.passes import Pass
-    from explorer.kernels.program.build import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram, ProgramText
     from explorer.kernels.schedules import Machine
-    from explorer.results import MemoryPlan, Program
+    from explorer.results import Launch, MemoryPlan, Program
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
@@ -48,7 +48,11 @@ class Backend(Protocol):
     """Whether its programs are what snapshots below `top` are executed with, so that the program
     itself shows what is wrong with a memory plan."""
     builds_libraries: bool = False
-    """Whether a kernel that is to be measured is a library that can be built somewhere else."""
+    """Whether a kernel that is to be measured is a library that can be built somewhere else; it
+    comes as `Opening.library`."""
+    isolates: bool = False
+    """Whether what `open` gives runs in a process of its own (`Opening.isolated`), so that it
+    crashes and hangs alone. Others are measured in a child process that opens them."""
     fuses_attention: bool = True
     """Whether its schedules compute softmax(q k) v in one kernel."""
 
@@ -115,13 +119,27 @@ class Backend(Protocol):
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> BuiltProgram:
-        """A device function of the planned program, with its weights; names are its ports'.
-
-        By default its text is printed in the language that has the backend's name.
-        """
+        """A device function of the planned program, with its weights; names are its ports'."""
         from explorer.backends.kernel_path import build_planned
 
-        return build_planned(snapshot, function, plan, target, self.name, inputs, outputs)
+        return build_planned(snapshot, function, plan, target, self.text, inputs, outputs)
+
+    def text(
+        self,
+        kernels: Mapping[str, FuncOp],
+        launches: Sequence[Launch],
+        size_offset: int | None = None,
+        is_chained: bool = True,
+    ) -> ProgramText:
+        """What the device is given of kernels of loops, in order, and of their launches.
+
+        By default they are printed in the language that has the backend's name. `size_offset`:
+        where in the arena the size of an open dimension lies. `is_chained`: whether launches may
+        be joined into one; not where a kernel is measured alone.
+        """
+        from explorer.kernels.program.build import printed_in
+
+        return printed_in(self.name, is_chained)(kernels, launches, size_offset)
 
     # -- running -----------------------------------------------------------------------------
     @abstractmethod

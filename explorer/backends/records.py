@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class Opening:
     threads: int | None = None
     isolated: bool = True
     affinity: Sequence[int] = ()
+    library: Path | None = None
+    """Of a backend that `builds_libraries`: the binary, where somebody has built it already."""
+    time_limit_seconds: float = 120.0
+    """Of one inference in a process of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

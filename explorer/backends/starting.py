@@ -8,14 +8,18 @@ with open_kept(found, cache) as executable:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from explorer.backends import NAMES, backend_named
 from explorer.backends.records import Opening
 from explorer.runtime.cache.kept import KeptPrograms, Startable
 from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.cache.store import ProgramCache
+from explorer.runtime.element_types import know_element_types
 from explorer.runtime.executable import Executable
-from explorer.runtime.starting import know_element_types
+
+if TYPE_CHECKING:
+    from explorer.runtime.host import CompileFor
 
 
 def kept_programs(cache: ProgramCache) -> KeptPrograms:
@@ -33,12 +37,21 @@ def open_kept(
     threads: int | None = None,
     isolated: bool = True,
     affinity: Sequence[int] = (),
+    compile_for: CompileFor | None = None,
 ) -> Executable:
-    """The program on its device; threads and affinity as in `Compilation.open`."""
+    """The program on its device; threads and affinity as in `Compilation.open`.
+
+    `compile_for`: compiles what the host would interpret, for sizes that come again.
+    """
     kept = found.kept
     values = (*kept.program.inputs, *kept.program.outputs, *kept.program.taps)
     know_element_types(value.element_type for value in values)
     opening = Opening(
         name=kept.model.name, cache=cache, threads=threads, isolated=isolated, affinity=affinity
     )
-    return backend_named(kept.language).open_kept(found, opening)
+    backend = backend_named(kept.language)
+    if not kept.parts:
+        return backend.open_kept(found, opening)
+    from explorer.backends.kept_parts import open_kept_parts
+
+    return open_kept_parts(found, lambda part: backend.open_kept(part, opening), compile_for)

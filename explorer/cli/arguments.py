@@ -4,6 +4,8 @@
 --disable a,b --disable c     -> ["a", "b", "c"]
 --decide host=false --decide plan-memory/planner=no-sharing
                               -> {"host": False, "plan-memory/planner": "no-sharing"}
+
+What decides a program is one set (`add_compiling`), which every command takes that compiles.
 """
 
 from __future__ import annotations
@@ -11,10 +13,24 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from typing import Any
 
 
 def add_model(parser: argparse.ArgumentParser, text: str = "an ONNX file") -> None:
     parser.add_argument("model", metavar="MODEL", help=text)
+
+
+def add_compiling(parser: argparse.ArgumentParser) -> None:
+    """Target, sizes and decisions; `compile_options` reads all but target and sizes."""
+    add_target(parser)
+    add_dimensions(parser)
+    add_host(parser)
+    add_decisions(parser)
+
+
+def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `explorer.compile` and `explorer.start` take besides target and sizes."""
+    return {"host": arguments.host, "decisions": dict(arguments.decide)}
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:

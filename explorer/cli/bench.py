@@ -35,7 +35,7 @@ LAUNCH_REPEATS = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
-    options.add_target(parser)
+    options.add_compiling(parser)
     options.add_threads(parser, 1)
     parser.add_argument(
         "--against",
@@ -52,8 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help="inferences of each, at least (default: 50)",
     )
-    options.add_dimensions(parser)
-    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -76,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.targets import load_target
 
     source = ModelSource(
-        arguments.model, arguments.target, {"host": arguments.host}, default_cache()
+        arguments.model, arguments.target, options.compile_options(arguments), default_cache()
     )
     model = with_weights(source.model)
     against = resolved_peers(arguments.against, model)
@@ -92,12 +90,12 @@ def run(arguments: argparse.Namespace) -> int:
                     model,
                     arguments.target,
                     dimensions=dict(arguments.dim),
-                    host=arguments.host,
                     threads=threads,
                     isolated=False,
                     affinity=arguments.affinity,
                     source=source if model is source.model else source.varied(VARIANT, model),
                     progress=progress,
+                    **options.compile_options(arguments),
                 )
             )
         executable = started.executable

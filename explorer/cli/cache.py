@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
+from explorer.errors import InputError
 from explorer.files import check_output, write_file
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_compilation(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
-    options.add_target(parser)
-    options.add_dimensions(parser)
+    options.add_compiling(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -120,7 +120,7 @@ def _list(arguments: argparse.Namespace) -> int:
             ]
         )
     print_lines(
-        f"{entry.key.digest()[:12]}  tuned   {entry.kernel}  {entry.tuned_us:.1f} us against "
+        f"{entry.key.digest()[:12]}  tuned   {entry.kernel}  {entry.tuned_us:.1f} µs against "
         f"{entry.default_us:.1f}, {entry.key.threads} thread(s), {entry.key.target}"
         for entry in tuned
     )
@@ -163,7 +163,9 @@ def _explain(arguments: argparse.Namespace) -> int:
     from explorer.session import ModelSource
 
     cache = _cache(arguments)
-    source = ModelSource(arguments.model, arguments.target, {}, cache)
+    source = ModelSource(
+        arguments.model, arguments.target, options.compile_options(arguments), cache
+    )
     finished = _finished(source, dict(arguments.dim))
     if isinstance(finished, Startable):
         kept = finished.kept
@@ -175,15 +177,17 @@ def _explain(arguments: argparse.Namespace) -> int:
         else:
             print_lines([f"{kept.binary[:12]} is kept, and starts without compiling"])
         return 0
-    from explorer.compilation.programs import key_of
-
     compilation = _compiled(arguments, source)
     try:
-        key = key_of(compilation)
+        keys = compilation.program_keys
     finally:
         compilation.close()
-    found = cache.find(key)
-    reason = "" if isinstance(found, FoundEntry) else found.reason
+    if not keys:
+        raise InputError("all of it runs on the host: there is no binary")
+    # Of several parts the first one that is not there.
+    looked = [(key, cache.find(key)) for key in keys]
+    missed = [(key, found.reason) for key, found in looked if not isinstance(found, FoundEntry)]
+    key, reason = missed[0] if missed else (keys[0], "")
     if arguments.json:
         print_json(
             {
@@ -223,7 +227,11 @@ def _compiled(arguments: argparse.Namespace, source: ModelSource) -> Compilation
 
     with Progress("compiling") as progress:
         return explorer.compile(
-            source.model, arguments.target, dimensions=dict(arguments.dim), progress=progress
+            source.model,
+            arguments.target,
+            dimensions=dict(arguments.dim),
+            progress=progress,
+            **options.compile_options(arguments),
         )
 
 
@@ -266,7 +274,9 @@ def _export(arguments: argparse.Namespace) -> int:
     from explorer.session import ModelSource
 
     check_output(arguments.output)
-    source = ModelSource(arguments.model, arguments.target, {}, ProgramCache(None))
+    source = ModelSource(
+        arguments.model, arguments.target, options.compile_options(arguments), ProgramCache(None)
+    )
     compilation = _compiled(arguments, source)
     try:
         undigested = source.undigested

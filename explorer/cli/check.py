@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "models", nargs="+", metavar="MODEL", help="an ONNX file; several or a folder for a table"
     )
-    options.add_target(parser)
+    options.add_compiling(parser)
     parser.add_argument(
         "--input", type=Path, metavar="FILE.npz", help="arrays by name (default: seeded random)"
     )
@@ -52,8 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare with these tensors by name instead of onnxruntime's; `imported` for those of "
         "the imported program",
     )
-    options.add_dimensions(parser)
-    options.add_host(parser)
     options.add_json(parser)
     several = parser.add_argument_group("a table of several models")
     several.add_argument(
@@ -124,7 +122,7 @@ def check_one(arguments: argparse.Namespace) -> int:
             model,
             arguments.target,
             dimensions=sizes,
-            host=arguments.host,
+            **options.compile_options(arguments),
             progress=progress,
         )
     try:

@@ -31,7 +31,7 @@ SUMMARY = "compile a model and show what every pass did"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
-    options.add_target(parser)
+    options.add_compiling(parser)
     parser.add_argument("--save", type=Path, metavar="FILE.nnx", help="write the trace")
     parser.add_argument(
         "--dump-dir", type=Path, metavar="DIR", help="write the IR after every pass and the source"
@@ -47,9 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PASS[,PASS]",
         help="leave passes out",
     )
-    options.add_decisions(parser)
-    options.add_dimensions(parser)
-    options.add_host(parser)
     options.add_json(parser)
 
 
@@ -66,9 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             arguments.target,
             disable=arguments.disable,
-            decisions=dict(arguments.decide),
             dimensions=dict(arguments.dim),
-            host=arguments.host,
+            **options.compile_options(arguments),
             fuel=arguments.fuel,
             progress=progress,
         )

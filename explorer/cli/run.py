@@ -37,10 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="refuse inputs whose indices lie outside of what they index, which are clamped "
         "otherwise (docs/checking-models.md)",
     )
-    options.add_target(parser)
+    options.add_compiling(parser)
     options.add_threads(parser)
-    options.add_dimensions(parser)
-    options.add_host(parser)
     parser.add_argument(
         "--interpret",
         action="store_true",
@@ -57,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_output(arguments.output)
     source = ModelSource(
-        arguments.model, arguments.target, {"host": arguments.host}, default_cache()
+        arguments.model, arguments.target, options.compile_options(arguments), default_cache()
     )
     inputs, sizes = read_inputs(source.sheet, arguments.input, dict(arguments.dim))
     if arguments.check_indices:
@@ -94,11 +92,11 @@ def _compiled(
             arguments.model,
             arguments.target,
             dimensions=sizes,
-            host=arguments.host,
             threads=arguments.threads,
             affinity=arguments.affinity,
             source=source,
             progress=progress,
+            **options.compile_options(arguments),
         ) as started,
     ):
         return started.run(inputs)
@@ -117,8 +115,8 @@ def check_indices(
             model,
             arguments.target,
             dimensions=sizes,
-            host=arguments.host,
             progress=progress,
+            **options.compile_options(arguments),
         )
         try:
             require_inside(compilation.outside_indices(inputs))

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"models (.onnx), saved traces (.nnx) or folders of them (default: {SAMPLES})",
     )
     options.add_target(parser)
+    options.add_decisions(parser)
     parser.add_argument(
         "--port", type=port, default=0, metavar="P", help="default: one that is free"
     )
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         targets=tuple(dict.fromkeys((*TARGETS, arguments.target))),
         port=arguments.port,
+        decisions=dict(arguments.decide),
         most_pages=arguments.pages,
         is_fresh=arguments.fresh,
         open_browser=not arguments.no_browser,

@@ -49,9 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"default: {views[0].name}",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
-    options.add_target(parser)
-    options.add_dimensions(parser)
-    options.add_host(parser)
+    options.add_compiling(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if view.is_of_model and not is_trace(arguments.model):
         _write(arguments, form(_inspected(arguments), -1))
         return 0
-    compilation = open_compilation(arguments)
+    compilation = open_compilation(arguments, is_measured="profile" in view.needs)
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
     trace = compilation.trace()
@@ -94,19 +92,28 @@ def _inspected(arguments: argparse.Namespace) -> Trace:
     return explorer.inspect(arguments.model, dimensions=sizes).trace()
 
 
-def open_compilation(arguments: argparse.Namespace) -> Compilation | SavedCompilation:
+def open_compilation(
+    arguments: argparse.Namespace, is_measured: bool = False
+) -> Compilation | SavedCompilation:
+    """A trace as it is; a model compiled, and its launches timed where that is asked for."""
     import explorer
 
     if is_trace(arguments.model):
+        if arguments.decide:
+            raise InputError("a saved trace is shown as it was decided", hint="show the model")
         return explorer.open(arguments.model)
     with Progress("compiling") as progress:
-        return explorer.compile(
+        compilation = explorer.compile(
             arguments.model,
             arguments.target,
             dimensions=dict(arguments.dim),
-            host=arguments.host,
+            **options.compile_options(arguments),
             progress=progress,
         )
+        if is_measured:
+            progress("timing", 0, 1)
+            compilation.profile()
+        return compilation
 
 
 def is_trace(path: str) -> bool:

@@ -21,7 +21,7 @@ SEED = 0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
-    options.add_target(parser)
+    options.add_compiling(parser)
     parser.add_argument(
         "--candidates",
         type=options.count,
@@ -54,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--dry", action="store_true", help="keep nothing for later compilations")
-    options.add_dimensions(parser)
     options.add_json(parser)
 
 
@@ -66,7 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
     model = load_with_weights(arguments.model)
     with Progress("compiling") as progress:
         compilation = explorer.compile(
-            model, arguments.target, dimensions=dict(arguments.dim), tuned=False, progress=progress
+            model,
+            arguments.target,
+            dimensions=dict(arguments.dim),
+            tuned=False,
+            progress=progress,
+            **options.compile_options(arguments),
         )
     with Progress("tuning") as progress:
         result = explorer.tune(

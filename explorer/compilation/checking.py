@@ -16,6 +16,7 @@ from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
 from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
+from explorer.compilation.checking_quantized import QuantizedReference, check_quantized
 from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
 from explorer.ir.evaluation import EvaluationCache, outputs_by_name
@@ -23,6 +24,7 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import RulePass, Working, run_pass
 from explorer.ir.top.data import WeightOp
+from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
 
@@ -43,6 +45,8 @@ class Accuracy:
     expected: Values
     exact: ExactReference | None = None
     """The source in float64; None where the reference is no oracle that rounds."""
+    quantized: QuantizedReference | None = None
+    """What is right from the quantization on."""
 
     @property
     def passed(self) -> bool:
@@ -63,6 +67,7 @@ class Accuracy:
             return None
         if index >= len(self.compilation.passes):
             return bisect(self.report, (), None)
+        expected = self.quantized.expected_at(index) if self.quantized else self.expected
         result = self.compilation.passes[index]
         suspects = [suspect(r) for r in result.rewrites if r.applied]
         pass_ = self.compilation.pipeline[index - 1] if index else None
@@ -76,13 +81,13 @@ class Accuracy:
             report = compare(
                 [Subject("probe", again, snapshot_runner(again, None, None))],
                 self.inputs,
-                self.expected,
+                expected,
                 _outputs(self.compilation),
                 self.report.target,
                 self.report.oracle,
                 self.report.tolerance,
                 most_details=0,
-                exact=self.exact,
+                exact=self.exact if expected is self.expected else None,
             )
             return report.passed
 
@@ -100,8 +105,12 @@ class Accuracy:
         what = "source model"
         if report.oracle_note:
             what = f"program as it was imported ({report.oracle_note})"
+        if report.bit_exact is not None:
+            what += " up to the quantization, and to the quantized program"
         verdict = f"equal to the {what}" if self.passed else f"NOT equal to the {what}"
         text = f"{verdict} after all {len(report.passes)} passes"
+        if report.bit_exact is not None:
+            text += f", {_quantized_words(report)}"
         if worst is not None:
             text += f", worst tensor {worst.tensor} {worst.max_relative:.1e}"
         exact = {t.tensor for t in errors if t.from_exact is not None}
@@ -122,6 +131,12 @@ class Accuracy:
             text = f"{worst.max_relative:.1e}  {worst.tensor}" if worst else "nothing compared"
             lines.append(f"  {accuracy.name:36} {len(accuracy.tensors):5} tensors   {text}")
         return "\n".join(lines)
+
+
+def _quantized_words(report: AccuracyReport) -> str:
+    exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
+    far = ", ".join(f"{o.tensor} {o.sqnr_db:.1f} dB" for o in report.float_outputs)
+    return f"quantized: integers {exact} to the quantized program's, outputs from the float's {far}"
 
 
 def suspect(rewrite: Rewrite) -> Suspect:
@@ -178,8 +193,9 @@ def check(
     if is_smaller(compilation, chosen):
         subjects = [smaller_subject(compilation)]
     outputs = _outputs(compilation)
-    try:
-        report = compare(
+
+    def compared(subjects: Sequence[Subject], expected: Values, exact: ExactReference | None):
+        return compare(
             subjects,
             chosen,
             expected,
@@ -190,6 +206,14 @@ def check(
             progress=progress,
             exact=exact,
         )
+
+    quantized = None
+    try:
+        if len(subjects) > 1 and QuantizeTensors.name in compilation.names:
+            quantized = QuantizedReference.of(compilation, chosen, expected)
+            report = check_quantized(quantized, subjects, compared, exact)
+        else:
+            report = compared(subjects, expected, exact)
     finally:
         runner.close()
     report = replace(report, oracle_note=compared_with.note)
@@ -200,7 +224,14 @@ def check(
             return _reference(compilation, inputs, names, golden_too).tensors
 
         report = with_lowest(compilation, report, at_other_sizes)
-    return Accuracy(report, compilation, chosen, expected, exact)
+    return Accuracy(
+        report=report,
+        compilation=compilation,
+        inputs=chosen,
+        expected=expected,
+        exact=exact,
+        quantized=quantized,
+    )
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from explorer.compilation.settings.forking import (
     changed,
     describe,
 )
+from explorer.compilation.settings.quantizing import TableChoice, chosen_table
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
@@ -76,15 +77,61 @@ def compile_model(
     tuned: bool = True,
     tuned_threads: int = 1,
     host: bool = True,
+    quantization: TableChoice = None,
+    modes: Mapping[str, str] | str | Path | None = None,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
+
+    `quantization`: a table of thresholds, or its file (`explorer calibrate` makes one); `modes`:
+    INT8, INT16 or F32 by tensor, or the file of a quantization table.
 
     `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
     out.
 
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
+    plain, settings = settings_for(
+        model,
+        target,
+        disable=disable,
+        decisions=decisions,
+        fuel=fuel,
+        dimensions=dimensions,
+        inputs=inputs,
+        planner=planner,
+        budget_bytes=budget_bytes,
+        pipeline=pipeline,
+        tuned=tuned,
+        tuned_threads=tuned_threads,
+        host=host,
+        quantization=quantization,
+        modes=modes,
+    )
+    compilation = Compilation(model, run(model, settings, None, progress))
+    compilation._require_met(plain)
+    return compilation
+
+
+def settings_for(
+    model: SourceModel,
+    target: str | Path | Target = "cpu",
+    *,
+    disable: Sequence[str] = (),
+    decisions: Mapping[str, object] | None = None,
+    fuel: int | None = None,
+    dimensions: Mapping[str, Size] | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    planner: Planner | str | None = None,
+    budget_bytes: int | None = None,
+    pipeline: Sequence[Pass] | None = None,
+    tuned: bool = True,
+    tuned_threads: int = 1,
+    host: bool = True,
+    quantization: TableChoice = None,
+    modes: Mapping[str, str] | str | Path | None = None,
+) -> tuple[Settings, Settings]:
+    """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
     sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
@@ -95,6 +142,7 @@ def compile_model(
         tuned=tuned,
         tuned_threads=tuned_threads,
         host=host,
+        quantization=chosen_table(quantization, model, modes),
     )
     changes = Changes(
         disable=disable,
@@ -104,9 +152,7 @@ def compile_model(
         budget_bytes=budget_bytes,
     )
     scope = Scope(model, plain.pipeline or default_pipeline(plain, device_for(plain.target)))
-    compilation = Compilation(model, run(model, changed(plain, changes, scope), None, progress))
-    compilation._require_met(plain)
-    return compilation
+    return plain, changed(plain, changes, scope)
 
 
 class Compilation(Compiled):

@@ -84,6 +84,8 @@ class Compiled:
         self._assembled: dict[str, KernelRecord] | None = None
         self._caches: list[ProgramCache] = []
         self._searches: dict[str, KernelSearch] = {}
+        self._costs: dict[int, tuple[CostEstimate, ...]] = {}
+        """Predicted times of all kernels, by the number of threads."""
 
     @property
     def target(self) -> Target:
@@ -218,6 +220,15 @@ class Compiled:
         lanes = machine_lanes(self.target, self.device)
         return estimate(scheduled.function, cost_machine_for(self.target, lanes, threads))
 
+    def costs(self, threads: int = 1) -> tuple[CostEstimate, ...]:
+        """`cost` of every kernel that has a schedule; none on a GPU, of which it knows nothing."""
+        if self.device is not None and self.device.processor != "cpu":
+            return ()
+        if threads not in self._costs:
+            names = [k.name for k in self.program.kernels if k.name in self._scheduled]
+            self._costs[threads] = tuple(self.cost(name, threads) for name in names)
+        return self._costs[threads]
+
     def measure_ladder(self, kernel: str, repeats: int = 5) -> Ladder:
         """Speed of a kernel after every step of its schedule, each step built as C and timed.
 
@@ -330,12 +341,16 @@ class Compiled:
 
         Raises BuildError where there is no compiler.
         """
-        parts = self.built.parts.values() or [self.built]
-        return [
-            self.backend.key(part.program, self.device, self.model.name)
-            for part in parts
+        return list(self.keys_by_function.values())
+
+    @property
+    def keys_by_function(self) -> dict[str, ProgramKey]:
+        """The same by the part's function; of a program without parts under no name."""
+        return {
+            name: self.backend.key(part.program, self.device, self.model.name)
+            for name, part in (self.built.parts or {"": self.built}).items()
             if part.host is None
-        ]
+        }
 
     @property
     def lookups(self) -> tuple[ProgramLookup, ...]:

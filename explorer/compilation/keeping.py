@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.backends.starting import kept_programs
+from explorer.compilation.kept_parts import kept_parts, why_not_kept
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
@@ -57,7 +58,7 @@ def keep(
         return str(error)
     if isinstance(kept, str):
         return kept
-    return programs.store(kept, compilation.built.weights)
+    return programs.store(*kept)
 
 
 def finished(
@@ -66,28 +67,29 @@ def finished(
     programs: KeptPrograms,
     inputs: Mapping[str, np.ndarray],
     seconds: float,
-) -> KeptProgram | str:
-    """The program as it is kept, but for its weights' digest; or why it cannot be."""
+) -> tuple[KeptProgram, np.ndarray] | str:
+    """The program as it is kept, but for its weights' digest, and these; or why it cannot be."""
     model = compilation.model
     if digest_of_file(request.path) != request.model:
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"
-    if compilation.program.parts:
-        return "the program has parts, and only whole ones are kept"
+    if reason := why_not_kept(compilation.built):
+        return reason
     language = compilation.backend.kept
     if language is None:
         return f"programs of the backend {compilation.backend.name} are not kept"
-    (key,) = compilation.program_keys
-    entry = programs.cache.held(key.digest())
-    if entry is None:
+    keys = compilation.keys_by_function
+    if any(programs.cache.held(key.digest()) is None for key in keys.values()):
         return "the driver gives no binary of its programs"
     if any(value.shape is None for value in model.inputs):
         return "the model does not say how many axes its inputs have"
     contents = fixed_contents(compilation, inputs)
     if contents is None:
         return "an input that decides a shape is too large to be kept"
-    return KeptProgram(
+    key = next(iter(keys.values()))
+    of_parts = kept_parts(compilation.built, {name: k.digest() for name, k in keys.items()})
+    kept = KeptProgram(
         model=sheet_of(model, request),
         path=str(request.path),
         target=request.target,
@@ -102,7 +104,10 @@ def finished(
         sums="",
         compile_seconds=round(seconds, 3),
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        parts=of_parts.parts,
+        arrays=of_parts.arrays,
     )
+    return kept, of_parts.weights
 
 
 def sheet_of(model: SourceModel, request: ProgramRequest) -> ModelSheet:

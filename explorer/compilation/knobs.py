@@ -5,6 +5,7 @@
     Knob("fuse-activation/fuse-unary", True, (True, False), "fired 3 times: ...")
     Knob("schedule-loops/conv_1/pixels", 14, (1, ..., 56), "...")
     Knob("plan-memory/budget_bytes", None, (), "no limit")
+    Knob("plan-memory/pins", (("conv_1", 1024),), (), "...")
 
 `fork(decisions={knob.address: value})` takes each of them. Single rewrites are no knobs, though
 they have addresses, too: the events of the passes list them.
@@ -15,16 +16,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from explorer.backends import backend_of
+from explorer.compilation.custom_passes.pipelines import Order
 from explorer.compilation.running import Run
 from explorer.compilation.settings.forking import planner_name
 from explorer.compilation.settings.settings import Settings, machine_lanes, rule_names
 from explorer.ir.requantization import MOST_MULTIPLIER_BITS, ROUNDINGS, SCHEMES, Requantization
 from explorer.ir.rewriting.passes import KNOBS, Pass, PassResult
+from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.results import Knob
-from explorer.results.decisions import BUDGET, DIMENSIONS, FUEL, HOST, PLANNER, TARGET
+from explorer.results.decisions import (
+    BUDGET,
+    DIMENSIONS,
+    FUEL,
+    HOST,
+    ORDER,
+    PINS,
+    PLANNER,
+    TARGET,
+)
 from explorer.targets import list_targets
 
 BOTH = (True, False)
@@ -77,6 +89,9 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
         if kept is not None and kept.name == name:
             value, why = f"{kept.lowest}..{kept.highest}", "a range: one program for all its sizes"
         yield Knob(f"{DIMENSIONS}/{name}", value, (), why)
+    orders = [edit.names for edit in settings.edits if isinstance(edit, Order)]
+    why = "passes that change places among themselves"
+    yield Knob(ORDER, orders[-1] if orders else (), (), why)
     why = "no limit" if settings.fuel is None else f"at most {settings.fuel} optional rewrites"
     yield Knob(FUEL, settings.fuel, (), why)
 
@@ -127,6 +142,8 @@ def _memory_knobs(settings: Settings) -> Iterator[Knob]:
     budget = settings.budget_bytes
     why = "no limit" if budget is None else "the arena may not be larger"
     yield Knob(BUDGET, budget, (), why)
+    pins = settings.planner.pins if isinstance(settings.planner, PinnedPlanner) else ()
+    yield Knob(PINS, pins, (), "buffers that lie at given bytes of the arena")
 
 
 def _including(choices: tuple[str | int, ...], value: str | int) -> tuple[str | int, ...]:

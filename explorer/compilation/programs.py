@@ -1,7 +1,6 @@
 """The compiled program of a compilation, as the program cache knows it.
 
-key_of(compilation)             what its binary depends on; `program_keys` of every part's
-bundle_for(compilation)         its binary in a file that starts without a compiler's work
+bundle_for(compilation)         its binaries in a file that starts without a compiler's work
 finished_for(compilation, ...)  the rest of it, which starts without a pass
 """
 
@@ -12,20 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.backends.starting import kept_programs
+from explorer.compilation.kept_parts import why_not_kept
 from explorer.errors import BuildError
-from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
+from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.bundles import ShippedProgram, bundle_of
 from explorer.runtime.cache.digests import digest_of_array
 from explorer.runtime.cache.requests import ProgramRequest
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
-
-
-def key_of(compilation: Compiled) -> ProgramKey:
-    """Without building anything; raises `BuildError` where there is no compiler."""
-    (key,) = compilation.program_keys
-    return key
 
 
 def bundle_for(
@@ -37,29 +31,37 @@ def bundle_for(
 
     With `finished_for` it starts without a pass, too. BuildError where there is nothing to ship.
     """
-    if compilation.program.parts:
-        raise BuildError(
-            "the program has parts, some of which the host runs: only whole programs are shipped",
-            hint="`explorer compile MODEL --no-host` says which operations have no compiled form",
-        )
-    entry = _built(compilation).held(key_of(compilation).digest())
-    if entry is None:
+    if compilation.built.parts:
+        _check_parts(compilation, keeps_source)
+    cache = _built(compilation)
+    found = [cache.held(key.digest()) for key in compilation.program_keys]
+    entries = {entry.digest: entry for entry in found if entry is not None}
+    if not all(found):
         raise BuildError(
             f"the {compilation.backend.title} driver gives no binary of its programs, so there is "
             "nothing to ship",
             hint="export for the target cpu",
         )
-    return bundle_of([entry], keeps_source, finished)
+    return bundle_of(entries.values(), keeps_source, finished)
+
+
+def _check_parts(compilation: Compiled, keeps_source: bool) -> None:
+    """BuildError where what the host runs cannot be shipped."""
+    hint = "`explorer compile MODEL --no-host` says which operations have no compiled form"
+    if reason := why_not_kept(compilation.built):
+        raise BuildError(f"the program has parts on the host: {reason}", hint=hint)
+    if not keeps_source:
+        raise BuildError("what the host runs is text, which cannot be left out", hint=hint)
 
 
 def finished_for(compilation: Compiled, request: ProgramRequest) -> ShippedProgram | str:
     """The finished program that was compiled for a request; or why it cannot be kept."""
     from explorer.compilation.keeping import finished
 
-    kept = finished(compilation, request, kept_programs(_built(compilation)), {}, 0.0)
-    if isinstance(kept, str):
-        return kept
-    weights = compilation.built.weights
+    found = finished(compilation, request, kept_programs(_built(compilation)), {}, 0.0)
+    if isinstance(found, str):
+        return found
+    kept, weights = found
     digest = digest_of_array(weights) if weights.nbytes else ""
     return ShippedProgram(replace(kept, weights=digest), weights)
 

@@ -17,8 +17,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
 
+from explorer.ir.gradients import GradientBuild, NotDifferentiable
 from explorer.ir.operation import PropertyValue, TopOperation
+from explorer.ir.parts import BufferPart, offset_of_part
 from explorer.ir.sizes.relations import Relation
 from explorer.ir.sizes.symbols import Expression
 from explorer.ir.types import Dim, QuantizedType, element_type_of, shape_of
@@ -311,6 +314,103 @@ class Windowed(TopOperation):
         return float(kind.zero_point_array[0]) if isinstance(kind, QuantizedType) else 0.0
 
 
+# -- gradients -------------------------------------------------------------------------------------
+
+
+class Differentiable(TopOperation):
+    """Its only result has a gradient with respect to operands of floats."""
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        """What a gradient g of the result gives to an operand.
+
+        It may have the shape that the operand is broadcast to. NotDifferentiable where it is not
+        known.
+        """
+        raise NotDifferentiable
+
+
+# -- buffers: nothing is copied --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a whole: elements from `start` on of an axis."""
+
+    whole: SSAValue
+    part: SSAValue
+    axis: int
+    start: int
+
+    @property
+    def offset_bytes(self) -> int:
+        """Where it begins in the whole's buffer; ValueError where it is not one piece of it."""
+        return offset_of_part(self.whole, self.part, self.axis, self.start)
+
+
+class JoinsPieces(TopOperation):
+    """Its operands side by side are its result: who makes one can write it where that has it.
+
+    Its property `in_place`, which is optional, says that it is so.
+    """
+
+    def pieces(self) -> Sequence[Piece]:
+        """The place of every operand in the result, in order. Shapes are static."""
+        raise NotImplementedError(f"{self.name} does not say where its operands are in its result")
+
+    def parts(self) -> tuple[BufferPart, ...]:
+        if not self.get("in_place", False):
+            return ()
+        return tuple(BufferPart(p.part, p.whole, p.offset_bytes) for p in self.pieces())
+
+    def verify_(self) -> None:
+        super().verify_()
+        _verify_parts(self)
+
+
+class TakesPiece(TopOperation):
+    """Its result is a part of its first operand: who reads it can read it there.
+
+    Its property `in_place`, which is optional, says that it is so.
+    """
+
+    def piece(self) -> Piece:
+        """The result's place in the operand; ValueError where it is not one run of elements of one
+        axis. The operand's shape is static."""
+        raise NotImplementedError(f"{self.name} does not say where its result is in its operand")
+
+    @property
+    def is_view(self) -> bool:
+        return self.get("in_place", False)
+
+    def parts(self) -> tuple[BufferPart, ...]:
+        if not self.is_view:
+            return ()
+        piece = self.piece()
+        return (BufferPart(piece.part, piece.whole, piece.offset_bytes, is_view=True),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        _verify_parts(self)
+
+
+def _verify_parts(op: TopOperation) -> None:
+    try:
+        op.parts()
+    except ValueError as error:
+        raise VerifyException(f"{op.name} cannot be in place: {error}") from error
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+class Parameterized(TopOperation):
+    """Its kernels want some operands constant: weights, statistics. The first one never is such."""
+
+    def is_parameter(self, index: int) -> bool:
+        """Whether an operand is one of them."""
+        return index > 0
+
+
 # -- numbers that stay what they are ---------------------------------------------------------------
 
 
@@ -337,3 +437,25 @@ class Moving(KeepsNumbers):
         None where it does not move them as they are; ValueError says why it cannot.
         """
         return {}
+
+
+# -- quantization: numbers in few bits -------------------------------------------------------------
+
+
+class Quantizable(TopOperation):
+    """Has a form in integers: passes compute it on quantized operands, or quantize its result."""
+
+    @property
+    def is_quantizable(self) -> bool:
+        """Whether that is so for this one; its operands and results are of floats then."""
+        return True
+
+    @property
+    def clamps(self) -> bool:
+        """Whether it only moves numbers to the nearest of a range: what saturates does so, too,
+        and what is clamped needs no quantized type of its own."""
+        return False
+
+    def quantized_weight(self) -> tuple[int, int] | None:
+        """The operand that holds weights where it is constant, and its axis of channels."""
+        return None

@@ -48,6 +48,7 @@ from explorer.ir.types import (
     TensorType,
     format_type,
     is_static,
+    size_bytes,
     with_layout,
 )
 
@@ -178,6 +179,12 @@ class TopOperation(IRDLOperation):
     def is_sized_by_contents(self) -> bool:
         """Whether sizes of its results follow from what its operands hold, not from their sizes."""
         return self.SIZED_BY_DATA
+
+    def result_bytes(self, *operands: np.ndarray) -> int | None:
+        """What `evaluate` would give takes so many bytes; None where only computing it tells."""
+        if not all(is_static(result) for result in self.results):
+            return None
+        return sum(size_bytes(result) for result in self.results)
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]

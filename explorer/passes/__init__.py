@@ -8,7 +8,7 @@ Rules that passes share stand in folders by what they are about: `arithmetic`, `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting.passes import Pass
@@ -77,6 +77,9 @@ TOP_PIPELINE: tuple[type[Pass], ...] = (
     *FUSION,
 )
 
+BEFORE_QUANTIZING: tuple[type[Pass], ...] = (FoldBatchNorm, FuseBias)
+"""Passes of the fusion that change weights: they come first where weights become integers."""
+
 
 def top_pipeline(
     sizes: Mapping[str, int],
@@ -85,13 +88,16 @@ def top_pipeline(
     fuses_attention: bool = True,
     multiplies_pairs: bool = False,
     splits_signs: bool = False,
+    quantizing: Sequence[Pass] = (),
 ) -> list[Pass]:
     """The passes over `top` in order.
 
     sizes: of symbolic dimensions, by name; default: of inputs' first dimensions that have none
     (None makes that an error); requantization: the scheme of the target; fuses_attention: whether
     its tasks have memory of their own for rows of scores; multiplies_pairs: whether it adds up
-    products of bytes in pairs of 16 bits; splits_signs: whether it does so in vectors of 256 bits.
+    products of bytes in pairs of 16 bits; splits_signs: whether it does so in vectors of 256 bits;
+    quantizing: passes that quantize a float program. `BEFORE_QUANTIZING` stands before them then:
+    integers are made of the weights that are multiplied with.
     """
     made: dict[type[Pass], Pass] = {
         BindDimensions: BindDimensions(sizes, default),
@@ -99,10 +105,20 @@ def top_pipeline(
         FuseQuantization: FuseQuantization(multiplies_pairs, splits_signs),
         SplitAttentions: SplitAttentions(fuses_attention),
     }
-    return [made.get(kind) or kind() for kind in TOP_PIPELINE]
+    first = (*DECOMPOSITION, *SIMPLIFICATION, *RECOGNITION)
+    behind = TOP_PIPELINE[len(first) :]
+    if quantizing:
+        first = (*first, *BEFORE_QUANTIZING)
+        behind = tuple(kind for kind in behind if kind not in BEFORE_QUANTIZING)
+    return [
+        *(made.get(kind) or kind() for kind in first),
+        *quantizing,
+        *(made.get(kind) or kind() for kind in behind),
+    ]
 
 
 __all__ = [
+    "BEFORE_QUANTIZING",
     "DECOMPOSITION",
     "FUSION",
     "QUANTIZATION",

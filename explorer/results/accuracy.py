@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AS_EXACT = 2.0
+"""Two runs that round at other places are off by other amounts: by no more than twice what others
+reach counts as equally exact. Mistakes are off by orders of magnitude."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TensorError:
@@ -36,6 +40,21 @@ class TensorError:
     the tolerance."""
     as_exact: bool = False
     """Out of tolerance and right all the same: as near to float64 as can be had."""
+
+    @property
+    def is_judged_by_float64(self) -> bool:
+        """Whether the reference is so far off itself that it cannot tell."""
+        return self.as_exact and self.from_exact is not None and self.reachable is not None
+
+    def judged(self, tolerance: float) -> tuple[float, float]:
+        """What the verdict rests on, and the most that it may be, in the unit of `max_relative`.
+
+        The distance from the reference, and the tolerance; where float64 tells, the distance from
+        that, and twice what others reach. An index that is tied is off by nothing.
+        """
+        if self.from_exact is not None and self.reachable is not None and self.as_exact:
+            return self.from_exact, max(tolerance, AS_EXACT * self.reachable)
+        return (0.0 if self.as_exact else self.max_relative), tolerance
 
 
 @dataclass(frozen=True)
@@ -162,3 +181,11 @@ class AccuracyReport:
     """Why it did not pass, where no tensor's error says so: something could not be compared."""
     oracle_note: str = ""
     """Why the oracle is not onnxruntime, where that was not asked for."""
+    against_float: tuple[PassAccuracy, ...] = ()
+    """Of a float model that was quantized: its tensors in real numbers against the float model's,
+    after every pass from the quantization on. Nothing is judged by them."""
+    float_outputs: tuple[TensorError, ...] = ()
+    """The outputs of the binary against the float model's."""
+    bit_exact: bool | None = None
+    """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
+    by bit, after every later pass; None where nothing was quantized."""

@@ -45,7 +45,7 @@ class DecisionTitle:
     """What an address is about."""
 
     group: str
-    """`pass`, `rule`, `rewrite`, `schedule`, `layout`, `memory` or `program`."""
+    """`pass`, `rule`, `rewrite`, `schedule`, `layout`, `memory`, `order` or `program`."""
     of: str
     """What it belongs to: a rule's pass, a rewrite's operation, a schedule's kernel, a layout's
     value or function. Empty where that is the whole program."""
@@ -57,7 +57,6 @@ _PROGRAM = {
     TARGET: "target",
     FUEL: "rewrites at most",
     HOST: "parts on the host",
-    ORDER: "order of passes",
     f"{TARGET}/vector_floats": "floats per vector",
     f"{TARGET}/layout.channel_block": "channels per block",
 }
@@ -67,6 +66,8 @@ _MEMORY = {PLANNER: "memory planner", BUDGET: "arena, bytes at most", PINS: "pin
 def place_of(address: str) -> DecisionTitle:
     """The place of a knob, of a rule or of a rewrite."""
     head, *rest = address.split("/", 2)
+    if address == ORDER:
+        return DecisionTitle("order", "", "order of passes")
     if address in _PROGRAM:
         return DecisionTitle("program", "", _PROGRAM[address])
     if head in (TARGET, DIMENSIONS):

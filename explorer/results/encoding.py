@@ -158,12 +158,15 @@ def _fixed(kinds: tuple[Any, ...]) -> Decoder:
 def _union(kinds: tuple[Any, ...]) -> Decoder:
     inner = [kind for kind in kinds if kind is not type(None)]
     single = _decoder(inner[0]) if len(inner) == 1 else None
+    lists = [_decoder(kind) for kind in inner if typing.get_origin(kind) is tuple]
 
     def decode(data: object) -> object:
         if type(data) in kinds:
             return data
+        if single is None and isinstance(data, list) and lists:
+            return lists[0](data)
         if single is None:
-            names = ", ".join(kind.__name__ for kind in inner)
+            names = ", ".join(getattr(kind, "__name__", "a list") for kind in inner)
             raise _Misfit(f"one of {names} expected, not {type(data).__name__}")
         return single(data)
 

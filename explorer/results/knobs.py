@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KnobValue = bool | int | float | str | None
+ListValue = tuple[str | tuple[str, int], ...]
+"""Names of passes, or of buffers with their bytes."""
+
+KnobValue = bool | int | float | str | ListValue | None
 """Numbers are finite: JSON has no infinity, and its name is a text."""
 
 
@@ -22,6 +25,7 @@ class Knob:
     """`pass/rule/operation`, `pass/rule`, `pass`, or a part of the settings (`target`)."""
     value: KnobValue
     choices: tuple[KnobValue, ...]
-    """All legal values, this one included; empty where any number goes, or none at all (None)."""
+    """All legal values, this one included; empty where any number goes, or none at all (None),
+    and for lists."""
     why: str
     """The reason for the value, for people."""

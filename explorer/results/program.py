@@ -171,6 +171,20 @@ class Program:
     """The entry's values that are the outputs, in their order; empty where there are no parts."""
 
     @property
+    def prelude(self) -> tuple[str, ...]:
+        """What of the source stands before the first kernel: all that a kernel alone needs.
+
+        Without the condition that leaves the first kernel out of a build in parts.
+        """
+        if not self.kernels:
+            return ()
+        first, lines = self.kernels[0].source.lines, self.source.lines
+        end = next((p for p in range(len(lines)) if lines[p : p + len(first)] == first), 0)
+        while end and (not lines[end - 1].strip() or lines[end - 1].startswith("#if ")):
+            end -= 1
+        return lines[:end]
+
+    @property
     def transfers(self) -> tuple[Transfer, ...]:
         """What goes between the parts, and between them and the caller."""
         made = {port.name: ("", port.size_bytes) for port in self.inputs}

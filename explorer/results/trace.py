@@ -15,7 +15,7 @@ from explorer.results.passes import PassRecord, RuleRecord
 from explorer.results.program import Program
 from explorer.results.runs.events import ProfileRecord
 from explorer.results.runs.lookups import ProgramLookup
-from explorer.results.runs.tuning import KernelSearch
+from explorer.results.runs.tuning import CostEstimate, KernelSearch
 from explorer.results.source import SourceText
 
 TRACE_VERSION = 1
@@ -85,6 +85,13 @@ class Trace:
     """What searches for schedules tried, the last one of each kernel."""
     language: str = ""
     """What kernels are written in, as a person says it: OpenCL C. Older traces have none."""
+    costs: tuple[CostEstimate, ...] = ()
+    """What the cost model predicts of one launch of each kernel, on as many threads as `profile`
+    was measured with; empty where nothing was measured, and of GPUs, of which it knows nothing."""
+
+    processor: str = ""
+    """The family of the processor that compiled it, as LLVM names it; empty where that is unknown,
+    and in older traces."""
 
     @property
     def source_language(self) -> str:

@@ -110,6 +110,14 @@ def find_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
     )
 
 
+def examine_compiler(command: tuple[str, ...]) -> Compiler:
+    """A compiler that is called by `command`: its family, version and the flags that it knows.
+
+    Raises `BuildError` when it does not compile an empty program.
+    """
+    return _examine(command, os.environ)
+
+
 def candidate_commands(environment: Mapping[str, str]) -> list[tuple[str, ...]]:
     """What is tried, in order, without running any of it: what CC names, or all that exist.
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
-
 from explorer.results import ProgramLookup
 from explorer.runtime.cache.kept import Startable
 
@@ -25,12 +21,3 @@ def lookup_of(found: Startable, seconds: float) -> ProgramLookup:
         seconds=seconds,
         key=described,
     )
-
-
-def know_element_types(names: Iterable[str]) -> None:
-    """Types that NumPy has not of its own (bfloat16, int4 ...) are known once they are imported."""
-    try:
-        for name in set(names):
-            np.dtype(name)
-    except TypeError:
-        import ml_dtypes  # noqa: F401

@@ -39,6 +39,7 @@ from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
 from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
 from explorer.session.signatures import Signature
+from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
 
 if TYPE_CHECKING:
@@ -372,13 +373,12 @@ class Session:
         if not isinstance(found, Startable):
             self._not_kept[signature] = found.reason
             return None
-        executable = open_kept(
-            found,
-            self._cache,
-            self._threads_of(backend_named(found.kept.language)),
-            self._isolated,
-            self._affinity,
+        threads = self._threads_of(backend_named(found.kept.language))
+        how = (threads, self._isolated, self._affinity)
+        compile_for = compiler_for_sizes(
+            self._source, self.target, dimensions, self._options, self._cache, *how
         )
+        executable = open_kept(found, self._cache, *how, compile_for)
         names = [fixed.name for fixed in found.kept.contents]
         return LoadedProgram(
             Signature.of(given, names, ranges),

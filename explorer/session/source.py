@@ -20,7 +20,7 @@ from explorer.results.runs.kept import ModelSheet
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.requests import ProgramRequest, request_of, varied
-from explorer.runtime.starting import know_element_types
+from explorer.runtime.element_types import know_element_types
 
 if TYPE_CHECKING:
     from explorer.importers import SourceModel

@@ -25,6 +25,7 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import Startable
 from explorer.runtime.cache.requests import Sizes, sizes_of
 from explorer.runtime.executable import Executable
+from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
 
 if TYPE_CHECKING:
@@ -107,7 +108,10 @@ def start(
     if source.request is not None and sizes is not None:
         found = source.kept.find(source.request, sizes)
         if isinstance(found, Startable):
-            executable = open_kept(found, cache, threads, isolated, affinity)
+            compile_for = compiler_for_sizes(
+                source, target, dimensions or {}, options, cache, threads, isolated, affinity
+            )
+            executable = open_kept(found, cache, threads, isolated, affinity, compile_for)
             seconds = time.perf_counter() - begin
             return Started(
                 executable=executable,

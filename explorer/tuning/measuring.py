@@ -23,13 +23,14 @@ from typing import Protocol, Self
 import numpy as np
 
 from explorer.accuracy.metrics import tensor_error
+from explorer.backends.records import Opening
 from explorer.compilation.measurements.ladders import NestProgram, logical_results
 from explorer.errors import BuildError, DeviceError
 from explorer.kernels.schedules import ScheduledKernel
-from explorer.runtime.native.program import NativeProgram
+from explorer.runtime.cache import ProgramCache
 from explorer.runtime.scratch import own_folder
 from explorer.tuning.building import BuiltLibrary
-from explorer.tuning.opencl_child import OpenCLChild
+from explorer.tuning.candidate_child import CandidateChild
 from explorer.tuning.workloads import Workload
 
 TURN_SECONDS = 0.004
@@ -81,9 +82,9 @@ class Bench:
         self._expected: dict[str, np.ndarray] = {}
         self._seconds = 0.0
         self._folder = tempfile.TemporaryDirectory(prefix="bench-", dir=own_folder())
-        self._children = (OpenCLChild(), OpenCLChild())
+        self._children = (CandidateChild(), CandidateChild())
         """One for the default and one for candidates; each starts when it is asked for something,
-        which only happens for OpenCL."""
+        which only happens for backends that isolate nothing themselves."""
 
     def __enter__(self) -> Self:
         return self
@@ -214,20 +215,19 @@ class Bench:
         self, made: NestProgram, library: BuiltLibrary | None, limit_seconds: float
     ) -> Runnable:
         backend, device = self.workload.backend, self.workload.device
-        if not backend.builds_libraries:
-            assert device is not None
-            units = backend.threads_on(device, min(self.threads, device.compute_units))
+        wanted = self.threads if device is None else min(self.threads, device.compute_units)
+        threads = backend.threads_on(device, wanted)
+        if not backend.isolates:
             child = self._children[0 if self._default is None else 1]
-            return child.open(made, device, units, limit_seconds)
-        assert library is not None
-        return NativeProgram(
-            made.program,
-            made.weights,
-            isolated=True,
-            threads=self.threads,
-            build=lambda _: self._stored(library),
+            return child.open(made, backend, device, threads, limit_seconds)
+        opening = Opening(
+            name="",
+            cache=ProgramCache(None),
+            threads=threads,
+            library=None if library is None else self._stored(library),
             time_limit_seconds=limit_seconds,
         )
+        return backend.open(made.built, device, opening)
 
     def _stored(self, library: BuiltLibrary) -> Path:
         """The library as a file, which its process loads."""

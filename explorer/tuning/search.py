@@ -1,7 +1,7 @@
 """Searching a schedule for every kernel of a model, within a budget.
 
     result = tune(compilation, budget=24, seed=0)
-    result["conv_1"].why                   "tuned: 41.2 us against 48.0"
+    result["conv_1"].why                   "tuned: 41.2 µs against 48.0"
     compilation.fork(schedule=result.schedule)
 
 For each kernel, those that take longest first: the default is measured, then candidates in small
@@ -262,7 +262,7 @@ class KernelSearcher:
         return None if found.status == "failed" else found  # the cause may be gone
 
     def _build(self, bench: Bench, batch: list[Proposal]) -> Sequence[BuiltLibrary | None]:
-        """Libraries of C; OpenCL's driver builds where it measures, so that there are none."""
+        """Libraries, of a backend that builds some; others build where they measure."""
         if not self.workload.backend.builds_libraries:
             return [None] * len(batch)
         sources = [bench.source(proposal.kernel) for proposal in batch]
@@ -295,7 +295,7 @@ class KernelSearcher:
         while (best := _to_confirm(self.results)) is not None:
             if best in self.journal.confirmed or self._confirm(bench, best):
                 found = self.results[best]
-                times = f"{found.confirmed_us:.1f} us against {found.confirmed_default_us:.1f}"
+                times = f"{found.confirmed_us:.1f} µs against {found.confirmed_default_us:.1f}"
                 return best, f"tuned: {times}"
             refused = f"; {best} {self.results[best].reason}"
         tried = sum(candidate.status == "measured" for candidate in self.results) - 1

@@ -51,11 +51,7 @@ class Workload:
     """How often the model runs it."""
     backend: Backend = field(default_factory=lambda: backend_named("c"))
     device: DeviceRecord | None = None
-    """OpenCL device; None for generated C."""
-
-    @property
-    def language(self) -> str:
-        return self.machine.language
+    """None for this processor."""
 
     def schedule(self, choices: Mapping[str, Choice] | None = None) -> ScheduledKernel:
         """The kernel scheduled by its default and these choices."""
@@ -74,7 +70,7 @@ class Workload:
 
     def program(self, kernel: ScheduledKernel, arrays: Mapping[str, np.ndarray]) -> NestProgram:
         """A program of this kernel alone."""
-        return nest_program(kernel.function, kernel.packs, arrays, self.language)
+        return nest_program(kernel.function, kernel.packs, arrays, self.backend)
 
 
 def workloads_of(compilation: Compilation, threads: int = 1) -> list[Workload]:
@@ -88,7 +84,10 @@ def workloads_of(compilation: Compilation, threads: int = 1) -> list[Workload]:
     machine = passes[0].machine
     lookup = schedules_for(compilation.target, compilation.device, threads)
     if lookup is None:
-        raise DeviceError("there is nothing to measure with: no C compiler, or no OpenCL device")
+        raise DeviceError(
+            f"target {compilation.target.name}: there is nothing to measure with: its backend "
+            f"{compilation.backend.name} finds no compiler and no device"
+        )
     costs = cost_machine_for(compilation.target, machine.vector_floats, threads)
     counts = Counter(launch.kernel for launch in compilation.program.launches)
     found = []

@@ -5,6 +5,7 @@ Each function imports what draws the view, so that the register itself costs not
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from explorer.views.view import Faces
@@ -134,6 +135,28 @@ def timeline() -> Faces:
         text=lambda trace, _, width: profile_text(profile(trace)),
         html=lambda trace, _: profile_html(profile(trace)),
         json=lambda trace, _: profile(trace),
+    )
+
+
+def chrome_trace() -> Faces:
+    from explorer.views.static.chrome_trace import chrome_trace as made
+    from explorer.views.static.chrome_trace import chrome_trace_html
+
+    return Faces(
+        text=lambda trace, _, width: json.dumps(made(trace), indent=1),
+        html=lambda trace, _: chrome_trace_html(trace),
+        json=lambda trace, _: made(trace),
+    )
+
+
+def insights() -> Faces:
+    from explorer.views.insights.faces import insights_html, insights_text
+    from explorer.views.insights.finding import found
+
+    return Faces(
+        text=lambda trace, _, width: insights_text(trace, width),
+        html=lambda trace, _: insights_html(trace),
+        json=lambda trace, _: found(trace),
     )
 
 

@@ -32,7 +32,17 @@ from explorer.views.theme import (
 from explorer.views.view import View
 
 FOLDER = Path(__file__).parent
-STYLES = ("explorer.css", "measures.css", "model.css", "history.css")
+STYLES = (
+    "explorer.css",
+    "measures.css",
+    "model.css",
+    "timeline.css",
+    "accuracy.css",
+    "workspace.css",
+    "history.css",
+    "graph.css",
+    "film.css",
+)
 SCALE_STEPS = 64
 
 

@@ -12,6 +12,7 @@ Every function returns text without markup; a value that is no number is shown a
 from __future__ import annotations
 
 import math
+from decimal import ROUND_HALF_UP, Decimal
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SECOND_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -96,9 +97,12 @@ def format_error(error: float) -> str:
     if error == 0:
         return "0"
     if 0.001 <= abs(error) < 1000:
-        return _short(error, digits=2)
-    mantissa, exponent = f"{error:.1e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+        return _significant(error, 2)
+    exponent = Decimal(error).adjusted()
+    mantissa = _rounded(error, 1 - exponent).scaleb(-exponent)
+    if abs(mantissa) >= 10:  # 9.96e-5 is 1.0e-4
+        exponent, mantissa = exponent + 1, mantissa / 10
+    return f"{mantissa:.1f}e{exponent}"
 
 
 def format_decibels(decibels: float) -> str:
@@ -107,14 +111,14 @@ def format_decibels(decibels: float) -> str:
         return "equal"
     if not math.isfinite(decibels):
         return _not_finite(decibels)
-    return f"{decibels:.0f} dB".replace("-", MINUS)
+    return f"{_rounded(decibels, 0)} dB".replace("-", MINUS)
 
 
 def format_percent(fraction: float) -> str:
     """A share of one: `38 %`, `0.4 %`."""
     if not math.isfinite(fraction):
         return _not_finite(fraction)
-    return f"{_short(100 * fraction, digits=2)} %"
+    return f"{_short(float(_significant(100 * fraction, 2)))} %"
 
 
 def format_ratio(before: float, after: float) -> str:
@@ -122,24 +126,36 @@ def format_ratio(before: float, after: float) -> str:
     if before == after:
         return "="
     if before <= 0 or after <= 0:
-        return f"{_short(before)} → {_short(after)}"
+        return f"{format_error(before)} → {format_error(after)}"
     word = "less" if after < before else "more"
     factor = max(before, after) / min(before, after)
     if factor >= 2:
         return f"{_short(factor)}× {word}"
-    percent = round(100 * abs(after - before) / before)
+    percent = int(_rounded(100 * abs(after - before) / before, 0))
     return f"{percent}% {word}" if percent else "≈"
 
 
-def _short(number: float, digits: int = 3) -> str:
-    """At most `digits` significant digits, at most two behind the point's zeros, none idle."""
+def _short(number: float) -> str:
+    """At most three significant digits, from 100 on all in front of the point; none idle."""
     magnitude = abs(number)
     if magnitude >= 100 or number == int(number):
-        return f"{number:,.0f}"
-    if magnitude < 1:
-        return f"{number:.2g}"
-    decimals = 1 if digits > len(str(int(magnitude))) else 0
-    return f"{number:.{decimals}f}".removesuffix(".0")
+        return f"{_rounded(number, 0):,}"
+    return _significant(number, 2) if magnitude < 1 else _plain(_rounded(number, 1))
+
+
+def _significant(number: float, digits: int) -> str:
+    """So many significant digits, none idle."""
+    exact = Decimal(number)
+    return _plain(_rounded(number, digits - 1 - exact.adjusted())) if exact else "0"
+
+
+def _rounded(number: float, decimals: int) -> Decimal:
+    """As the page's JavaScript rounds: halves go up, where Python's own formats go to the even."""
+    return Decimal(number).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+
+
+def _plain(number: Decimal) -> str:
+    return f"{number:f}".rstrip("0").rstrip(".") if "." in f"{number:f}" else f"{number:f}"
 
 
 def _not_finite(number: float) -> str:

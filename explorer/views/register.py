@@ -26,10 +26,28 @@ def _memory_payload(trace: Trace) -> Json:
     return None if trace.memory is None else memory_payload(trace.memory)
 
 
+def _insights_payload(trace: Trace) -> Json:
+    from explorer.views.payload.insights import insights_payload
+
+    return insights_payload(trace)
+
+
 def _operators_payload(trace: Trace) -> Json:
     from explorer.views.payload.model import operators_payload
 
     return operators_payload(trace)
+
+
+def _timeline_payload(trace: Trace) -> Json:
+    from explorer.views.payload.tracks import timeline_payload
+
+    return timeline_payload(trace)
+
+
+def _chrome_trace_payload(trace: Trace) -> Json:
+    from explorer.views.static.chrome_trace import chrome_trace
+
+    return chrome_trace(trace)
 
 
 VIEWS: tuple[View, ...] = (
@@ -92,12 +110,20 @@ VIEWS: tuple[View, ...] = (
         title="when every kernel runs",
         needs=("profile",),
         faces=faces.timeline,
+        payload=_timeline_payload,
         pane=Pane(
             module=JAVASCRIPT / "measures" / "timeline.js",
             function="timelineView",
             key="t",
             redraws=("bars",),
         ),
+    ),
+    View(
+        name="chrome-trace",
+        title="the timeline as a file for ui.perfetto.dev and chrome://tracing",
+        needs=("profile",),
+        faces=faces.chrome_trace,
+        payload=_chrome_trace_payload,
     ),
     View(
         name="roofline",
@@ -123,6 +149,14 @@ VIEWS: tuple[View, ...] = (
             key="n",
             count=lambda trace: len(trace.kernels),
         ),
+    ),
+    View(
+        name="insights",
+        title="what stands out, the largest first",
+        uses=("memory", "accuracy", "profile", "program", "steps"),
+        faces=faces.insights,
+        payload=_insights_payload,
+        pane=Pane(module=JAVASCRIPT / "measures" / "insights.js", function="insightsView", key="s"),
     ),
     View(
         name="compare",

@@ -16,6 +16,7 @@ Text on its ground has a contrast of at least 4.5 (WCAG 2.2, 1.4.3), in light an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from explorer.results import TensorError
 
@@ -257,6 +258,23 @@ def cividis(position: float) -> str:
     place = min(max(position, 0.0), 1.0) * (len(_CIVIDIS) - 1)
     index = min(int(place), len(_CIVIDIS) - 2)
     return mix(_CIVIDIS[index], _CIVIDIS[index + 1], place - index)
+
+
+@cache
+def dark_counterparts() -> dict[str, str]:
+    """By every colour of the light surface the one that has its place on the dark one.
+
+    Of tones that are one colour on light, text comes before outlines and outlines before grounds.
+    """
+    roles = ("background", "raised", "border", "text", "quiet", "line", "accent")
+    pairs = [(getattr(LIGHT, role), getattr(DARK, role)) for role in roles]
+    hues = (ORANGE, SKY_BLUE, BLUISH_GREEN, YELLOW, BLUE, VERMILLION, REDDISH_PURPLE, GREY)
+    looks = (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, *SCHEDULES, UNSUPPORTED)
+    used = dict.fromkeys((*hues, *(look.hue for look in looks)))
+    tones = [(tone_of(hue, LIGHT), tone_of(hue, DARK)) for hue in used]
+    for role in ("ink", "edge", "fill"):
+        pairs += [(getattr(light, role), getattr(dark, role)) for light, dark in tones]
+    return dict(reversed(pairs))
 
 
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"

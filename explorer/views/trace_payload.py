@@ -4,14 +4,17 @@
                chunks  "index"      kernels, launches, rules, names of source nodes
                        "nodes/0"    operations, shared by all snapshots
                        "graph/2"    snapshot 2: its operations and edges
-                       "text/2"     snapshot 2: its IR as runs of "lines/0", "lines/1"
+                       "text/2"     snapshot 2: its IR as runs of the "lines/..." that it names
                        "pass/3"     difference, rewrites and declined candidates of pass 3
+                       "measures"   multiply-accumulates and most live bytes after every pass
                        "makers"     which rewrites made or changed an operation
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
                        "kernel/1"   schedule steps, source, assembly, what a search tried
                "operators"  the model's operators, family by family
                "rules"      the Python text of the rules
+               "instructions"   what the instructions of all kernels mean and cost
+               "prelude"    what of the program's source stands before the kernels
                "links"      share of linked lines, by level, for the program and every kernel
                        "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
                        "source", "decisions", "knobs", "comparison", "difference",
@@ -31,6 +34,7 @@ from functools import partial
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
 from explorer.results.decisions import DIMENSIONS, place_of
 from explorer.views import register
+from explorer.views.instructions.table import instructions_payload
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
 from explorer.views.payload.comparison import comparison_payload, side_of
@@ -39,16 +43,17 @@ from explorer.views.payload.links import links_payload
 from explorer.views.payload.measures import (
     METRICS,
     AccuracyTables,
+    judged_payload,
     kernel_payload,
     lookups_payload,
     number,
     profile_payload,
-    worst_of,
 )
 from explorer.views.payload.model import problems_payload
 from explorer.views.payload.passes import (
     checks_of_passes,
     makers_payload,
+    measures_payload,
     pass_payload,
     pass_summary,
     rule_texts_payload,
@@ -56,12 +61,15 @@ from explorer.views.payload.passes import (
 )
 from explorer.views.payload.search import search_payload
 from explorer.views.payload.snapshots import SnapshotParts
-from explorer.views.payload.text import Json
+from explorer.views.payload.text import Json, LineTable
 from explorer.views.theme import REFERENCE, judge, judged_error
+from explorer.views.verdicts import worst_judged
 
 PAYLOAD_VERSION = 2
 MESSAGE_CHARACTERS = 400_000
 """Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
+AT_ONCE = ("nodes", "blocks", "graph", "memory")
+"""Kinds of settled chunks that are small, or needed by every page."""
 
 
 class UnknownChunk(KeyError):
@@ -84,9 +92,21 @@ class TracePayload:
     makers: Mapping[str, Callable[[], Json]]
     settled: frozenset[str]
     """Chunks that stay as they are when kernels, errors and times arrive later."""
+    later: frozenset[str]
+    """Settled chunks that a page needs only when it shows what they hold: made when asked for."""
+    first: tuple[str, ...]
+    """Those of them that the first picture needs."""
+    lines: LineTable
+    """What `lines/...` are pages of: they are there once a text that needs them is."""
 
     def chunk_keys(self) -> list[str]:
-        return list(self.makers)
+        """All that can be asked for by now: each `text/` adds the pages that it needs."""
+        return [*self.makers, *(f"lines/{name}" for name in self.lines.names())]
+
+    def chunks(self) -> dict[str, Json]:
+        """Everything, made now."""
+        made = {key: make() for key, make in self.makers.items()}
+        return {**made, **{key: self.chunk(key) for key in self.chunk_keys() if key not in made}}
 
     def chunk(self, key: str) -> Json:
         """One chunk as JSON-able data.
@@ -94,9 +114,13 @@ class TracePayload:
         Raises:
             UnknownChunk: when there is none of that key.
         """
-        if key not in self.makers:
+        if key in self.makers:
+            return self.makers[key]()
+        kind, _, name = key.partition("/")
+        page = self.lines.named_page(name) if kind == "lines" else None
+        if page is None:
             raise UnknownChunk(key, self.chunk_keys())
-        return self.makers[key]()
+        return page
 
 
 def trace_payload(
@@ -113,6 +137,7 @@ def trace_payload(
     makers = dict(parts.makers)
     for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True)):
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
+    makers["measures"] = partial(measures_payload, trace)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
     views = [(view, view.payload) for view in register.VIEWS if not view.missing(trace)]
@@ -123,6 +148,10 @@ def trace_payload(
     settled = frozenset(makers)
     makers |= late
     makers["index"] = partial(_index_payload, trace, parts)
+    if any(kernel.assembly for kernel in trace.kernels):
+        makers["instructions"] = partial(instructions_payload, trace.kernels, trace.processor)
+    if trace.program is not None:
+        makers["prelude"] = partial(_constant, list(trace.program.prelude))
     makers["links"] = partial(links_payload, trace)
     makers["rules"] = partial(rule_texts_payload, trace)
     makers["knobs"] = partial(_constant, [_knob(knob) for knob in trace.knobs])
@@ -141,7 +170,9 @@ def trace_payload(
     if trace.profile is not None:
         makers["profile"] = partial(profile_payload, trace.profile)
     head = _head(trace, parts, tables, against is not None)
-    payload = TracePayload(head, makers, settled)
+    later = frozenset(key for key in settled if key.split("/")[0] not in AT_ONCE)
+    first = ("block/0",) if parts.opens_with_blocks else ("layout",)
+    payload = TracePayload(head, makers, settled, later, first, parts.lines)
     if against is not None:
         sides = [side_of(p.head, p.chunk) for p in (payload, trace_payload(against))]
         makers["comparison"] = partial(comparison_payload, sides)
@@ -175,7 +206,7 @@ def _head(
 ) -> Json:
     checks = checks_of_passes(trace.accuracy, tables)
     if trace.passes and trace.passes[0].level == SOURCE_LEVEL:
-        checks[0] = {"check": REFERENCE.name, "worst": None}
+        checks[0] = {"check": REFERENCE.name, **judged_payload(None, 0.0)}
     return {
         "version": PAYLOAD_VERSION,
         "model": _model_payload(trace),
@@ -187,7 +218,7 @@ def _head(
             {
                 **pass_summary(record, diff),
                 "snapshot": parts.place[index],
-                **checks.get(index, {"check": "not-run", "worst": None}),
+                **checks.get(index, {"check": "not-run", **judged_payload(None, 0.0)}),
             }
             for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True))
         ],
@@ -199,10 +230,10 @@ def _head(
             for knob in trace.knobs
             if knob.address.startswith(f"{DIMENSIONS}/")
         ],
-        "summary": _summary(trace),
+        "summary": _summary(trace, tables),
         "problems": problems_payload(trace),
         "lookups": lookups_payload(trace.lookups),
-        "pages": {"nodes": parts.nodes.page_count(), "lines": len(parts.lines.lines)},
+        "pages": {"nodes": parts.nodes.page_count()},
         "blocks": {
             "count": len(parts.tree.blocks) - 1,
             "flat": parts.is_flat_possible,
@@ -268,20 +299,22 @@ def _model_payload(trace: Trace) -> Json:
     }
 
 
-def _summary(trace: Trace) -> Json:
+def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
     report = trace.accuracy
     errors = [] if report is None else [e for p in report.passes for e in p.tensors]
     # The program that runs is the last one: its worst layer is what the verdict is about.
     final = [] if report is None or not report.passes else report.passes[-1].tensors
-    worst = worst_of([*final, *report.outputs]) if report is not None else None
     tolerance = 0.0 if report is None else report.tolerance
+    worst = None if report is None else worst_judged([*final, *report.outputs], tolerance)
     verdict = judge(None if worst is None else judged_error(worst, tolerance), tolerance).name
     if report is not None and not report.passed:
         verdict = "wrong"
     memory, profile = trace.memory, trace.profile
     return {
         "verdict": verdict,
-        "worst": None if worst is None else number(worst.max_relative),
+        **judged_payload(worst, tolerance),
+        "fromOracle": None if worst is None else number(worst.max_relative),
+        "fault": None if tables is None else tables.culprit(),
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
         "compared": len(errors),

@@ -5,6 +5,9 @@ grounds(report)     ["end to end y is off by 0.5: 1 rounding tie lies before it,
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from explorer.results.accuracy import AccuracyReport, NearTie, TensorError
 from explorer.views.numbers import format_count, format_error
 from explorer.views.theme import judged_error
@@ -29,6 +32,25 @@ def grounds(report: AccuracyReport) -> list[str]:
     if report.rests_on == "isolated":
         words += [_end_to_end(report, error) for error in off_end_to_end(report)]
     return words
+
+
+def worst_judged(errors: Sequence[TensorError], tolerance: float) -> TensorError | None:
+    """The tensor that a verdict is about: the first that is no number, else the one that is
+    farthest out of tolerance, else one that only float64 could judge, else the largest."""
+
+    def place(error: TensorError) -> tuple[float, float]:
+        worst = judged_error(error, tolerance)
+        found, allowed = error.judged(tolerance)
+        return (math.inf if math.isnan(worst) else worst, found / allowed if allowed else 0.0)
+
+    return max(errors, key=place, default=None)
+
+
+def judged_words(error: TensorError, tolerance: float) -> str:
+    """`1.4e-6 of 1.0e-4 allowed`; `5.1e-6 of 0.024 allowed, from float64`."""
+    found, allowed = error.judged(tolerance)
+    measure = ", from float64" if error.is_judged_by_float64 else ""
+    return f"{format_error(found)} of {format_error(allowed)} allowed{measure}"
 
 
 def off_end_to_end(report: AccuracyReport) -> list[TensorError]:

@@ -6,19 +6,22 @@
 The widget sends a small head; the page asks for the explorer's module and for chunks as it needs
 them, over the kernel's own connection, in messages below 1 MB. Widgets may be saved with a
 notebook, and what is saved runs where it is opened: of ours that is `loader.js`, which asks for the
-module.
+module. Before the widget stands a picture (`saved_picture.py`): what a saved notebook shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.results import Trace
 from explorer.views import register
+from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.payload.text import Json
+from explorer.views.saved_picture import saved_picture
 from explorer.views.trace_payload import (
     TracePayload,
     UnknownChunk,
@@ -33,15 +36,31 @@ if TYPE_CHECKING:
 LOADER = Path(__file__).with_name("loader.js")
 
 
+ASKED = "asked/"
+"""How the keys of questions begin that a trace has no answer to."""
+ASKS_NOTHING = "this page was made without a compiler: it shows what the trace holds"
+
+Ask = Callable[[str, Callable[[str], Json]], Json]
+"""Answers such a question, given the trace's chunks by their keys."""
+
+
 def explore(
-    trace: Trace | Callable[[], Trace], against: Trace | None = None, height: str = "720px"
+    trace: Trace | Callable[[], Trace],
+    against: Trace | None = None,
+    height: str = "720px",
+    ask: Ask | None = None,
 ) -> anywidget.AnyWidget:
-    """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output."""
-    payload = trace_payload(trace() if callable(trace) else trace, against)
-    return _widget(payload, height)
+    """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output.
+
+    `ask` answers what the page wants to know of compilers; without it such questions are refused.
+    """
+    known = trace() if callable(trace) else trace
+    return _widget(trace_payload(known, against), height, ask, partial(saved_picture, known))
 
 
-def answers(payload: TracePayload, message: Json, revision: int) -> list[Json]:
+def answers(
+    payload: TracePayload, message: Json, revision: int, ask: Ask | None = None
+) -> list[Json]:
     """The messages that answer a request of the page: chunks in parts, or why there is none.
 
     What comes from a page is checked like any input: whatever is no request gets no answer.
@@ -51,19 +70,30 @@ def answers(payload: TracePayload, message: Json, revision: int) -> list[Json]:
     if message.get("revision") != revision or not isinstance(message.get("keys"), list):
         return []
     replies: list[Json] = []
-    for key in message["keys"]:
+    for key in map(str, message["keys"]):
+        missing = {"kind": "missing", "key": key, "revision": revision}
+        if key.startswith(ASKED) and ask is None:
+            replies.append({**missing, "reason": ASKS_NOTHING})
+            continue
         try:
-            replies.extend(chunk_messages(str(key), encode(payload.chunk(str(key))), revision))
+            asked = ask is not None and key.startswith(ASKED)
+            value = described(ask(key, payload.chunk)) if asked else payload.chunk(key)
+            replies.extend(chunk_messages(key, encode(value), revision))
         except UnknownChunk as unknown:
-            missing = {"kind": "missing", "key": str(key), "revision": revision}
             replies.append({**missing, "reason": str(unknown)})
     return replies
 
 
-def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
+def _widget(
+    payload: TracePayload,
+    height: str,
+    ask: Ask | None,
+    picture: Callable[[], dict[str, str]],
+) -> anywidget.AnyWidget:
     # Imported here: anywidget takes 0.4 s, and only notebooks need it.
     import anywidget
     import traitlets
+    from IPython.display import display
 
     class ExplorerWidget(anywidget.AnyWidget):
         """Hosts the explorer's module; the synced traits are what the module reads."""
@@ -73,6 +103,14 @@ def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
         revision = traitlets.Int(0).tag(sync=True)
         head = traitlets.Dict().tag(sync=True)
 
+        def _ipython_display_(self) -> None:
+            """Two outputs: the picture, hidden where the widget that follows is alive."""
+            display(picture(), raw=True)
+            bundle = self._repr_mimebundle_()
+            data = {} if bundle is None else dict(bundle[0])
+            data.pop("text/plain", None)  # the picture has a better one
+            display(data, raw=True)
+
     views = register.VIEWS
     widget = ExplorerWidget(head=payload.head)
     widget.layout.height = height
@@ -80,7 +118,7 @@ def _widget(payload: TracePayload, height: str) -> anywidget.AnyWidget:
     def reply(_widget: Any, message: Json, _buffers: Any) -> None:  # ipywidgets types neither
         if isinstance(message, dict) and message.get("kind") == "module":
             widget.send({"kind": "module", "text": explorer_module(views)})
-        for answer in answers(payload, message, revision=0):
+        for answer in answers(payload, message, revision=0, ask=ask):
             widget.send(answer)
 
     widget.on_msg(reply)

@@ -20,7 +20,7 @@ from explorer.ir.rewriting.passes import EventLog, Pass, RulePass
 from explorer.ir.structure import operations
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import UnaryOp
-from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.reductions.normalization import BatchNormOp
 from explorer.ir.types import layout_of, with_layout
 from explorer.kernels.passes import ScheduleLoops

@@ -23,6 +23,7 @@ from explorer.app.protocol import (
     stages_of,
 )
 from explorer.app.searches import SearchOrder
+from explorer.app.server.serving import opening_link
 from explorer.app.state.opening import MOST_OPEN
 from explorer.app.state.page_json import searches_json
 from explorer.app.state.page_state import PageState
@@ -86,7 +87,9 @@ class FakeWorker:
 class Visit:
     """A page on two models and a trace, with all workers that it took."""
 
-    def __init__(self, folder: Path, results: ResultStore, name: str = "page") -> None:
+    def __init__(
+        self, folder: Path, results: ResultStore, name: str = "page", opening: object = None
+    ) -> None:
         self.workers: list[FakeWorker] = []
         self.published: list[Any] = []
         for file in ("a.onnx", "b.onnx", "run.nnx"):
@@ -101,6 +104,7 @@ class Visit:
             results,
             Uploads(uploads),
             self.published.append,
+            opening=opening,
         )
 
     def _take(self, _request: CompileRequest) -> FakeWorker:
@@ -131,6 +135,29 @@ def page(tmp_path: Path) -> Visit:
     visit.page.begin()
     visit.worker.finish(1)
     return visit
+
+
+def test_a_page_without_a_link_opens_what_it_was_served_with(tmp_path: Path):
+    link = {"model": "b.onnx", "settings": {"target": "cpu", "decisions": {"fuse-bias": False}}}
+    page = Visit(tmp_path, ResultStore(), opening=link)
+    page.page.begin()
+    page.worker.finish(1)
+    asked = list(page.worker.asked.values())
+    assert [request.values for request in asked] == [{}, {"fuse-bias": False}]
+    assert {Path(request.path).name for request in asked} == {"b.onnx"}
+
+
+def test_decisions_are_of_a_model_and_not_of_a_trace(tmp_path: Path):
+    for name in ("a.onnx", "run.nnx"):
+        (tmp_path / name).write_bytes(b"")
+    model, trace = choices_of([tmp_path / "a.onnx", tmp_path / "run.nnx"])
+    decided = {"fuse-bias": False}
+    settings = {"target": "cpu", "decisions": decided}
+    assert opening_link(model, "cpu", decided) == {"model": "a.onnx", "settings": settings}
+    with pytest.raises(InputError, match="as it was decided"):
+        opening_link(trace, "cpu", decided)
+    with pytest.raises(InputError, match="takes no decisions"):
+        opening_link(model, "cpu", {"fuse-bias": {"a": 1}})
 
 
 def test_the_first_model_is_opened_once(page: Visit):
@@ -242,7 +269,7 @@ def test_a_worker_that_dies_leaves_all_branches(page: Visit):
 
 def test_stages_that_failed_are_tried_again(page: Visit):
     page.say("open", model="1")
-    page.worker.finish(2, count=4)
+    page.worker.finish(2, count=5)
     lost = Failure("the device is gone", "b.onnx for cpu", "Try: plug it in", "profile")
     page.worker.report(2, lost)
     assert page.state.branch.pending == ["assembly"]

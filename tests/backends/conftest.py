@@ -11,9 +11,18 @@ import pytest
 
 import explorer.backends
 from explorer.importers import SourceModel
+from explorer.tuning import candidate_child
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "adding-a-backend.md"
+
+CHILD = """
+import explorer.backends
+from explorer.tuning.candidate_process import main
+explorer.backends.__path__.append({folder!r})
+explorer.backends.NAMES += ("toy",)
+main()
+"""
 
 SOURCES = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "source_models.py")))
 
@@ -33,6 +42,8 @@ def toy(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(explorer.backends, "__path__", [*explorer.backends.__path__, str(folder)])
         patch.setattr(explorer.backends, "NAMES", (*explorer.backends.NAMES, "toy"))
+        # A folder in the package and the line in its register are there for child processes, too.
+        patch.setattr(candidate_child, "PROCESS", ("-c", CHILD.format(folder=str(folder))))
         yield folder / "toy.toml"
     sys.modules.pop("explorer.backends.toy", None)
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from explorer.compilation import Compilation
 from explorer.errors import InputError, UnsupportedError
 from explorer.importers import SourceModel
 from explorer.targets import load_target
+from explorer.tuning.measuring import Bench
+from explorer.tuning.workloads import workloads_of
 from explorer.views.trace_payload import trace_payload
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -144,6 +147,37 @@ def test_the_commands_of_the_page_run(toy, tmp_path, monkeypatch, capsys, page_b
         assert status == 0, f"{line}: {told.err}"
         if "bench" in line:
             assert "for toy" in told.out
+
+
+def test_a_search_measures_candidates_on_it(
+    toy: Path, sources: SimpleNamespace, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path / "programs"))
+    text = "m (float[2,16] x, float[16,8] w) => (float[2,8] y) { y = MatMul (x, w) }"
+    compiled = explorer.compile(sources.source_model(tmp_path, text), toy)
+    (searched,) = explorer.tune(compiled, 3).kernels
+    assert searched.device == "this process"
+    assert [c.status for c in searched.candidates] == ["measured"] * 3
+    assert min(c.measured_us for c in searched.candidates) > 100, "an interpreter takes longer"
+
+
+def test_wrong_numbers_of_a_candidate_are_found(toy: Path, sources: SimpleNamespace, tmp_path):
+    text = "m (float[4] x) => (float[4] y) { y = Add (x, x) }"
+    (workload,) = workloads_of(explorer.compile(sources.source_model(tmp_path, text), toy))
+    with Bench(workload) as bench:
+        assert bench.try_default(workload.schedule(), None).status == "measured"
+        make = type(workload).program
+
+        def wrong(self, kernel, arrays):
+            made = make(self, kernel, arrays)
+            lines = tuple(n.replace("addf", "mulf") for n in made.program.source.lines)
+            source = replace(made.program.source, lines=lines)
+            return replace(made, program=replace(made.program, source=source))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(workload), "program", wrong)
+            found = bench.measure(workload.schedule(), None)
+    assert found.status == "wrong" and "differs from the default's" in found.reason
 
 
 def test_what_it_does_not_know_is_refused_by_name(toy: Path, sources: SimpleNamespace, tmp_path):

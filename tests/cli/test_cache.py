@@ -93,7 +93,7 @@ def test_tuned_schedules_are_listed_verified_and_dropped_when_damaged(
     assert path is not None
     assert main(["cache", "list"]) == 0
     listed = capsys.readouterr().out
-    assert "tuned   conv_1  41.2 us against 48.0, 2 thread(s), cpu" in listed
+    assert "tuned   conv_1  41.2 µs against 48.0, 2 thread(s), cpu" in listed
     assert "and 1 tuned schedules" in listed
     assert main(["cache", "list", "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)["tuned"]

@@ -90,6 +90,50 @@ def test_decisions_go_by_their_addresses(explorer_command, cnn):
     assert refused.status == 2 and "did you mean 'fuse-bias'?" in refused.errors
 
 
+def test_every_command_that_compiles_takes_decisions(explorer_command, mlp, tmp_path):
+    decided = ("--decide", "fuse-activation=false")
+    shown = explorer_command("show", mlp, "--what", "passes", *decided)
+    assert shown.status == 0 and "fuse-activation" not in shown.output
+    checked = json.loads(explorer_command("check", mlp, *decided, "--json").output)
+    assert "fuse-activation" not in [p["name"] for p in checked["passes"]]
+    inputs, outputs = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(inputs, image=np.ones((1, 1, 8, 8), np.float32))
+    refused = ("--decide", "fuse-activatoin=false")
+    for command in (
+        ("run", mlp, "--input", inputs, "--output", outputs),
+        ("bench", mlp),
+        ("tune", mlp),
+        ("cache", "explain", mlp),
+        ("check", mlp),
+        ("show", mlp),
+    ):
+        finished = explorer_command(*command, *refused)
+        assert finished.status == 2, command
+        assert "did you mean 'fuse-activation'?" in finished.errors
+
+
+def test_a_run_with_decisions_is_a_program_of_its_own(explorer_command, mlp, tmp_path):
+    inputs, outputs = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(inputs, image=np.ones((1, 1, 8, 8), np.float32))
+    run = ("run", mlp, "--input", inputs, "--output", outputs)
+
+    def is_kept(*decided: str) -> bool:
+        return json.loads(explorer_command("cache", "explain", mlp, *decided, "--json").output)[
+            "kept"
+        ]
+
+    decided = ("--decide", "fuse-activation=false")
+    assert explorer_command(*run).status == 0
+    assert is_kept() and not is_kept(*decided)
+    assert explorer_command(*run, *decided).status == 0
+    assert is_kept(*decided)
+
+
+def test_a_trace_takes_no_decisions(explorer_command, cnn_trace):
+    finished = explorer_command("show", cnn_trace, "--decide", "fuse-bias=false")
+    assert finished.status == 2 and "is shown as it was decided" in finished.errors
+
+
 def test_fuel_limits_rewrites_of_optional_passes(explorer_command, cnn):
     def rewrites(*arguments: str) -> int:
         finished = explorer_command("compile", cnn, "--json", *arguments)

@@ -13,7 +13,8 @@ import explorer
 from explorer.compilation import Compilation
 from explorer.importers.onnx import from_proto
 from explorer.ir.structure import operations
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 
 BYTES = {"u8": np.uint8, "s8": np.int8}
 ROWS, COLUMNS = 7, 19  # whole tiles and what they leave over

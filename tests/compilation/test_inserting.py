@@ -16,7 +16,7 @@ from explorer.errors import InputError, PassError
 from explorer.ir.rewriting import Declined, Rule
 from explorer.ir.rewriting.passes import Pass, RulePass
 from explorer.ir.top.elementwise import UnaryOp
-from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))

@@ -155,6 +155,21 @@ def test_options_of_the_first_compilation_take_knobs_too(compiled):
         explorer.compile(compiled.model, "cpu", decisions={"schedule-loops/conv_9/pixels": 3})
 
 
+def test_order_and_pins_are_knobs_whose_values_are_lists(compiled, tmp_path):
+    assert knob(compiled, "order").value == knob(compiled, "plan-memory/pins").value == ()
+    names = [n for n in compiled.names if n in ("fuse-bias", "fuse-activation")]
+    asked = {"order": names[::-1], "plan-memory/pins": [["layout2", 1 << 20]]}
+    fork = compiled.fork(decisions=asked)
+    assert knob(fork, "order").value == tuple(names[::-1])
+    assert knob(fork, "plan-memory/pins").value == (("layout2", 1 << 20),)
+    saved = explorer.open(fork.save(tmp_path / "fork.nnx"))
+    assert saved.knobs == fork.knobs
+    again = compiled.fork(decisions={a: knob(fork, a).value for a in asked})
+    assert again.settings == fork.settings
+    back = fork.fork(decisions={a: knob(compiled, a).value for a in asked})
+    assert back.settings == compiled.settings
+
+
 def test_knobs_survive_saving(compiled, tmp_path):
     saved = explorer.open(compiled.save(tmp_path / "trace.nnx"))
     assert saved.knobs == saved.trace().knobs == compiled.knobs

@@ -27,7 +27,7 @@ from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import DEVICE, value_name
 from explorer.ir.top.data import ReturnOp, TransferOp
-from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.linear.convolution import ConvOp
 from explorer.memory.verify import verify_plan
 from explorer.results.program import Transfer
 from explorer.runtime.parts import PartsProgram

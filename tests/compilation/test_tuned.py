@@ -56,7 +56,7 @@ def test_a_kept_schedule_is_used_and_says_what_was_measured():
     assert tuned.schedule[KERNEL]["pixels"] == 4
     address = f"schedule-loops/{KERNEL}/pixels"
     why = next(knob.why for knob in tuned.knobs if knob.address == address)
-    assert why.startswith("tuned: 41.2 us against 48.0; by itself it would be 8")
+    assert why.startswith("tuned: 41.2 µs against 48.0; by itself it would be 8")
     others = [name for name in plain.schedule if name != KERNEL]
     assert {n: tuned.schedule[n] for n in others} == {n: plain.schedule[n] for n in others}
     assert plain.accuracy().passed

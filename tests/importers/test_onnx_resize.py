@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 import explorer
 from explorer.compilation import Compilation
-from explorer.importers.onnx.images.interpolation import Taps, transposed, without_zeros
+from explorer.ir.top.support.taps import Taps, transposed, without_zeros
 
 SIZE = 7
 

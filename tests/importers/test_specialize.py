@@ -12,7 +12,7 @@ from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import entry_function, specialized_inputs
 from explorer.ir.structure import operations
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.movement import SliceOp
+from explorer.ir.top.movement.slices import SliceOp
 
 
 def test_bounds_of_a_slice_that_are_inputs_become_constants():

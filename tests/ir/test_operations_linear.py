@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.types import Layout
 
 # Sums of up to 100 products of float32 in another order.

@@ -7,18 +7,17 @@ from hypothesis import strategies as st
 
 from explorer.ir.sizes.dimensions import expression_of
 from explorer.ir.top.data import ConvertLayoutOp
-from explorer.ir.top.movement import (
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import (
     TO_THE_END,
-    ConcatOp,
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
     SliceOp,
-    TransposeOp,
     computed_slice,
     onnx_slice_range,
     slice_range,
 )
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reshaping import common_pieces
 from explorer.ir.types import PLAIN, Layout, with_layout
 

@@ -30,15 +30,13 @@ from explorer.ir.top.indexing import (
 )
 from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.late import LateNodeOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import (
-    ConcatOp,
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-)
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp

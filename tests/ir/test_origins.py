@@ -22,7 +22,7 @@ from explorer.ir.origins import (
 from explorer.ir.structure import operations
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.elementwise import UnaryOp
-from explorer.ir.top.movement import TransposeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.types import tensor_type
 

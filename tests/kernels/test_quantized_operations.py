@@ -22,8 +22,11 @@ from explorer.ir.requantization import (
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import ConcatOp, ReshapeOp, TransposeOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp

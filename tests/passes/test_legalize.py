@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.ir.structure import operations
-from explorer.ir.top.movement import ConcatOp
+from explorer.ir.top.movement.concat import ConcatOp
 from explorer.passes.lower.legalize import Legalize
 
 

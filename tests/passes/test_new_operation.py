@@ -2,38 +2,62 @@
 
 `DistanceOp` is what a family's file would hold and nothing else: it is elementwise, and so it is
 moved, reshaped, blocked, kept open over a range, bound by its sizes and compiled, without an edit
-anywhere. `MirrorOp` declares its interfaces one by one.
+anywhere. `MirrorOp` declares its interfaces one by one, and `BraidOp` those of a concat.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, ModuleOp, TensorType, f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.errors import InputError
+from explorer.importers.building.build import Build
+from explorer.importers.building.knowledge import Knowledge
+from explorer.importers.onnx.rare.gradient import gradients_of
 from explorer.ir.compute import KernelBuilder
-from explorer.ir.evaluation import entry_function
-from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes
+from explorer.ir.evaluation import entry_function, evaluate_function
+from explorer.ir.gradients import GradientBuild, Term
+from explorer.ir.interfaces import (
+    AlongAxis,
+    Blockable,
+    Differentiable,
+    JoinsPieces,
+    MixesAxes,
+    Parameterized,
+    Piece,
+)
 from explorer.ir.operation import Access, set_identity
 from explorer.ir.origins import Origin, set_origins
 from explorer.ir.rewriting import Names, RewriteOptions
 from explorer.ir.rewriting.passes import Working, run_pass
 from explorer.ir.sizes.ranges import SizeRange, open_size
+from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
-from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import ReshapeOp, TransposeOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.requirements import requirements
 from explorer.ir.top.support.broadcasting import ElementwiseOperation, broadcast_shapes, iteration
-from explorer.ir.types import Layout, element_type_of, layout_of, shape_of, tensor_type
+from explorer.ir.types import (
+    Layout,
+    element_type_of,
+    layout_of,
+    shape_of,
+    static_shape,
+    tensor_type,
+)
 from explorer.ir.weights import Weights
 from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import define_kernel
 from explorer.passes.lower.place_on_device import PlaceOnDevice
+from explorer.passes.simplify.fold_constants import FoldConstants
 from explorer.passes.simplify.push_transposes import PushTransposes
 from explorer.passes.sizes.keep_range import KeepRange
 
@@ -41,7 +65,7 @@ BLOCK = 8
 
 
 @irdl_op_definition
-class DistanceOp(ElementwiseOperation):
+class DistanceOp(Differentiable, Parameterized, ElementwiseOperation):
     """(left - right)², broadcast as NumPy does."""
 
     name = "top.distance"
@@ -59,6 +83,13 @@ class DistanceOp(ElementwiseOperation):
         left, right = operands
         return ((left - right) ** 2,)
 
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        slope = (Term(build, self.left) - Term(build, self.right)) * (2 if index == 0 else -2)
+        return (Term(build, g) * slope).value
+
+    def macs(self) -> int:
+        return prod(static_shape(self.output))
+
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         d = k.dimensions(**iteration(output.shape))
         reads = [access.broadcast(d) for access in inputs]
@@ -67,7 +98,7 @@ class DistanceOp(ElementwiseOperation):
 
 
 @irdl_op_definition
-class MirrorOp(AlongAxis, MixesAxes, Blockable):
+class MirrorOp(Differentiable, AlongAxis, MixesAxes, Blockable):
     """The elements along an axis in the opposite order."""
 
     name = "top.mirror"
@@ -84,6 +115,36 @@ class MirrorOp(AlongAxis, MixesAxes, Blockable):
 
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.flip(operands[0], self.get("axis")),)
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        return build.slices(g, {self.get("axis"): (-1, -1, -1)})
+
+
+@irdl_op_definition
+class BraidOp(JoinsPieces):
+    """The second of two tensors and then the first, along the first axis."""
+
+    name = "top.braid"
+    KEEPS_FINITE: ClassVar[bool] = True
+
+    first = operand_def(TensorType)
+    second = operand_def(TensorType)
+    in_place = opt_prop_def(BoolAttr)
+    output = result_def(TensorType)
+
+    def infer_types(self) -> list[Attribute]:
+        (n, *rest), (m, *_) = static_shape(self.first), static_shape(self.second)
+        return [tensor_type(element_type_of(self.first), (n + m, *rest))]
+
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.concatenate(operands[::-1]),)
+
+    def pieces(self) -> Sequence[Piece]:
+        behind = static_shape(self.second)[0]
+        return [
+            Piece(self.output, self.first, 0, behind),
+            Piece(self.output, self.second, 0, 0),
+        ]
 
 
 class Program:
@@ -224,3 +285,46 @@ def test_its_kernel_has_as_few_loops_as_can_be():
     program.returning(y)
     kernel = define_kernel(y.owner)
     assert [len(a.type.get_shape()) for a in kernel.body.block.args] == [1, 1, 1]
+
+
+def test_what_it_joins_is_written_where_its_result_has_it():
+    program = Program((16, 4))
+    (x,) = program.block.args
+    a, b = (program.add(n, DistanceOp, [x, x]) for n in "ab")
+    working = program.returning(program.add("y", BraidOp, [a, b]))
+    run_pass(PlaceOnDevice("cpu"), working, RewriteOptions())
+    result = run_pass(JoinInPlace(), working, RewriteOptions())
+    op = result.after.operations["y"]
+    assert op.get("in_place") is True
+    assert [(value_name(p.value), p.offset_bytes) for p in op.parts()] == [("a", 256), ("b", 0)]
+
+
+def test_its_cost_is_counted_and_its_constants_are_folded():
+    program = Program((1, 3))
+    (x,) = program.block.args
+    small = program.weight("small", np.arange(3))
+    shape = [2**16, 3]  # more than a value that is no parameter may grow
+    grown = program.add("grown", ExpandOp, [small, None], shape=shape)
+    y = program.add("y", DistanceOp, [program.add("xs", ExpandOp, [x, None], shape=shape), grown])
+    result = run(FoldConstants(), program.returning(y))
+    assert operations(result) == ["top.expand", "top.distance", "top.return"]
+    assert result.after.macs == 3 * 2**16
+
+
+def test_its_gradient_is_found_backwards():
+    program = Program((2, 3))
+    (x,) = program.block.args
+    centre = program.weight("c", np.array([1, 2, 3]))
+    d = program.add("d", DistanceOp, [x, centre])
+    y = program.add("y", MirrorOp, [d], axis=1)
+    z = program.add("z", DistanceOp, [y, program.weight("goal", np.arange(3))])
+    build = Build(program.weights, Knowledge(program.weights), program.block)
+    operations = [value.owner for value in (d, y, z)]
+    (slope,) = gradients_of(z, [x], operations, build)  # pyright: ignore[reportArgumentType]
+    working = program.returning(slope)
+    point = np.array([[0.5, 3, 1], [2, 2, 7]], np.float32)
+    entry = entry_function(working.module)
+    (found,), _ = evaluate_function(entry, working.weights, [point])
+    distance = (point - [1, 2, 3]) ** 2
+    expected = 2 * (distance - [2, 1, 0]) * 2 * (point - [1, 2, 3])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,15 @@ import pytest
 
 from explorer.errors import ModelError
 from explorer.results import Launch, Port, Program, SourceText
-from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
+from explorer.results.program import ProgramPart
+from explorer.results.runs.kept import (
+    FixedContent,
+    KeptArray,
+    KeptPart,
+    KeptProgram,
+    ModelInput,
+    ModelSheet,
+)
 from explorer.runtime.cache import digests
 from explorer.runtime.cache.digests import (
     BLOCK_BYTES,
@@ -63,8 +72,27 @@ KEPT = KeptProgram(
 )
 
 
+PART = KeptPart(function="main_host", text="func.func @main_host() {}")
+OF_PROGRAM = ProgramPart(
+    function="main_host", device="host", inputs=(), outputs=(), program=PROGRAM, reason="loop1"
+)
+ARRAY = {"name": "w", "element_type": "float32", "shape": [2], "offset_bytes": 64, "size_bytes": 8}
+
+
 def test_what_is_written_is_read():
     assert read_kept(to_bytes(KEPT)) == KEPT
+    program = replace(PROGRAM, parts=(OF_PROGRAM,))
+    array = KeptArray(
+        name="w",
+        element_type="bfloat16",
+        shape=(4, 8),
+        offset_bytes=64,
+        size_bytes=2,
+        is_splat=True,
+    )
+    parts = replace(KEPT, program=program, parts=(PART,), arrays=(array,))
+    assert read_kept(to_bytes(parts)) == parts
+    assert parts.block_bytes == 66
 
 
 def test_every_damaged_byte_of_a_kept_program_is_noticed():
@@ -88,6 +116,10 @@ def test_every_damaged_byte_of_a_kept_program_is_noticed():
         {"program": {"target": "cpu"}},
         {"sizes": [["n", "2", 2]]},
         {"extra": 1},
+        {"parts": [{"function": "main_cpu", "binary": "cd" * 32}]},
+        {"arrays": [{**ARRAY, "size_bytes": 4}]},
+        {"arrays": [{**ARRAY, "offset_bytes": -8}]},
+        {"arrays": [{**ARRAY, "element_type": "complex7"}]},
     ],
 )
 def test_a_sealed_file_that_makes_no_sense_is_refused(change: dict[str, object]):

@@ -44,7 +44,7 @@ def test_what_was_kept_is_found_under_its_key_alone(tmp_path):
     store = TunedStore(tmp_path)
     store.keep(ENTRY)
     assert TunedStore(tmp_path).find(KEY) == ENTRY
-    assert ENTRY.why == "tuned: 41.2 us against 48.0"
+    assert ENTRY.why == "tuned: 41.2 µs against 48.0"
     for field in fields(TunedKey):
         other = replace(KEY, **{field.name: 2 if field.name == "threads" else "another"})
         assert store.find(other) is None

@@ -148,7 +148,7 @@ def test_what_is_measured_faster_is_chosen_kept_and_used(compiled, bench):
     search = result[KERNEL]
     best = search.candidates[search.chosen]
     assert best.ratio == min(c.ratio for c in search.candidates)
-    assert search.why == f"tuned: {best.confirmed_us:.1f} us against 50.0"
+    assert search.why == f"tuned: {best.confirmed_us:.1f} µs against 50.0"
     assert search.gain > 1.2
     assert result.schedule == {KERNEL: dict(best.choices)}
     assert result.kept_in
@@ -267,7 +267,7 @@ def test_the_second_measurement_stands_beside_the_first_one(compiled, bench, mon
     search = run(compiled, 12)[KERNEL]
     best = search.candidates[search.chosen]
     assert best.confirmed_us == pytest.approx(1.2 * best.measured_us)
-    assert search.why == f"tuned: {best.confirmed_us:.1f} us against 50.0"
+    assert search.why == f"tuned: {best.confirmed_us:.1f} µs against 50.0"
     assert search.gain == pytest.approx(50 / best.confirmed_us)
     assert min(c.ratio for c in search.candidates[1:]) == best.ratio < best.confirmed_ratio
     assert [c.confirmed_us > 0 for c in search.candidates].count(True) == 1

@@ -37,8 +37,10 @@ def test_passes_are_stepped_by_key_and_by_slider(watched: Any, trace: Trace, ope
     assert watched.is_clean(), watched
 
 
-def test_what_did_not_change_does_not_move(watched: Any, trace: Trace, opened: Any):
+def test_who_holds_still_finds_everything_in_its_place(watched: Any, trace: Trace, opened: Any):
     page = opened(trace).page
+    page.get_by_role("button", name="hold still").click()
+    page.wait_for_selector('.node[data-id="weight_1"]')
     place = page.locator('.node[data-id="conv_2"]').get_attribute("transform")
     for _ in range(2):
         page.keyboard.press("j")
@@ -102,7 +104,7 @@ def test_a_selection_is_followed_to_what_it_became(watched: Any, trace: Trace, o
     page.wait_for_selector('.node.selected[data-id="conv_1"]')
     page.wait_for_selector(".subject .hint")
     watched.expect_names(".subject .hint", ["relu_1 stands here as conv_1"])
-    watched.expect_names(".maker", ["fold-batch-norm", "fuse-activation"])
+    watched.expect_names(".maker", ["remove-identities", "fold-batch-norm", "fuse-activation"])
 
 
 def test_hovering_a_line_marks_its_operation_in_the_graph(watched: Any, trace: Trace, opened: Any):

@@ -103,7 +103,8 @@ def test_the_arrow_keys_lead_from_cell_to_cell(opened: Any, faulty: Trace):
     page.keyboard.press("ArrowRight")
     page.locator(".detail-name", has_not_text=first).wait_for()
     page.keyboard.press("ArrowDown")
-    page.locator(".detail-pass", has_text=f"after {faulty.passes[1].name}").wait_for()
+    # After passes[1] all errors are those of the import: both are one row.
+    page.locator(".detail-pass", has_text=f"after {faulty.passes[2].name}").wait_for()
     page.get_by_title("back to the worst tensors").click()
     page.locator(".heat-side h3", has_text="worst tensors").wait_for()
 
@@ -123,7 +124,7 @@ def test_columns_are_sorted_by_their_worst_error(opened: Any, faulty: Trace):
     page = opened(faulty, link="pass=8&dock=accuracy").page
     page.get_by_role("button", name="worst first").click()
     box = page.locator(".heat-plot").bounding_box()
-    page.mouse.click(box["x"] + 6, box["y"] + 16 * 8 + 8)
+    page.mouse.click(box["x"] + 6, box["y"] + 14 * 5 + 7)
     page.locator(".detail-name", has_text="Relu_7_out").wait_for()
     expect(page.get_by_role("button", name="worst first")).to_have_attribute("aria-pressed", "true")
 
@@ -281,50 +282,7 @@ def test_the_chosen_strategy_is_marked(opened: Any, trace: Trace):
     assert names[1][:2] == ["by time", "+4 KiB"]
 
 
-# -- time line -------------------------------------------------------------------------------------
-
-
-def test_ten_thousand_bars_are_one_canvas(opened: Any, trace: Trace):
-    profile = trace.profile
-    assert profile is not None
-    events = []
-    now = 0
-    for index in range(10_000):
-        event = profile.events[index % len(profile.events)]
-        time = event.end_ns - event.start_ns
-        events.append(replace(event, start_ns=now, end_ns=now + time))
-        now += time
-    many = replace(trace, profile=replace(profile, events=tuple(events)))
-    watched = opened(many, link="pass=8&dock=timeline&selection=conv_1")
-    page = watched.page
-    page.wait_for_selector(".bar.marked")
-    expect(page.locator(".timeline-plot canvas")).to_have_count(1)
-    assert 0 < page.locator(".timeline-plot .plot-overlay > *").count() <= 201
-    for _ in range(12):
-        page.get_by_title("longer bars (Ctrl and wheel)").click()
-    page.mouse.click(*center(page, ".timeline-plot"))
-    page.wait_for_selector(".bar.marked")
-    assert page.locator(".bar.marked").first.bounding_box()["width"] > 20
-    assert watched.is_clean(), watched
-
-
-def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace):
-    assert trace.profile is not None
-    first, second = trace.profile.events[:2]
-    watched = opened(trace, link="pass=8&dock=timeline")
-    page = watched.page
-    page.wait_for_selector(".timeline-plot canvas")
-    page.locator(".timeline-plot").focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector(f'.bar.marked[data-operation="{first.operation}"]')
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector(f'.bar.marked[data-operation="{second.operation}"]')
-    before = page.locator(".bar.marked").bounding_box()["width"]
-    page.keyboard.press("+")
-    watched.wait_until(
-        "least => document.querySelector('.bar.marked').getBoundingClientRect().width > least",
-        arg=1.5 * before,
-    )
+# -- where the program came from ------------------------------------------------------------------
 
 
 def test_the_program_pane_says_which_tier_answered_and_why_it_was_built(opened: Any, trace: Trace):

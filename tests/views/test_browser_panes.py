@@ -41,7 +41,7 @@ def test_a_cell_of_the_heat_map_tells_its_worst_element(
     assert re.search(r"value\s+2\.25\s+expected\s+1\.5", side)
     expect(page.locator(".heat-side .curve .point")).to_have_count(12)
     watched.expect_pass("plan-memory")
-    page.mouse.click(*at(page, ".heat-plot", 7.5 / 16, 6 * 16 + 8))
+    page.mouse.click(*at(page, ".heat-plot", 7.5 / 16, 4 * 14 + 7))
     page.locator(".detail-pass", has_text="after fuse-add").wait_for()
     assert watched.is_clean(), watched
 

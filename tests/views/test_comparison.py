@@ -191,9 +191,3 @@ def test_an_error_that_is_not_a_number_is_a_fault(trace: Trace):
 
 def test_a_right_program_has_no_fault(trace: Trace):
     assert trace_payload(trace).chunk("accuracy")["fault"] is None
-
-
-def test_makers_name_the_first_rewrite_of_every_pass(trace: Trace):
-    makers = trace_payload(trace).chunk("makers")
-    names = [record.name for record in trace.passes]
-    assert [names[index] for index, _ in makers["conv_1"]] == ["fold-batch-norm", "fuse-activation"]

@@ -160,6 +160,73 @@ def test_the_theme_of_jupyterlab_is_followed(notebook: Any):
     assert _brightness(shown["JupyterLab Light"][1]) > 200
 
 
+def test_letters_that_mean_nothing_here_do_not_reach_the_notebook(notebook: Any):
+    page = notebook.page
+    cells = "window.jupyterapp.shell.currentWidget.content.widgets.length"
+    before = page.evaluate(cells)
+    page.locator(".explorer .pane-title", has_text="Passes").click()
+    page.keyboard.press("x")  # cuts a cell
+    page.keyboard.press("Shift+Enter")  # runs it
+    assert page.evaluate(cells) == before
+    assert page.locator(".explorer").count() == 1
+
+
+def test_the_wheel_scrolls_the_notebook_and_with_control_zooms_the_graph(notebook: Any):
+    page = notebook.page
+    graph = page.locator(".explorer .graph svg").first
+    camera = "document.querySelector('.explorer .graph svg > g').getAttribute('transform')"
+    graph.hover()
+    before, top = page.evaluate(camera), graph.bounding_box()["y"]
+    page.mouse.wheel(0, -60)
+    page.mouse.wheel(0, 90)
+    page.wait_for_function(
+        "top => document.querySelector('.explorer .graph svg').getBoundingClientRect().y !== top",
+        arg=top,
+    )
+    assert page.evaluate(camera) == before
+    graph.hover()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -60)
+    page.keyboard.up("Control")
+    page.wait_for_function(f"before => {camera} !== before", arg=before)
+
+
+def test_what_is_painted_follows_the_theme_while_it_is_shown(notebook: Any):
+    page = notebook.page
+    page.locator(".explorer .tab", has_text="memory").click()
+    page.wait_for_selector(".explorer .plot canvas")
+    brightest = """() => {
+      const canvas = document.querySelector('.explorer .plot canvas');
+      const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      let filled = 0, light = 0;
+      for (let at = 0; at < data.length; at += 4) {
+        if (data[at + 3] < 250) continue;
+        filled += 1;
+        if (data[at] + data[at + 1] + data[at + 2] > 600) light += 1;
+      }
+      return light / filled;
+    }"""
+    for name, is_dark in (("JupyterLab Dark", True), ("JupyterLab Light", False)):
+        jupyterlab.run_command(page, "apputils:change-theme", theme=name)
+        page.wait_for_function(f"({brightest})() {'<' if is_dark else '>'} 0.5")
+
+
+def test_a_saved_notebook_shows_a_picture_without_its_kernel(
+    chromium: Browser, notebook: Any, notebook_address: str
+):
+    """Last of this file: it ends the kernel."""
+    assert notebook.page.locator(".explorer-picture").count() == 1
+    assert not notebook.page.locator(".explorer-picture").is_visible(), "the explorer is there"
+    jupyterlab.run_command(notebook.page, "docmanager:save")
+    shutdown = "window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
+    notebook.page.evaluate(shutdown)
+    with browsing.watched(chromium, timeout_seconds=30) as seen:
+        seen.page.goto(notebook_address)
+        expect(seen.page.locator(".explorer-picture")).to_be_visible()
+        expect(seen.page.locator(".explorer-picture img")).to_be_visible()
+        expect(seen.page.get_by_text("model not found")).to_be_hidden()
+
+
 def _brightness(colour: str) -> float:
     """Mean of red, green and blue of `rgb(17, 19, 24)`, from 0 to 255."""
     channels = [float(part) for part in re.findall(r"[\d.]+", colour)[:3]]

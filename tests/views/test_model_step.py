@@ -132,7 +132,7 @@ def test_errors_belong_to_the_passes_that_were_compared(trace: Trace):
 def test_makers_count_the_model_as_a_step(trace: Trace):
     stepped = trace_payload(replace(trace, source=snapshot(node("n1", "Abs")))).chunk("makers")
     bare = trace_payload(trace).chunk("makers")
-    assert stepped == {k: [[p + 1, e] for p, e in pairs] for k, pairs in bare.items()}
+    assert stepped == {k: [[p + 1, *made] for p, *made in line] for k, line in bare.items()}
 
 
 def test_a_model_that_was_not_compiled_has_this_step_only(refused: Trace):

@@ -14,6 +14,7 @@ from explorer.views import numbers
         (1024, "1 KiB"),
         (10.5 * 1024, "10.5 KiB"),
         (1_153_434, "1.1 MiB"),
+        (14.25 * 1024, "14.3 KiB"),
         (1024**2 - 1, "1 MiB"),
         (3 * 1024**3, "3 GiB"),
         (-2048, "−2 KiB"),
@@ -27,7 +28,7 @@ def test_sizes_are_binary(size_bytes: float, text: str) -> None:
     ("seconds", "text"),
     [
         (0, "0 s"),
-        (1.25, "1.2 s"),
+        (1.25, "1.3 s"),
         (0.0029, "2.9 ms"),
         (0.00034, "340 µs"),
         (0.0009996, "1 ms"),
@@ -81,6 +82,6 @@ def test_amounts_shares_and_ratios() -> None:
     assert numbers.format_ratio(100, 100.2) == "≈"
     assert numbers.format_ratio(100, 250) == "2.5× more"
     assert numbers.format_ratio(2, 2) == "="
-    assert numbers.format_ratio(0, 3e-7) == "0 → 3e-07"
+    assert numbers.format_ratio(0, 3e-7) == "0 → 3.0e-7"
     assert numbers.format_decibels(95.6) == "96 dB"
     assert numbers.format_decibels(float("inf")) == "equal"

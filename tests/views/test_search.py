@@ -57,7 +57,7 @@ SEARCH = KernelSearch(
     chosen=1,
     candidates=CANDIDATES,
     seconds=12.0,
-    why="tuned: 40.0 us against 48.0",
+    why="tuned: 40.0 µs against 48.0",
 )
 RESULT = SearchResult(
     model="digits", target="cpu", device="AMD", threads=1, seed=0, kernels=(SEARCH,), seconds=12.0
@@ -75,7 +75,7 @@ def test_the_text_says_before_after_and_why():
     assert "48 µs" in text
     assert "40 µs" in text
     assert "1.20 x" in text
-    assert "tuned: 40.0 us against 48.0" in text
+    assert "tuned: 40.0 µs against 48.0" in text
 
 
 def test_every_measured_candidate_is_a_dot_in_the_picture():

@@ -126,13 +126,39 @@ def test_html_keeps_to_what_an_untrusted_notebook_shows(name: str, hostile_trace
     assert "http" not in html, "nothing is fetched"
 
 
+DARK_RULES = (
+    r"@media \(prefers-color-scheme:dark\)\{"
+    r'(\[(fill|stroke)="#[0-9a-f]{6}"\]:not\(\[data-ground\]\)\{(fill|stroke):#[0-9a-f]{6}\})+\}'
+)
+
+
 @pytest.mark.parametrize("name", HTML_VIEWS)
 def test_pictures_are_well_formed_and_hold_nothing_but_shapes(
     name: str, hostile_trace: Trace
 ) -> None:
     for picture in read(HTML_VIEWS[name](hostile_trace)).pictures:
-        tags = {element.tag.split("}")[1] for element in ElementTree.fromstring(picture).iter()}
-        assert tags <= {"svg", "rect", "line", "text", "path", "polygon"}
+        elements = list(ElementTree.fromstring(picture).iter())
+        tags = {element.tag.split("}")[1] for element in elements}
+        assert tags <= {"svg", "rect", "line", "text", "path", "polygon", "style"}
+        for style in (e.text or "" for e in elements if e.tag.endswith("}style")):
+            assert re.fullmatch(DARK_RULES, style), "colours of the dark scheme, and nothing else"
+
+
+def test_every_colour_of_a_card_has_its_counterpart_on_dark(hostile_trace: Trace) -> None:
+    html = static.passes_html(hostile_trace)
+    assert "background-color:#ffffff;background-color:light-dark(#ffffff,#16191d)" in html
+    styles = [value for attribute, value in read(html).attributes if attribute == "style"]
+    singles = [s for s in styles for d in s.split(";") if re.search(r":#(fff|1f2328|59616b)", d)
+               and f"{d.split(':')[0]}:light-dark({d.split(':')[1]}" not in s]  # fmt: skip
+    assert singles == []
+
+
+def test_a_mark_on_a_colour_of_the_scale_keeps_its_own(hostile_trace: Trace) -> None:
+    assert hostile_trace.accuracy is not None
+    strict = replace(hostile_trace.accuracy, tolerance=1e-12)
+    (picture, *_) = read(static.accuracy_html(strict)).pictures
+    marks = [e for e in ElementTree.fromstring(picture).iter() if e.text == "✗"]
+    assert marks and all(mark.get("data-ground") == "own" for mark in marks)
 
 
 @pytest.mark.parametrize("name", ["passes", "operation", "accuracy", "comparison"])
@@ -178,7 +204,8 @@ def test_long_names_lose_their_middle() -> None:
 def test_passes_line_up_and_fold_where_nothing_changed(trace: Trace) -> None:
     assert static.passes_text(trace) == (
         "tiny_resnet → cpu (Invented CPU with AVX2)\n"
-        "  ≈ differs, but within the tolerance (worst layer 4.8e-5) · peak 32 KiB · 122 µs\n"
+        "  ≈ differs, but within the tolerance (worst layer 4.8e-5 of 1.0e-4 allowed) · "
+        "peak 32 KiB · 122 µs\n"
         "     pass                       ops  change  rewrites     time\n"
         "  ✓  import                      21     +21         0  12.1 ms  █▍\n"
         "  ✓  unchanged: infer-shapes                            900 µs  ▏\n"
@@ -266,7 +293,7 @@ def test_an_operation_tells_where_it_comes_from_and_who_made_it(trace: Trace) ->
     assert static.operation_text(trace, "conv_1", 5) == (
         "conv_1  after fuse-activation\n"
         "  from     Conv_0, BatchNormalization_1, Relu_2\n"
-        "  made by  fold-batch-norm (fold-into-conv), "
+        "  made by  remove-identities (remove-identity), fold-batch-norm (fold-into-conv), "
         "fuse-activation (activation-into-producer)\n"
         "  is       %conv_1 = top.conv(%images, %weight_1) {kernel = 3x3, padding = 1, "
         "bias = folded, activation = relu} : 1x16x16x16 f32\n"
@@ -315,7 +342,7 @@ def test_a_long_plan_lists_its_fullest_steps(trace: Trace) -> None:
 
 def test_accuracy_names_the_worst_tensor_of_every_pass(trace: Trace) -> None:
     text = static.accuracy_text(accuracy(trace))
-    assert "≈ differs, but within the tolerance (worst 4.8e-5, tolerance 1.0e-4)" in text
+    assert "≈ differs, but within the tolerance (worst 4.8e-5 of 1.0e-4 allowed)" in text
     assert "fold-batch-norm    3.3e-6  Softmax_14_out" in text
     assert "Worst layers after plan-memory, each fed the reference's inputs (8 of 8)" in text
 

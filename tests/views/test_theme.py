@@ -23,6 +23,7 @@ from explorer.views.theme import (
     cividis,
     contrast,
     css_variables,
+    dark_counterparts,
     family,
     judge,
     luminance,
@@ -114,3 +115,12 @@ def test_the_stylesheet_defines_the_same_variables_for_light_and_dark() -> None:
 def test_a_malformed_colour_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a colour as #rrggbb, found 'red'"):
         luminance("red")
+
+
+def test_a_colour_of_the_light_surface_has_one_of_the_dark_one_that_reads_as_well():
+    darks = dark_counterparts()
+    assert darks[LIGHT.background] == DARK.background and darks[LIGHT.text] == DARK.text
+    for look in FAMILIES:
+        assert contrast(darks[look.light.ink], DARK.background) >= 4.5, look.name
+        assert contrast(darks[look.light.edge], DARK.background) >= 3, look.name
+        assert contrast(darks[look.light.fill], DARK.text) >= 4.5, look.name

@@ -37,6 +37,9 @@ def run_table(arguments: argparse.Namespace) -> int:
             raise InputError(f"--{option} is for one model", hint="use --cases for several")
     if arguments.dim:
         raise InputError("--dim is for one model", hint="use --cases for several")
+    for option, is_given in (("--decide", arguments.decide), ("--no-host", not arguments.host)):
+        if is_given:
+            raise InputError(f"{option} is for one model", hint="check the models one by one")
     for file in (arguments.report, arguments.record):
         if file is not None:
             check_output(file)

@@ -9,6 +9,7 @@ browser cannot talk to it (guard.py). Nothing is fetched from the network.
 
 from __future__ import annotations
 
+import json
 import secrets
 import signal
 import threading
@@ -23,13 +24,18 @@ from bokeh.server.contexts import BokehSessionContext
 from panel.custom import JSComponent
 from panel.io.server import get_server
 
+from explorer.app.branches import Branch
 from explorer.app.effects import Page
+from explorer.app.protocol import MadeChunk
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
 from explorer.app.state.page_json import searches_json, session_json
 from explorer.app.state.page_state import PageState
+from explorer.runtime.assembly.asked import PREFIX as ASKED
+from explorer.runtime.assembly.asked import answer
+from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
-from explorer.views.trace_payload import chunk_messages
+from explorer.views.trace_payload import chunk_messages, encode
 
 HTTP_PORT = 80
 """A browser leaves it out of addresses and origins."""
@@ -39,6 +45,10 @@ MOST_NAMES = 4
 """Of workspaces that a browser may ask for."""
 COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
+ASKS_NOTHING = (
+    "a saved trace is read and not compiled: open the model itself to see what other compilers "
+    "make of it"
+)
 PAGE_STYLE = "html, body { margin: 0; height: 100%; overflow: hidden; }"
 
 
@@ -53,6 +63,7 @@ class ExplorerPage(JSComponent):
         """Called when the page says hello; None where there is no room for it."""
         self.page: Page | None = None
         self.document: Document | None = None
+        self._asking = threading.Lock()
         self._sent_revision = -1
         self._sent_searches: list[dict[str, Any]] = []
 
@@ -104,8 +115,26 @@ class ExplorerPage(JSComponent):
         for key in map(str, keys):
             if key.startswith(COMPARISONS):
                 self._compare(key, state.revision)
+            elif key.startswith(ASKED):
+                self._ask(key, state.branch, state.revision)
             else:
-                self._send_chunk(key, state.branch.trace.chunks.get(key), state.revision)
+                self._send_later(key, state.branch, state.revision)
+
+    def _send_later(self, key: str, branch: Branch, revision: int) -> None:
+        """Sends a chunk when it is there: some are made when a page asks for them."""
+        assert self.page is not None
+        document = self.document
+        asked = threading.get_ident()
+
+        def take(made: MadeChunk) -> None:
+            send = partial(self._send_chunk, key, made.text, revision, made.reason)
+            if threading.get_ident() == asked:
+                send()
+                return
+            assert document is not None
+            document.add_next_tick_callback(send)
+
+        self.page.later.want(branch, key, take)
 
     def _compare(self, key: str, revision: int) -> None:
         """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,
@@ -129,6 +158,27 @@ class ExplorerPage(JSComponent):
             document.add_next_tick_callback(answer)
 
         threading.Thread(target=work, name="explorer-comparison", daemon=True).start()
+
+    def _ask(self, key: str, branch: Branch, revision: int) -> None:
+        """What compilers and analysers say of a kernel: in a thread, one question at a time.
+
+        A saved trace may be a stranger's, and its source is for reading.
+        """
+        if branch.request.is_trace:
+            self._send_chunk(key, None, revision, ASKS_NOTHING)
+            return
+        document = self.document
+
+        def chunk(name: str) -> Any:  # Any: JSON
+            return json.loads(branch.trace.chunks[name])
+
+        def work() -> None:
+            with self._asking:
+                text = encode(described(answer(key, chunk)))
+            assert document is not None
+            document.add_next_tick_callback(partial(self._send_chunk, key, text, revision))
+
+        threading.Thread(target=work, name="explorer-asked", daemon=True).start()
 
     def _send_chunk(self, key: str, text: str | None, revision: int, reason: str = "") -> None:
         if text is None:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from explorer.app.branches import ResultStore
-from explorer.app.catalog import choices_of, first_request, offered_files
+from explorer.app.catalog import Choice, choices_of, first_request, offered_files
+from explorer.app.decisions import request_of
 from explorer.app.effects import Page
 from explorer.app.protocol import Compiler
 from explorer.app.server.pages import Pages, Publish
@@ -28,6 +29,7 @@ from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.standby import StandbyWorkers
 from explorer.app.workspaces import Workspace, Workspaces, workspace_folder
 from explorer.errors import InputError
+from explorer.results.decisions import NOTHING, Decisions
 
 TARGETS = ("cpu", "opencl")
 MOST_PAGES = 16
@@ -43,6 +45,7 @@ def serve(
     open_browser: bool = True,
     token: str | None = None,
     targets: Sequence[str] = TARGETS,
+    decisions: Decisions = NOTHING,
     most_pages: int = MOST_PAGES,
     is_fresh: bool = False,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
@@ -50,10 +53,11 @@ def serve(
     """Serves the explorer until it is interrupted.
 
     `paths` are models and saved traces that are offered, the first one is opened at once; a
-    folder offers all in it. `port` 0 takes a free one. `token` is for tests; a random one by
-    default. The first page goes on with what was open when these models were served before,
-    unless `is_fresh`. Beyond `most_pages` a page says that there are too many. `make_compiler` is
-    called in every page's worker, so that it must be importable by name.
+    folder offers all in it. `decisions`: what the first model is opened with, by address. `port` 0
+    takes a free one. `token` is for tests; a random one by default. The first page goes on with
+    what was open when these models were served before, unless `is_fresh` or decisions are given.
+    Beyond `most_pages` a page says that there are too many. `make_compiler` is called in every
+    page's worker, so that it must be importable by name.
 
     Raises InputError for no model, an address of another machine, a port that is taken, or a token
     with odd characters.
@@ -70,6 +74,7 @@ def serve(
         raise InputError("a token is made of letters, digits, '-' and '_'")
     choices = choices_of(offered_files(paths))
     chosen_port = usable_port(address, port)
+    opening = opening_link(choices[0], target, decisions) if decisions else None
     results = ResultStore()
     standby = StandbyWorkers(make_compiler, first_request(choices[0], target))
 
@@ -79,13 +84,15 @@ def serve(
 
     def make_page(uploads: Uploads, publish: Publish, workspace: Workspace) -> Page:
         state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
-        return Page(state, standby.take, results, uploads, publish, workspace)
+        return Page(state, standby.take, results, uploads, publish, workspace, opening)
 
     paths = {absolute(choice.path) for choice in choices}
 
     def fits(saved: SavedWorkspace) -> bool:
         """Whether a person who starts the app like this expects what was open then."""
-        return not is_fresh and saved.target == target and saved.open_paths <= paths
+        return (
+            not is_fresh and not decisions and saved.target == target and saved.open_paths <= paths
+        )
 
     with upload_folder() as folder:
         pages = Pages(make_page, folder, most_pages, workspaces, fits)
@@ -96,6 +103,16 @@ def serve(
         finally:
             standby.close()
             pages.end_all()
+
+
+def opening_link(choice: Choice, target: str, decisions: Decisions) -> dict[str, object]:
+    """The link to a model with decisions. InputError where it can have none."""
+    if choice.kind == "trace":
+        raise InputError("a saved trace is shown as it was decided", hint="name a model first")
+    settings = {"target": target, "decisions": dict(decisions)}
+    if request_of(settings, choice.path, (target,)) is None:
+        raise InputError(f"the page takes no decisions like {dict(decisions)}")
+    return {"model": choice.label, "settings": settings}
 
 
 def usable_port(address: str, port: int) -> int:

@@ -23,14 +23,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
 from explorer.accuracy.metrics import tensor_error
+from explorer.backends import backend_named
+from explorer.backends.interface import Backend
+from explorer.ir.deferred import ArrayForm, Deferred
 from explorer.ir.dialects.kernel import kernel_arguments
 from explorer.ir.types import numpy_dtype
 from explorer.kernels.loops.nest import LoopNest, extent_of, perfect_chain
-from explorer.kernels.printing.languages import print_kernel
-from explorer.kernels.printing.printer import PrintedKernel
-from explorer.kernels.program.build import memref_bytes
+from explorer.kernels.program.build import BuiltProgram, KernelText, memref_bytes
 from explorer.kernels.program.packing import pack_argument, pack_array
-from explorer.kernels.program.translation_unit import emit_program
 from explorer.kernels.schedules import Pack, ScheduledKernel, Step
 from explorer.kernels.steps.pack import identity_pack, pack
 from explorer.results import Argument, KernelRecord, Launch, Port, Program
@@ -175,14 +175,21 @@ class NestProgram:
     inputs: Mapping[str, np.ndarray]
     """In the form in which the kernel takes them."""
 
+    @property
+    def built(self) -> BuiltProgram:
+        """The same as backends open it."""
+        form = ArrayForm(self.weights.shape, self.weights.dtype)
+        return BuiltProgram(self.program, Deferred(form, lambda: self.weights))
+
 
 def nest_program(
     function: func.FuncOp,
     layouts: Mapping[str, Pack],
     arrays: Mapping[str, np.ndarray],
-    language: str = "c",
+    backend: Backend | None = None,
 ) -> NestProgram:
-    """A kernel of loop nests as a program of its own; see `run_nest`."""
+    """A kernel of loop nests as a program of its own; see `run_nest`. By default it is C."""
+    backend = backend or backend_named("c")
     name = function.sym_name.data
     physical = {n: pack_argument(function, n, a, _layout(layouts, n, a)) for n, a in arrays.items()}
     ends = {"arena": 0, "weights": 0}
@@ -193,11 +200,11 @@ def nest_program(
         arguments.append(Argument(argument.name, space, ends[space], size, argument.role))
         ends[space] += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     launch = Launch(name, name, tuple(arguments), ())
-    printed = print_kernel(language, function, name)
+    text = backend.text({name: function}, [launch], is_chained=False)
     program = Program(
-        target=language,
-        source=emit_program(language, [printed], [launch]).source,
-        kernels=(_kernel_record(printed),),
+        target=backend.name,
+        source=text.source,
+        kernels=tuple(_kernel_record(n, kernel) for n, kernel in text.kernels.items()),
         launches=(launch,),
         inputs=tuple(_port(a, physical) for a in arguments if a.role == "input"),
         outputs=tuple(_port(a, physical) for a in arguments if a.role == "output"),
@@ -234,17 +241,17 @@ def unpack_array(physical: np.ndarray, shape: tuple[int, ...], layout: Pack) -> 
     return logical.reshape(shape)
 
 
-def _kernel_record(printed: PrintedKernel) -> KernelRecord:
+def _kernel_record(name: str, text: KernelText) -> KernelRecord:
     """What a device has to know of a kernel: the sections that it runs."""
     return KernelRecord(
-        name=printed.name,
+        name=name,
         kind="",
         operations=(),
         flops=0,
         bytes_moved=0,
         steps=(),
-        phases=printed.phases,
-        source=printed.source,
+        phases=text.phases,
+        source=text.source,
     )
 
 

@@ -247,7 +247,7 @@ def planner_name(planner: Planner) -> str:
 def _with_pins(settings: Settings, value: object) -> Settings:
     """Buffers at bytes of the arena, by name or as pairs; None and nothing let all go."""
     pairs = list(value.items()) if isinstance(value, Mapping) else value
-    if pairs is None or pairs == []:
+    if pairs is None or pairs in ([], ()):
         is_pinned = isinstance(settings.planner, PinnedPlanner)
         return replace(settings, planner=GreedyPlanner()) if is_pinned else settings
     if not isinstance(pairs, list | tuple) or not all(map(_is_pin, pairs)):
@@ -267,7 +267,7 @@ def _is_pin(pair: object) -> bool:
 def _with_order(settings: Settings, value: object) -> Settings:
     """Passes that change places, instead of those that did before; None for none."""
     edits = tuple(edit for edit in settings.edits if not isinstance(edit, Order))
-    if value is None or value == []:
+    if value is None or value in ([], ()):
         return replace(settings, edits=edits)
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise InputError(f"{ORDER} cannot be {value!r}: a list of passes is expected")

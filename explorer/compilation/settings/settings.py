@@ -19,6 +19,8 @@ from explorer.passes import top_pipeline
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.sizes.keep_range import KeepRange
+from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.quantization.table import ThresholdTable
 from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
@@ -62,6 +64,8 @@ class Settings:
     """Threads that those were measured with."""
     host: bool = True
     """Whether the host runs what has no compiled form; without, such a model is refused."""
+    quantization: ThresholdTable | None = None
+    """Thresholds with which a float model is quantized."""
     edited: HandEdit | None = None
     """Text of a person's own in the place of what some pass made."""
 
@@ -92,11 +96,17 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             fuses_attention=backend.fuses_attention,
             multiplies_pairs=backend.multiplies_pairs(lanes),
             splits_signs=backend.splits_signs(lanes),
+            quantizing=_quantizing(settings),
         ),
         # One program for a range of sizes has one function.
         PlaceOnDevice(target.name, settings.host and settings.open_range is None),
         *backend.passes(lowering),
     )
+
+
+def _quantizing(settings: Settings) -> tuple[Pass, ...]:
+    table = settings.quantization
+    return () if table is None else (QuantizeTensors(table),)
 
 
 def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:

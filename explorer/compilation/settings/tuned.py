@@ -1,7 +1,7 @@
 """The tuned schedules that a compilation may use: those of its target, device and threads.
 
     tuned_schedules(target, device, threads=1)      -> TunedSchedules, or None where none are kept
-    TunedSchedules(...).find(workload)              -> ({"pixels": 7, ...}, "tuned: 41.2 us ...")
+    TunedSchedules(...).find(workload)              -> ({"pixels": 7, ...}, "tuned: 41.2 µs ...")
 
 They lie in the program cache's folder. Who has none pays for one look into it.
 """

@@ -25,16 +25,12 @@ from explorer.ir.origins import location_of
 from explorer.ir.top.data import WeightOp, weight_type
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import GatherOp, IndexingOperation
-from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import (
-    TO_THE_END,
-    ConcatOp,
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-)
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import (

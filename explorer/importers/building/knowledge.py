@@ -21,13 +21,9 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.sizes.dimensions import dimension_of, plus, reshaped, sum_of
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import broadcast_shapes
-from explorer.ir.top.movement import (
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    computed_slice,
-)
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp, computed_slice
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Dim, Shape, is_static, shape_of, static_shape

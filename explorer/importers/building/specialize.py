@@ -17,7 +17,9 @@ from explorer.importers.building.build import Build
 from explorer.ir.operation import identity_of, set_identity
 from explorer.ir.rewriting import Names
 from explorer.ir.top.data import WeightOp, weight_type
-from explorer.ir.top.movement import ExpandOp, PadOp, ReshapeOp, SliceOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import is_static
 
 SHAPED_BY_OPERANDS = (ReshapeOp, ExpandOp, SliceOp, PadOp)

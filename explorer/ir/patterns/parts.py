@@ -14,7 +14,7 @@ from explorer.ir.constants import constant, is_about, is_constant, scalar
 from explorer.ir.operation import TopOperation
 from explorer.ir.patterns.search import Binding, Found, Search, Searched, Then
 from explorer.ir.top.elementwise import BinaryOp
-from explorer.ir.top.linear import MatMulOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.support.binary_kinds import COMMUTATIVE
 from explorer.ir.weights import Weights
 

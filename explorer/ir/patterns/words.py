@@ -23,7 +23,9 @@ from explorer.ir.patterns.parts import (
 )
 from explorer.ir.patterns.search import Use
 from explorer.ir.top.elementwise import SelectOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp, ReshapeOp, TransposeOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 

@@ -243,6 +243,11 @@ class RecordedRewriter:
         self._changes(op)
         op.attributes[name] = attribute
 
+    def set_origins(self, op: Operation, origins: Sequence[Origin | None]) -> None:
+        """Says which tensors of the source its results are."""
+        self._changes(op)
+        set_origins(op, origins)
+
     def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
         self._changes(op)
         op.operands[index] = value

@@ -17,12 +17,12 @@ from explorer.ir.top import (
     indexing,
     interpolation,
     late,
-    linear,
-    movement,
     pooling,
     selection,
     shapes,
 )
+from explorer.ir.top.linear import convolution, matmul
+from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
 from explorer.ir.top.quantization import blocks as quantized_blocks
 from explorer.ir.top.quantization import dynamic as dynamic_quantization
 from explorer.ir.top.quantization import quantized
@@ -33,7 +33,8 @@ _FAMILIES = (
     data,
     casting,
     elementwise,
-    linear,
+    convolution,
+    matmul,
     dynamic_quantization,
     quantized,
     quantized_blocks,
@@ -43,7 +44,11 @@ _FAMILIES = (
     determinant,
     normalization,
     attention,
-    movement,
+    reshape,
+    transpose,
+    concat,
+    slices,
+    pad,
     indexing,
     interpolation,
     selection,

@@ -26,11 +26,12 @@ from xdsl.dialects.builtin import (
     TensorType,
     f32,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar
-from explorer.ir.interfaces import ComputesSizes, Elements, SizeContents
+from explorer.ir.gradients import GradientBuild
+from explorer.ir.interfaces import ComputesSizes, Differentiable, Elements, SizeContents
 from explorer.ir.operation import Access
 from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.support.broadcasting import ElementwiseOperation, iteration
@@ -53,7 +54,7 @@ _LARGEST_EXPONENT = 254
 
 
 @irdl_op_definition
-class CastOp(ComputesSizes, ElementwiseOperation):
+class CastOp(Differentiable, ComputesSizes, ElementwiseOperation):
     """Converts the element type as C does: floats truncate towards zero, nonzero becomes true.
 
     Floats are rounded to nearest, ties to even. Integers lose their upper bits. To float8, with
@@ -131,6 +132,9 @@ class CastOp(ComputesSizes, ElementwiseOperation):
 
     def label(self) -> str:
         return f"cast {self.to}"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        return build.cast(g, build.dtype(self.operands[0]))
 
 
 def _to_power_of_two(x: np.ndarray, rounding: str, saturates: bool) -> np.ndarray:

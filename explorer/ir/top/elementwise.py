@@ -16,11 +16,19 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, f32, i1
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import ComputesSizes, Elements, KeepsNumbers, SizeContents
+from explorer.ir.gradients import GradientBuild, NotDifferentiable, Term
+from explorer.ir.interfaces import (
+    ComputesSizes,
+    Differentiable,
+    Elements,
+    KeepsNumbers,
+    Quantizable,
+    SizeContents,
+)
 from explorer.ir.operation import Access
 from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.arithmetic import in_arithmetic_types
@@ -33,6 +41,7 @@ from explorer.ir.top.support.broadcasting import (
     collapse_broadcast,
     iteration,
 )
+from explorer.ir.top.support.derivatives import BINARY_DERIVATIVES, UNARY_DERIVATIVES
 from explorer.ir.top.support.operands import require_same_type
 from explorer.ir.top.support.quantized_scalars import (
     real_array,
@@ -49,10 +58,16 @@ def apply_unary(s: ScalarBuilder, kind: str, x: Scalar, alpha: float, beta: floa
     return UNARY[kind].body(s, x, alpha, beta)
 
 
-class RealOperation(ElementwiseOperation):
+class RealOperation(Quantizable, ElementwiseOperation):
     """What computes in real numbers, of operands that may be quantized (one scale per tensor)."""
 
     TAKES_QUANTIZED: ClassVar[bool] = True
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]]
+    """Kinds whose numbers bear few bits; exponentials, roots and quotients do not."""
+
+    @property
+    def is_quantizable(self) -> bool:
+        return self.get("kind") in self.QUANTIZABLE_KINDS
 
     @property
     def result_type(self) -> QuantizedType | None:
@@ -91,10 +106,14 @@ class RealOperation(ElementwiseOperation):
 
 
 @irdl_op_definition
-class UnaryOp(KeepsNumbers, RealOperation):
+class UnaryOp(Differentiable, KeepsNumbers, RealOperation):
     """y = kind(x), with up to two parameters `alpha` and `beta` (clip: bounds)."""
 
     name = "top.unary"
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]] = frozenset(
+        ("relu", "leaky_relu", "clip", "sigmoid", "hard_sigmoid", "hard_swish", "silu", "mish")
+        + ("tanh", "gelu", "gelu_tanh", "elu", "softplus", "neg", "abs")
+    )
 
     input = operand_def(TensorType)
     kind = prop_def(StringAttr)
@@ -123,6 +142,10 @@ class UnaryOp(KeepsNumbers, RealOperation):
     def keeps_numbers(self) -> bool:
         return self.kind.data in ("relu", "abs", "neg")
 
+    @property
+    def clamps(self) -> bool:
+        return self.kind.data in ("relu", "clip")
+
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in UNARY:
             raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(UNARY)}")
@@ -150,12 +173,22 @@ class UnaryOp(KeepsNumbers, RealOperation):
     def label(self) -> str:
         return self.kind.data.replace("_", " ")
 
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        derivative = UNARY_DERIVATIVES.get(self.kind.data)
+        if derivative is None:
+            raise NotDifferentiable
+        slope = derivative(Term(build, self.input), Term(build, self.output), *self.parameters)
+        return (Term(build, g) * slope).value
+
 
 @irdl_op_definition
-class BinaryOp(ComputesSizes, RealOperation):
+class BinaryOp(Differentiable, ComputesSizes, RealOperation):
     """y = kind(a, b), broadcasting as NumPy does."""
 
     name = "top.binary"
+    QUANTIZABLE_KINDS: ClassVar[frozenset[str]] = frozenset(
+        ("add", "sub", "mul", "max", "min", "prelu")
+    )
 
     left = operand_def(TensorType)
     right = operand_def(TensorType)
@@ -220,9 +253,19 @@ class BinaryOp(ComputesSizes, RealOperation):
     def label(self) -> str:
         return self.kind.data.replace("_", " ")
 
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        derivatives = BINARY_DERIVATIVES.get(self.kind.data)
+        if derivatives is None:
+            raise NotDifferentiable
+        # An exponent may have another element type than its base.
+        b = build.cast(self.right, build.dtype(self.left))
+        slope = derivatives[index](*(Term(build, v) for v in (self.left, b, self.output)))
+        product = Term(build, g) * slope
+        return build.cast(product.value, build.dtype(self.operands[index]))
+
 
 @irdl_op_definition
-class SelectOp(ElementwiseOperation):
+class SelectOp(Differentiable, ElementwiseOperation):
     """y = a where the condition holds, else b; all three broadcast (ONNX's Where)."""
 
     name = "top.select"
@@ -250,6 +293,11 @@ class SelectOp(ElementwiseOperation):
         reads = [access.broadcast(d) for access in inputs]
         k.generic("plain", reads, output.at(*d), lambda s, c, a, b: c.select(a, b))
         return "elementwise"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        nothing = build.scalar_like(0, g)
+        chosen = [g, nothing] if index == 1 else [nothing, g]
+        return build.select(self.condition, *chosen)
 
 
 __all__ = [

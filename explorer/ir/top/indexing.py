@@ -15,12 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.gradients import GradientBuild, Term
 from explorer.ir.interfaces import (
     ComputesSizes,
+    Differentiable,
     Elements,
     Moving,
     RowWise,
@@ -184,7 +186,7 @@ def _check_reduction(reduction: str) -> None:
 
 
 @irdl_op_definition
-class GatherOp(RowWise, SizeConstrained, ComputesSizes, Moving, IndexingOperation):
+class GatherOp(Differentiable, RowWise, SizeConstrained, ComputesSizes, Moving, IndexingOperation):
     """Slices of `axis` at the given positions: result (before..., indices..., behind...)."""
 
     name = "top.gather"
@@ -243,9 +245,23 @@ class GatherOp(RowWise, SizeConstrained, ComputesSizes, Moving, IndexingOperatio
 
         return self.define_gather(k, output, source)
 
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        """Adds each slice of g where it was taken from."""
+        axis, rank = self.get("axis"), build.rank(self.input)
+        count = build.rank(self.indices)
+        order = [axis, *(a for a in range(rank) if a != axis)]
+        zeros = _zeros(self.input, build)
+        behind = [a for a in range(build.rank(g)) if not axis <= a < axis + count]
+        updates = build.transpose(g, [*range(axis, axis + count), *behind])
+        places = build.unsqueeze(_counted(self.indices, self.input, axis, build), [count])
+        added = build.value(
+            ScatterNdOp, [build.transpose(zeros, order), places, updates], reduction="add"
+        )
+        return build.transpose(added, np.argsort(order).tolist())
+
 
 @irdl_op_definition
-class GatherElementsOp(IndexingOperation):
+class GatherElementsOp(Differentiable, IndexingOperation):
     """y[i, j] = x[indices[i, j], j] for axis 0, and so on; the result has the indices' shape."""
 
     name = "top.gather_elements"
@@ -280,6 +296,12 @@ class GatherElementsOp(IndexingOperation):
             return load_element(s, x, [*at[:axis], position, *at[axis + 1 :]])
 
         return self.define_gather(k, output, source)
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        axis = self.get("axis")
+        places = _counted(self.indices, self.input, axis, build)
+        zeros = _zeros(self.input, build)
+        return build.value(ScatterElementsOp, [zeros, places, g], axis=axis, reduction="add")
 
 
 @irdl_op_definition
@@ -475,3 +497,14 @@ SCATTER: dict[
     "min": (np.minimum, lambda present, new: present.minimum(new)),
 }
 """For each reduction the meaning on arrays and on scalars."""
+
+
+def _counted(indices: SSAValue, x: SSAValue, axis: int, build: GradientBuild) -> SSAValue:
+    """Positions from the front, where some count from the end."""
+    (size,) = build.sizes(x, [axis], "the gradient of a gather")
+    wide = Term(build, build.cast(indices, np.int64))
+    return wide.compare("less", 0).select(wide + size, wide).value
+
+
+def _zeros(x: SSAValue, build: GradientBuild) -> SSAValue:
+    return build.expand(build.scalar_like(0, x), build.all_sizes(x))

@@ -15,14 +15,16 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import MixesAxes
+from explorer.ir.gradients import GradientBuild, NotDifferentiable
+from explorer.ir.interfaces import Differentiable, MixesAxes
 from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import domain, load_element, load_index, store_element
+from explorer.ir.top.support.taps import Taps, transposed, without_zeros
 from explorer.ir.types import element_type_of, shape_of, static_shape, tensor_type
 
 MOST_WRITTEN_OUT = 16
@@ -30,7 +32,7 @@ MOST_WRITTEN_OUT = 16
 
 
 @irdl_op_definition
-class InterpolateOp(MixesAxes):
+class InterpolateOp(Differentiable, MixesAxes):
     """y[i] = sum over t of weights[i, t] x[positions[i, t]] along `axis`.
 
     positions (integers from 0 on) and weights: (size of the result's axis, taps). Elements at no
@@ -109,3 +111,17 @@ class InterpolateOp(MixesAxes):
 
     def macs(self) -> int:
         return int(np.prod(static_shape(self.output))) * static_shape(self.positions)[1]
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        """Each element gets what the results took of it. Taps are constants of the importer."""
+        positions, weights = build.stored(self.positions), build.stored(self.weights)
+        if index or positions is None or weights is None:
+            raise NotDifferentiable("the gradient of an interpolation for its taps")
+        axis = self.get("axis")
+        (size,) = build.sizes(self.input, [axis], "the gradient of an interpolation")
+        taps = without_zeros(transposed(Taps(positions, weights), size))
+        kept = [
+            build.weight(taps.positions),
+            build.weight(taps.weights.astype(build.dtype(self.weights))),
+        ]
+        return build.value(InterpolateOp, [g, *kept], axis=axis)

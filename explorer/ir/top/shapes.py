@@ -104,6 +104,10 @@ class RangeOp(ComputesSizes, RowWise):
         count = max(int(np.ceil((limit - start) / delta)), 0)
         return ((start + np.arange(count) * delta).astype(operands[0].dtype),)
 
+    def result_bytes(self, *operands: np.ndarray) -> int | None:
+        start, limit, delta = (operand.item() for operand in operands)
+        return int(abs((limit - start) / delta) + 1) * operands[0].itemsize if delta else 0
+
     def computed_sizes(self, elements: Elements) -> np.ndarray | None:
         return None
 

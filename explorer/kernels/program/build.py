@@ -144,13 +144,13 @@ def build_program(
     return BuiltProgram(program, packed)
 
 
-def printed_in(language: str) -> MakeText:
-    """All kernels in one translation unit of a printed language."""
+def printed_in(language: str, is_chained: bool = True) -> MakeText:
+    """All kernels in one translation unit of a printed language; `is_chained` as in printing."""
 
     def make(
         kernels: Mapping[str, func.FuncOp], launches: Sequence[Launch], size_offset: int | None
     ) -> ProgramText:
-        printed = [print_kernel(language, k, name, is_chained=True) for name, k in kernels.items()]
+        printed = [print_kernel(language, k, name, is_chained) for name, k in kernels.items()]
         emitted = emit_program(language, printed, launches, size_offset=size_offset)
         texts = {p.name: KernelText(p.source, p.phases) for p in printed}
         return ProgramText(emitted.source, texts, emitted.chain)

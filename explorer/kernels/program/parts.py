@@ -75,8 +75,7 @@ def build_parts(
     results = tuple(names[v] for v in returned_values(snapshot.program))
     whole = sum_of(target, parts, _entry_ports(snapshot, input_names), output_names, results)
     slots = [
-        (built[p.function].packed, base)
-        for p, base in zip(parts, _weight_bases(parts), strict=True)
+        (built[p.function].packed, base) for p, base in zip(parts, weight_bases(parts), strict=True)
     ]
     form = ArrayForm((whole.weights_bytes,), np.dtype(np.uint8))
 
@@ -194,7 +193,7 @@ def sum_of(
     shifted = [
         _shifted(program, arena, weights)
         for program, arena, weights in zip(
-            programs, _arena_bases(parts), _weight_bases(parts), strict=True
+            programs, _arena_bases(parts), weight_bases(parts), strict=True
         )
     ]
     made: dict[str, Port] = {}
@@ -272,7 +271,8 @@ def _arena_bases(parts: Sequence[ProgramPart]) -> list[int]:
     return _bases([p.program.arena_bytes for p in parts if p.program is not None])
 
 
-def _weight_bases(parts: Sequence[ProgramPart]) -> list[int]:
+def weight_bases(parts: Sequence[ProgramPart]) -> list[int]:
+    """Where the weights of every part begin in the block of the whole."""
     return _bases([p.program.weights_bytes for p in parts if p.program is not None])
 
 

@@ -101,7 +101,7 @@ class ScheduledKernel:
     is_fallback: bool = False
     """Whether a schedule of its own kind was refused."""
     tuned: str = ""
-    """`tuned: 41.2 us against 48.0` where the overrides come from a search."""
+    """`tuned: 41.2 µs against 48.0` where the overrides come from a search."""
 
 
 class Schedule:

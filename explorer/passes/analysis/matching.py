@@ -21,7 +21,8 @@ from explorer.ir.constants import splat as splat
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of
 
 AnyOperation = TypeVar("AnyOperation", bound=Operation)

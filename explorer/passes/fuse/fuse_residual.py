@@ -15,7 +15,8 @@ from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.elementwise import BinaryOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.types import format_type
 from explorer.passes.analysis.matching import both_orders, is_constant, uses
 

@@ -27,8 +27,8 @@ from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, Rewrite
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
-from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import MovementOperation
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.operation import MovementOperation
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import (
     PLAIN,

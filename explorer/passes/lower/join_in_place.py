@@ -8,7 +8,8 @@ works where a part is one piece of the whole's bytes: along the outermost axis o
 element, of blocked tensors along whole blocks of channels. A chain of concats, each of the one
 before and something new, is one buffer then, and nothing is copied at all.
 
-A piece of a concat that has to lie elsewhere (an input, a constant, a value that is in another
+What is a concat and what a slice, operations say (`JoinsPieces`, `TakesPiece`). A piece of a concat
+that has to lie elsewhere (an input, a constant, a value that is in another
 place of the same buffer already) is copied by itself, as long as most of the bytes need no copy.
 """
 
@@ -21,6 +22,7 @@ from math import prod
 from xdsl.dialects import func
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
+from explorer.ir.interfaces import JoinsPieces, Piece, TakesPiece
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import origin_of, set_origins, sources_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
@@ -28,7 +30,6 @@ from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.sizes.ranges import open_size
 from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
-from explorer.ir.top.movement import ConcatOp, SliceOp
 from explorer.ir.types import (
     Layout,
     element_type_of,
@@ -88,7 +89,7 @@ class _Joining:
         for op in list(self.function.body.block.ops):
             if not isinstance(op, TopOperation) or isinstance(op, WeightOp | ReturnOp):
                 continue
-            if isinstance(op, ConcatOp | SliceOp):
+            if isinstance(op, JoinsPieces | TakesPiece):
                 self._decide(op)
             elif op.is_view and value_name(op.operands[0]) in self.storages:
                 self._share(op)
@@ -115,9 +116,9 @@ class _Joining:
         self._keep(self.storages[shown].with_view(own, shown))
 
     # -- decisions -----------------------------------------------------------------------------
-    def _decide(self, op: ConcatOp | SliceOp) -> None:
-        rule = "concat" if isinstance(op, ConcatOp) else "slice"
-        why = IN_PLACE if isinstance(op, ConcatOp) else VIEW
+    def _decide(self, op: JoinsPieces | TakesPiece) -> None:
+        rule = "concat" if isinstance(op, JoinsPieces) else "slice"
+        why = IN_PLACE if isinstance(op, JoinsPieces) else VIEW
         result = value_name(op.results[0])
         try:
             self._check(op)
@@ -146,20 +147,20 @@ class _Joining:
         self.driver.fuel.burn()
         self._keep(storage)
 
-    def _check(self, op: ConcatOp | SliceOp) -> None:
+    def _check(self, op: JoinsPieces | TakesPiece) -> None:
         if open_size(self.function) is not None:
             raise Refused(OPEN)
         if not all(is_static(v) for v in (*op.operands, *op.results)):
             raise Refused("a size is not known")
 
-    def _plan(self, op: ConcatOp | SliceOp) -> tuple[Storage, dict[int, str]]:
+    def _plan(self, op: JoinsPieces | TakesPiece) -> tuple[Storage, dict[int, str]]:
         """The buffer of all that belongs together then, and which operands are copied, and why.
 
         Refused where it is not to be.
         """
-        if isinstance(op, SliceOp):
+        if isinstance(op, TakesPiece):
             return self._with_slice(op), {}
-        whole, fits = _tenant(op.output), _pieces(op)
+        whole, fits = _tenant(op.results[0]), [_fit(piece) for piece in op.pieces()]
         storage, copies = Storage.view(whole), {}
         for fit in fits:
             fit.check(whole.layout)
@@ -176,21 +177,21 @@ class _Joining:
             storage = storage.joined(Storage.of(copy), whole.name, copy.name, fits[index])
         return storage, copies
 
-    def _with_slice(self, op: SliceOp) -> Storage:
+    def _with_slice(self, op: TakesPiece) -> Storage:
         """The buffer of a slice's input with the slice in it."""
-        fit, name = _cut(op), value_name(op.input)
+        fit, name = _cut(op), value_name(op.operands[0])
         if name not in self.storages:
             raise Refused("what it cuts is a constant")
-        whole, own = self.storages[name], _tenant(op.output)
+        whole, own = self.storages[name], _tenant(op.results[0])
         if whole.is_input and own.is_fixed:
             raise Refused("what is returned or reshaped shares no memory with an input")
         return whole.joined(Storage.view(own), name, own.name, fit)
 
     def _with_piece(
-        self, storage: Storage, op: ConcatOp, fits: Sequence[Fit], index: int
+        self, storage: Storage, op: JoinsPieces, fits: Sequence[Fit], index: int
     ) -> Storage:
         """The concat's buffer with a piece in it."""
-        name, piece = value_name(op.output), value_name(op.operands[index])
+        name, piece = value_name(op.results[0]), value_name(op.operands[index])
         if piece not in self.storages:
             raise Refused("a constant lies in no buffer")
         own = self.storages[piece]
@@ -210,7 +211,7 @@ class _Joining:
         return joined
 
     # -- changes -------------------------------------------------------------------------------
-    def _copy(self, op: ConcatOp | SliceOp, index: int, layout: Layout) -> str:
+    def _copy(self, op: JoinsPieces | TakesPiece, index: int, layout: Layout) -> str:
         """Copies an operand; the copy's name."""
         value = op.operands[index]
         copy = ConvertLayoutOp.make([value], [with_layout(value.type, layout)])
@@ -237,24 +238,19 @@ def _tenant(value: SSAValue) -> Tenant:
         static_shape(value),
         layout_of(value),
         is_fixed=isinstance(value, BlockArgument) or any(map(reads_whole_buffer, users)),
-        is_read=not all(isinstance(user, ConcatOp) for user in users),
+        is_read=not all(isinstance(user, JoinsPieces) for user in users),
     )
 
 
-def _pieces(op: ConcatOp) -> list[Fit]:
-    axis, start, fits = op.get("axis"), 0, []
-    whole, itemsize = static_shape(op.output), numpy_dtype(element_type_of(op.output)).itemsize
-    for operand in op.operands:
-        fits.append(Fit(whole, static_shape(operand), itemsize, axis, start))
-        start += static_shape(operand)[axis]
-    return fits
-
-
-def _cut(op: SliceOp) -> Fit:
-    """The part of its input that a slice is; Refused where that is not one piece."""
+def _cut(op: TakesPiece) -> Fit:
+    """The part of its operand that a result is; Refused where that is not one piece."""
     try:
-        axis, start = op.cut_axis()
+        return _fit(op.piece())
     except ValueError as error:
         raise Refused(str(error)) from None
-    itemsize = numpy_dtype(element_type_of(op.input)).itemsize
-    return Fit(static_shape(op.input), static_shape(op.output), itemsize, axis, start)
+
+
+def _fit(piece: Piece) -> Fit:
+    itemsize = numpy_dtype(element_type_of(piece.whole)).itemsize
+    whole, part = static_shape(piece.whole), static_shape(piece.part)
+    return Fit(whole, part, itemsize, piece.axis, piece.start)

@@ -23,8 +23,10 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.elementwise import BinaryOp
-from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import ConcatOp, PadOp, ReshapeOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.normalization import BatchNormOp
 from explorer.ir.top.shapes import RangeOp

@@ -31,7 +31,7 @@ from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import device_of, functions, walk_blocks
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
-from explorer.ir.top.linear import ConvOp
+from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.types import (
     element_type_from_numpy,
     element_type_of,

@@ -39,8 +39,8 @@ from explorer.ir.rewriting.passes import KNOBS, RulePass
 from explorer.ir.structure import operations
 from explorer.ir.top.attention import COLUMNS, HEADS, AttentionOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
-from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import ReshapeOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.types import element_type_of, is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import dtype_of, weight_name

@@ -32,7 +32,8 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.origins import origins_of, set_origins
 from explorer.ir.rewriting import RecordedRewriter, Rule
 from explorer.ir.top.casting import CastOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.types import arithmetic_type, element_type_of, numpy_dtype, widened
 from explorer.ir.weights import Weights
 from explorer.passes.analysis.matching import (

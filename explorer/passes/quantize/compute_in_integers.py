@@ -31,6 +31,7 @@ from explorer.passes.quantize.rules.pairs import (
     MergeBits,
     MergeRequantizations,
     RequantizePairs,
+    SaturateInstead,
 )
 from explorer.passes.quantize.rules.products import MultiplyIntegers
 from explorer.passes.quantize.rules.whole_weights import StoreWholeWeights
@@ -58,6 +59,7 @@ class ComputeInIntegers(RulePass):
         SumIntegers,
         RequantizePairs,
         ClampIntegers,
+        SaturateInstead,
         QuantizePartsOfConcat,
         QuantizeBeforeMoves,
         MergeRequantizations,

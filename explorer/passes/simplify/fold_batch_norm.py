@@ -19,7 +19,8 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.reductions.normalization import BatchNormOp
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import (

@@ -18,26 +18,21 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
+from explorer.ir.interfaces import Parameterized
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.control import IfOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp, weight_type
-from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import (
-    TO_THE_END,
-    ExpandOp,
-    MovementOperation,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    onnx_slice_range,
-)
+from explorer.ir.top.movement.operation import MovementOperation
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import TO_THE_END, SliceOp, onnx_slice_range
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.integer_products import IntegerProduct
 from explorer.ir.top.quantization.quantized import DequantizeOp
-from explorer.ir.top.reductions.normalization import BatchNormOp
-from explorer.ir.top.shapes import RangeOp, ShapeOp
+from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import element_type_of, is_static, shape_of, size_bytes, static_shape
 from explorer.ir.weights import is_splat, splat
 from explorer.passes.analysis.matching import constant, dtype_of, is_constant
@@ -269,7 +264,7 @@ def _integer_product_behind(op: TopOperation) -> TopOperation | None:
     """A product that reads the weights or bias, moved perhaps, beside a dequantized input."""
     for use in op.results[0].uses:
         user = use.operation
-        if isinstance(user, ConvOp | MatMulOp):
+        if isinstance(user, IntegerProduct):
             other = user.operands[0 if use.index else 1]
             if _is_dequantized(other):
                 return user
@@ -290,12 +285,8 @@ def _is_dequantized(value: SSAValue) -> bool:
 
 def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
     """Declined where the result would be too large to be worth storing."""
-    if isinstance(op, RangeOp):
-        start, limit, delta = (a.item() for a in arrays)
-        result_bytes = int(abs((limit - start) / delta) + 1) * arrays[0].itemsize if delta else 0
-    elif all(is_static(r) for r in op.results):
-        result_bytes = sum(size_bytes(r) for r in op.results)
-    else:
+    result_bytes = op.result_bytes(*arrays)
+    if result_bytes is None:
         raise Declined(f"the size of {identity_of(op)}'s result is not known beforehand")
     operand_bytes = sum(a.nbytes for a in arrays)
     is_parameter = any(_feeds_parameters(result) for result in op.results)
@@ -318,7 +309,7 @@ def _feeds_parameters(value: SSAValue) -> bool:
     """Is it read, moved perhaps, as weights or statistics, which kernels want constant?"""
     for use in value.uses:
         user = use.operation
-        if isinstance(user, ConvOp | MatMulOp | BatchNormOp) and use.index > 0:
+        if isinstance(user, Parameterized) and user.is_parameter(use.index):
             return True
         if isinstance(user, MovementOperation) and any(map(_feeds_parameters, user.results)):
             return True

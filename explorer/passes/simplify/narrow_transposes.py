@@ -23,7 +23,8 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.movement import ReshapeOp, TransposeOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.analysis.axes import joined_axes
 from explorer.passes.analysis.matching import maker

@@ -25,7 +25,8 @@ from explorer.ir.origins import Origin, origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp, TransposeOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.types import is_static, shape_of, size_bytes
 from explorer.passes.analysis.matching import constant, is_constant, maker, uses

@@ -18,7 +18,11 @@ from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp, ExpandOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import dtype_of, maker, splat
 

@@ -24,7 +24,8 @@ from explorer.ir.origins import set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
-from explorer.ir.top.movement import ConcatOp, ReshapeOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.top.support.iterations import counted_iterations
 from explorer.ir.types import (

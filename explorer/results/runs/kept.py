@@ -46,6 +46,32 @@ class FixedContent:
     """For people."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeptPart:
+    """How a part of a program starts, by its function's name."""
+
+    function: str
+    binary: str = ""
+    """Digest of the binary's key; empty for what the host runs."""
+    weights_at: int = 0
+    """Byte of the block of weights where its own begin."""
+    text: str = ""
+    """Of what the host runs: the IR, which names its weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptArray:
+    """A weight that the host reads, in the block behind those of the device."""
+
+    name: str
+    element_type: str
+    shape: tuple[int, ...]
+    offset_bytes: int
+    size_bytes: int
+    is_splat: bool = False
+    """One number stands for all."""
+
+
 @dataclass(frozen=True)
 class KeptProgram:
     """A compiled program that can be started without compiling."""
@@ -66,7 +92,7 @@ class KeptProgram:
     language: str
     """c or opencl."""
     binary: str
-    """Digest of the binary's key."""
+    """Digest of the binary's key; of several parts, of the first one's."""
     weights: str
     """Digest of the packed weights; empty where there are none."""
     sums: str
@@ -74,3 +100,18 @@ class KeptProgram:
     compile_seconds: float
     made_at: str
     """ISO 8601, UTC."""
+    parts: tuple[KeptPart, ...] = ()
+    """In the program's order; none where it is one."""
+    arrays: tuple[KeptArray, ...] = ()
+
+    @property
+    def binaries(self) -> tuple[str, ...]:
+        """Digests of all that is loaded, each once."""
+        found = [part.binary for part in self.parts if part.binary]
+        return tuple(dict.fromkeys(found)) or (self.binary,)
+
+    @property
+    def block_bytes(self) -> int:
+        """Of all weights: the device's, and behind them the host's."""
+        end = self.program.weights_bytes
+        return max([end, *(array.offset_bytes + array.size_bytes for array in self.arrays)])

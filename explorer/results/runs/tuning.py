@@ -107,7 +107,7 @@ class KernelSearch:
     """How often the model runs the kernel."""
     threads: int = 1
     why: str = ""
-    """The reason for the choice: `tuned: 41.2 us against 48.0`, or why the default stays."""
+    """The reason for the choice: `tuned: 41.2 µs against 48.0`, or why the default stays."""
 
     @property
     def gain(self) -> float:

@@ -19,14 +19,14 @@ import contextlib
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from explorer.errors import ExplorerError
 from explorer.files import write_whole
-from explorer.results.runs.kept import KeptProgram, ModelSheet
+from explorer.results.runs.kept import KeptPart, KeptProgram, ModelSheet
 from explorer.runtime.cache.digests import (
     digest_of_array,
     digest_of_descriptor,
@@ -75,9 +75,29 @@ class Startable:
 
     kept: KeptProgram
     binary: Entry
+    """Of several parts the first one's."""
     weights: np.ndarray | MappedWeights
     tier: str
     """folder or shipped."""
+    others: Mapping[str, Entry] = field(default_factory=dict)
+    """All binaries by digest, where there are parts."""
+
+    @property
+    def block(self) -> np.ndarray:
+        """All weights as bytes."""
+        return self.weights.array if isinstance(self.weights, MappedWeights) else self.weights
+
+    def parts(self) -> Iterator[tuple[KeptPart, Startable | None]]:
+        """Every part with what starts it; None for the host's, which has no binary."""
+        for part, of_program in zip(self.kept.parts, self.kept.program.parts, strict=True):
+            program = of_program.program
+            if not part.binary or program is None:
+                yield part, None
+                continue
+            kept = replace(self.kept, program=program, binary=part.binary, parts=(), arrays=())
+            entry = self.others[part.binary]
+            own = self.block[part.weights_at : part.weights_at + program.weights_bytes]
+            yield part, Startable(with_text(kept, entry), entry, own, self.tier)
 
 
 class KeptPrograms:
@@ -132,11 +152,15 @@ class KeptPrograms:
     def _with_parts(self, kept: KeptProgram, tier: str) -> Startable | Missed:
         """The program with its binary and weights, or which of them cannot be used."""
         language = self._language(kept)
-        found = self.cache.find_kept(kept.binary, language.try_binary)
-        if isinstance(found, Missed):
-            return found
-        if language.needs_source and not found.entry.source:
-            return Missed("its source was left out, which an OpenCL driver needs")
+        entries: dict[str, Entry] = {}
+        for digest in kept.binaries:
+            found = self.cache.find_kept(digest, language.try_binary)
+            if isinstance(found, Missed):
+                return found
+            if language.needs_source and not found.entry.source:
+                return Missed("its source was left out, which an OpenCL driver needs")
+            entries[digest] = found.entry
+        binary = entries[kept.binary]
         try:
             weights = self._weights(kept, tier)
         except FileNotFoundError:
@@ -147,10 +171,11 @@ class KeptPrograms:
             if tier == "folder" and not isinstance(error, OSError):
                 drop(weights_path(self._folder, kept.weights))
             return Missed(f"its weights were damaged: {words}")
-        return Startable(with_text(kept, found.entry), found.entry, weights, tier)
+        whole = kept if kept.parts else with_text(kept, binary)
+        return Startable(whole, binary, weights, tier, entries if kept.parts else {})
 
     def _weights(self, kept: KeptProgram, tier: str) -> np.ndarray | MappedWeights:
-        size = kept.program.weights_bytes
+        size = kept.block_bytes
         if not kept.weights:
             return np.zeros(0, np.uint8)
         if tier == "folder":
@@ -277,7 +302,7 @@ class KeptPrograms:
             words = f"a finished program cannot be kept in {self._folder}: {error.strerror}"
             self.cache.complain(f"the program cache: {words}")
             return words
-        self.cache.prune(keep=(path.stem, digest, kept.binary))
+        self.cache.prune(keep=(path.stem, digest, *kept.binaries))
         return ""
 
     def _drop_followed(self, kept: KeptProgram, place: Path) -> None:

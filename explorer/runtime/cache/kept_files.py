@@ -11,6 +11,7 @@ out: the kernels' source lies with the binary.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from explorer.results.source import SourceText
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import digest_of
 from explorer.runtime.cache.requests import SHORT, ProgramRequest
+from explorer.runtime.element_types import element_bytes
 
 MAGIC = b"explorer kept program 1\n"
 SUFFIX = ".kept"
@@ -58,14 +60,33 @@ def read_kept(content: bytes) -> KeptProgram:
         kept = from_json(KeptProgram, json.loads(body))
         for content_of in kept.contents:
             bytes.fromhex(content_of.content)
-        for digest in (kept.binary, kept.weights, kept.model.digest):
+        for digest in (*kept.binaries, kept.binary, kept.weights, kept.model.digest):
             if digest and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
                 raise ValueError("a digest is none")
-        if bool(kept.weights) != bool(kept.program.weights_bytes):
+        if bool(kept.weights) != bool(kept.block_bytes):
             raise ValueError("weights: their digest and their size do not fit")
+        check_parts(kept)
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedProgram(f"it cannot be read: {error}") from error
     return kept
+
+
+def check_parts(kept: KeptProgram) -> None:
+    """ValueError where parts are not the program's, or weights lie outside of their block."""
+    if [part.function for part in kept.parts] != [part.function for part in kept.program.parts]:
+        raise ValueError("parts: they are not those of the program")
+    for part, of_program in zip(kept.parts, kept.program.parts, strict=True):
+        if of_program.program is None or bool(part.binary) == bool(part.text):
+            raise ValueError(f"parts: nothing runs {part.function}")
+        end = part.weights_at + of_program.program.weights_bytes
+        if part.weights_at < 0 or end > kept.program.weights_bytes:
+            raise ValueError(f"parts: the weights of {part.function} lie outside of the others")
+    for array in kept.arrays:
+        elements = 1 if array.is_splat else math.prod(array.shape)
+        if array.offset_bytes < 0 or min(array.shape, default=0) < 0:
+            raise ValueError(f"arrays: {array.name} lies nowhere")
+        if array.size_bytes != elements * element_bytes(array.element_type):
+            raise ValueError(f"arrays: {array.name} has {array.size_bytes} bytes")
 
 
 def without_text(program: Program) -> Program:
@@ -82,7 +103,12 @@ def without_text(program: Program) -> Program:
         )
         for kernel in program.kernels
     )
-    return replace(program, kernels=kernels, source=SourceText(program.source.language, (), ()))
+    parts = tuple(
+        part if part.program is None else replace(part, program=without_text(part.program))
+        for part in program.parts
+    )
+    source = SourceText(program.source.language, (), ())
+    return replace(program, kernels=kernels, parts=parts, source=source)
 
 
 def with_text(kept: KeptProgram, binary: Entry) -> KeptProgram:

@@ -74,8 +74,8 @@ class TunedEntry:
 
     @property
     def why(self) -> str:
-        """`tuned: 41.2 us against 48.0`."""
-        return f"tuned: {self.tuned_us:.1f} us against {self.default_us:.1f}"
+        """`tuned: 41.2 µs against 48.0`."""
+        return f"tuned: {self.tuned_us:.1f} µs against {self.default_us:.1f}"
 
     def to_bytes(self) -> bytes:
         body = json.dumps(asdict(self), sort_keys=True).encode() + b"\n"

@@ -164,9 +164,7 @@ export class TraceData {
       const raw = await this.chunk(`text/${snapshot}`);
       const pages = new Map();
       await Promise.all(
-        [...new Set(raw.runs.map((run) => run[0]))].map(async (page) => {
-          pages.set(page, await this.chunk(`lines/${page}`));
-        }),
+        raw.pages.map(async (name, page) => pages.set(page, await this.chunk(`lines/${name}`))),
       );
       return expandRuns(raw, pages);
     });
@@ -196,7 +194,13 @@ export class TraceData {
     });
   }
 
-  // [[pass, event], ...] of the rewrites that made or changed an operation.
+  // {macs, peaks}: one number for each pass
+  measures() {
+    return this.chunk("measures");
+  }
+
+  // [[pass, event, made], ...] of the rewrites that made or changed an operation or one that it was
+  // made of; `made` is that one, "" where it is the operation.
   async makersOf(operation) {
     const makers = await this.chunk("makers");
     return Object.hasOwn(makers, operation) ? makers[operation] : [];
@@ -373,6 +377,12 @@ export class TraceData {
     return {language: "python", lines, owners: lines.map(() => [])};
   }
 
+  // What the instructions of all kernels mean and cost; null where there is no assembly.
+  instructions() {
+    if (!this.kernels.some(({assembly}) => assembly)) return null;
+    return this.once("instructions", () => this.chunk("instructions").catch(() => null));
+  }
+
   // {program, kernels, aims}: coverage by level, of the program and of every kernel
   links() {
     return this.once("links", async () => {
@@ -478,7 +488,7 @@ export class TraceData {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED =
-  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+  /^(nodes|graph|text|lines|pass|measures|makers|layout|blocks?|source|operators|memory)(\/|$)/;
 
 function expandRuns(raw, pages) {
   const lines = [],

@@ -5,10 +5,11 @@ import {TraceData} from "./data.js";
 import {dockPane} from "./frame/dock.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
 import {createDraft} from "./branches/fork.js";
+import {findEverywhere} from "./frame/find_everywhere.js";
 import {graphPane} from "./graph/graph.js";
 import {adaptHost} from "./ground/host.js";
 import {createHover} from "./ground/hover.js";
-import {createLooks} from "./ground/looks.js";
+import {createLooks, noteSizes, sizesOf} from "./ground/looks.js";
 import {createPlaces} from "./ground/places.js";
 import {inspectorPane} from "./frame/inspector.js";
 import {handleKey, helpContent} from "./frame/keys.js";
@@ -21,10 +22,9 @@ import {isKnown, linkNotice, linkProblems} from "./ground/shared_link.js";
 import {createStore, placeFromLink, stateFromLink, stateToLink} from "./ground/state.js";
 import {LOOK, STYLE} from "./theme.js";
 import {topBar} from "./frame/topbar.js";
+import {workspace} from "./frame/workspace.js";
 
 let instances = 0;
-
-const SIZES = ["--passes", "--inspector", "--dock"]; // of panes, which a person drags
 
 function render({model, el}) {
   const host = adaptHost(model);
@@ -208,6 +208,7 @@ function render({model, el}) {
   const keyTarget = host.mode === "notebook" ? root : document;
   const onkey = (event) => {
     if (app?.ready) handleKey(app, event);
+    if (host.mode === "notebook") keepFromNotebook(event);
   };
   keyTarget.addEventListener("keydown", onkey);
   start();
@@ -252,15 +253,23 @@ function createApp({
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
   const isBranch = kept?.model === model;
   const initially = data.head.blocks.initially ?? [];
-  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : {})};
+  // Of a wrong program the first thing to see is what is wrong.
+  const {fault} = data.head.summary;
+  const first = fault?.pass ?? eventful;
+  const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
+  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
   const initial = kept
     ? {
         ...kept.state,
-        ...(isBranch ? {initially} : {...fresh, selection: null, blocks: null}),
-        pass: again >= 0 ? again : eventful,
+        ...(isBranch ? {initially} : {selection: null, blocks: null, ...fresh}),
+        pass: again >= 0 && (isBranch || !fault) ? again : first,
       }
-    : {pass: eventful, ...fresh, ...fromLink};
+    : {pass: first, ...fresh, ...fromLink};
   const store = createStore(initial);
+  store.set({panes: {...store.get().panes, sizes: sizesOf(looks)}});
+  store.subscribe((state, changed) => {
+    if (changed.has("panes") && !app.stopped) noteSizes(looks, state.panes.sizes);
+  });
   instances += 1;
   const app = {
     host,
@@ -469,33 +478,26 @@ function createApp({
     app.seenSession = seen;
     if (["compare", "accuracy", "branches"].includes(store.get().dock)) app.dock.update();
   };
-  const main = element("main", {class: "panes"});
   const branch = host.get("branch") || null;
   app.node = element("div", {class: "frame", "data-model": model, "data-branch": branch});
-  for (const variable of SIZES) {
-    const size = looks.get(variable);
-    if (typeof size === "number") app.node.style.setProperty(variable, `${size}px`);
-  }
   app.begin = (isReturn) => {
     app.passes = passesPane(app);
     app.graph = graphPane(app);
     app.inspector = inspectorPane(app);
     app.dock = dockPane(app);
-    app.bar = topBar(app);
-    replace(
-      app.node,
-      app.bar.node,
-      replace(
-        main,
-        app.passes.node,
-        splitter(app, "--passes", 1, "width of the passes"),
-        app.graph.node,
-        splitter(app, "--inspector", -1, "width of the inspector"),
-        app.inspector.node,
-      ),
-      splitter(app, "--dock", -1, "height of the dock", true),
-      app.dock.node,
+    app.everywhere = findEverywhere(app);
+    app.workspace = workspace(
+      app,
+      {
+        passes: app.passes.node,
+        graph: app.graph.node,
+        inspector: app.inspector.node,
+        dock: app.dock.node,
+      },
+      app.everywhere.node,
     );
+    app.bar = topBar(app);
+    replace(app.node, app.bar.node, app.workspace.node);
     app.passes.draw();
     const {selection} = store.get();
     if (isBranch) app.graph.lookAt(kept.camera);
@@ -519,6 +521,9 @@ function createApp({
       app.sessionChanged();
     }
   };
+  // A link says which pane stands where; how large it is follows the person.
+  const sized = (patch) =>
+    patch.panes ? {...patch, panes: {...patch.panes, sizes: store.get().panes.sizes}} : patch;
   const here = () => stateToLink(store.get(), session?.link());
   const notePlace = (changed) => {
     const link = here();
@@ -528,7 +533,7 @@ function createApp({
   // A place that Back or Forward went to: all of it, not only what its link says.
   app.goTo = (link) => {
     app.isReturning = true;
-    store.set(placeFromLink(link, data.head, store.get().initially));
+    store.set(sized(placeFromLink(link, data.head, store.get().initially)));
     app.isReturning = false;
     const {selection} = store.get();
     if (selection !== null) app.graph.reveal(selection);
@@ -542,7 +547,7 @@ function createApp({
     });
   const followLink = () => {
     if (places?.isOurs()) return;
-    store.set(stateFromLink(window.location.hash, data.head));
+    store.set(sized(stateFromLink(window.location.hash, data.head)));
     session?.follow(window.location.hash);
     noteLink();
   };
@@ -551,6 +556,12 @@ function createApp({
     window.removeEventListener("hashchange", followLink);
   };
   return app;
+}
+
+// To a notebook a single letter is a command: x cuts the cell with the explorer in it. Those with
+// Ctrl, Alt or Meta (save, run) stay the notebook's.
+function keepFromNotebook(event) {
+  if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
 }
 
 // The Tab key goes round within a dialog.
@@ -565,63 +576,6 @@ function keepFocus(event) {
   stops[event.shiftKey ? stops.length - 1 : 0].focus();
 }
 
-// A bar between two panes that moves with the pointer and with arrow keys.
-function splitter(app, variable, direction, label, isHorizontal = false) {
-  const frame = app.node;
-  const bar = element("div", {
-    class: `splitter ${isHorizontal ? "horizontal" : "vertical"}`,
-    role: "separator",
-    tabindex: 0,
-    "aria-label": label,
-    "aria-orientation": isHorizontal ? "horizontal" : "vertical",
-    title: "drag, or arrow keys; double click or Enter makes it small and large again",
-  });
-  const current = () => {
-    const other = direction > 0 ? bar.previousElementSibling : bar.nextElementSibling;
-    const box = other.getBoundingClientRect();
-    return isHorizontal ? box.height : box.width;
-  };
-  const resize = (size) => {
-    const room = isHorizontal ? frame.clientHeight * 0.7 : frame.clientWidth * 0.6;
-    const pixels = Math.round(Math.max(isHorizontal ? 88 : 176, Math.min(room, size)));
-    frame.style.setProperty(variable, `${pixels}px`);
-    app.looks.set(variable, pixels);
-  };
-  // As small as it goes, and back to where it was.
-  let grownTo = null;
-  const toggle = () => {
-    const size = current(),
-      least = isHorizontal ? 88 : 176;
-    const isSmall = size <= least + 1;
-    if (isSmall && grownTo === null) {
-      frame.style.removeProperty(variable);
-      app.looks.set(variable, null);
-    } else resize(isSmall ? grownTo : least);
-    grownTo = isSmall ? null : size;
-  };
-  bar.addEventListener("dblclick", toggle);
-  bar.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
-    const start = isHorizontal ? event.clientY : event.clientX;
-    const size = current();
-    bar.setPointerCapture(event.pointerId);
-    bar.onpointermove = (moveEvent) =>
-      resize(size + direction * ((isHorizontal ? moveEvent.clientY : moveEvent.clientX) - start));
-    bar.onpointerup = () => {
-      bar.onpointermove = null;
-    };
-  });
-  bar.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") toggle();
-    const step = {ArrowRight: 16, ArrowDown: 16, ArrowLeft: -16, ArrowUp: -16}[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    resize(current() + direction * step);
-  });
-  return bar;
-}
-
 // Light or dark: what the person chose here, else the host (JupyterLab), else the system.
 function followTheme(root, looks, onchange) {
   const named = (name) => (["light", "dark"].includes(name) ? name : null);
@@ -632,6 +586,8 @@ function followTheme(root, looks, onchange) {
     const isDark = lab === null ? system.matches : lab === "false";
     root.dataset.theme = chosen ?? (isDark ? "dark" : "light");
     onchange();
+    // JupyterLab hides everything while it changes its theme: what is painted by hand has no size.
+    requestAnimationFrame(onchange);
   };
   const observer = new MutationObserver(apply);
   observer.observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light"]});

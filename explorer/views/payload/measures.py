@@ -177,8 +177,20 @@ class AccuracyTables:
             "grounds": grounds(self.report),
             "fault": self.first_fault(),
             "guilty": self._guilty(),
+            "byFloat64": self._by_float64(),
             "detailPages": self.details.page_count(),
             "detailsLeftOut": self.details.left_out,
+        }
+
+    def _by_float64(self) -> Json:
+        """Of tensors that the oracle cannot judge at the end, by name: the distance from float64
+        and the most that is allowed."""
+        tolerance = self.report.tolerance
+        last = self.report.passes[-1].tensors if self.report.passes else ()
+        return {
+            error.tensor: [number(n) for n in error.judged(tolerance)]
+            for error in last
+            if error.is_judged_by_float64
         }
 
     @cached_property
@@ -197,6 +209,17 @@ class AccuracyTables:
             "operation": fault.operation,
             "address": fault.address,
         }
+
+    def culprit(self) -> Json | None:
+        """Where a person looks first in a wrong program: the pass that a bisection blamed, else
+        the first after which something is wrong, and the operation."""
+        if self.report.fault is not None and self.report.fault.pass_name in self.pass_names:
+            place = self.pass_names.index(self.report.fault.pass_name)
+            return {"pass": place, "operation": self.report.fault.operation}
+        first = None if self.report.passed else self.first_fault()
+        if first is None or first["pass"] < 0:
+            return None
+        return {"pass": first["pass"], "operation": first["operation"]}
 
     def metric(self, name: str) -> Json:
         """Per mode the values of another metric, in the rows and columns of the heat map."""
@@ -306,13 +329,17 @@ class AccuracyTables:
         return [by_tensor.get(name) for name in self.tensors]
 
 
-def worst_of(errors: Sequence[TensorError]) -> TensorError | None:
-    """The largest error; one that is not a number counts as the largest of all."""
-    return max(
-        errors,
-        key=lambda e: math.inf if math.isnan(e.max_relative) else e.max_relative,
-        default=None,
-    )
+def judged_payload(worst: TensorError | None, tolerance: float) -> dict[str, Json]:
+    """The number that a verdict rests on, the most that is allowed, and whether it is a distance
+    from float64; None where nothing was compared."""
+    if worst is None:
+        return {"worst": None, "allowed": None, "isExact": False}
+    found, allowed = worst.judged(tolerance)
+    return {
+        "worst": number(found),
+        "allowed": number(allowed),
+        "isExact": worst.is_judged_by_float64,
+    }
 
 
 def _error_row(error: TensorError) -> Json:

@@ -1,18 +1,18 @@
 """What every pass did, as data for the explorer: counts, rewrites, rules, makers.
 
 pass/3    {"diff": ..., "events": [[address, rule, applied, site, ...], ...]}
-makers    {"conv_1": [[4, 0], [5, 2]]}: pass 4 and pass 5 made or changed conv_1
+makers    {"conv_8": [[0, 3, "conv_2"], [5, 2, ""]]}: pass 5 made conv_8 of what the import made
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
+from explorer.views.film.descent import lines_of_makers
 from explorer.views.payload.graph import diff_payload
-from explorer.views.payload.measures import AccuracyTables, number, worst_of
+from explorer.views.payload.measures import AccuracyTables, judged_payload, number
 from explorer.views.payload.text import Json
 from explorer.views.theme import judge, judged_error
+from explorer.views.verdicts import worst_judged
 
 
 def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
@@ -25,14 +25,20 @@ def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
         "changed": record.changed,
         "before": record.operations_before,
         "after": record.operations_after,
-        "macs": record.macs,
-        "peak": record.peak_bytes,
         "added": len(diff.added),
         "removed": len(diff.removed),
         "edited": len({change.id for change in diff.changed}),
         "fused": len(diff.fused),
         "rewrites": applied,
         "declined": len(record.events) - applied,
+    }
+
+
+def measures_payload(trace: Trace) -> Json:
+    """What takes a walk over every program to know, in the order of the passes."""
+    return {
+        "macs": [record.macs for record in trace.passes],
+        "peaks": [record.peak_bytes for record in trace.passes],
     }
 
 
@@ -61,15 +67,16 @@ def _event_payload(event: RewriteEvent) -> Json:
 
 
 def makers_payload(trace: Trace) -> Json:
-    """Per operation (pass, event) of the first rewrite in every pass that produced it."""
-    makers: dict[str, list[list[int]]] = {}
-    for index, record in enumerate(trace.passes):
-        for number_of_event, event in enumerate(record.events):
-            for operation in event.produced if event.applied else ():
-                noted = makers.setdefault(operation, [])
-                if not noted or noted[-1][0] != index:
-                    noted.append([index, number_of_event])
-    return makers
+    """Per operation (pass, event, identity) of the rewrites that led to it; see `lines_of_makers`.
+
+    The identity is that of the ancestor that was made, empty where it is the operation itself.
+    """
+    return {
+        operation: [
+            [step.index, step.event, "" if step.made == operation else step.made] for step in line
+        ]
+        for operation, line in lines_of_makers(trace).items()
+    }
 
 
 def rules_payload(trace: Trace) -> Json:
@@ -77,7 +84,8 @@ def rules_payload(trace: Trace) -> Json:
     rules: dict[str, list[str]] = {}
     for record in trace.passes:
         for event in record.events:
-            rules.setdefault(event.rule, [event.explanation, event.rule_source])
+            if event.rule not in rules:
+                rules[event.rule] = [event.explanation, event.rule_source]
     return [[name, *about] for name, about in rules.items()]
 
 
@@ -94,12 +102,10 @@ def checks_of_passes(
         return {}
     checks = {}
     for place, accuracy in zip(tables.places(report.passes), report.passes, strict=True):
-        worst = worst_of(
-            [replace(t, max_relative=judged_error(t, report.tolerance)) for t in accuracy.tensors]
-        )
-        error = None if worst is None else worst.max_relative
+        worst = worst_judged(accuracy.tensors, report.tolerance)
+        error = None if worst is None else judged_error(worst, report.tolerance)
         checks[place] = {
             "check": judge(error, report.tolerance).name,
-            "worst": None if error is None else number(error),
+            **judged_payload(worst, report.tolerance),
         }
     return checks

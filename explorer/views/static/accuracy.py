@@ -42,7 +42,7 @@ from explorer.views.theme import (
     text_on,
     tone_of,
 )
-from explorer.views.verdicts import grounds, tie_words
+from explorer.views.verdicts import grounds, judged_words, tie_words, worst_judged
 
 LOWEST_EXPONENT = -8
 WORST_LAYERS = 10
@@ -171,7 +171,8 @@ def _row(
         if not judged_error(error, tolerance) <= tolerance:
             parts.append(
                 svg.text(x + cell / 2 - 0.5, y + 13, "✗", text_anchor="middle",
-                         fill=text_on(colour), font_size=10)
+                         fill=text_on(colour), font_size=10,
+                         **svg.ON_ITS_OWN_GROUND)
             )  # fmt: skip
     if worst is None:
         return "".join(parts)
@@ -253,15 +254,15 @@ def _verdict(report: AccuracyReport) -> tuple[Look, str]:
     whatever the tensors say that could be compared."""
     passes = (*report.passes, *report.isolated)
     tensors = [*(t for p in passes for t in p.tensors), *report.outputs]
-    judged = (judged_error(t, report.tolerance) for t in tensors)
-    worst = max(judged, key=_order, default=None)
-    look = judge(worst, report.tolerance)
+    worst = worst_judged(tensors, report.tolerance)
+    judged = None if worst is None else judged_error(worst, report.tolerance)
+    look = judge(judged, report.tolerance)
     if worst is None:
         return look, look.title
     title = look.title
     if report.oracle.startswith("the imported"):
         title = title.replace("the source model", report.oracle)
-    numbers = f"(worst {format_error(worst)}, tolerance {format_error(report.tolerance)})"
+    numbers = f"(worst {judged_words(worst, report.tolerance)})"
     if report.problem and look is not WRONG:
         return WRONG, "not shown to be equal to the source model"
     isolated = ", operation by operation" if report.rests_on == "isolated" else ""

@@ -117,6 +117,14 @@ def comparison_html(*traces: Trace) -> str:
     return card(_title(traces), body)
 
 
+def _judged(trace: Trace) -> float | None:
+    """The error that the verdict rests on; None without a comparison."""
+    worst = worst_error(trace)
+    if worst is None or trace.accuracy is None:
+        return None
+    return worst.judged(trace.accuracy.tolerance)[0]
+
+
 _DIFFERS = Look(
     name="differs",
     title="the two compilations part here",
@@ -181,7 +189,7 @@ def _metrics(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
     add("peak memory", [memory and memory.peak_bytes for memory in memories], format_bytes)
     add("weights", [program and program.weights_bytes for program in programs], format_bytes)
     add("latency", [p and p.milliseconds for p in profiles], format_milliseconds)
-    add("worst relative error", [worst_error(trace) for trace in traces], format_error)
+    add("worst relative error", [_judged(trace) for trace in traces], format_error)
     add("compile time", [_seconds(trace) for trace in traces], format_seconds)
     return rows
 

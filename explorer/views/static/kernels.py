@@ -21,6 +21,7 @@ from explorer.views.static.markup import (
     code,
     escape,
     fold,
+    in_both_schemes,
     note,
     paragraph,
     plain,
@@ -86,7 +87,7 @@ def source_html(source: SourceText, limit: int = SHOWN_LINES) -> str:
         html += paragraph(" &ensp; ".join(entries))
     if len(source.lines) > limit:
         html += note(f"and {len(source.lines) - limit} more lines: source.lines")
-    return html
+    return in_both_schemes(html)
 
 
 def kernel_text(kernel: KernelRecord) -> str:

@@ -3,8 +3,8 @@
     card("passes", table([["conv_1", "65 ops"]]))  -> '<div style="...">...</div>'
 
 Notebooks that nobody trusted yet strip `<style>`, `<script>` and inline SVG, so styles stand at
-the elements and pictures are `data:` URIs. A card brings its own light ground and text colour:
-it reads the same in a dark notebook.
+the elements and pictures are `data:` URIs. A card brings its own ground and text colour: light
+ones, and where the page's colour scheme is dark (JupyterLab sets it) those of the dark surface.
 
 Whoever calls escapes: functions take HTML where a parameter is named `html`, `cells` or `body`,
 and text (which they escape) everywhere else.
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import base64
 import html as html_library
+import re
 import unicodedata
 from collections.abc import Sequence
 
-from explorer.views.theme import LIGHT, MONOSPACE, SANS, Look
+from explorer.views.theme import LIGHT, MONOSPACE, SANS, Look, dark_counterparts
 
 BREAKS = "overflow-wrap:break-word;overflow-wrap:anywhere"
 """Long names break anywhere. JupyterLab knows only the first value and drops the second as long
@@ -65,13 +66,42 @@ def card(title: str, body: str, subtitle: str = "") -> str:
             f'<span style="font-weight:400;font-size:13px;color:{surface.quiet};'
             f'padding-left:12px">{escape(subtitle)}</span>'
         )
-    return f'<div style="{style}">{head}</div>{body}</div>'
+    return in_both_schemes(f'<div style="{style}">{head}</div>{body}</div>')
+
+
+def in_both_schemes(html: str) -> str:
+    """Every colour in a style again, as the pair of light and dark (CSS Color 5, `light-dark()`).
+
+    The light one stands first: what knows no pairs drops the second declaration.
+    """
+    return _STYLE.sub(lambda found: f'style="{_doubled(found[1])}"', html)
+
+
+_STYLE = re.compile(r'style="([^"]*)"')  # text has its quotation marks escaped
+_HEX = re.compile(r"#[0-9a-f]{6}")
+
+
+def _doubled(style: str) -> str:
+    darks = dark_counterparts()
+    declarations = []
+    for declaration in style.split(";"):
+        declarations.append(declaration)
+        if "light-dark(" in style or not any(c in darks for c in _HEX.findall(declaration)):
+            continue
+        declarations.append(
+            _HEX.sub(
+                lambda c: f"light-dark({c[0]},{darks[c[0]]})" if c[0] in darks else c[0],
+                declaration,
+            )
+        )
+    return ";".join(declarations)
 
 
 def document(title: str, body: str) -> str:
     """A whole page around a part of one."""
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(title)}</title></head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 

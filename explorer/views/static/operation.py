@@ -16,6 +16,7 @@ from explorer.results.graph import GraphNode
 from explorer.results.names import nearest
 from explorer.results.passes import RewriteEvent
 from explorer.results.trace import Trace
+from explorer.views.film.descent import lines_of_makers
 from explorer.views.static.markup import card, chip, code, escape, note, plain, quiet, table
 from explorer.views.static.plain import columns
 from explorer.views.theme import family
@@ -32,7 +33,7 @@ class _Operation:
     operands: tuple[str, ...]
     users: tuple[str, ...]
     makers: tuple[tuple[str, RewriteEvent], ...]
-    """(name of the pass, event) of every rewrite that produced it."""
+    """(name of the pass, event) of every rewrite that led to it."""
 
 
 def operation_text(trace: Trace, identity: str, index: int = -1) -> str:
@@ -107,10 +108,9 @@ def _find(trace: Trace, identity: str, index: int) -> _Operation:
         ),
         users=tuple(plain(e.target) for e in snapshot.graph.edges if e.source == identity),
         makers=tuple(
-            (record.name, event)
-            for record in trace.passes[: last + 1]
-            for event in record.events
-            if event.applied and identity in event.produced
+            (trace.passes[step.index].name, trace.passes[step.index].events[step.event])
+            for step in lines_of_makers(trace).get(identity, ())
+            if step.index <= last
         ),
     )
 

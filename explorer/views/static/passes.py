@@ -1,7 +1,7 @@
 """The table of passes of a compilation, and the line above it that says how it ended.
 
     tiny_resnet -> cpu (Invented CPU)
-      ✓ equal to the source (worst 9.0e-6)   peak 32 KiB   122 µs
+      ✓ equal to the source (worst layer 9.0e-6 of 1.0e-4 allowed)   peak 32 KiB   122 µs
          pass             ops  change  rewrites     time
       ✓  import            21     +21         0  12.1 ms  ██▎
       ·  unchanged: infer-shapes                  900 µs
@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.results.accuracy import PassAccuracy
+from explorer.results.accuracy import PassAccuracy, TensorError
 from explorer.results.passes import PassRecord
 from explorer.results.trace import Trace
 from explorer.views.numbers import (
     format_bytes,
     format_change,
-    format_error,
     format_exact,
     format_milliseconds,
     format_seconds,
@@ -38,6 +37,7 @@ from explorer.views.static.markup import (
     table,
 )
 from explorer.views.theme import BLUE, LIGHT, NOT_RUN, Look, judge, judged_error, tone_of
+from explorer.views.verdicts import judged_words, worst_judged
 
 NAMED_UNCHANGED = 6
 _HEADER = ("", "pass", "ops", "change", "rewrites", "time", "")
@@ -114,14 +114,14 @@ def compilation_title(trace: Trace) -> str:
 
 
 def compilation_outcome(trace: Trace) -> tuple[Look, str]:
-    """How a compilation ended: `equal to the source (worst 9.0e-6), peak 32 KiB, 122 µs`."""
+    """How a compilation ended: `equal to the source (worst layer 9.0e-6 of ...), 122 µs`."""
     worst = worst_error(trace)
     tolerance = trace.accuracy.tolerance if trace.accuracy else 0.0
-    verdict = judge(worst, tolerance)
+    verdict = judge(None if worst is None else judged_error(worst, tolerance), tolerance)
     if verdict is NOT_RUN or worst is None:
         parts = ["not compared with the source model"]
     else:
-        parts = [f"{verdict.title} (worst layer {format_error(worst)})"]
+        parts = [f"{verdict.title} (worst layer {judged_words(worst, tolerance)})"]
     if trace.memory:
         parts.append(f"peak {format_bytes(trace.memory.peak_bytes)}")
     if trace.profile:
@@ -129,15 +129,12 @@ def compilation_outcome(trace: Trace) -> tuple[Look, str]:
     return verdict, " · ".join(parts)
 
 
-def worst_error(trace: Trace) -> float | None:
-    """The largest relative error of a tensor after the last pass; None without a comparison."""
+def worst_error(trace: Trace) -> TensorError | None:
+    """The worst tensor after the last pass; None without a comparison."""
     if trace.accuracy is None:
         return None
     last = trace.accuracy.passes[-1].tensors if trace.accuracy.passes else ()
-    tolerance = trace.accuracy.tolerance
-    errors = [judged_error(e, tolerance) for e in (*last, *trace.accuracy.outputs)]
-    # Not max() alone: an error that is not a number compares as neither larger nor smaller.
-    return next((e for e in errors if e != e), max(errors, default=None))
+    return worst_judged((*last, *trace.accuracy.outputs), trace.accuracy.tolerance)
 
 
 def accuracy_by_pass(trace: Trace) -> list[PassAccuracy | None]:

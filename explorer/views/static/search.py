@@ -1,7 +1,7 @@
 """A search for schedules: what was tried for each kernel, predicted against measured.
 
     16 candidates of 2 kernels in 61 s on AMD EPYC, 1 thread
-      conv_1   48.0 µs -> 41.2 µs   1.17 times as fast   tuned: 41.2 us against 48.0
+      conv_1   48.0 µs -> 41.2 µs   1.17 times as fast   tuned: 41.2 µs against 48.0
 
 Every dot is a candidate that was measured: to the right the predicted time, upwards the measured
 one, both in logarithms. On the diagonal the cost model is right; what matters for choosing is

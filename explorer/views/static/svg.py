@@ -7,11 +7,12 @@ Names with an underscore become attributes with a hyphen: `stroke_width=2` -> `s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 from explorer.views.static.markup import escape, shorten
-from explorer.views.theme import LIGHT, SANS
+from explorer.views.theme import LIGHT, SANS, dark_counterparts
 
 CHARACTER_WIDTH = 0.6
 """Width of a character of a sans-serif font in units of its size: a careful mean, for a picture
@@ -19,13 +20,31 @@ cannot ask the font."""
 
 
 def document(width: float, height: float, body: str, background: str = LIGHT.background) -> str:
-    """A whole picture with a ground of its own."""
+    """A whole picture with a ground of its own: light, or dark where the page's scheme is."""
+    drawn = rect(0, 0, width, height, fill=background) + body
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_number(width)}" '
         f'height="{_number(height)}" viewBox="0 0 {_number(width)} {_number(height)}" '
         f'font-family="{escape(SANS)}" font-size="12">'
-        f"{rect(0, 0, width, height, fill=background)}{body}</svg>"
+        f"{_dark_style(drawn)}{drawn}</svg>"
     )
+
+
+_COLOUR = re.compile(r'(fill|stroke)="(#[0-9a-f]{6})"')
+ON_ITS_OWN_GROUND = {"data_ground": "own"}
+"""Attributes of what stands on a colour that both schemes share, and keeps its own."""
+
+
+def _dark_style(drawn: str) -> str:
+    """Rules by which the colours that occur change in a dark scheme. An image asks the element
+    that shows it (CSS Color Adjustment 1, 2.2)."""
+    darks = dark_counterparts()
+    rules = "".join(
+        f'[{name}="{colour}"]:not([data-ground]){{{name}:{darks[colour]}}}'
+        for name, colour in dict.fromkeys(_COLOUR.findall(drawn))
+        if colour in darks
+    )
+    return f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>" if rules else ""
 
 
 def rect(x: float, y: float, width: float, height: float, **attributes: object) -> str:

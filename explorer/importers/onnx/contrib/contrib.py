@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
-from explorer.ir.top.movement import TO_THE_END
+from explorer.ir.top.movement.slices import TO_THE_END
 from explorer.ir.top.reductions.normalization import LayerNormOp
 
 MICROSOFT = "com.microsoft"

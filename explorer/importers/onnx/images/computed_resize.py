@@ -22,7 +22,7 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.interpolation import InterpolateOp
-from explorer.ir.top.movement import ConcatOp
+from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.shapes import RangeOp
 from explorer.ir.types import Dim
 

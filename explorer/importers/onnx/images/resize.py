@@ -17,9 +17,10 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Undecided
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.images.computed_resize import ComputedManner, resize_by_data
-from explorer.importers.onnx.images.interpolation import Taps, interpolate
+from explorer.importers.onnx.images.interpolation import interpolate
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
+from explorer.ir.top.support.taps import Taps
 
 _FLOAT = np.float32
 _CROPPING = "tf_crop_and_resize"

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Undecided
 from explorer.importers.onnx.program.build import Build
-from explorer.ir.top.movement import ReshapeOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 
 
 def unsqueeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:

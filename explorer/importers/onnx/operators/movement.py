@@ -14,7 +14,9 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp
-from explorer.ir.top.movement import TO_THE_END, PadOp, ReshapeOp, SliceOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
 
 _BEYOND_ANY_AXIS = 10**8
 """Exporters write "to the end" as 10**9, 2**31 - 1 or 2**63 - 1."""

@@ -11,8 +11,8 @@ from explorer.importers.onnx.operators.windows import Window, window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.determinant import DeterminantOp
-from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import PadOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.pad import PadOp
 
 
 @converts("Conv")

@@ -12,7 +12,7 @@ from explorer.importers.onnx.operators.windows import Window, window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.movement import PadOp
+from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 

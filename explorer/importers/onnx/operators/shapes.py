@@ -11,7 +11,7 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
 from explorer.ir.top.elementwise import SelectOp
-from explorer.ir.top.movement import ExpandOp
+from explorer.ir.top.movement.reshape import ExpandOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 

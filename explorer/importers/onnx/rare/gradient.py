@@ -24,8 +24,9 @@ from xdsl.ir import Operation, SSAValue
 from explorer.importers.onnx.file.reading import subgraphs, walk
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.rare.differentiation import DERIVATIVES, unbroadcast
 from explorer.importers.onnx.rare.training import DOMAIN
+from explorer.ir.gradients import NotDifferentiable, unbroadcast
+from explorer.ir.interfaces import Differentiable
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import element_type_of
@@ -50,7 +51,7 @@ def gradient(node: Node, build: Build) -> Sequence[SSAValue]:
     (result,) = build.inline(graph, inputs)
     if not isinstance(result, SSAValue) or not build.is_float(result):
         raise ValueError(f"{y!r} is no tensor of floats, so that it has no gradient")
-    return _backwards(result, inputs[: len(xs)], list(_operations_behind(last, build)), build)
+    return gradients_of(result, inputs[: len(xs)], list(_operations_behind(last, build)), build)
 
 
 def _between(leaves: Sequence[str], y: str, build: Build) -> list[NodeProto]:
@@ -96,7 +97,7 @@ def _operations_behind(last: Operation | None, build: Build) -> Iterator[TopOper
         op = op.next_op
 
 
-def _backwards(
+def gradients_of(
     y: SSAValue, xs: Sequence[SSAValue], operations: Sequence[TopOperation], build: Build
 ) -> list[SSAValue]:
     """dy/dx by reverse accumulation; zeros where y does not depend on x."""
@@ -111,15 +112,23 @@ def _backwards(
         given = [r for r in op.results if r in gradients]
         if not given or depends.isdisjoint(_uses(op)):
             continue
-        rule = DERIVATIVES.get(type(op))
-        if rule is None or len(op.results) > 1:
-            raise Unsupported(f"the derivative of {op.name} ({op.label()}) is not known")
         for index, operand in enumerate(op.operands):
             if operand in depends:
-                part = unbroadcast(rule(op, index, gradients[given[0]], build), operand, build)
+                part = _operand_gradient(op, index, gradients[given[0]], build)
                 known = gradients.get(operand)
                 gradients[operand] = part if known is None else build.binary("add", known, part)
     return [gradients[x] if x in gradients else _zeros(x, build) for x in xs]
+
+
+def _operand_gradient(op: TopOperation, index: int, g: SSAValue, build: Build) -> SSAValue:
+    """What a gradient of the only result gives to an operand, in the operand's shape."""
+    if not isinstance(op, Differentiable) or len(op.results) > 1:
+        raise Unsupported(f"the derivative of {op.name} ({op.label()}) is not known")
+    try:
+        return unbroadcast(op.operand_gradient(index, g, build), op.operands[index], build)
+    except NotDifferentiable as error:
+        words = str(error) or f"the derivative of {op.name} ({op.label()}) is not known"
+        raise Unsupported(words) from None
 
 
 def _uses(op: TopOperation) -> set[SSAValue]:

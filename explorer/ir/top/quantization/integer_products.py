@@ -42,7 +42,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import RowWise
+from explorer.ir.interfaces import Quantizable, RowWise
 from explorer.ir.layout import rounded_channels
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
@@ -115,10 +115,13 @@ def unsigned_offset(kind: QuantizedType) -> int:
     return 0 if kind.storage.signedness.data == Signedness.UNSIGNED else -128
 
 
-class IntegerProduct(RowWise):
+class IntegerProduct(Quantizable, RowWise):
     """What convolution and matmul do where their operands are quantized."""
 
     TAKES_QUANTIZED: ClassVar[bool] = True
+
+    def quantized_weight(self) -> tuple[int, int]:
+        return 1, self.channel_axes()[0]
 
     def channel_axes(self) -> tuple[int, int]:
         """The axes of the second operand and of the result that scales may run along."""

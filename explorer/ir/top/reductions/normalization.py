@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects import math
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -26,7 +26,16 @@ from xdsl.irdl import (
 )
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
-from explorer.ir.interfaces import AlongAxis, Blockable, MixesAxes, Reshapable, Reshaped
+from explorer.ir.gradients import GradientBuild, Term
+from explorer.ir.interfaces import (
+    AlongAxis,
+    Blockable,
+    Differentiable,
+    MixesAxes,
+    Parameterized,
+    Reshapable,
+    Reshaped,
+)
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import (
@@ -87,7 +96,7 @@ class NormalizationOperation(MixesAxes):
 
 
 @irdl_op_definition
-class SoftmaxOp(AlongAxis, NormalizationOperation):
+class SoftmaxOp(Differentiable, AlongAxis, NormalizationOperation):
     """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
 
     name = "top.softmax"
@@ -138,6 +147,13 @@ class SoftmaxOp(AlongAxis, NormalizationOperation):
 
     def label(self) -> str:
         return "log softmax" if self.get("logarithm") else "softmax"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        axes = [self.get("axis")]
+        y, gradient = Term(build, self.output), Term(build, g)
+        if self.get("logarithm"):
+            return (gradient - y.unary("exp") * gradient.sum(axes)).value
+        return (y * (gradient - (gradient * y).sum(axes))).value
 
 
 class _Statistics:
@@ -263,7 +279,7 @@ def _scale_to_unit(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.n
 
 
 @irdl_op_definition
-class BatchNormOp(NormalizationOperation):
+class BatchNormOp(Differentiable, Parameterized, NormalizationOperation):
     """(x - mean) / sqrt(variance + epsilon) * scale + shift, with given statistics per channel."""
 
     name = "top.batch_norm"
@@ -303,9 +319,28 @@ class BatchNormOp(NormalizationOperation):
         clear_padding_channels(k, output, extents[CHANNELS])
         return "elementwise"
 
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        """Of each channel, y = (x - mean) r scale + shift with r = 1 / sqrt(variance + epsilon)."""
+        rank = build.rank(self.input)
+        gradient = Term(build, g)
+        scale, _, mean, variance = (
+            Term(build, build.reshape(v, [-1, *[1] * (rank - 2)])) for v in self.operands[1:]
+        )
+        r = 1 / (variance + self.get("epsilon")).unary("sqrt")
+        centered = Term(build, self.input) - mean
+        parts = (
+            lambda: gradient * scale * r,
+            lambda: gradient * centered * r,
+            lambda: gradient,
+            lambda: -(gradient * scale * r),
+            lambda: gradient * centered * scale * r * r * r * -0.5,
+        )
+        found = parts[index]().value
+        return found if index == 0 else build.reduce("sum", found, [0, *range(2, rank)])
+
 
 @irdl_op_definition
-class LayerNormOp(Reshapable, NormalizationOperation):
+class LayerNormOp(Differentiable, Reshapable, NormalizationOperation):
     """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input.
 
     Without `centered` the mean is not subtracted: RMS normalization.
@@ -390,6 +425,29 @@ class LayerNormOp(Reshapable, NormalizationOperation):
         first, *rest = operands
         scale = rest.pop(0) if self.scale is not None else None
         return first, scale, rest.pop(0) if self.shift is not None else None
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        """y = n scale + shift with n = (x - mean) r.
+
+        With h = g scale, x gets r (h - mean(h) - n mean(h n)).
+        """
+        rank = build.rank(self.input)
+        axes = list(range(self.get("axis"), rank))
+        operand = self.operands[index]
+        if operand is self.shift and operand is not self.input:
+            return g
+        sizes = build.sizes(self.input, axes, "the gradient of a layer norm")
+        share = 1 / max(int(np.prod(sizes)), 1)
+        x = Term(build, self.input)
+        centered = x - x.sum(axes) * share if self.is_centered else x
+        variance = (centered * centered).sum(axes) * share
+        r = 1 / (variance + self.get("epsilon")).unary("sqrt")
+        n = centered * r
+        if index:
+            return (Term(build, g) * n).value
+        h = Term(build, g) if self.scale is None else Term(build, g) * Term(build, self.scale)
+        moved = h - n * ((h * n).sum(axes) * share)
+        return ((moved - h.sum(axes) * share if self.is_centered else moved) * r).value
 
 
 @irdl_op_definition

@@ -8,7 +8,7 @@ start value, step, and what is done at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,18 +24,21 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.gradients import GradientBuild, NotDifferentiable, Term
 from explorer.ir.interfaces import (
     Blockable,
     ComputesSizes,
+    Differentiable,
     Elements,
     MixesAxes,
     Permutable,
     Permutation,
     Permuted,
+    Quantizable,
     SizeConstrained,
     SizeContents,
 )
@@ -167,7 +170,7 @@ REDUCTIONS: dict[str, ReductionKind] = {
 
 
 @irdl_op_definition
-class ReduceOp(ComputesSizes, MixesAxes, Permutable, Blockable):
+class ReduceOp(Differentiable, Quantizable, ComputesSizes, MixesAxes, Permutable, Blockable):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
 
     Without axes every element is reduced by itself.
@@ -189,6 +192,10 @@ class ReduceOp(ComputesSizes, MixesAxes, Permutable, Blockable):
     @property
     def keeps_finite(self) -> bool:
         return self.table.keeps_finite
+
+    @property
+    def is_quantizable(self) -> bool:
+        return self.kind.data in ("mean", "sum")
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in REDUCTIONS:
@@ -327,6 +334,34 @@ class ReduceOp(ComputesSizes, MixesAxes, Permutable, Blockable):
 
     def label(self) -> str:
         return f"reduce {self.kind.data.replace('_', ' ')}"
+
+    def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
+        axes, kind = list(self.get("axes")), self.kind.data
+        kept = [1 if a in axes else size for a, size in enumerate(build.all_sizes(self.input))]
+        g = build.reshape(g, kept)
+        x, y = Term(build, self.input), Term(build, build.reshape(self.output, kept))
+        if kind in ("max", "min"):
+            # Equal extremes share the gradient.
+            hit = Term(build, build.cast(x.compare("equal", y).value, build.dtype(self.input)))
+            return (Term(build, g) * hit / hit.sum(axes)).value
+        if kind == "mean":
+            sizes = build.sizes(self.input, axes, "the gradient of a mean")
+            return build.expand(
+                build.scaled(g, 1 / max(np.prod(sizes), 1)), build.all_sizes(self.operands[0])
+            )
+        slopes: Mapping[str, Callable[[], Term]] = {
+            "sum": lambda: x.of(1),
+            "l1": lambda: x.unary("sign"),
+            "l2": lambda: x / y,
+            "sum_square": lambda: x * 2,
+            "log_sum": lambda: (-y).unary("exp"),
+            "log_sum_exp": lambda: (x - y).unary("exp"),
+        }
+        if kind not in slopes:
+            raise NotDifferentiable
+        return build.expand(
+            (Term(build, g) * slopes[kind]()).value, build.all_sizes(self.operands[0])
+        )
 
 
 def _finite(value: Scalar) -> Scalar:

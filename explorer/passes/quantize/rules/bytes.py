@@ -28,8 +28,10 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import PadOp, ReshapeOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.quantization.integer_products import unsigned_offset
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import (

@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import Float32Type
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.passes.analysis.matching import maker, require_single_use

@@ -13,7 +13,9 @@ from xdsl.ir import SSAValue
 from explorer.ir.interfaces import Moving
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.movement import ConcatOp, ReshapeOp, TransposeOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.passes.analysis.matching import maker
 

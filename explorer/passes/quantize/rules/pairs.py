@@ -16,10 +16,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.ir.operation import identity_of
-from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization, RequantizationAttr
+from explorer.ir.requantization import (
+    AS_ONNXRUNTIME,
+    Requantization,
+    RequantizationAttr,
+    integer_limits,
+)
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
-from explorer.ir.top.elementwise import UnaryOp
+from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.support.quantized_scalars import stored_array
 from explorer.ir.types import element_type_of
@@ -64,6 +69,31 @@ class ClampIntegers(Rule):
         bounds = (0.0, np.inf) if activation.kind.data == "relu" else activation.parameters
         low, high = stored_array(np.array(bounds, np.float32), op.to).tolist()
         _requantize(op, [activation, inner], (int(low), int(high)), rewriter)
+
+
+class SaturateInstead(Rule):
+    """quantize(relu(a + b))   =>   quantize(a + b)
+
+    Applies to relu and clip of what elementwise operations compute, where the bounds are the ends
+    of what the quantized type holds. Pays because what is quantized saturates there anyway. Exact.
+    """
+
+    matches = (QuantizeOp,)
+
+    def rewrite(self, op: QuantizeOp, rewriter: RecordedRewriter) -> None:
+        clamp = maker(op.input, UnaryOp)
+        if clamp is None or clamp.kind.data not in ("relu", "clip") or not op.to.is_per_tensor:
+            return
+        # Sums and moves of integers come here as dequantized ones: `clamp-integers` has them.
+        if not isinstance(clamp.input.owner, UnaryOp | BinaryOp) or clamp.result_type is not None:
+            return
+        bounds = (0.0, np.inf) if clamp.kind.data == "relu" else clamp.parameters
+        ends = stored_array(np.array(bounds, np.float32), op.to)
+        lowest, highest = integer_limits(op.to.storage)
+        if (int(ends[0]), int(ends[1])) != (lowest, highest):
+            name = identity_of(clamp)
+            raise Declined(f"{name} clamps within what {identity_of(op)} holds: it is needed")
+        rewriter.replace(op, op.altered(input=clamp.input), absorbs=[clamp])
 
 
 class MergeRequantizations(Rule):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.ir.rewriting import RecordedRewriter, Rule
-from explorer.ir.top.linear import TOGETHER, MatMulOp
+from explorer.ir.top.linear.matmul import TOGETHER, MatMulOp
 from explorer.ir.top.quantization.integer_products import SIGNED_BYTES
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.passes.analysis.matching import constant, weight_name

@@ -23,7 +23,7 @@ import numpy as np
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.linear import MatMulOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.types import element_type_of, shape_of
 from explorer.passes.analysis.matching import constant, weight_name
 

@@ -17,7 +17,8 @@ from xdsl.dialects.builtin import IntegerType
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.quantization.quantized import DequantizeOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.passes.analysis.matching import constant, maker, weight_name

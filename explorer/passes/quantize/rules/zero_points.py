@@ -19,7 +19,8 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from explorer.ir.operation import identity_of
 from explorer.ir.requantization import integer_limits
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.quantization.integer_products import unsigned_offset
 from explorer.ir.types import QuantizedType, element_type_of, shape_of
 from explorer.passes.analysis.matching import constant, weight_name

@@ -41,8 +41,9 @@ from explorer.ir.patterns import (
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.attention import COLUMNS, HEADS, ROWS, AttentionOp, head_group
 from explorer.ir.top.elementwise import SelectOp
-from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import ExpandOp, TransposeOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.reshape import ExpandOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.types import Shape, element_type_of, is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import has_fused_parts, is_float

@@ -32,7 +32,8 @@ from explorer.ir.patterns import (
 )
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.attention import RotaryOp
-from explorer.ir.top.movement import ConcatOp, ReshapeOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import is_float, weight_name
 from explorer.passes.simplify.movement.parts import SlicePart, paired, united

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, CastOp, RealOperation, SelectOp, UnaryOp
-from explorer.ir.top.movement import MovementOperation
+from explorer.ir.top.movement.operation import MovementOperation
 from explorer.passes.analysis.matching import constant, dtype_of, is_float, weight_name
 from explorer.passes.simplify.arithmetic.constants import is_narrow_float
 

@@ -15,7 +15,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.movement import MovementOperation, PadOp
+from explorer.ir.top.movement.operation import MovementOperation
+from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.weights import Weights

@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.movement import ConcatOp
+from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.analysis.matching import constant, is_kind, is_used_once, maker, weight_name
 

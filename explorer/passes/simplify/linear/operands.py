@@ -13,7 +13,8 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.types import shape_of
 from explorer.passes.analysis.matching import constant, is_constant, is_used_once, uses, weight_name
 

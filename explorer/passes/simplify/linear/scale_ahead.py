@@ -15,8 +15,10 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
-from explorer.ir.top.linear import ConvOp, MatMulOp
-from explorer.ir.top.movement import ReshapeOp, TransposeOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.analysis.matching import constant, is_used_once, maker, per_channel

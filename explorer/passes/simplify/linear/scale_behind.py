@@ -14,8 +14,9 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp
-from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import ReshapeOp, TransposeOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import size_bytes
 from explorer.passes.analysis.matching import (
     constant,

@@ -17,7 +17,8 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.movement import ConcatOp, SliceOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import shape_of
 from explorer.passes.analysis.matching import constant, is_used_once, maker, weight_name
 from explorer.passes.simplify.movement.slices import make_slice, static_ranges

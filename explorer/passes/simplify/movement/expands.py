@@ -11,8 +11,8 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.rewriting import RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
-from explorer.ir.top.linear import MatMulOp
-from explorer.ir.top.movement import ExpandOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.reshape import ExpandOp
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.analysis.matching import maker
 

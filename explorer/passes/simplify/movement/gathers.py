@@ -11,7 +11,7 @@ import numpy as np
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.movement import ReshapeOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.analysis.matching import constant, maker, weight_name
 from explorer.passes.simplify.movement.slices import make_slice

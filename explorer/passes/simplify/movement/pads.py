@@ -12,8 +12,8 @@ import numpy as np
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.linear import ConvOp
-from explorer.ir.top.movement import PadOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import shape_of
 from explorer.passes.analysis.matching import dtype_of, is_float, maker

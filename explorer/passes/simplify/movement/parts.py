@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from explorer.ir.top.movement import ReshapeOp, SliceOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.analysis.matching import maker
 from explorer.passes.simplify.movement.slices import static_ranges

@@ -15,7 +15,7 @@ import numpy as np
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
-from explorer.ir.top.movement import ReshapeOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.analysis.axes import axis_groups

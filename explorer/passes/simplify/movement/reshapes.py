@@ -22,7 +22,7 @@ from explorer.ir.interfaces import Reshapable, Reshaped
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.movement import ReshapeOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.quantization.quantized import QuantizationOperation
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.passes.analysis.axes import axis_groups, moved_through

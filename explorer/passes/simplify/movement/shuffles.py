@@ -20,7 +20,10 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import static_shape
 from explorer.passes.analysis.matching import is_used_once, maker
 from explorer.passes.simplify.movement.slices import static_ranges

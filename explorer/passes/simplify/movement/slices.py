@@ -14,7 +14,10 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.movement import ConcatOp, ExpandOp, PadOp, SliceOp, slice_properties
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp
+from explorer.ir.top.movement.slices import SliceOp, slice_properties
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.analysis.matching import maker
 

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting import RecordedRewriter
 from explorer.ir.top.attention import COLUMNS, ROWS
-from explorer.ir.top.movement import TransposeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import Shape, shape_of
 from explorer.passes.analysis.matching import maker
 

@@ -8,33 +8,49 @@ import {GRAMMARS} from "../ground/grammars.js";
 import {MINUS} from "../ground/numbers.js";
 
 const LINE_PIXELS = 18;
+const CHARACTER_PIXELS = 7.2; // of the font of explorer.css
 const LINES_PER_BLOCK = 50;
 const MOST_WHOLE_LINES = 1500;
 const FOLLOW_MILLISECONDS = 80;
 const BLOCKS_AROUND = 2; // made above and below what is in sight
 
-// entries: [{line, owners, kind}], kind: "" or added, removed, changed, fold (a note, no line);
+// entries: [{line, owners, kind, language}], kind: "" or added, removed, changed, fold (a note, no
+// line); language where it is another one than the text's;
 // hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
 export function entriesOf(text) {
   return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
 }
 
 /**
- * {node, mark(isMarked), hover(isHovered), follow(), reveal()}
+ * {node, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(), restore(place),
+ *  top(), showAt(index, pixels), find(query), showHit(number), nearestHit(), hitOn(line),
+ *  query(), annotate(costs)}; `start`: the line at which it opens where nothing is marked
  *
  * @param {{
  *   entries: any[],
  *   language: string,
  *   label: string,
+ *   start?: number,
+ *   firstNumber?: number,
  *   hueOf?: (owners: string[]) => number | null,
  *   lookOf?: (owners: string[]) => string,
  *   onhover?: (owners: string[]) => void,
  *   onpick?: (owners: string[]) => void,
  * }} options
  */
-export function codePane({entries, language, label, hueOf, lookOf, onhover, onpick}) {
+export function codePane({
+  entries,
+  language,
+  label,
+  start = -1,
+  firstNumber = 1,
+  hueOf,
+  lookOf,
+  onhover,
+  onpick,
+}) {
   const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
-  const digits = String(entries.length).length;
+  const digits = String(entries.length + firstNumber - 1).length;
   const inner = element("div", {class: "code-lines"});
   inner.style.width = `max(100%, calc(${longest + digits + 5}ch + 24px))`;
   const blocks = [];
@@ -65,7 +81,7 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
       {
         class: `line ${entry.kind}${look}${states}`,
         "data-index": index,
-        "data-number": entry.number ?? index + 1,
+        "data-number": entry.number ?? index + firstNumber,
         "data-hue": hue,
         title: entry.title,
       },
@@ -83,7 +99,34 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
   const isWhole = entries.length <= MOST_WHOLE_LINES;
   if (isWhole) blocks.forEach(makeBlock);
 
+  /** @type {{query: string, hits: any[], byLine: Map<number, number[]>, current: number}} */
+  const found = {query: "", hits: [], byLine: new Map(), current: -1};
+  const hitsOn = (index) =>
+    (found.byLine.get(index) ?? []).map((hit) => ({
+      start: found.hits[hit].start,
+      end: found.hits[hit].start + found.query.length,
+      isCurrent: hit === found.current,
+    }));
+
+  let costs = null; // of lines: Map of {text, title, share, isHot}
+  const costOf = (index) => {
+    if (!costs) return null;
+    const cost = costs.get(index);
+    const node = element(
+      "span",
+      {class: `cost${cost?.isHot ? " hot" : ""}`, title: cost?.title},
+      cost?.text ?? "",
+    );
+    if (cost) node.style.setProperty("--share", `${Math.round(100 * cost.share)}%`);
+    return node;
+  };
   const painted = new Set();
+  const colour = (index) => {
+    painted.add(index);
+    const {line, kind, language: own} = entries[index];
+    if (kind === "fold") return;
+    replace(rowAt(index), costOf(index), coloured(line || " ", own ?? language, hitsOn(index)));
+  };
   const paint = () => {
     const first = Math.max(0, Math.floor(node.scrollTop / LINE_PIXELS) - 30);
     const last = Math.min(
@@ -102,12 +145,7 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
         }
       });
     }
-    for (let index = first; index < last; index += 1) {
-      if (painted.has(index)) continue;
-      painted.add(index);
-      if (entries[index].kind !== "fold")
-        replace(rowAt(index), coloured(entries[index].line || " ", language));
-    }
+    for (let index = first; index < last; index += 1) if (!painted.has(index)) colour(index);
   };
   node.addEventListener("scroll", () => requestAnimationFrame(paint), {passive: true});
   // A pane has its height only once it stands on the screen.
@@ -135,8 +173,78 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
     for (const index of now) rowAt(index)?.classList.add(className);
     return now;
   };
+  // Deep loops stand far to the right: their indentation may go out of sight.
+  const leftOf = (line) => {
+    const indent = (line.length - line.trimStart().length) * CHARACTER_PIXELS;
+    return indent > node.clientWidth / 3 ? indent - node.clientWidth / 5 : 0;
+  };
+  const showAt = (index, pixels) => {
+    node.scrollTop = Math.max(0, index * LINE_PIXELS - pixels);
+    paint();
+  };
   return {
     node,
+    entries,
+    showAt,
+    // Where on the screen its lines stand, so that another frame around it moves none of them.
+    place: () => ({scrolled: node.scrollTop, top: node.getBoundingClientRect().top}),
+    restore({scrolled, top}) {
+      node.scrollTop = scrolled + node.getBoundingClientRect().top - top;
+      paint();
+    },
+    top: () => node.scrollTop / LINE_PIXELS,
+    // What single lines cost, in a column before the text.
+    annotate(more) {
+      costs = more;
+      for (const index of painted) if (rowAt(index)) colour(index);
+      paint();
+    },
+    query: () => found.query,
+    // How often a text stands here, whatever its capitals; all places are marked, with "" none.
+    find(query) {
+      if (query === found.query) return found.hits.length;
+      found.query = query;
+      const before = [...found.byLine.keys()];
+      [found.hits, found.byLine, found.current] = [[], new Map(), -1];
+      const wanted = query.toLowerCase();
+      entries.forEach(({line, kind}, index) => {
+        if (!wanted || kind === "fold") return;
+        const lower = line.toLowerCase();
+        for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, at + 1)) {
+          found.byLine.set(index, [...(found.byLine.get(index) ?? []), found.hits.length]);
+          found.hits.push({index, start: at});
+          at += wanted.length - 1;
+        }
+      });
+      for (const index of [...before, ...found.byLine.keys()])
+        if (painted.has(index)) colour(index);
+      return found.hits.length;
+    },
+    // The first hit that can be seen or comes below.
+    nearestHit() {
+      const first = Math.floor(node.scrollTop / LINE_PIXELS);
+      return Math.max(
+        0,
+        found.hits.findIndex(({index}) => index >= first),
+      );
+    },
+    // The first hit on a line, after `find`.
+    hitOn: (line) => found.byLine.get(line)?.[0] ?? -1,
+    showHit(number) {
+      const before = found.hits[found.current];
+      found.current = number;
+      const {index, start: column} = found.hits[number];
+      const top = index * LINE_PIXELS;
+      if (top < node.scrollTop || top > node.scrollTop + node.clientHeight - 2 * LINE_PIXELS)
+        node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+      const left = column * CHARACTER_PIXELS;
+      if (left < node.scrollLeft || left > node.scrollLeft + node.clientWidth - 160)
+        node.scrollLeft = Math.max(0, left - node.clientWidth / 3);
+      paint();
+      for (const hit of [before, found.hits[number]])
+        if (hit && rowAt(hit.index)) colour(hit.index);
+      return number;
+    },
     mark(isMarked) {
       marked = setLines(marked, isMarked, "marked");
       return marked.size;
@@ -161,32 +269,51 @@ export function codePane({entries, language, label, hueOf, lookOf, onhover, onpi
     reveal() {
       requestAnimationFrame(() => {
         const standing = [...marked].find((index) => entries[index].kind !== "removed");
-        const target = marked.size
-          ? (standing ?? [...marked][0])
-          : entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        const change = entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
+        const target = marked.size ? (standing ?? [...marked][0]) : change >= 0 ? change : start;
         if (target < 0) return;
         const top = target * LINE_PIXELS;
         const sees =
           top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;
-        if (!sees) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+        if (!sees || target === start) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+        if (target === start) node.scrollLeft = leftOf(entries[start].line);
         paint();
       });
     },
   };
 }
 
-function coloured(line, language) {
+// hits: [{start, end, isCurrent}] in order
+function coloured(line, language, hits) {
   const grammar = GRAMMARS[language];
-  if (!grammar || line.length > 2000) return line;
-  const parts = [];
+  const tokens = []; // [start, end, kind]
   let end = 0;
-  for (const match of line.matchAll(grammar)) {
-    if (match.index > end) parts.push(line.slice(end, match.index));
-    const kind = Object.keys(match.groups).find((name) => match.groups[name] !== undefined);
-    parts.push(element("span", {class: `code-${kind}`}, match[0]));
-    end = match.index + match[0].length;
+  if (grammar && line.length <= 2000)
+    for (const match of line.matchAll(grammar)) {
+      if (match.index > end) tokens.push([end, match.index, ""]);
+      const kind = Object.keys(match.groups).find((name) => match.groups[name] !== undefined);
+      end = match.index + match[0].length;
+      tokens.push([match.index, end, kind]);
+    }
+  if (end < line.length) tokens.push([end, line.length, ""]);
+  return tokens.flatMap(([from, to, kind]) => {
+    const parts = withHits(line, from, to, hits);
+    return kind ? element("span", {class: `code-${kind}`}, parts) : parts;
+  });
+}
+
+// A token with what of it is found as marks.
+function withHits(line, from, to, hits) {
+  const parts = [];
+  let at = from;
+  for (const {start, end, isCurrent} of hits) {
+    const [first, last] = [Math.max(at, start), Math.min(to, end)];
+    if (first >= last) continue;
+    if (first > at) parts.push(line.slice(at, first));
+    parts.push(element("mark", {class: isCurrent ? "current" : ""}, line.slice(first, last)));
+    at = last;
   }
-  if (end < line.length) parts.push(line.slice(end));
+  if (at < to) parts.push(line.slice(at, to));
   return parts;
 }
 

@@ -3,7 +3,10 @@
 
 import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
 import {button, element, emptyState} from "../ground/dom.js";
+import {hottestInstruction, hottestLine} from "./hottest.js";
 import {linkShare} from "./links.js";
+import {instructionHelp} from "./instruction_help.js";
+import {cyclesButton} from "./loop_cycles.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {scheduleEditor} from "./schedule_editor.js";
@@ -43,7 +46,7 @@ function kernelLine(context, kernel) {
 
 // The colour of a statement (init, main, epilogue ...) is the same at every level of a kernel.
 // Statements that are only numbered (halo, halo2, halo3) share one.
-function statementHues(kernel) {
+export function statementHues(kernel) {
   const hues = new Map(),
     stages = new Map();
   for (const text of [kernel.source, ...kernel.steps.map((step) => step.text), kernel.assembly]) {
@@ -87,11 +90,12 @@ function statementKey(app, hues, kernel) {
   );
 }
 
-function statementPane(app, context, hues, entries, language, label) {
+export function statementPane(app, context, hues, entries, {language, label, start}) {
   const pane = codePane({
     entries,
     language,
     label,
+    start,
     hueOf: (owners) => hues.get(owners[0]) ?? null,
     onhover: (tags) =>
       app.hover.set(tags.length ? [...context.launches.slice(0, 1), ...context.here] : [], tags, {
@@ -118,11 +122,16 @@ function linkedStatements(context, hasLines) {
 // Lines of source are tags too ("@12"), so that an instruction leads to the very lines that it
 // comes from, where the device's compiler says so.
 function linkedEntries(kernel, text) {
-  const entries = entriesOf(text);
-  const lines =
-    text === kernel.assembly ? kernel.assemblyLines : entries.map((_, index) => [index]);
-  if (!kernel.assemblyLines.length) return entries;
-  return entries.map((entry, index) => ({
+  if (!kernel.assemblyLines.length) return entriesOf(text);
+  const isAssembly = text === kernel.assembly;
+  return taggedEntries(
+    text,
+    isAssembly ? kernel.assemblyLines : text.lines.map((_, line) => [line]),
+  );
+}
+
+export function taggedEntries(text, lines) {
+  return entriesOf(text).map((entry, index) => ({
     ...entry,
     owners: [...entry.owners, ...(lines[index] || []).map((line) => `@${line}`)],
   }));
@@ -131,25 +140,76 @@ function linkedEntries(kernel, text) {
 export async function sourceView(app, context, kernel, text, label, note = "") {
   const share = await linkShare(app, text === kernel.assembly ? "assembly" : "source", kernel.name);
   const hues = statementHues(kernel);
-  const pane = statementPane(app, context, hues, linkedEntries(kernel, text), text.language, label);
+  const start = hottestOf(kernel, text);
+  const pane = statementPane(app, context, hues, linkedEntries(kernel, text), {
+    language: text.language,
+    label,
+    start,
+  });
+  const isAssembly = text === kernel.assembly;
+  const node = element(
+    "div",
+    {class: "code-host"},
+    kernelLine(context, kernel),
+    statementKey(app, hues, kernel),
+    note ? element("p", {class: "cap"}, note) : null,
+    codeBar(
+      app,
+      `${countText(text.lines.length, "line")} of ${label}`,
+      text,
+      share,
+      hottestButton(pane, start),
+      isAssembly
+        ? cyclesButton(app, pane, text, start, {question: `asked/analysis/${context.kernel}`})
+        : null,
+    ),
+    pane.node,
+  );
+  if (isAssembly) {
+    const told = await app.data.instructions();
+    instructionHelp(pane, told, told?.lines[kernel.name]);
+  }
   return {
     panes: [
       {
         pane,
+        key: `${label}/${kernel.name}`,
         isMarked: () => false,
         linked: linkedStatements(context, kernel.assemblyLines.length > 0),
       },
     ],
-    node: element(
-      "div",
-      {class: "code-host"},
-      kernelLine(context, kernel),
-      statementKey(app, hues, kernel),
-      note ? element("p", {class: "cap"}, note) : null,
-      codeBar(app, `${countText(text.lines.length, "line")} of ${label}`, text, share),
-      pane.node,
-    ),
+    node,
   };
+}
+
+/**
+ * Other builds of the kernel, linked like its own assembly.
+ *
+ * @param {any} context
+ * @param {{pane?: any, key?: string, node: HTMLElement}} made
+ */
+export function linkedBuild(context, {pane, key, node}) {
+  if (!pane) return {node};
+  return {
+    panes: [{pane, key, isMarked: () => false, linked: linkedStatements(context, true)}],
+    node,
+  };
+}
+
+// The line of a kernel's text where most of its time goes, -1 where that cannot be said.
+function hottestOf(kernel, text) {
+  if (text !== kernel.assembly) return hottestLine(text);
+  return hottestInstruction(text, kernel.assemblyLines, kernel.source);
+}
+
+export function hottestButton(pane, line) {
+  if (line < 0) return null;
+  return button(
+    "hottest loop",
+    "to the deepest loop of the statement with most operations, where this text opens",
+    () => pane.showAt(line, pane.node.clientHeight / 3),
+    {class: "quiet hottest"},
+  );
 }
 
 function argumentsText(step, between) {
@@ -211,14 +271,14 @@ export async function loopsView(app, context, kernel) {
   });
   const before = current ? kernel.steps[current - 1].text : null;
   const entries = before ? differenceEntries(before, step.text) : entriesOf(step.text);
-  const pane = statementPane(
-    app,
-    context,
-    hues,
-    entries,
-    step.text.language,
-    `loop nest after ${step.name}`,
-  );
+  const start = hottestOf(kernel, step.text);
+  // A step that was chosen shows what it changed; else the nest opens where its time goes.
+  const shown = context.state.step === null ? entriesOf(step.text) : entries;
+  const pane = statementPane(app, context, hues, shown, {
+    language: step.text.language,
+    label: `loop nest after ${step.name}`,
+    start,
+  });
   requestAnimationFrame(() =>
     ladder
       .querySelector('[aria-current="step"]')
@@ -226,7 +286,14 @@ export async function loopsView(app, context, kernel) {
   );
   const same = before && entries.every((entry) => !entry.kind) ? " · same text as before" : "";
   return {
-    panes: [{pane, isMarked: () => false, linked: linkedStatements(context, false)}],
+    panes: [
+      {
+        pane,
+        key: `${kernel.name}/${context.state.step}`,
+        isMarked: () => false,
+        linked: linkedStatements(context, false),
+      },
+    ],
     node: element(
       "div",
       {class: "code-host"},
@@ -253,6 +320,7 @@ export async function loopsView(app, context, kernel) {
           `${countText(step.operations, "operation")}${same}`,
         step.text,
         await linkShare(app, "loops", kernel.name),
+        context.state.step === null ? hottestButton(pane, start) : null,
       ),
       pane.node,
     ),

@@ -5,11 +5,23 @@ import {button, element} from "../ground/dom.js";
 
 const NO_TEXT = "This trace does not hold the text of the rule.";
 
-async function showRule(app, name) {
+/**
+ * Shows the text of a rule; `line` is where it opens, hits of `query` are marked.
+ *
+ * @param {any} app
+ * @param {string} name
+ * @param {{line?: number, query?: string}} found
+ */
+export async function showRule(app, name, {line = -1, query = ""} = {}) {
   const about = app.data.rules.get(name);
   const text = await app.data.ruleText(name);
   const pane = text.lines.length
-    ? codePane({entries: entriesOf(text), language: "python", label: `text of the rule ${name}`})
+    ? codePane({
+        entries: withoutDocstring(entriesOf(text)),
+        language: "python",
+        label: `text of the rule ${name}`,
+        firstNumber: firstLineOf(about?.source),
+      })
     : null;
   app.openDialog(
     `rule ${name}`,
@@ -47,6 +59,25 @@ async function showRule(app, name) {
     ],
     "rule-dialog",
   );
+  if (!pane) return;
+  pane.find(query);
+  if (line >= 0) requestAnimationFrame(() => pane.showAt(line, pane.node.clientHeight / 3));
+}
+
+// Lines of a string over several lines are text, whatever words stand in them.
+function withoutDocstring(entries) {
+  let isInside = false;
+  return entries.map((entry) => {
+    const quotes = entry.line.split('"""').length - 1;
+    const wasInside = isInside;
+    if (quotes % 2) isInside = !isInside;
+    return wasInside ? {...entry, language: quotes ? "docstring-end" : "docstring"} : entry;
+  });
+}
+
+// `explorer/passes/fuse_bias.py:20`: 20; 1 where it isn't said.
+function firstLineOf(source) {
+  return Number(/:(\d+)$/.exec(source ?? "")?.[1] ?? 1);
 }
 
 // Where a rule is written, as a button that shows it.

@@ -389,8 +389,11 @@ function scatterOf(dots, lookOf, about, apply, show, hide) {
 function timeTicks(low, high) {
   const wide = Math.log10(high / low) > 0.7;
   if (!wide) {
-    const ticks = niceTicks(high, 3, low);
-    return ticks.filter((value) => value > low);
+    // Finer ones until there are two: a single tick says nothing of the scale.
+    const inside = [3, 5, 8, 12]
+      .map((count) => niceTicks(high, count, low).filter((value) => value > low))
+      .find((ticks) => ticks.length > 1);
+    return inside ?? [low, high];
   }
   const found = [];
   for (let exponent = Math.floor(Math.log10(low)); 10 ** exponent <= high; exponent += 1)

@@ -2,10 +2,15 @@
 // becomes: IR, loops, source, assembly, with its lines marked; and the errors of its tensor.
 
 import {codeBar, codePane, differenceEntries, entriesOf} from "../code/code.js";
+import {openFind} from "../code/find_in_pane.js";
+import {inStep} from "../code/in_step.js";
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
 import {forkView} from "../branches/fork.js";
-import {loopsView, sourceView} from "../code/levels.js";
+import {elsewhereView} from "../code/elsewhere.js";
+import {linkedBuild, loopsView, sourceView} from "../code/levels.js";
 import {familyClass, linkShare, modelView} from "../code/links.js";
+import {icon} from "../ground/icons.js";
+import {CODE_LEVELS, levelsShown} from "../ground/levels_shown.js";
 import {countText} from "../ground/numbers.js";
 import {blockView, operationView} from "./operation.js";
 import {subjectOf} from "./subject.js";
@@ -23,6 +28,12 @@ export const TABS = [
   {id: "loops", key: "3", label: "loops", title: "the loop nest, step by step (3)"},
   {id: "c", key: "4", label: "C", title: "the source that is compiled (4)"},
   {id: "assembly", key: "5", label: "asm", title: "what the machine runs (5)"},
+  {
+    id: "other",
+    key: "7",
+    label: "other",
+    title: "the same kernel by another compiler, or for another processor (7)",
+  },
   {id: "tensors", key: "6", label: "tensors", title: "errors of its tensor after every pass (6)"},
 ];
 const FORK_TAB = {id: "fork", label: "fork", title: "change decisions and compile again (f)"};
@@ -35,9 +46,12 @@ const NEXT_LEVEL = {
   loops: "c",
   c: "assembly",
   assembly: "c",
+  other: "assembly",
   tensors: "ir",
   fork: "loops",
 };
+
+const HUES = 6; // of statements and operations, in explorer.css
 
 export function inspectorPane(app) {
   const {data, store} = app;
@@ -59,21 +73,34 @@ export function inspectorPane(app) {
     {class: "icon split"},
   );
   const main = element("div", {class: "tab-body", role: "tabpanel"});
-  const beside = element("div", {
-    class: "tab-body beside",
-    role: "region",
-    "aria-label": "next level",
-    hidden: true,
-  });
+  const others = CODE_LEVELS.slice(1).map(() =>
+    element("div", {
+      class: "tab-body beside",
+      role: "region",
+      "aria-label": "next level",
+      hidden: true,
+    }),
+  );
+  const bodies = element("div", {class: "levels"}, main, others);
+  const switches = codeSwitches(store);
   const node = element(
     "section",
     {class: "pane inspector", "aria-label": "inspector"},
     head,
-    element("div", {class: "tab-bar"}, tabs, element("span", {class: "grow"}), split),
-    main,
-    beside,
+    element(
+      "div",
+      {class: "tab-bar"},
+      tabs,
+      element("span", {class: "grow"}),
+      switches.node,
+      split,
+    ),
+    bodies,
   );
-  let panes = []; // code panes on the screen: {pane, isMarked(owners)}
+  let panes = []; // code panes on the screen: {pane, isMarked(owners), key}
+  let shownLevels = ""; // as they stand side by side
+  let awaited = null; // {level, line} that a text shows when it is there
+  let picked = null; // the pane of code in which the selection was made: it stays where it is
   let drawnText = null; // {key, pane} of the IR that was drawn last
   let turn = 0;
 
@@ -81,9 +108,9 @@ export function inspectorPane(app) {
   async function update(isQuiet = false) {
     turn += 1;
     const mine = turn;
-    const scroll = isQuiet
-      ? ((main.querySelector(".code") ?? main.querySelector(".scroll"))?.scrollTop ?? 0)
-      : 0;
+    const places = panes.map(({pane, key}) => ({pane, key, place: pane.place()}));
+    const reading = main.querySelector(".scroll");
+    const scroll = isQuiet && reading ? reading.scrollTop : 0;
     const asked = store.get();
     // Only the app can compile: a link from there opens the first tab here.
     const state = levels.some((tab) => tab.id === asked.tab) ? asked : {...asked, tab: "operation"};
@@ -96,39 +123,51 @@ export function inspectorPane(app) {
       const subject = await subjectOf(app, context);
       if (isQuiet && state.tab === "fork" && main.contains(main.getRootNode().activeElement))
         return;
-      const views = [await tabView(state.tab, context)];
+      const columns = levelsShown(state.panes, state.tab, node.clientWidth);
+      const names = columns ?? [state.tab, ...(state.beside ? [NEXT_LEVEL[state.tab]] : [])];
+      /** @type {any[]} */
+      let views = [];
+      for (const level of names) views.push({level, ...(await tabView(level, context))});
       // What two levels would say alike of their emptiness is said once.
-      const next = state.beside ? await tabView(NEXT_LEVEL[state.tab], context) : null;
-      if (
-        next &&
-        (next.panes || views[0].panes || next.node.textContent !== views[0].node.textContent)
-      )
-        views.push(next);
+      views = views.filter(
+        (view, index) =>
+          view.panes ||
+          views.findIndex((other) => other.node.textContent === view.node.textContent) === index,
+      );
       if (!isCurrent()) return;
       replace(head, subject);
-      // Moving a node resets it.
-      const scrolled = panes.map(({pane}) => [pane.node, pane.node.scrollTop]);
-      panes = views.flatMap((view) => view.panes || []);
-      replace(main, views[0].node);
-      beside.hidden = views.length < 2;
+      panes = views.flatMap(({level, panes: own}) => (own || []).map((pane) => ({...pane, level})));
+      const isRow = Boolean(columns && views.length > 1);
+      shownLevels = columns?.join() ?? "";
+      node.classList.toggle("columns", isRow);
       node.classList.toggle("split", views.length > 1);
-      if (views.length > 1)
-        replace(
-          beside,
-          element(
-            "h4",
-            {class: "beside-title"},
-            levels.find((tab) => tab.id === NEXT_LEVEL[state.tab])?.label,
-          ),
-          views[1].node,
-        );
-      for (const [code, top] of scrolled) if (code.isConnected) code.scrollTop = top;
+      node.classList.toggle("coloured", state.panes.isColoured);
+      switches.update(CODE_LEVELS.includes(state.tab), isRow);
+      for (const tab of tabs.children)
+        tab.classList.toggle("in-columns", isRow && names.includes(tab.dataset.tab));
+      [main, ...others].forEach((body, index) => {
+        body.hidden = index >= views.length;
+        const name = views[index]?.level;
+        if (body.hidden) replace(body);
+        else if (isRow) replace(body, columnHead(name, names), views[index].node);
+        else if (index) replace(body, titleOf(name), views[index].node);
+        else replace(body, views[0].node);
+      });
+      // Moving a node resets it, and another frame around a text must not move its lines.
+      const stays = new Set();
+      for (const {pane, key, place} of places) {
+        const again = panes.find((other) => other.pane === pane || (key && other.key === key));
+        if (!again) continue;
+        again.pane.restore(again.pane === pane ? place : {...place, top: again.pane.place().top});
+        if (again.pane !== pane || isQuiet || pane === picked) stays.add(again.pane);
+      }
+      picked = null;
       for (const {pane, isMarked} of panes) {
         pane.mark(isMarked);
-        if (!isQuiet) pane.reveal();
+        if (!stays.has(pane)) pane.reveal();
       }
-      if (scroll)
-        (main.querySelector(".code") ?? main.querySelector(".scroll") ?? main).scrollTop = scroll;
+      showFound();
+      if (scroll) (main.querySelector(".scroll") ?? main).scrollTop = scroll;
     } catch (failure) {
       if (!isCurrent()) return;
       replace(
@@ -140,6 +179,42 @@ export function inspectorPane(app) {
         ),
       );
     }
+  }
+
+  // Hits of a search over all are marked in every text; the one that was chosen is shown.
+  function showFound() {
+    const query = app.everywhere?.query() ?? "";
+    for (const {pane, level} of panes) {
+      if (query) pane.find(query);
+      if (awaited?.level !== level) continue;
+      const line = awaited.line;
+      awaited = null;
+      requestAnimationFrame(() => {
+        pane.showAt(line, pane.node.clientHeight / 3);
+        if (pane.hitOn(line) >= 0) pane.showHit(pane.hitOn(line));
+      });
+    }
+  }
+
+  const labelOf = (name) => levels.find((tab) => tab.id === name)?.label;
+  const titleOf = (name) => element("h4", {class: "beside-title"}, labelOf(name));
+
+  function columnHead(name, names) {
+    const drop = () => {
+      const left = names.filter((other) => other !== name);
+      const {panes: now, tab} = store.get();
+      store.set({panes: {...now, levels: left}, tab: tab === name ? left[0] : tab});
+    };
+    return element(
+      "div",
+      {class: "column-head"},
+      titleOf(name),
+      element("span", {class: "grow"}),
+      button("×", `take ${labelOf(name)} away`, drop, {
+        class: "icon drop-level",
+        "aria-label": `take ${labelOf(name)} away`,
+      }),
+    );
   }
 
   // What the selection is in the current pass, and in the program that runs.
@@ -202,6 +277,7 @@ export function inspectorPane(app) {
     if (tab === "tensors") return tensorsView(app, context);
     if (context.kernel === undefined) return {node: withoutKernel(context)};
     const kernel = await data.kernel(context.kernel);
+    if (tab === "other") return linkedBuild(context, await elsewhereView(app, context, kernel));
     if (tab === "loops") return loopsView(app, context, kernel);
     if (tab === "c") return sourceView(app, context, kernel, kernel.source, data.sourceLanguage());
     if (kernel.assembly)
@@ -265,11 +341,14 @@ export function inspectorPane(app) {
           entries: isDiff ? differenceEntries(await data.text(previous), text) : entriesOf(text),
           language: text.language,
           label: "IR",
+          hueOf: hueOfOperations(),
           lookOf: (owners) =>
             familyClass(graph.nodes.get(owners[0]) ?? before.nodes.get(owners[0])),
           onhover: (owners) => app.hover.set(owners, [], {from: drawnText.pane}),
-          onpick: (owners) =>
-            app.select(owners.find((owner) => graph.nodes.has(owner)) ?? owners[0], "ir"),
+          onpick: (owners) => {
+            picked = drawnText.pane;
+            app.select(owners.find((owner) => graph.nodes.has(owner)) ?? owners[0], "ir");
+          },
         }),
       };
     }
@@ -307,7 +386,7 @@ export function inspectorPane(app) {
     }
   });
   store.subscribe((state, changed) => {
-    const relevant = ["pass", "selection", "tab", "beside", "rewrite", "mode"];
+    const relevant = ["pass", "selection", "tab", "beside", "rewrite", "mode", "panes", "build"];
     const kernelOnly = state.tab === "loops" || (state.beside && NEXT_LEVEL[state.tab] === "loops");
     const usesView = state.tab === "ir" || (state.beside && NEXT_LEVEL[state.tab] === "ir");
     if (
@@ -317,5 +396,104 @@ export function inspectorPane(app) {
     )
       update();
   });
-  return {node, update};
+  inStep(
+    bodies,
+    () => panes.map(({pane}) => pane),
+    () => store.get().panes.inStep,
+  );
+  // Another width has room for another number of levels.
+  if (typeof ResizeObserver === "function")
+    new ResizeObserver(() => {
+      const {panes: now, tab} = store.get();
+      if (
+        node.clientWidth &&
+        shownLevels !== (levelsShown(now, tab, node.clientWidth) ?? []).join()
+      )
+        update(true);
+    }).observe(node);
+  return {
+    node,
+    update,
+    // A line of a level: {selection, tab, step, view} is where it stands.
+    goToLine(where, line) {
+      awaited = {level: where.tab, line};
+      app.workspace.show("inspector");
+      store.set({rewrite: null, ...where});
+      update();
+    },
+    markFound(query) {
+      for (const {pane} of panes) pane.find(query);
+    },
+    // The line to find text in the pane that has the pointer or the focus; false where none is.
+    find() {
+      const focused = bodies.getRootNode().activeElement;
+      const chosen =
+        panes.find(({pane}) => pane.node.parentElement?.contains(focused)) ??
+        panes.find(({pane}) => pane.node.parentElement?.matches(":hover")) ??
+        panes[0];
+      if (!chosen || !chosen.pane.node.offsetParent) return false;
+      openFind(chosen.pane);
+      return true;
+    },
+  };
+}
+
+// Operations of a text have colours in turn, so that neighbours differ.
+function hueOfOperations() {
+  const hues = new Map();
+  return (/** @type {string[]} */ [owner]) => {
+    if (!hues.has(owner)) hues.set(owner, hues.size % HUES);
+    return hues.get(owner);
+  };
+}
+
+// Levels side by side, in step, and in colours.
+function codeSwitches(store) {
+  const change = (patch) => store.set({panes: {...store.get().panes, ...patch}});
+  const columns = button(
+    icon("columns"),
+    "levels of code side by side (B)",
+    () => toggleColumns(store),
+    {
+      class: "icon columns-switch",
+      "aria-label": "levels side by side",
+    },
+  );
+  const step = button(
+    icon("step"),
+    "levels side by side scroll in step",
+    () => change({inStep: !store.get().panes.inStep}),
+    {class: "icon step-switch", "aria-label": "scroll in step"},
+  );
+  const colours = button(
+    icon("colours"),
+    "a colour for every statement",
+    () => change({isColoured: !store.get().panes.isColoured}),
+    {class: "icon colour-switch", "aria-label": "colours of statements"},
+  );
+  return {
+    node: element("span", {class: "code-switches"}, columns, step, colours),
+    update(isCode, isRow) {
+      const {panes} = store.get();
+      columns.setAttribute("aria-pressed", String(isRow));
+      step.setAttribute("aria-pressed", String(panes.inStep));
+      colours.setAttribute("aria-pressed", String(panes.isColoured));
+      columns.hidden = colours.hidden = !isCode;
+      step.hidden = !isRow;
+    },
+  };
+}
+
+/** Two levels side by side, or one again; from another tab the source and its instructions. */
+export function toggleColumns(store) {
+  const {panes, tab} = store.get();
+  if (!CODE_LEVELS.includes(tab)) {
+    store.set({tab: "c", panes: {...panes, levels: ["c", "assembly"]}});
+    return;
+  }
+  const isRow = panes.levels ? panes.levels.length > 1 : panes.preset === "source";
+  const last = tab === "other" ? CODE_LEVELS.length : CODE_LEVELS.length - 1;
+  const first = Math.min(CODE_LEVELS.indexOf(tab), last - 2);
+  const levels = isRow ? [tab] : CODE_LEVELS.slice(first, first + 2);
+  store.set({panes: {...panes, levels}});
 }

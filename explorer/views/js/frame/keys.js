@@ -2,8 +2,10 @@
 
 import {dockTabs} from "./dock.js";
 import {button, element} from "../ground/dom.js";
-import {TABS} from "./inspector.js";
 import {undoKey} from "../branches/undoing.js";
+import {PRESETS} from "../ground/arrangement.js";
+import {TABS, toggleColumns} from "./inspector.js";
+import {choosePreset, enlarge} from "./workspace.js";
 
 // Keys of views stand in the register (register.py).
 const HELP = [
@@ -11,20 +13,34 @@ const HELP = [
   ["u", "leave out passes that changed nothing"],
   ["J  K", "next rewrite, rewrite before"],
   ["/", "search"],
+  ["Ctrl F", "find in the code under the pointer; with Shift everywhere"],
   ["d", "graph: diff, after, before in turn"],
   ["g", "fit the graph"],
-  ["1 … 6  0", "tabs: operation, IR, loops, source, assembly, tensors; nodes of the model file"],
+  [
+    "1 … 7  0",
+    "tabs: operation, IR, loops, source, assembly, tensors, other builds; nodes of the model file",
+  ],
   ["e", "open or close the selected block"],
   ["b", "show the next level below the tab"],
+  ["B", "levels of code side by side"],
+  ["z", "let the pane under the pointer fill the screen, and back (Esc)"],
+  [
+    Object.values(PRESETS)
+      .map(({key}) => key)
+      .join("  "),
+    `arrangements: ${Object.keys(PRESETS).join(", ")}`,
+  ],
   ["f", "change decisions and compile again (app)"],
   ["arrows", "in the graph: follow the edges"],
   ["+  −", "in the graph: zoom; or Ctrl and wheel"],
+  ["w s  a d", "in the timeline (press into it first): zoom, move"],
+  ["f  /  0", "there: fit the selection or the marked area, find, show all; dragging marks"],
   ["Esc", "close, then let go of the selection"],
   ["Ctrl Z", "undo; with Shift: redo (app)"],
   ["?", "this page"],
 ];
 
-const PAGE_KEYS = 9; // rows above those of the views
+const PAGE_KEYS = 10; // rows above those of the views
 const VIEWS_IN_ROW = 3;
 
 const WORDS = [
@@ -41,10 +57,21 @@ const WORDS = [
 export function handleKey(app, event) {
   const origin = event.composedPath()[0];
   if (undoKey(app.session, event)) return;
+  if (isFind(event) && !app.hasDialog()) {
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.shiftKey || !app.inspector.find()) app.everywhere.open();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const tag = origin?.tagName;
   if (event.key === "Escape") {
     if (app.closeDialog()) return;
+    if (app.workspace.shrink()) return;
+    if (app.everywhere.isOpen()) {
+      app.everywhere.close();
+      return;
+    }
     if (app.store.get().rewrite !== null) app.store.set({rewrite: null});
     else if (app.store.get().selection !== null) app.store.set({selection: null});
     return;
@@ -74,15 +101,27 @@ export function handleKey(app, event) {
     g: () => app.graph.fit(),
     b: () => store.set({beside: !state.beside}),
     e: () => toggleBlock(app),
+    B: () => toggleColumns(store),
+    z: () => enlarge(app),
     "?": () => app.showHelp(),
   };
+  for (const [name, {key}] of Object.entries(PRESETS)) actions[key] = () => choosePreset(app, name);
   if (app.session) actions.f = () => app.openFork();
-  for (const tab of TABS) actions[tab.key] = () => store.set({tab: tab.id});
-  for (const {key, id} of dockTabs(app)) if (key) actions[key] ??= () => store.set({dock: id});
+  const look = (pane, patch) => () => {
+    store.set(patch);
+    app.workspace.show(pane);
+  };
+  for (const {key, id} of TABS) actions[key] = look("inspector", {tab: id});
+  for (const {key, id} of dockTabs(app)) if (key) actions[key] ??= look("dock", {dock: id});
   if (!actions[event.key]) return;
   event.preventDefault();
   event.stopPropagation();
   actions[event.key]();
+}
+
+// Ctrl F in the text under the pointer, Ctrl Shift F everywhere.
+function isFind(event) {
+  return (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "f";
 }
 
 // The selected block; or the innermost open one around the selected operation.

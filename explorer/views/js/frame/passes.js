@@ -8,7 +8,7 @@ import {
   changeText,
   countText,
   decode,
-  errorText,
+  judgedText,
   exactText,
   secondsText,
 } from "../ground/numbers.js";
@@ -150,7 +150,7 @@ export function passesPane(app) {
     const pass = data.head.passes[index];
     const isCurrent = index === store.get().pass;
     const check = app.look.verdict(pass.check);
-    const worst = pass.worst === null ? "" : `, worst tensor ${errorText(decode(pass.worst))}`;
+    const worst = pass.worst === null ? "" : `, worst tensor ${judgedText(pass)}`;
     const seconds = decode(pass.seconds);
     const bar = element("span", {
       class: "time-bar",
@@ -210,9 +210,12 @@ export function passesPane(app) {
       element("p", {class: "description"}, pass.description),
     );
     const facts = [`${pass.level}`, secondsText(decode(pass.seconds))];
-    if (pass.worst !== null) facts.push(`worst tensor ${errorText(decode(pass.worst))}`);
-    if (pass.macs) facts.push(`${amountText(pass.macs)} MACs`);
-    host.append(element("p", {class: "quiet-text"}, facts.join(" · ")));
+    if (pass.worst !== null) facts.push(`worst tensor ${judgedText(pass)}`);
+    const line = element("p", {class: "quiet-text"}, facts.join(" · "));
+    data.measures().then(({macs}) => {
+      if (macs[index]) line.textContent = [...facts, `${amountText(macs[index])} MACs`].join(" · ");
+    });
+    host.append(line);
     if (!pass.rewrites && !pass.declined) {
       host.append(
         element(

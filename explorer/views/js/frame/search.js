@@ -1,7 +1,7 @@
 // Search over everything that has a name: operations by name, kind, shape, attribute and source
 // node, blocks, kernels, passes. Several words must all be found: `conv 64x56`.
 
-import {element, replace} from "../ground/dom.js";
+import {button, element, replace} from "../ground/dom.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 
@@ -29,6 +29,22 @@ export function searchBox(app) {
     autocomplete: "off",
     spellcheck: "false",
   });
+  const more = button(
+    "find everywhere: IR, loops, code, rules, tensors (Ctrl Shift F)",
+    "list every place of this text",
+    () => {},
+    {
+      class: "link find-more",
+      onmousedown: (event) => {
+        event.preventDefault();
+        const text = input.value.trim();
+        input.value = "";
+        close();
+        app.everywhere.open(text);
+      },
+    },
+  );
+  results.append(more);
   const close = () => {
     results.hidden = true;
     input.setAttribute("aria-expanded", "false");

@@ -80,9 +80,7 @@ async function subjectLines(app, context) {
       "div",
       {class: "origin-row"},
       element("span", {class: "row-label"}, "from"),
-      chips.length
-        ? chips
-        : element("span", {class: "quiet-text"}, "no node of the model: the compiler added it"),
+      element("span", {class: chips.length ? "" : "quiet-text"}, originOf(app, record, chips)),
       record.sources.length > MOST_CHIPS
         ? element(
             "span",
@@ -95,39 +93,73 @@ async function subjectLines(app, context) {
       "div",
       {class: "origin-row"},
       element("span", {class: "row-label"}, "made by"),
-      makers.length
-        ? makers
-        : element(
-            "span",
-            {class: "quiet-text"},
-            record.operation.startsWith("source.") ? "the model's author" : "import",
-          ),
+      element(
+        "span",
+        {class: makers.length ? "" : "quiet-text"},
+        makerOf(app, record, context, makers),
+      ),
     ),
   ];
 }
 
-// Rules that produced the operation or changed it up to this pass, newest last.
+// Where it comes from: nodes of the model file; of an input or output, its place in the model.
+function originOf(app, record, chips) {
+  const {model} = app.data.head;
+  const named = (list, name) => list.find(([known]) => known === name)?.[0];
+  if (record.family === "output") {
+    const number = Number(/^output(\d+)$/.exec(record.id)?.[1] ?? 0);
+    const name = named(model.outputs, record.id) ?? model.outputs[number - 1]?.[0];
+    return name === undefined ? "an output of the model" : `the model's output ${clip(name, 60)}`;
+  }
+  if (record.family === "input") return `the model's input ${clip(record.id, 60)}`;
+  return chips.length ? chips : "no node of the model: the compiler added it";
+}
+
+// Who made it; of an output, the operation whose result it is.
+function makerOf(app, record, {graph, before}, makers) {
+  if (makers.length) return makers;
+  if (record.family === "input") return "whoever calls the program";
+  const edges = (graph.nodes.has(record.id) ? graph : before).operands.get(record.id) ?? [];
+  if (record.family === "output" && edges.length)
+    return [
+      "the result of ",
+      button(edges[0].source, "select it", () => app.select(edges[0].source, "inspector"), {
+        class: "link mono",
+      }),
+    ];
+  return record.operation.startsWith("source.") ? "the model's author" : "import";
+}
+
+// Passes whose rewrites led to the operation up to this pass, through all that it was made of; the
+// newest last.
 async function makersOf(app, record, pass) {
   const {data, store} = app;
-  const made = (await data.makersOf(record.id)).filter(([index]) => index <= pass);
-  const rules = await Promise.all(
-    made.map(async ([index, event]) => (await data.passDetails(index)).events[event].rule),
-  );
-  return made.map(([index, event], position) => {
+  const steps = new Map(); // pass -> [{event, made, rule}]
+  for (const [index, event, made] of await data.makersOf(record.id)) {
+    if (index > pass) continue;
+    const {rule} = (await data.passDetails(index)).events[event];
+    if (!steps.has(index)) steps.set(index, []);
+    steps.get(index).push({event, made: made || record.id, rule});
+  }
+  return [...steps].map(([index, made], position) => {
     const {name} = data.head.passes[index];
-    const rule = data.rules.get(rules[position]);
-    return element(
-      "button",
-      {
-        type: "button",
-        class: "chip maker",
-        title: [`${rules[position]} in ${name}`, rule?.explanation || "", rule?.source || ""].join(
-          "\n\n",
-        ),
-        onclick: () => store.set({pass: index, rewrite: event}),
-      },
-      name,
-    );
+    const newest = made[made.length - 1];
+    const about = data.rules.get(newest.rule);
+    const listed = made.slice(-MOST_CHIPS).map((step) => `${step.rule} made ${step.made}`);
+    return [
+      position ? element("span", {class: "quiet-text", "aria-hidden": "true"}, "›") : null,
+      element(
+        "button",
+        {
+          type: "button",
+          class: "chip maker",
+          title: [listed.join("\n"), about?.explanation || "", about?.source || ""].join("\n\n"),
+          onclick: () => store.set({pass: index, rewrite: newest.event}),
+        },
+        name,
+        made.length > 1 ? element("span", {class: "quiet-text"}, ` ×${made.length}`) : null,
+      ),
+    ];
   });
 }
 

@@ -7,11 +7,13 @@ import {
   countText,
   decode,
   errorText,
+  judgedText,
   exactText,
   secondsText,
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {searchBox} from "./search.js";
+import {presetChoice} from "./workspace.js";
 
 // {node, learn()}: the verdict and the totals are drawn anew when more is known.
 export function topBar(app) {
@@ -43,6 +45,7 @@ export function topBar(app) {
     totals,
     isApp ? app.background : null,
     element("span", {class: "grow"}),
+    presetChoice(app),
     searchBox(app),
     app.host.mode === "notebook"
       ? null
@@ -68,7 +71,6 @@ function verdictButton(app) {
   } = app;
   const {summary} = head;
   const verdict = app.look.verdict(summary.verdict);
-  const worst = summary.worst === null ? null : decode(summary.worst);
   return element(
     "button",
     {
@@ -77,8 +79,11 @@ function verdictButton(app) {
       title:
         summary.worst === null
           ? verdict.title
-          : `${verdict.title}: worst tensor ${summary.worstTensor}, ${summary.oracle} as the ` +
-            `oracle, tolerance ${errorText(decode(summary.tolerance))}`,
+          : `${verdict.title}: worst tensor ${summary.worstTensor}, ${judgedText(summary)}` +
+            (summary.isExact
+              ? `; ${summary.oracle}, from which it differs by ` +
+                `${errorText(decode(summary.fromOracle))}, is about that far off itself`
+              : ` with ${summary.oracle} as the oracle`),
       onclick: () => {
         store.set({dock: head.has.accuracy ? "accuracy" : store.get().dock});
         if (summary.worstOperation) app.select(summary.worstOperation, "topbar");
@@ -86,9 +91,9 @@ function verdictButton(app) {
     },
     element("span", {class: `dot ${summary.verdict}`}, verdict.glyph),
     element("span", {class: "verdict-words"}, VERDICT_WORDS[summary.verdict]),
-    worst === null
+    summary.worst === null
       ? null
-      : element("span", {class: "quiet-text worst-layer"}, `worst layer ${errorText(worst)}`),
+      : element("span", {class: "quiet-text worst-layer"}, `worst layer ${judgedText(summary)}`),
   );
 }
 

@@ -1,35 +1,49 @@
-// The graph of one pass: before, after, or both at once with what the pass did. Every operation
-// has one place in all passes (the layout is made from all snapshots at once), so that nothing
-// moves that did not change. Blocks open and close. Only what is in sight is in the document.
+// The graph of one pass: before, after, or both at once with what the pass did. What stays from one
+// drawing to the next keeps its order and is seen to move. Blocks open and close. Only what is in
+// sight is in the document.
 
-import {placeBlocks} from "./blocks.js";
+import {NODE, createArrangement} from "./arrange.js";
+import {createCamera} from "./camera.js";
+import {letteringAt, namesWithRoom} from "./lettering.js";
+import {moveNodes} from "./motion.js";
 import {button, element, emptyState, markTab, replace, shape, tabRow} from "../ground/dom.js";
 import {
   legendContent,
   makeBracket,
   makeEdge,
+  makeFarName,
   makeFrame,
   makeLabel,
   makeNode,
   makeTitle,
+  makeTurn,
   tipOfEdge,
   tipOfNode,
+  widthOfText,
 } from "./graph_nodes.js";
 import {createMinimap} from "./minimap.js";
 import {countText, exactText} from "../ground/numbers.js";
-import {composeScene, edgeLabels, safeName} from "../ground/scene.js";
+import {clip, edgeLabels, safeName, turnsOf} from "../ground/scene.js";
 
 const VIEWS = [
   {id: "before", label: "before", title: "the program before this pass"},
   {id: "diff", label: "diff", title: "both at once, with what the pass did (d)"},
   {id: "after", label: "after", title: "the program after this pass"},
 ];
-const SMALLEST_ZOOM = 0.04;
-const SMALLEST_FIT = 0.16;
-const LARGEST_ZOOM = 2.5;
 const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
 const LABEL_ZOOM = 0.7; // from here on edges say what they carry
+// Families whose names come first where there is no room for all.
+const IMPORTANT = new Map([
+  ["input", 9],
+  ["output", 9],
+  ["convolution", 8],
+  ["recurrent", 8],
+  ["normalization", 6],
+  ["pooling", 5],
+  ["reduction", 4],
+  ["elementwise", 2],
+]);
 
 export function graphPane(app) {
   const {data, store} = app;
@@ -43,15 +57,19 @@ export function graphPane(app) {
   const marksLayer = shape("g", {class: "brackets"});
   const titlesLayer = shape("g", {class: "titles"});
   const nodesLayer = shape("g", {class: "nodes"});
-  const camera = shape(
+  const turnsLayer = shape("g", {class: "turns"});
+  const namesLayer = shape("g", {class: "far-names"});
+  const plane = shape(
     "g",
     {},
     boxesLayer,
     edgesLayer,
     labelsLayer,
-    titlesLayer,
     marksLayer,
     nodesLayer,
+    turnsLayer,
+    titlesLayer,
+    namesLayer,
   );
   const svg = shape(
     "svg",
@@ -61,42 +79,50 @@ export function graphPane(app) {
       role: "application",
       "aria-label": "graph of operations; arrow keys follow the edges, plus and minus zoom, g fits",
     },
-    camera,
+    plane,
   );
   const tip = element("div", {class: "tip", role: "tooltip", hidden: true});
   const legend = element("details", {class: "legend"});
   const minimap = createMinimap((x, y) => {
-    const [width, height] = size();
-    view.x = width / 2 - x * view.k;
-    view.y = height / 2 - y * view.k;
+    camera.goTo({x, y});
     moved();
   });
+  const lost = element(
+    "button",
+    {
+      type: "button",
+      class: "graph-lost",
+      hidden: true,
+      onclick: () => {
+        camera.goTo(camera.nearest());
+        moved();
+      },
+    },
+    "Nothing of the graph is here: go back to it",
+  );
   const capNote = element("div", {class: "cap graph-cap", hidden: true});
   const message = element("div", {class: "graph-message", hidden: true});
-  const body = element(
-    "div",
-    {class: "graph-body"},
-    svg,
-    capNote,
-    message,
-    legend,
-    minimap.node,
-    tip,
-  );
+  const body = element("div", {class: "graph-body"}, svg, lost, message, minimap.node, tip);
   const zoomed = element(
     "button",
-    {type: "button", class: "quiet zoom", title: "zoom to 100 %", onclick: () => zoomTo(1)},
+    {type: "button", class: "quiet zoom", title: "zoom to 100 %", onclick: () => zoom(1)},
     "100 %",
   );
   const blocksButton = button(
     "blocks",
     "operations in blocks that open and close, or one by one",
-    () => store.set({blocks: !usesBlocks()}),
+    () => store.set({blocks: !arrangement.usesBlocks()}),
     {class: "quiet blocks-switch", hidden: !data.blocks || !data.head.blocks.flat},
   );
   const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {
     class: "quiet close-all",
   });
+  const holdButton = button(
+    element("span", {}, "hold", element("span", {class: "long"}, " still")),
+    "one place for every operation in all passes, with room for those that are not there",
+    () => store.set({hold: !store.get().hold}),
+    {class: "quiet hold-switch"},
+  );
   const node = element(
     "section",
     {class: "pane graph", "aria-label": "graph"},
@@ -108,32 +134,30 @@ export function graphPane(app) {
       element("span", {class: "grow"}),
       closeButton,
       blocksButton,
+      holdButton,
       tabs,
-      button("−", "zoom out (−)", () => zoomTo(view.k / 1.25), {class: "icon"}),
+      button("−", "zoom out (−)", () => zoom(camera.view.k / 1.25), {class: "icon"}),
       zoomed,
-      button("+", "zoom in (+)", () => zoomTo(view.k * 1.25), {class: "icon"}),
+      button("+", "zoom in (+)", () => zoom(camera.view.k * 1.25), {class: "icon"}),
       button("fit", "fit the graph into the pane (g)", () => fit(), {class: "quiet"}),
     ),
     body,
+    element("footer", {class: "graph-foot"}, legend, capNote),
   );
 
-  const view = {x: 0, y: 0, k: 1};
   let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
   let anchor = null; // {block, at}: what stays in its place on the screen when it is drawn next
   let hasFitted = false;
+  let lettering = letteringAt(1);
+  let asking = 0; // the number of the drawing that was asked for last
   let drawn = Promise.resolve(); // the last drawing that was asked for
   const nodeElements = new Map();
   const edgeElements = new Map();
   const labelElements = new Map();
+  const arrangement = createArrangement(data, store);
+  const camera = createCamera(size, () => scene);
 
   // ---- what is drawn
-
-  function usesBlocks() {
-    const {blocks} = store.get();
-    if (!data.blocks) return false;
-    if (!data.head.blocks.flat) return true;
-    return blocks ?? data.head.blocks.opens;
-  }
 
   const isOpen = () => new Set(store.get().open);
 
@@ -144,11 +168,12 @@ export function graphPane(app) {
   // Opens a closed block and closes an open one; what is around it stays where it is on the screen.
   function toggleBlock(unit) {
     const block = data.blocks?.indexOf(unit);
-    if (block === undefined || !usesBlocks()) return;
+    if (block === undefined || !arrangement.usesBlocks()) return;
     const open = isOpen();
     if (open.has(block)) open.delete(block);
     else open.add(block);
     anchor = {block, at: topOf(block)};
+    camera.stay();
     openBlocks(open);
   }
 
@@ -158,37 +183,29 @@ export function graphPane(app) {
     const item = scene.byId.get(`#${block}`);
     if (!box && !item) return null;
     const [x, y] = box ? [box.x + box.width / 2, box.y] : [item.x, item.y - scene.node[1] / 2];
-    return [x * view.k + view.x, y * view.k + view.y];
-  }
-
-  async function place() {
-    if (usesBlocks()) {
-      const open = isOpen();
-      const units = data.blocks.unitsOf(open);
-      return {
-        placed: await placeBlocks(data, open),
-        unitOf: (record) => units[record.block] ?? record.id,
-      };
-    }
-    const layout = await data.layout();
-    return {
-      placed: {...layout, route: (source, target) => layout.routes.get(`${source}\n${target}`)},
-      unitOf: (record) => record.id,
-    };
+    return camera.onScreen({x, y});
   }
 
   async function update() {
     const state = store.get();
     markTab(tabs, state.view);
+    asking += 1;
+    const number = asking;
+    const isWanted = () => number === asking;
     const pass = data.head.passes[state.pass];
-    let loaded;
+    let drawing;
     try {
-      loaded = await Promise.all([
+      const [before, after, details] = await Promise.all([
         data.graphOfPass(Math.max(0, state.pass - 1)),
         data.graphOfPass(state.pass),
         data.passDetails(state.pass),
-        place(),
       ]);
+      const pictures = {before, after, details};
+      await arrangement.decide(pictures, camera.room(), isWanted);
+      if (!isWanted()) return drawn;
+      drawing = await arrangement.arrange(pictures, state, camera.room(), isWanted);
+      if (!drawing || !isWanted()) return drawn;
+      show({...drawing, before, after}, pass);
     } catch (failure) {
       message.hidden = false;
       replace(
@@ -199,19 +216,18 @@ export function graphPane(app) {
           button("try again", "load the graph again", () => update()),
         ),
       );
-      return;
     }
-    const now = store.get();
-    if (["pass", "view", "open", "blocks"].some((name) => now[name] !== state[name])) return;
-    const [before, after, details, {placed, unitOf}] = loaded;
+    return undefined;
+  }
+
+  function show({scene: next, ...others}, pass) {
+    const places = new Map(
+      scene?.items.filter((item) => !item.isGhost).map((item) => [item.id, camera.onScreen(item)]),
+    );
     message.hidden = true;
     tip.hidden = true;
-    scene = {
-      ...composeScene({data, state, before, after, details, placed, unitOf}),
-      before,
-      after,
-      unitOf,
-    };
+    const selectedBefore = scene?.selected;
+    scene = {...next, ...others};
     replace(
       counts,
       pass.changed ? `${exactText(pass.before)} → ${exactText(pass.after)}` : exactText(pass.after),
@@ -229,8 +245,9 @@ export function graphPane(app) {
     title.textContent = pass.name;
     title.title = pass.description;
     legend.replaceChildren(...legendContent(app, scene));
-    blocksButton.setAttribute("aria-pressed", String(usesBlocks()));
-    closeButton.hidden = !usesBlocks() || !scene.boxes.length;
+    blocksButton.setAttribute("aria-pressed", String(arrangement.usesBlocks()));
+    holdButton.setAttribute("aria-pressed", String(store.get().hold));
+    closeButton.hidden = !arrangement.usesBlocks() || !scene.boxes.length;
     const closed = scene.items.filter((item) => item.inside);
     const hidden = closed.reduce(
       (sum, item) => sum + Math.max(item.inside.before, item.inside.after),
@@ -245,7 +262,8 @@ export function graphPane(app) {
       elements.clear();
     }
     replace(boxesLayer, scene.boxes.map(makeFrame));
-    replace(titlesLayer, scene.boxes.map(makeTitle));
+    lettering = letteringAt(camera.view.k);
+    drawTitles();
     replace(
       marksLayer,
       scene.brackets.map((bracket) => makeBracket(scene, bracket)),
@@ -260,17 +278,38 @@ export function graphPane(app) {
         ),
       );
     }
-    const wanted = anchor?.at && topOf(anchor.block);
-    if (wanted) {
-      view.x += anchor.at[0] - wanted[0];
-      view.y += anchor.at[1] - wanted[1];
-      apply();
-    }
+    if (!hasFitted) {
+      if (body.clientWidth) {
+        hasFitted = true;
+        camera.fit();
+      }
+    } else camera.follow(anchorsOf(places, selectedBefore));
     anchor = null;
-    if (!hasFitted) first();
+    apply();
     updateSelection();
     draw();
     overview();
+    const half = [NODE[0] / 2, NODE[1] / 2];
+    const fades = [edgesLayer, labelsLayer, marksLayer, boxesLayer, turnsLayer];
+    moveNodes(nodeElements, scene.byId, places, camera.view, half, fades);
+  }
+
+  // What stays where it is on the screen: the block that was opened or closed, what is selected, or
+  // what was closest to the middle.
+  function anchorsOf(places, selected) {
+    const wanted = anchor?.at && topOf(anchor.block);
+    if (wanted) {
+      const {x, y, k} = camera.view;
+      return [[{x: (wanted[0] - x) / k, y: (wanted[1] - y) / k}, ...anchor.at]];
+    }
+    const [width, height] = size();
+    const far = ([x, y]) => Math.hypot(x - width / 2, y - height / 2);
+    const staying = [...places]
+      .filter(([id]) => scene.byId.has(id))
+      .sort(
+        (a, b) => Number(b[0] === selected) - Number(a[0] === selected) || far(a[1]) - far(b[1]),
+      );
+    return staying.slice(0, 1).map(([id, [x, y]]) => [scene.byId.get(id), x, y]);
   }
 
   function updateSelection() {
@@ -330,7 +369,9 @@ export function graphPane(app) {
     const lit = scene.related?.has(edge.source) && scene.related?.has(edge.target);
     const near =
       scene.selected !== null && (edge.source === scene.selected || edge.target === scene.selected);
-    return ["edge", edge.status, lit ? "related" : near ? "near" : ""].filter(Boolean).join(" ");
+    return ["edge", edge.status, edge.kind, lit ? "related" : near ? "near" : ""]
+      .filter(Boolean)
+      .join(" ");
   }
 
   // ---- camera
@@ -341,9 +382,11 @@ export function graphPane(app) {
   }
 
   function apply() {
-    camera.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.k})`);
-    zoomed.textContent = `${Math.round(view.k * 100)} %`;
-    svg.classList.toggle("far", view.k < 0.4);
+    const {x, y, k} = camera.view;
+    plane.setAttribute("transform", `translate(${x} ${y}) scale(${k})`);
+    zoomed.textContent = `${Math.round(k * 100)} %`;
+    for (const level of ["full", "kind", "far"])
+      svg.classList.toggle(level, letteringAt(k).level === level);
   }
 
   let asked = false;
@@ -359,49 +402,12 @@ export function graphPane(app) {
   }
 
   function fit() {
-    if (!scene) return;
-    const [width, height] = size();
-    const whole = Math.min(width / (scene.width + 32), height / (scene.height + 32));
-    // A long chain that fits as a whole is a hair: then its width fits, around what is selected.
-    view.k = Math.min(
-      1.25,
-      whole >= SMALLEST_FIT
-        ? whole
-        : Math.max(SMALLEST_FIT, Math.min(0.6, width / (scene.width + 32))),
-    );
-    view.x = (width - scene.width * view.k) / 2;
-    view.y =
-      scene.height * view.k <= height
-        ? (height - scene.height * view.k) / 2
-        : height / 2 - (scene.byId.get(scene.selected)?.y ?? height / 2 / view.k) * view.k;
+    camera.fit();
     moved();
   }
 
-  // At first: the top of the graph at a size that can be read.
-  function first() {
-    if (!body.clientWidth) return;
-    hasFitted = true;
-    const [width, height] = size();
-    view.k = Math.min(1, Math.max(0.6, (width - 48) / scene.width));
-    if (scene.height * view.k < height) {
-      fit();
-      view.k = Math.min(view.k, 1);
-    }
-    const tops = [...scene.items].sort((a, b) => a.y - b.y);
-    const anchor = tops.length ? tops[0].x : scene.width / 2;
-    const whole = scene.width * view.k < width - 16;
-    view.x = whole ? (width - scene.width * view.k) / 2 : width / 2 - anchor * view.k;
-    view.y = Math.max(16, (height - scene.height * view.k) / 2 > 16 ? 24 : 16);
-    apply();
-  }
-
-  function zoomTo(k, at) {
-    const [width, height] = size();
-    const [x, y] = at || [width / 2, height / 2];
-    const next = Math.min(LARGEST_ZOOM, Math.max(SMALLEST_ZOOM, k));
-    view.x = x - ((x - view.x) * next) / view.k;
-    view.y = y - ((y - view.y) * next) / view.k;
-    view.k = next;
+  function zoom(k, at) {
+    camera.zoomTo(k, at);
     moved();
   }
 
@@ -410,12 +416,11 @@ export function graphPane(app) {
     const item = scene?.byId.get(id);
     if (!item) return;
     const [width, height] = size();
-    const x = item.x * view.k + view.x;
-    const y = item.y * view.k + view.y;
-    if (view.k < 0.45) view.k = 0.75;
-    else if (x > 72 && x < width - 72 && y > 32 && y < height - 32) return;
-    view.x = width / 2 - item.x * view.k;
-    view.y = height / 2 - item.y * view.k;
+    const [x, y] = camera.onScreen(item);
+    const isNear = x > 72 && x < width - 72 && y > 32 && y < height - 32;
+    if (lettering.level !== "far" && isNear) return;
+    if (lettering.level === "far") camera.zoomTo(0.75);
+    camera.goTo(item);
     moved();
   }
 
@@ -424,6 +429,16 @@ export function graphPane(app) {
   function draw() {
     if (!scene) return;
     const [width, height] = size();
+    const {view} = camera;
+    const letters = letteringAt(view.k);
+    if (letters.scale !== lettering.scale) {
+      lettering = letters;
+      for (const elements of [nodeElements, labelElements]) {
+        for (const item of elements.values()) item.remove();
+        elements.clear();
+      }
+      drawTitles();
+    }
     const left = (-view.x - SIGHT_MARGIN) / view.k,
       right = (width - view.x + SIGHT_MARGIN) / view.k;
     const top = (-view.y - SIGHT_MARGIN) / view.k,
@@ -437,7 +452,7 @@ export function graphPane(app) {
       nodesLayer,
       shown,
       (item) => item.id,
-      (item) => makeNode(app, scene, item),
+      (item) => makeNode(app, scene, item, lettering),
       (item) => nodeClass(item),
     );
     const edges = scene.edges.filter(
@@ -457,9 +472,12 @@ export function graphPane(app) {
       labelsLayer,
       labels,
       (label) => label.key,
-      makeLabel,
+      (label) => makeLabel(label, lettering),
       () => "edge-label",
     );
+    drawTurns(edges);
+    drawFarNames(shown);
+    lost.hidden = !scene.items.length || scene.items.some(camera.isInSight);
     const notes = [];
     if (edges.length > MOST_ELEMENTS)
       notes.push(
@@ -473,6 +491,45 @@ export function graphPane(app) {
     if (scene.hiddenNote) notes.push(scene.hiddenNote);
     capNote.hidden = !notes.length;
     capNote.textContent = notes.join(" · ");
+  }
+
+  function drawTitles() {
+    replace(
+      titlesLayer,
+      scene.boxes.map((box) => makeTitle(app, box, lettering)),
+    );
+  }
+
+  // Where the drawing goes on in the next column, the same number stands at both ends.
+  function drawTurns(edges) {
+    replace(
+      turnsLayer,
+      turnsOf(edges).map((turn) => makeTurn(turn, lettering)),
+    );
+  }
+
+  // From far away no node has room for its name: some names stand across the graph.
+  function drawFarNames(items) {
+    if (lettering.level !== "far") {
+      if (namesLayer.childElementCount) namesLayer.replaceChildren();
+      return;
+    }
+    const size = lettering.label * lettering.scale;
+    const names = items
+      .filter((item) => !item.isGhost)
+      .map((item) => {
+        const [x, y] = camera.onScreen(item);
+        const weight =
+          (item.inside ? 100 : 0) +
+          (item.id === scene.selected ? 1000 : 0) +
+          (IMPORTANT.get(item.record.family) ?? 0);
+        return {item, x, y, text: clip(item.record.label, 24), weight};
+      });
+    const chosen = namesWithRoom(names, (text) => widthOfText(app, text, size), size * 1.3);
+    replace(
+      namesLayer,
+      chosen.map((name) => makeFarName(name, lettering)),
+    );
   }
 
   function keep(elements, layer, wanted, keyOf, make, classOf) {
@@ -495,7 +552,9 @@ export function graphPane(app) {
   }
 
   function overview() {
-    if (scene) minimap.draw(scene, view, size());
+    if (!scene) return;
+    minimap.node.hidden = camera.showsAll();
+    if (!minimap.node.hidden) minimap.draw(scene, camera.view, size());
   }
 
   // ---- pointer and keys
@@ -503,17 +562,22 @@ export function graphPane(app) {
   svg.addEventListener(
     "wheel",
     (event) => {
+      const zooms = event.ctrlKey || event.metaKey;
+      // In a notebook the wheel is the notebook's: it would end wherever an explorer stands.
+      if (app.host.mode === "notebook" && !zooms) return;
       event.preventDefault();
       const box = svg.getBoundingClientRect();
-      if (event.ctrlKey || event.metaKey) {
-        zoomTo(view.k * Math.exp(-event.deltaY * 0.01), [
+      if (zooms) {
+        zoom(camera.view.k * Math.exp(-event.deltaY * 0.01), [
           event.clientX - box.left,
           event.clientY - box.top,
         ]);
         return;
       }
-      view.x -= event.shiftKey ? event.deltaY : event.deltaX;
-      view.y -= event.shiftKey ? 0 : event.deltaY;
+      camera.moveTo(
+        camera.view.x - (event.shiftKey ? event.deltaY : event.deltaX),
+        camera.view.y - (event.shiftKey ? 0 : event.deltaY),
+      );
       moved();
     },
     {passive: false},
@@ -526,8 +590,8 @@ export function graphPane(app) {
     drag = {
       x: event.clientX,
       y: event.clientY,
-      startX: view.x,
-      startY: view.y,
+      startX: camera.view.x,
+      startY: camera.view.y,
       far: false,
       toggles: part?.getAttribute("data-open") ?? part?.getAttribute("data-close") ?? null,
       id: event.target.closest?.("[data-id]")?.getAttribute("data-id") ?? null,
@@ -543,8 +607,7 @@ export function graphPane(app) {
         svg.classList.add("dragging");
       }
       if (drag.far) {
-        view.x = drag.startX + dx;
-        view.y = drag.startY + dy;
+        camera.moveTo(drag.startX + dx, drag.startY + dy);
         moved();
         return;
       }
@@ -590,8 +653,8 @@ export function graphPane(app) {
   }
 
   svg.addEventListener("keydown", (event) => {
-    if (event.key === "+" || event.key === "=") zoomTo(view.k * 1.25);
-    else if (event.key === "-") zoomTo(view.k / 1.25);
+    if (event.key === "+" || event.key === "=") zoom(camera.view.k * 1.25);
+    else if (event.key === "-") zoom(camera.view.k / 1.25);
     else if (event.key.startsWith("Arrow")) step(event.key);
     else return;
     event.preventDefault();
@@ -632,18 +695,39 @@ export function graphPane(app) {
     refreshClasses();
   });
   store.subscribe((_, changed) => {
-    if (["pass", "view", "open", "blocks"].some((name) => changed.has(name))) drawn = update();
+    if (["pass", "view", "open", "blocks", "hold"].some((name) => changed.has(name)))
+      drawn = update();
     else if (changed.has("selection") || changed.has("rewrite")) updateSelection();
   });
   if (typeof ResizeObserver === "function") {
     new ResizeObserver(() => {
-      if (scene && !hasFitted) first();
-      if (scene) moved();
+      if (!scene || !body.clientWidth) return;
+      if (!hasFitted) {
+        hasFitted = true;
+        camera.fit();
+      } else camera.follow([]);
+      moved();
+      again();
     }).observe(body);
   }
+  // A pane of another shape gets other columns, once it has that shape.
+  let shaping = 0,
+    shapedFor = 0;
+  function again() {
+    clearTimeout(shaping);
+    const {width, height} = camera.room();
+    shapedFor ||= width / height;
+    const change = width / height / shapedFor;
+    if (!camera.isFitted() || (change < 1.25 && change > 0.8)) return;
+    shaping = setTimeout(() => {
+      shapedFor = width / height;
+      drawn = update();
+    }, 120);
+  }
+
   // Brings the selection into sight; the blocks around it open.
-  async function show(id) {
-    if (usesBlocks()) {
+  async function showOperation(id) {
+    if (arrangement.usesBlocks()) {
       const open = isOpen();
       const around = data.blocks.around(id, data.latest).filter((block) => !open.has(block));
       if (around.length) {
@@ -660,15 +744,15 @@ export function graphPane(app) {
     update,
     fit,
     toggleBlock,
-    reveal: show,
+    reveal: showOperation,
     // Identities of the operations before and after this pass; null before the first drawing.
     operations: () => scene && new Set([...scene.after.nodes.keys(), ...scene.before.nodes.keys()]),
     focus: () => svg.focus(),
     redraw: overview,
-    camera: () => ({...view}),
+    camera: () => ({...camera.view}),
     // Where another branch was looked at: the same part of this one.
-    lookAt(camera) {
-      Object.assign(view, camera);
+    lookAt(view) {
+      camera.lookAt(view);
       hasFitted = true;
       apply();
     },

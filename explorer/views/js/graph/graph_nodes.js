@@ -3,15 +3,16 @@
 import {element, shape} from "../ground/dom.js";
 import {MINUS, countText, exactText} from "../ground/numbers.js";
 import {clip, safeName} from "../ground/scene.js";
+import {letteringAt} from "./lettering.js";
 import {LOOK} from "../theme.js";
 
-const LABEL_FONT = "600 11.5px",
-  SHAPE_FONT = "10.5px"; // as in explorer.css
+const PLAIN = letteringAt(1);
 const MOST_MEASURED = 60;
 const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
 
-export function makeNode(app, scene, item) {
-  if (item.isGhost) return makeGhost(app, scene, item);
+// lettering: of letteringAt, how much is written and how large
+export function makeNode(app, scene, item, lettering = PLAIN) {
+  if (item.isGhost) return makeGhost(app, scene, item, lettering);
   const [width, height] = scene.node;
   const {record, inside} = item;
   const name = inside
@@ -36,25 +37,14 @@ export function makeNode(app, scene, item) {
       class: "stripe",
       d: `M6 0 H5 A5 5 0 0 0 0 5 V${height - 5} A5 5 0 0 0 5 ${height} H6 Z`,
     }),
-    shape(
-      "text",
-      {class: "glyph", x: 16, y: height / 2 + 5, "text-anchor": "middle"},
-      app.look.family(record.family).glyph,
-    ),
-    shape(
-      "text",
-      {class: "label", x: 28, y: 15},
-      inside
-        ? fitText(app, record.label, width - 58, LABEL_FONT, clipFront)
-        : fitText(app, record.label, width - 34, LABEL_FONT, clip),
-    ),
-    shape(
-      "text",
-      {class: "shape", x: 28, y: 29},
-      fitText(app, record.shape || record.id, width - (inside ? 58 : 34), SHAPE_FONT, clip),
-    ),
+    lettering.level === "full"
+      ? wordsInFull(app, item, scene.node, lettering)
+      : lettering.level === "kind"
+        ? kindOf(app, item, scene.node, lettering)
+        : null,
   );
-  if (inside) {
+  if (inside && lettering.level !== "far") {
+    const broad = expanderWidth(lettering);
     group.append(
       shape(
         "g",
@@ -64,8 +54,17 @@ export function makeNode(app, scene, item) {
           role: "button",
           "aria-label": `open block ${record.label}`,
         },
-        shape("rect", {x: width - 24, y: 4, width: 20, height: height - 8, rx: 4}),
-        shape("text", {x: width - 14, y: height / 2 + 5, "text-anchor": "middle"}, "+"),
+        shape("rect", {x: width - broad - 4, y: 4, width: broad, height: height - 8, rx: 4}),
+        shape(
+          "text",
+          {
+            x: width - broad / 2 - 4,
+            y: height / 2 + 0.35 * lettering.title,
+            "text-anchor": "middle",
+            style: `font-size: ${1.2 * lettering.title}px`,
+          },
+          "+",
+        ),
       ),
     );
   }
@@ -114,8 +113,108 @@ function hatchPath(width, height) {
   return path;
 }
 
+// What an operation is, below it what it gives; a chip says how many constants it uses.
+function wordsInFull(app, {record, inside, constants}, [width, height], {label, shape: small}) {
+  const chip = constants?.length ? `${app.look.family("weight").glyph}${constants.length}` : "";
+  const room = width - (inside ? 58 : 34);
+  return [
+    shape(
+      "text",
+      {class: "glyph", x: 16, y: height / 2 + 5, "text-anchor": "middle"},
+      app.look.family(record.family).glyph,
+    ),
+    shape(
+      "text",
+      {class: "label", x: 28, y: 15, style: `font-size: ${label}px`},
+      fitText(app, record.label, room, `600 ${label}px`, inside ? clipFront : clip),
+    ),
+    shape(
+      "text",
+      {class: "shape", x: 28, y: 30, style: `font-size: ${small}px`},
+      fitText(app, record.shape || record.id, room - (chip ? 22 : 0), `${small}px`, clip),
+    ),
+    chip
+      ? shape(
+          "g",
+          {class: "constants", "data-id": constants[0]},
+          shape("rect", {x: width - 27, y: height - 15, width: 24, height: 13, rx: 6.5}),
+          shape("text", {x: width - 15, y: height - 5.5, "text-anchor": "middle"}, chip),
+        )
+      : null,
+  ];
+}
+
+// From farther away: one line in the middle, as large as there is room for.
+function kindOf(app, {record, inside}, [width, height], {label, scale}) {
+  const size = label * scale;
+  const button = inside ? expanderWidth({scale}) : 0;
+  const room = (width - button) * scale - 10;
+  const written = inside
+    ? fitText(app, record.label, room, `600 ${size}px`, clipFront)
+    : kindThatFits(app, record.label, room, `600 ${size}px`);
+  return shape(
+    "text",
+    {
+      class: "label",
+      x: (width - button) / 2 + 2,
+      y: height / 2 + 0.36 * label,
+      "text-anchor": "middle",
+      style: `font-size: ${label}px`,
+    },
+    written,
+  );
+}
+
+const expanderWidth = ({scale}) => Math.max(20, 14 / scale);
+
+// "conv 3x3 + relu", or "conv 3x3", or "conv" where there is no room for more.
+function kindThatFits(app, label, room, font) {
+  const [kind] = label.split(/ (?:\S*\d|\+)/, 1);
+  const [first] = label.split(" + ", 1);
+  const fits = (text) => fitText(app, text, room, font, clip) === text;
+  return [label, first].find(fits) ?? fitText(app, kind, room, font, clip);
+}
+
+// A name across the graph, where no node has room for it.
+export function makeFarName({item, text}, {label}) {
+  return shape(
+    "text",
+    {
+      class: `far-name${item.inside ? " block" : ""}`,
+      "data-id": item.id,
+      x: item.x,
+      y: item.y + 0.36 * label,
+      "text-anchor": "middle",
+      style: `font-size: ${label}px; stroke-width: ${0.3 * label}px`,
+    },
+    text,
+  );
+}
+
+// Both ends of what goes on in another column.
+export function makeTurn({from, heads, number}, {scale}) {
+  const radius = Math.max(7, 6 / scale);
+  const end = ([x, y], what) =>
+    shape(
+      "g",
+      {class: "turn", transform: `translate(${x} ${y})`, "aria-label": `${what} ${number}`},
+      shape("circle", {r: radius}),
+      shape(
+        "text",
+        {"text-anchor": "middle", y: 0.36 * 1.4 * radius, style: `font-size: ${1.4 * radius}px`},
+        String(number),
+      ),
+    );
+  return shape(
+    "g",
+    {},
+    end(from, "goes on at"),
+    heads.map((head) => end(head, "comes from")),
+  );
+}
+
 // A removed operation whose place was taken: a tab on the card of the one that took it.
-function makeGhost(app, scene, item) {
+function makeGhost(app, scene, item, {level}) {
   const [, height] = scene.node;
   const tabHeight = 17,
     tabWidth = 76;
@@ -135,8 +234,12 @@ function makeGhost(app, scene, item) {
         `M0 ${tabHeight} V5 A5 5 0 0 1 5 0 H${tabWidth - 5} A5 5 0 0 1 ${tabWidth} 5 ` +
         `V${tabHeight} Z`,
     }),
-    shape("text", {class: "sign", x: 6, y: 12}, app.look.difference("removed").glyph),
-    shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 9)),
+    level === "full"
+      ? [
+          shape("text", {class: "sign", x: 6, y: 12}, app.look.difference("removed").glyph),
+          shape("text", {class: "label", x: 17, y: 12}, clip(item.record.label, 9)),
+        ]
+      : null,
   );
 }
 
@@ -153,7 +256,13 @@ export function makeFrame(box) {
   });
 }
 
-export function makeTitle(box) {
+export function makeTitle(app, box, {title}) {
+  const height = 22,
+    middle = height / 2 + 0.36 * title;
+  const count = countText(box.inside, "op");
+  const font = `600 ${title}px`;
+  const room = box.width - 2.6 * title - widthOfText(app, count, title) - 20;
+  const isShort = room < 5 * title; // then its name alone
   return shape(
     "g",
     {
@@ -163,18 +272,26 @@ export function makeTitle(box) {
       "aria-label": `close block ${box.label}`,
       transform: `translate(${box.x} ${box.y})`,
     },
-    shape("rect", {class: "title-ground", x: 1, y: 1, width: box.width - 2, height: 22, rx: 7}),
-    shape("text", {class: "sign", x: 12, y: 16}, MINUS),
+    shape("rect", {class: "title-ground", x: 1, y: 1, width: box.width - 2, height, rx: 7}),
+    shape("text", {class: "sign", x: title, y: middle, style: `font-size: ${title}px`}, MINUS),
     shape(
       "text",
-      {class: "label", x: 26, y: 16},
-      clipFront(box.label, Math.max(6, Math.floor((box.width - 90) / 7))),
+      {class: "label", x: 2 * title, y: middle, style: `font-size: ${title}px`},
+      fitText(app, box.label, isShort ? box.width - 2.4 * title : room, font, clipFront),
     ),
-    shape(
-      "text",
-      {class: "shape", x: box.width - 10, y: 16, "text-anchor": "end"},
-      countText(box.inside, "op"),
-    ),
+    isShort
+      ? null
+      : shape(
+          "text",
+          {
+            class: "shape",
+            x: box.width - 10,
+            y: middle,
+            "text-anchor": "end",
+            style: `font-size: ${title}px`,
+          },
+          count,
+        ),
   );
 }
 
@@ -188,8 +305,8 @@ export function makeEdge(edge) {
   );
 }
 
-export function makeLabel({x, y, text}) {
-  return shape("text", {x, y}, clip(text, 48));
+export function makeLabel({x, y, text}, {shape: size}) {
+  return shape("text", {x, y, style: `font-size: ${size}px`}, clip(text, 48));
 }
 
 // A bracket from the operations that were taken over to the one that took them over.
@@ -241,6 +358,14 @@ export function tipOfNode(app, item) {
     element("div", {class: "mono"}, clip(`${record.operation}  ${record.shape}`, TIP_CHARACTERS)),
     refused,
     record.sources.length ? element("div", {}, "from ", clip(record.sources.join(", "), 90)) : null,
+    item.constants?.length
+      ? element(
+          "div",
+          {},
+          `${app.look.family("weight").glyph} ${countText(item.constants.length, "constant")}: `,
+          element("span", {class: "mono"}, clip(item.constants.join(", "), 90)),
+        )
+      : null,
     item.status
       ? element(
           "div",
@@ -263,6 +388,8 @@ export function tipOfEdge(edge) {
     element("strong", {}, clip(edge.value, TIP_CHARACTERS)),
     element("div", {class: "mono"}, clip(edge.type, TIP_CHARACTERS)),
     element("div", {}, `${clip(edge.source, 80)} → ${clip(edge.target, 80)}`),
+    edge.kind === "back" ? element("div", {}, "runs upwards: it leads back") : null,
+    edge.kind === "turn" ? element("div", {}, "goes on in another column") : null,
     edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null,
   ];
 }
@@ -325,6 +452,30 @@ export function legendContent(app, scene) {
             "joins what was taken over with what took it over",
           )
         : null,
+      scene.edges.some((edge) => edge.kind === "turn")
+        ? element(
+            "li",
+            {},
+            element("span", {class: "swatch turn-key"}, "1"),
+            "goes on at the same number, in another column",
+          )
+        : null,
+      scene.edges.some((edge) => edge.kind === "back")
+        ? element(
+            "li",
+            {},
+            element("span", {class: "swatch back-key"}, "↑"),
+            "runs upwards: it leads back",
+          )
+        : null,
+      scene.items.some((item) => item.constants?.length)
+        ? element(
+            "li",
+            {},
+            element("span", {class: "swatch family-weight"}, app.look.family("weight").glyph),
+            "constants that it uses",
+          )
+        : null,
       scene.items.some((item) => item.isGhost)
         ? element(
             "li",
@@ -339,14 +490,7 @@ export function legendContent(app, scene) {
 
 // As much of a text as there is room for, in pixels; `cut` makes it shorter.
 function fitText(app, text, room, font, cut) {
-  app.rulers ??= new Map();
-  if (!app.rulers.has(font)) {
-    const canvas = document.createElement("canvas");
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
-    app.rulers.set(font, context);
-  }
-  const ruler = app.rulers.get(font);
+  const ruler = rulerOf(app, font);
   const widthOf = (part) => ruler.measureText(part).width;
   let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
   while (shown.length > 2 && widthOf(shown) > room)
@@ -355,6 +499,21 @@ function fitText(app, text, room, font, cut) {
       Math.min(shown.length - 1, Math.ceil((shown.length * room) / widthOf(shown))),
     );
   return shown;
+}
+
+export function widthOfText(app, text, size) {
+  return rulerOf(app, `600 ${size}px`).measureText(text).width;
+}
+
+function rulerOf(app, font) {
+  app.rulers ??= new Map();
+  if (!app.rulers.has(font)) {
+    const canvas = document.createElement("canvas");
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
+    app.rulers.set(font, context);
+  }
+  return app.rulers.get(font);
 }
 
 // The end of a path says more than its beginning: …block0/conv.

@@ -11,7 +11,7 @@ const C_TYPES = words(
 );
 const PYTHON_WORDS = words(
   "and as assert async await break class continue def del elif else except finally for from if " +
-    "import in is lambda not or pass raise return try while with yield match case",
+    "import in is lambda not or pass raise return try while with yield",
 );
 const PYTHON_TYPES = words("None True False self int str float bool tuple list dict set");
 
@@ -48,11 +48,15 @@ export const GRAMMARS = {
   python: grammar({
     comment: /#.*/,
     string: /(?:[rfb]{0,2})(?:""".*?(?:"""|$)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')/,
-    word: `\\b(?:${PYTHON_WORDS})\\b`,
+    // match and case are names but where they begin a statement.
+    word: `\\b(?:${PYTHON_WORDS})\\b|^\\s*(?:match|case)\\b(?=.*:$)`,
     type: `\\b(?:${PYTHON_TYPES})\\b`,
     name: /\b[A-Za-z_]\w*(?=\()/,
     number: /\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b/,
   }),
+  // Lines of a string that began before them, and the one on which it ends.
+  docstring: grammar({string: /.+/}),
+  "docstring-end": grammar({string: /^.*?"""/}),
   node: grammar({
     string: /"(?:[^"\\]|\\.)*"/,
     word: /(?<= = )[A-Za-z]\w*(?=\()/,

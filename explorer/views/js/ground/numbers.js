@@ -74,6 +74,14 @@ export function errorText(error) {
   return `${mantissa}e${Number(exponent)}`;
 }
 
+// The number that a verdict rests on beside the most that is allowed, in one unit:
+// "1.4e-6 of 1.0e-4 allowed". {worst, allowed, isExact} as a head has them.
+export function judgedText({worst, allowed, isExact}) {
+  if (worst === null || worst === undefined) return "–";
+  const words = `${errorText(decode(worst))} of ${errorText(decode(allowed))} allowed`;
+  return isExact ? `${words}, from float64` : words;
+}
+
 export function countText(count, noun, plural) {
   return `${exactText(count)} ${count === 1 ? noun : plural || `${noun}s`}`;
 }

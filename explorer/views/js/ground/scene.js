@@ -3,8 +3,11 @@
 
 import {changeText, countText} from "./numbers.js";
 
-// placed: {at, route(a, b), boxes, width, height, node}; unitOf(record) -> unit
-export function composeScene({data, state, before, after, details, placed, unitOf}) {
+// What is shown of a pass, before it is known where: {items: Map(unit -> item), edges: Map(key ->
+// edge), standIn(unit): what has taken a unit's place, ...}. unitOf(record) -> unit; hostOf: the
+// operation at which a constant is shown; takersOf(items, before, after): for what was removed what
+// took its place.
+export function gatherScene({data, state, before, after, details, unitOf, hostOf, takersOf}) {
   const isFirst = state.pass === 0;
   const marks = marksOf(details.diff, isFirst);
   const showsBefore = state.view !== "after" && !isFirst,
@@ -12,13 +15,13 @@ export function composeScene({data, state, before, after, details, placed, unitO
   const records = new Map();
   if (showsBefore) for (const [id, record] of before.nodes) records.set(id, record);
   if (showsAfter) for (const [id, record] of after.nodes) records.set(id, record);
+  for (const id of hostOf.keys()) records.delete(id);
 
   const units = new Map(); // unit -> item
   for (const [id, record] of records) {
     const unit = unitOf(record);
-    if (!placed.at.has(unit)) continue;
     if (unit !== id) {
-      if (!units.has(unit)) units.set(unit, blockItem(data, unit, placed));
+      if (!units.has(unit)) units.set(unit, blockItem(data, unit));
       const block = units.get(unit);
       const status = marks.statusOf(id);
       if (after.nodes.has(id) || isFirst) block.inside.after += 1;
@@ -31,30 +34,30 @@ export function composeScene({data, state, before, after, details, placed, unitO
       block.families.set(record.family, (block.families.get(record.family) || 0) + 1);
       continue;
     }
-    const [x, y] = placed.at.get(unit);
     const own = marks.statusOf(id);
     const status =
       state.view === "before" && own !== "removed" && !marks.changes.has(id) ? "" : own;
     units.set(id, {
       id,
       record,
-      x,
-      y,
+      block: record.block,
       status,
       problem: record.problem,
       isGhost: false,
       changes: marks.changes.get(id) || [],
+      constants: constantsAt(id, showsAfter && after.nodes.has(id) ? after : before, hostOf),
     });
   }
   for (const item of units.values()) if (item.inside) finishBlock(item, state, isFirst);
-  const items = [...units.values()];
-  const standIn = markGhosts(items, after, state);
+  const takers = state.view === "diff" ? takersOf([...units.values()], before, after) : new Map();
+  for (const id of takers.keys()) units.get(id).isGhost = true;
+  const standIn = (id) => takers.get(id) ?? id;
   const edges = edgesOf({
     state,
     before,
     after,
-    placed,
     unitOf,
+    hostOf,
     units,
     standIn,
     showsBefore,
@@ -62,13 +65,37 @@ export function composeScene({data, state, before, after, details, placed, unitO
     isFirst,
   });
   const brackets = state.view === "diff" ? bracketsOf(marks.fused, records, unitOf, units) : [];
+  return {units, edges, brackets, standIn, records};
+}
+
+// The same with places. placed: {at, route(a, b), boxes, width, height, node}
+export function settleScene(data, {units, edges, brackets, standIn, records}, placed) {
+  for (const [id, item] of units) {
+    const place = placed.at.get(standIn(id));
+    if (place) [item.x, item.y] = place;
+    else units.delete(id);
+  }
+  for (const [key, edge] of edges) {
+    const [source, target] = [standIn(edge.source), standIn(edge.target)];
+    const way = units.has(edge.source) && units.has(edge.target) && placed.route(source, target);
+    if (way) Object.assign(edge, edgeShape(way.points), {kind: way.kind});
+    else edges.delete(key);
+  }
+  const items = [...units.values()];
   const {boxes = [], node, width, height} = placed;
   return {
     items,
     byId: units,
     edges: [...edges.values()],
     edgeByKey: edges,
-    brackets,
+    brackets: brackets.filter(
+      ({from, to}) =>
+        !from.isGhost &&
+        from.y !== undefined &&
+        to.y !== undefined &&
+        from.y !== to.y &&
+        Math.abs(from.x - to.x) < node[0], // in one column
+    ),
     hiddenNote: "", // how many operations closed blocks hold, in words
     node,
     width,
@@ -83,6 +110,12 @@ export function composeScene({data, state, before, after, details, placed, unitO
       .filter((box) => box.inside > 0),
     families: familiesOf(items),
   };
+}
+
+// The constants that an operation uses, by name, each once.
+function constantsAt(id, graph, hostOf) {
+  const operands = graph.operands.get(id) ?? [];
+  return [...new Set(operands.map((edge) => edge.source).filter((source) => hostOf.has(source)))];
 }
 
 function marksOf(diff, isFirst) {
@@ -107,13 +140,13 @@ function marksOf(diff, isFirst) {
   return {fused, changes, statusOf};
 }
 
-function blockItem(data, unit, placed) {
-  const label = data.blocks.labels[data.blocks.indexOf(unit)];
-  const [x, y] = placed.at.get(unit);
+function blockItem(data, unit) {
+  const index = data.blocks.indexOf(unit);
+  const label = data.blocks.labels[index];
   return {
     id: unit,
-    x,
-    y,
+    block: data.blocks.parents[index],
+    constants: [],
     isGhost: false,
     changes: [],
     status: "",
@@ -151,24 +184,48 @@ function finishBlock(item, state, isFirst) {
           : "";
 }
 
-// A removed operation whose place another one has taken looks out from behind it. Returns what
-// stands in a unit's place now: itself, or the one that took it.
-function markGhosts(items, after, state) {
-  const takers = new Map();
-  if (state.view === "diff") {
-    const taken = new Map(
-      items
-        .filter((item) => item.inside || after.nodes.has(item.id))
-        .map((item) => [`${item.x},${item.y}`, item.id]),
-    );
-    for (const item of items) {
-      const taker =
-        item.inside || after.nodes.has(item.id) ? undefined : taken.get(`${item.x},${item.y}`);
-      item.isGhost = taker !== undefined;
-      if (item.isGhost) takers.set(item.id, taker);
+// What took the place of a removed operation: a new one that comes from some of the same source
+// nodes, best one of its own family, then the one with most of them in common. The removed one
+// looks out from behind it.
+export function takersBySource(items, before, after) {
+  const removed = items.filter((item) => !item.inside && !after.nodes.has(item.id));
+  const bySource = new Map();
+  for (const item of removed)
+    for (const source of item.record.sources) {
+      if (!bySource.has(source)) bySource.set(source, []);
+      bySource.get(source).push(item);
     }
+  const takers = new Map();
+  for (const item of items) {
+    if (item.inside || before.nodes.has(item.id)) continue;
+    const shared = new Map();
+    for (const source of item.record.sources)
+      for (const other of bySource.get(source) ?? [])
+        if (!takers.has(other.id) && other.block === item.block)
+          shared.set(other, (shared.get(other) ?? 0) + 1);
+    let best = null,
+      most = 0;
+    for (const [other, count] of shared) {
+      const rank = count + (other.record.family === item.record.family ? 1000 : 0);
+      if (rank > most) [best, most] = [other, rank];
+    }
+    if (best) takers.set(best.id, item.id);
   }
-  return (id) => takers.get(id) ?? id;
+  return takers;
+}
+
+// The same where everything has one place in all passes: what stands there now.
+export function takersByPlace(at) {
+  return (items, _before, after) => {
+    const place = (item) => String(at.get(item.id));
+    const isThere = (item) => item.inside || after.nodes.has(item.id);
+    const taken = new Map(items.filter(isThere).map((item) => [place(item), item.id]));
+    return new Map(
+      items
+        .filter((item) => !isThere(item) && at.has(item.id) && taken.has(place(item)))
+        .map((item) => [item.id, taken.get(place(item))]),
+    );
+  };
 }
 
 // An edge between the same two places is the same edge, whichever operations stand there.
@@ -176,8 +233,8 @@ function edgesOf({
   state,
   before,
   after,
-  placed,
   unitOf,
+  hostOf,
   units,
   standIn,
   showsBefore,
@@ -187,6 +244,7 @@ function edgesOf({
   const pairs = (graph) => {
     const found = new Map();
     for (const edge of graph.edges) {
+      if (hostOf.has(edge.source) || hostOf.has(edge.target)) continue;
       const source = unitOf(graph.nodes.get(edge.source)),
         target = unitOf(graph.nodes.get(edge.target));
       if (source === target) continue;
@@ -212,10 +270,9 @@ function edgesOf({
         !units.has(edge.target)
       )
         continue;
-      const points = placed.route(edge.source, edge.target);
-      if (!points) continue;
+      if (standIn(edge.source) === standIn(edge.target)) continue;
       const status = state.view !== "diff" || isFirst || isSame(edge) ? "" : mark;
-      edges.set(key, {...edge, status, ...edgeShape(points)});
+      edges.set(key, {...edge, status});
     }
   };
   if (showsAfter) add(now, (edge) => kept.has(edge.key), "added");
@@ -231,7 +288,7 @@ function bracketsOf(fused, records, unitOf, units) {
     const to = units.get(unitOf(records.get(id)));
     for (const parent of parents) {
       const from = records.has(parent) ? units.get(unitOf(records.get(parent))) : undefined;
-      if (from && to && from !== to && !from.isGhost && from.y !== to.y) brackets.push({from, to});
+      if (from && to && from !== to) brackets.push({from, to});
     }
   }
   return brackets;
@@ -254,7 +311,10 @@ function familiesOf(items) {
   return families;
 }
 
-// A way through points, in curves with vertical ends; its box; and the arrow at its end.
+const CORNER = 6; // radius where a way turns
+
+// A way through points: curves with vertical ends, and round corners where it runs across; its box;
+// and the arrow at its end.
 export function edgeShape(points) {
   let path = `M${points[0]} ${points[1]}`;
   let left = Infinity,
@@ -271,8 +331,11 @@ export function edgeShape(points) {
     if (index === 0) continue;
     const fromX = points[index - 2],
       fromY = points[index - 1];
-    if (Math.abs(fromX - x) < 0.5) path += `L${x} ${y}`;
-    else path += `C${fromX} ${(fromY + y) / 2} ${x} ${(fromY + y) / 2} ${x} ${y}`;
+    const isAcross = Math.abs(fromY - y) < 0.5,
+      isUpright = Math.abs(fromX - x) < 0.5;
+    if (!isAcross && !isUpright)
+      path += `C${fromX} ${(fromY + y) / 2} ${x} ${(fromY + y) / 2} ${x} ${y}`;
+    else path += straightRun(points, index, isAcross);
   }
   const x = points[points.length - 2],
     y = points[points.length - 1];
@@ -286,6 +349,43 @@ export function edgeShape(points) {
     bottom,
     arrow: `M${x - 3.5} ${y - 6 * down}L${x} ${y}L${x + 3.5} ${y - 6 * down}`,
   };
+}
+
+// A straight line to the point at `index`, round at its end where the way turns from upright to
+// across or back.
+function straightRun(points, index, isAcross) {
+  const [fromX, fromY, x, y, nextX, nextY] = points.slice(index - 2, index + 4);
+  const turns = nextX !== undefined && Math.abs(isAcross ? nextX - x : nextY - y) < 0.5;
+  const before = Math.hypot(x - fromX, y - fromY),
+    after = turns ? Math.hypot(nextX - x, nextY - y) : 0;
+  const radius = Math.min(CORNER, before / 2, after / 2);
+  if (!turns || radius < 0.5) return `L${x} ${y}`;
+  const near = [x + ((fromX - x) * radius) / before, y + ((fromY - y) * radius) / before];
+  const far = [x + ((nextX - x) * radius) / after, y + ((nextY - y) * radius) / after];
+  return `L${near[0]} ${near[1]}Q${x} ${y} ${far[0]} ${far[1]}`;
+}
+
+// Where edges go on at the head of another column: {from, to: [x, y], number}, the same number for
+// all edges that leave at one place.
+export function turnsOf(edges) {
+  const turns = new Map();
+  for (const {points, kind} of edges) {
+    if (kind !== "turn") continue;
+    for (let index = 2; index + 5 < points.length; index += 2) {
+      const isAcross = (at) => points[at] !== points[at - 2] && points[at + 1] === points[at - 1];
+      // Across to the gutter, up, across to the head: four points in a row.
+      if (!isAcross(index) || !isAcross(index + 4) || points[index + 3] >= points[index + 1])
+        continue;
+      const from = [points[index - 2], points[index - 1]],
+        to = [points[index + 4], points[index + 5]];
+      const key = String(from);
+      if (!turns.has(key)) turns.set(key, {from, heads: new Map()});
+      turns.get(key).heads.set(String(to), to);
+    }
+  }
+  return [...turns.values()]
+    .sort((a, b) => a.from[0] - b.from[0])
+    .map(({from, heads}, index) => ({from, heads: [...heads.values()], number: index + 1}));
 }
 
 // What the edges carry, written once where a value leaves its operation, in the gap below it.
@@ -304,7 +404,7 @@ export function edgeLabels(edges) {
     labels.push({
       key: `${place}\n${text}`,
       x: x + 4,
-      y: y + (below < y ? -4 : 11) + 9 * (written.size - 1),
+      y: y + (below < y ? -4 : edge.source.startsWith("#") ? 15 : 11) + 9 * (written.size - 1),
       text,
     });
   }

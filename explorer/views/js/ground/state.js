@@ -1,11 +1,14 @@
 // The one state of the explorer: what is looked at. Everything that is drawn follows from it and
 // from the trace; it is also the link that one shares.
 
+import {FRESH_PANES, panesOfText, panesText} from "./arrangement.js";
+
 const FRESH_STATE = {
   pass: 0, // index in the time line
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
-  tab: "operation", // operation, model, ir, loops, c, assembly, tensors, fork
+  tab: "operation", // operation, model, ir, loops, c, assembly, other, tensors, fork
+  build: "", // of the tab other: compiler, instruction set and level ("zig.NEON.-O2")
   dock: "memory", // a tab of a registered view
   view: "diff", // before, diff, after
   onlyChanges: false, // whether passes that changed nothing are left out of the time line
@@ -16,6 +19,8 @@ const FRESH_STATE = {
   bars: "time", // time line: time, kernel, source
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
+  panes: FRESH_PANES, // which pane stands where (arrangement.js)
+  hold: false, // whether everything has one place in all passes
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
 
@@ -24,6 +29,7 @@ export const IN_LINK = [
   "rewrite",
   "selection",
   "tab",
+  "build",
   "dock",
   "view",
   "onlyChanges",
@@ -33,12 +39,14 @@ export const IN_LINK = [
   "metric",
   "bars",
   "blocks",
+  "hold",
   "open",
+  "panes",
 ];
 const MOST_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
-  tab: ["operation", "model", "ir", "loops", "c", "assembly", "tensors", "fork"],
+  tab: ["operation", "model", "ir", "loops", "c", "assembly", "other", "tensors", "fork"],
   view: ["before", "diff", "after"],
   mode: ["accumulated", "isolated"],
   metric: ["relative", "sqnr", "cosine"],
@@ -67,6 +75,8 @@ export function stateToLink(state, others = {}) {
     if (name === "open") {
       if (String(state.open) !== String(state.initially))
         parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+    } else if (name === "panes") {
+      if (panesText(state.panes)) parts.set(name, panesText(state.panes));
     } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
   }
   // `pass` always stands there, so that a link with it is told from a first visit.
@@ -96,8 +106,12 @@ export function stateFromLink(link, head) {
       if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
     } else if (choicesInLink(name, head)) {
       if (choicesInLink(name, head).includes(value)) patch[name] = value;
-    } else if (["beside", "blocks", "onlyChanges"].includes(name)) patch[name] = value === "true";
-    else if (name === "open")
+    } else if (["beside", "blocks", "hold", "onlyChanges"].includes(name))
+      patch[name] = value === "true";
+    else if (name === "panes") {
+      const panes = panesOfText(value);
+      if (panes) patch.panes = panes;
+    } else if (name === "open")
       patch.open = value
         .split(".")
         .map(Number)

@@ -17,6 +17,7 @@ import {canFork, createPlacing, pinForm, refusalList} from "./placing.js";
 import {canvasPlot, canvasText, familyOf, moveTip, placed, tipElement} from "../ground/plot.js";
 import {clip} from "../ground/scene.js";
 
+const PIN_PIXELS = 14;
 const MOST_AT_PEAK = 40;
 const CHARACTER_PIXELS = 6;
 const FEWEST_CHARACTERS = 6;
@@ -212,7 +213,7 @@ export async function memoryView(app) {
       const isMarked = isChosen(buffer) || buffer.values.some((value) => marked.has(value));
       const isHovered =
         buffer === hoveredBuffer || buffer.values.some((value) => operations.has(value));
-      if ((!isMarked && !isHovered) || boxes.length > 200) continue;
+      if (!isMarked && !isHovered) continue;
       boxes.push(
         placed(
           element("div", {
@@ -226,16 +227,18 @@ export async function memoryView(app) {
     const pinned = new Set(app.session ? pinsOf(app.session.settings()).map(([id]) => id) : []);
     if (pinned.size) {
       for (const buffer of memory.buffers) {
-        if (pinned.has(buffer.id))
-          boxes.push(
-            placed(
-              element("div", {class: "pinned-mark", title: "pinned"}, "⚲"),
-              rectangle(buffer)[0],
-              rectangle(buffer)[1],
-              14,
-              14,
-            ),
-          );
+        if (!pinned.has(buffer.id)) continue;
+        const [left, top, boxWidth] = rectangle(buffer);
+        // At the end: the name stands at the beginning.
+        boxes.push(
+          placed(
+            element("div", {class: "pinned-mark", title: "pinned"}, "⚲"),
+            Math.max(left, left + boxWidth - PIN_PIXELS - 1),
+            top + 1,
+            PIN_PIXELS,
+            PIN_PIXELS,
+          ),
+        );
       }
     }
     replace(plot.overlay, boxes, placing.boxes());

@@ -6,6 +6,7 @@ import {element, emptyState, replace, shape} from "../ground/dom.js";
 import {launchesOf, notMeasured} from "./launches.js";
 import {amountText, countText, percentText, secondsText} from "../ground/numbers.js";
 import {familyOf, moveTip, tipElement} from "../ground/plot.js";
+import {clip} from "../ground/scene.js";
 
 const MOST_POINTS = 400;
 
@@ -188,15 +189,21 @@ export async function rooflineView(app) {
         }),
       );
     }
-    // Lines of neighbouring levels run close to each other: their names stand one below the other.
+    const dots = points.map((entry) => ({
+      text: entry.kernel,
+      x: x(intensity(entry)),
+      y: y(speed(entry)),
+      r: Number(marks.get(entry.kernel)[0].getAttribute("r")),
+    }));
+    const taken = dots.map((dot) => [dot.x - dot.r, dot.y - dot.r, dot.x + dot.r, dot.y + dot.r]);
     lines.push(
-      levels.map(({name, gbytes}, index) =>
-        shape(
-          "text",
-          {class: "axis roof-label", x: left + 8, y: top + 14 + 13 * index},
-          `${name === "memory" ? name : name.toUpperCase()} ${gbytes.toFixed(0)} GB/s`,
-        ),
-      ),
+      levels.map((level, index) => {
+        const start = Math.max(lowX, lowY / level.gbytes);
+        return levelLabel(level, taken, {
+          from: {x: x(start), y: y(start * level.gbytes)},
+          to: {x: x(ridges[index]), y: y(peak)},
+        });
+      }),
     );
     replace(
       picture,
@@ -232,6 +239,7 @@ export async function rooflineView(app) {
         shape("text", {class: "axis", x: 4, y: 10}, "GFLOP/s ↑"),
         lines,
         circles,
+        pointLabels(dots, taken, {left, top, right: width - right, bottom: height - bottom}),
       ),
     );
     refresh();
@@ -304,4 +312,64 @@ export async function rooflineView(app) {
         );
     },
   };
+}
+
+const LABEL_CHARACTER = 5.6;
+const LABEL_HEIGHT = 12;
+const isFree = (box, taken) =>
+  taken.every(
+    ([left, top, right, bottom]) =>
+      box[2] < left || box[0] > right || box[3] < top || box[1] > bottom,
+  );
+
+// Along its line, where nothing stands yet: `taken` are boxes, to which its own is added.
+function levelLabel({name, gbytes}, taken, {from, to}) {
+  const text = `${name === "memory" ? name : name.toUpperCase()} ${gbytes.toFixed(0)} GB/s`;
+  const [wide, high] = [to.x - from.x, to.y - from.y];
+  const angle = Math.atan2(high, wide);
+  const half = (LABEL_CHARACTER * text.length) / 2;
+  const boxes = [0.15, 0.3, 0.45, 0.6, 0.75, 0.9].map((share) => {
+    const middle = {x: from.x + share * wide, y: from.y + share * high - 5};
+    // The text stands on the line: it reaches up from there.
+    const reach = [half * Math.cos(angle) + 4, Math.abs(half * Math.sin(angle)) + 7];
+    const centre = {x: middle.x - 4 * Math.sin(-angle), y: middle.y - 4};
+    return {
+      middle,
+      box: [centre.x - reach[0], centre.y - reach[1], centre.x + reach[0], centre.y + reach[1]],
+    };
+  });
+  const {middle, box} = boxes.find((place) => isFree(place.box, taken)) ?? boxes[0];
+  taken.push(box);
+  return shape(
+    "text",
+    {
+      class: "axis roof-label level-label",
+      "text-anchor": "middle",
+      transform: `translate(${middle.x} ${middle.y}) rotate(${(angle * 180) / Math.PI})`,
+    },
+    text,
+  );
+}
+
+// Names beside the points, the longest kernels first, where nothing stands yet: the others say
+// theirs when they are pointed at. dots: [{text, x, y, r}]; room: {left, top, right, bottom}.
+function pointLabels(dots, taken, room) {
+  const isInside = (box) =>
+    box[0] >= room.left && box[2] <= room.right && box[1] >= room.top && box[3] <= room.bottom;
+  return dots.map(({text, x, y, r}) => {
+    const shown = clip(text, 28);
+    const width = LABEL_CHARACTER * shown.length,
+      half = LABEL_HEIGHT / 2;
+    const box = [
+      [x + r + 3, y - half],
+      [x - r - 3 - width, y - half],
+      [x - width / 2, y - r - 2 - LABEL_HEIGHT],
+      [x - width / 2, y + r + 2],
+    ]
+      .map(([left, top]) => [left, top, left + width, top + LABEL_HEIGHT])
+      .find((place) => isInside(place) && isFree(place, taken));
+    if (!box) return null;
+    taken.push(box);
+    return shape("text", {class: "axis point-label", x: box[0], y: box[1] + 10}, shown);
+  });
 }

@@ -1,0 +1,200 @@
+"""Checking a float model that was quantized: against two references.
+
+    passes before the quantization    against the float source, within the tolerance
+    quantize-tensors                  operation by operation against the integers that are made of
+                                      it, within one step: the order of multiplication is another
+    every later pass, the binary      against the NumPy meaning of the quantized program; what is
+                                      quantized bit by bit, floats within the tolerance
+    all from the quantization on      against the float source in real numbers: measured, not judged
+
+What is right about integers is decided by the program behind `compute-in-integers`: from there on
+no rounding is anybody's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explorer.accuracy.comparison import Subject, with_outputs
+from explorer.accuracy.exact import ExactReference
+from explorer.accuracy.metrics import is_right, tensor_error
+from explorer.accuracy.ties import OUTPUT, Values
+from explorer.ir.evaluation import outputs_by_name
+from explorer.ir.program import Snapshot
+from explorer.ir.top.quantization.quantized import DequantizeOp
+from explorer.ir.top.support.quantized_scalars import real_array
+from explorer.ir.types import is_float_dtype
+from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
+from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.results import AccuracyReport, PassAccuracy, TensorDetail, TensorError
+
+if TYPE_CHECKING:
+    from explorer.compilation.compiled import Compiled
+
+Compared = Callable[[Sequence[Subject], Values, "ExactReference | None"], AccuracyReport]
+TOLERATED = 1 + 1e-5
+"""Steps that the literal pairs may be off by."""
+FLOAT = "float"
+"""Mode of the comparison with the float source."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedReference:
+    """What is right before and behind the quantization."""
+
+    inputs: Values
+    floats: Values
+    """Tensors of the float source."""
+    integers: Values
+    """Tensors of the quantized program, in real numbers, by the same names."""
+    first: int
+    """Number of the pass that quantizes."""
+    meaning: int
+    """Number of the pass whose program says what integers are right."""
+
+    @staticmethod
+    def of(compilation: Compiled, inputs: Values, floats: Values) -> QuantizedReference:
+        names = compilation.names
+        first = names.index(QuantizeTensors.name)
+        # Whoever leaves the integers out has the pairs for a meaning.
+        has_integers = ComputeInIntegers.name in names
+        meaning = names.index(ComputeInIntegers.name) if has_integers else first
+        snapshot = compilation.passes[meaning].after
+        values = snapshot.run(inputs)
+        return QuantizedReference(
+            inputs=inputs,
+            floats=floats,
+            integers=real_tensors(snapshot, values),
+            first=first,
+            meaning=meaning,
+        )
+
+    def expected_at(self, index: int) -> Values:
+        """The tensors that the program behind a pass is compared with."""
+        return self.floats if index < self.first else self.integers
+
+
+def real_tensors(snapshot: Snapshot, values: Values) -> dict[str, np.ndarray]:
+    """Tensors of the source, as the program has them, in real numbers; outputs by their names."""
+    found = dict(outputs_by_name(snapshot.program, values))
+    for name, origin in snapshot.origins.items():
+        if name in values and not origin.steps:
+            found[origin.tensor] = real_value(snapshot, name, values[name])
+    return found
+
+
+def real_value(snapshot: Snapshot, name: str, array: np.ndarray) -> np.ndarray:
+    """The numbers that a value stands for."""
+    kind = snapshot.quantized.get(name)
+    return array if kind is None else real_array(array, kind)
+
+
+def check_quantized(
+    reference: QuantizedReference,
+    subjects: Sequence[Subject],
+    compared: Compared,
+    exact: ExactReference | None,
+) -> AccuracyReport:
+    """One report of all three comparisons; its verdict is that of the first two."""
+    first, meaning = reference.first, reference.meaning
+    before = compared(subjects[:first], reference.floats, exact)
+    literal = [
+        in_steps(compared([subject], reference.integers, None), subject)
+        for subject in subjects[first:meaning]
+    ]
+    behind = compared(subjects[meaning:], reference.integers, None)
+    behind = _with_details_behind(before.details, behind)
+    parts = [before, *literal, behind]
+    against = tuple(against_float(subject, reference) for subject in subjects[first:])
+    return replace(
+        behind,
+        passes=tuple(p for part in parts for p in part.passes),
+        isolated=tuple(p for part in parts for p in part.isolated),
+        passed=all(part.passed for part in parts),
+        problem=next((part.problem for part in parts if part.problem), ""),
+        details_left_out=before.details_left_out + behind.details_left_out,
+        against_float=against,
+        float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
+        bit_exact=all(is_bit_exact(behind, subject) for subject in subjects[meaning:]),
+    )
+
+
+def _with_details_behind(
+    others: tuple[TensorDetail, ...], report: AccuracyReport
+) -> AccuracyReport:
+    """The report with its details behind those of another one."""
+
+    def moved(accuracy: PassAccuracy) -> PassAccuracy:
+        tensors = (
+            t if t.detail is None else replace(t, detail=t.detail + len(others))
+            for t in accuracy.tensors
+        )
+        return replace(accuracy, tensors=tuple(tensors))
+
+    return replace(
+        report,
+        passes=tuple(map(moved, report.passes)),
+        isolated=tuple(map(moved, report.isolated)),
+        details=(*others, *report.details),
+    )
+
+
+def in_steps(report: AccuracyReport, subject: Subject) -> AccuracyReport:
+    """Of the literal pairs: each operation by itself may be off by a step of what it makes."""
+    isolated = tuple(
+        replace(p, tensors=tuple(_within_a_step(t, subject) for t in p.tensors))
+        for p in report.isolated
+    )
+    together = tuple(replace(p, mode="accumulated") for p in isolated)
+    passed = all(is_right(t, report.tolerance) for p in isolated for t in p.tensors)
+    return replace(report, passes=together, isolated=isolated, passed=passed, problem="")
+
+
+def _within_a_step(error: TensorError, subject: Subject) -> TensorError:
+    """Stored numbers may differ by 1, what is dequantized of them by a scale."""
+    snapshot = subject.snapshot
+    most = TOLERATED if error.operation in snapshot.quantized else 0.0
+    op = snapshot.operations.get(error.operation)
+    if isinstance(op, DequantizeOp) and op.parameters.is_per_tensor:
+        most = TOLERATED * float(op.parameters.scale_array[0])
+    return replace(error, as_exact=error.max_absolute <= most, detail=None)
+
+
+def against_float(subject: Subject, reference: QuantizedReference) -> PassAccuracy:
+    """Every tensor in real numbers against the float source."""
+    values = subject.run(reference.inputs, {})
+    snapshot = subject.snapshot
+    errors = []
+    for name, origin in snapshot.origins.items():
+        source = reference.floats.get(origin.tensor)
+        if name in values and source is not None and is_float_dtype(source.dtype):
+            real = real_value(snapshot, name, values[name])
+            wanted = np.asarray(origin.apply(source))
+            errors.append(tensor_error(origin.tensor, name.split(".")[0], real, wanted))
+    return PassAccuracy(subject.name, FLOAT, tuple(errors))
+
+
+def float_outputs(
+    subject: Subject, reference: QuantizedReference, outputs: Sequence[TensorError]
+) -> tuple[TensorError, ...]:
+    """The outputs of the last subject against the float source's."""
+    inputs = reference.inputs
+    values = with_outputs(subject.snapshot, inputs, subject.run(inputs, {}))
+    found = []
+    for output in outputs:
+        key = f"{OUTPUT}{output.tensor}"
+        if key in values and output.tensor in reference.floats:
+            wanted = reference.floats[output.tensor]
+            found.append(tensor_error(output.tensor, output.operation, values[key], wanted))
+    return tuple(found)
+
+
+def is_bit_exact(report: AccuracyReport, subject: Subject) -> bool:
+    """Whether all quantized tensors of a subject are the expected ones, where errors travel."""
+    quantized = subject.snapshot.quantized
+    accuracy = next(p for p in report.passes if p.name == subject.name)
+    return all(t.max_relative == 0 for t in accuracy.tensors if t.operation in quantized)

@@ -1,0 +1,96 @@
+"""Parts of a program as they are kept: binaries by digest, the host's as text, all weights.
+
+main_cpu, main_host   ->   KeptPart("main_cpu", binary="5f3a..."),
+                           KeptPart("main_host", text="func.func @main_host ...")
+                           the block: weights of main_cpu, then those that the text names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from explorer.ir.functions.host_functions import HostFunction
+from explorer.ir.inspection.printing import dump
+from explorer.ir.rewriting.copying import copy_operation
+from explorer.ir.top.data import WeightOp
+from explorer.ir.top.late import LateNodeOp
+from explorer.ir.weights import is_splat
+from explorer.kernels.program.build import ALIGNMENT_BYTES, BuiltProgram, aligned_zeros
+from explorer.kernels.program.parts import weight_bases
+from explorer.results.runs.kept import KeptArray, KeptPart
+
+
+@dataclass(frozen=True, eq=False)
+class KeptParts:
+    """What a kept program has besides its launches."""
+
+    parts: tuple[KeptPart, ...]
+    arrays: tuple[KeptArray, ...]
+    weights: np.ndarray
+    """The block: of the device first, then of the host."""
+
+
+def why_not_kept(built: BuiltProgram) -> str:
+    """Why the parts of a program cannot be started from what is kept; empty where they can."""
+    for host in _hosts(built):
+        late = next((op for op in host.function.walk() if isinstance(op, LateNodeOp)), None)
+        if late is not None:
+            return f"the host imports a node of the model in a run: {late.operator.data}"
+    if built.parts and all(part.host is not None for part in built.parts.values()):
+        return "all of it runs on the host, and there is no binary"
+    return ""
+
+
+def kept_parts(built: BuiltProgram, binaries: Mapping[str, str]) -> KeptParts:
+    """`binaries`: the digest of every part of a device, by its function."""
+    if not built.parts:
+        return KeptParts((), (), built.weights)
+    bases = dict(zip(built.parts, weight_bases(built.program.parts), strict=True))
+    parts = tuple(
+        KeptPart(function=name, binary=binaries[name], weights_at=bases[name])
+        if part.host is None
+        else KeptPart(function=name, text=_text(part.host))
+        for name, part in built.parts.items()
+    )
+    arrays, end = {}, built.program.weights_bytes
+    for host in _hosts(built):
+        for name in _weight_names(host):
+            if name not in arrays:
+                end = -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+                found = _kept_array(name, host.weights[name], end)
+                arrays[name], end = (found, host.weights[name]), end + found.size_bytes
+    block = aligned_zeros(end)
+    block[: built.program.weights_bytes] = built.weights
+    for kept, array in arrays.values():
+        dense = array.reshape(-1)[:1] if kept.is_splat else np.ascontiguousarray(array).reshape(-1)
+        place = block[kept.offset_bytes : kept.offset_bytes + kept.size_bytes]
+        place[...] = dense.view(np.uint8)
+    return KeptParts(parts, tuple(kept for kept, _ in arrays.values()), block)
+
+
+def _hosts(built: BuiltProgram) -> Iterator[HostFunction]:
+    return (part.host for part in built.parts.values() if part.host is not None)
+
+
+def _text(host: HostFunction) -> str:
+    return dump(ModuleOp([copy_operation(host.function)]))
+
+
+def _weight_names(host: HostFunction) -> list[str]:
+    return [op.weight.data for op in host.function.walk() if isinstance(op, WeightOp)]
+
+
+def _kept_array(name: str, array: np.ndarray, offset_bytes: int) -> KeptArray:
+    one = is_splat(array)
+    kept = KeptArray(
+        name=name,
+        element_type=array.dtype.name,
+        shape=array.shape,
+        offset_bytes=offset_bytes,
+        size_bytes=array.dtype.itemsize if one else array.nbytes,
+    )
+    return replace(kept, is_splat=one)

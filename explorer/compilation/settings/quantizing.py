@@ -1,0 +1,50 @@
+"""The table with which a float model is quantized, as a person gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from explorer.errors import InputError
+from explorer.importers import SourceModel
+from explorer.quantization.table import ThresholdTable, read_modes, read_thresholds
+from explorer.runtime.cache.digests import digest_of_file
+
+DIGITS = 16
+"""Of a model's digest in a table."""
+
+TableChoice = ThresholdTable | str | Path | None
+
+
+def chosen_table(
+    choice: TableChoice, model: SourceModel, modes: Mapping[str, str] | str | Path | None = None
+) -> ThresholdTable | None:
+    """The table, read where it is a file, with the modes of a quantization table.
+
+    InputError for a file that is none, for modes without thresholds, and for the table of another
+    model.
+    """
+    if choice is None:
+        if modes is not None:
+            raise InputError("modes without thresholds quantize nothing", hint="--quantize TABLE")
+        return None
+    table = choice if isinstance(choice, ThresholdTable) else read_thresholds(Path(choice))
+    if isinstance(modes, str | Path):
+        modes = read_modes(Path(modes))
+    if modes is not None:
+        table = replace(table, modes=dict(modes))
+    own = digest_of_model(model)
+    if table.model and own and table.model != own:
+        raise InputError(
+            f"the table was made for another file than that of {model.name}",
+            file=table.path,
+            hint="explorer calibrate makes one for this; without its line `# model` it is taken",
+        )
+    return table
+
+
+def digest_of_model(model: SourceModel) -> str:
+    """Of the model's file; empty where there is none."""
+    path = model.path
+    return "" if path is None or not path.is_file() else digest_of_file(path)[:DIGITS]

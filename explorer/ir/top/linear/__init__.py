@@ -1,0 +1,1 @@
+"""Convolution and matrix multiplication, with what is fused into them."""

@@ -1,0 +1,1 @@
+"""Operations that compute nothing: the same elements in another shape, order or place."""

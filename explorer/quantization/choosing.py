@@ -1,0 +1,111 @@
+"""Which tensors of a program are quantized: those that its integer operations read and write.
+
+    tensors = quantizable_tensors(function, weights)
+    [t.name for t in tensors]          names as in tables: of the source model's tensors
+
+A tensor is one of them where an operation that has a form in integers makes it or reads it, also
+through operations that only move numbers. What a clamp reads is none: it stays a sum until the
+clamp saturates it. Results that only floats read are none either: sums are as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from explorer.ir.constants import is_constant
+from explorer.ir.evaluation import input_names
+from explorer.ir.interfaces import Moving, Quantizable
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import origin_of
+from explorer.ir.types import element_type_of, is_static
+
+F32 = Float32Type()
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that can be quantized: its name in tables, and its value."""
+
+    name: str
+    value: SSAValue
+
+
+def quantizable_tensors(function: func.FuncOp) -> list[Tensor]:
+    """In program order, inputs first."""
+    names = dict(zip(function.body.block.args, input_names(function), strict=True))
+    found: list[Tensor] = []
+    taken: set[str] = set()
+    for value in _values(function):
+        if not is_wanted(value):
+            continue
+        name = names[value] if isinstance(value, BlockArgument) else name_of(value)
+        if name in taken:  # two values of one source tensor
+            name = identity_of(value.owner) if isinstance(value.owner, Operation) else name
+        if name not in taken:
+            taken.add(name)
+            found.append(Tensor(name, value))
+    return found
+
+
+def name_of(value: SSAValue) -> str:
+    """The source tensor that a result is; where it is none as it stands, the operation's name."""
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    origin = origin_of(value)
+    return origin.tensor if origin is not None and not origin.steps else identity_of(owner)
+
+
+def is_wanted(value: SSAValue) -> bool:
+    """Whether the value itself gets a quantized type; moved numbers have that of what was moved."""
+    if element_type_of(value) != F32 or is_constant(value) or not is_static(value):
+        return False
+    readers = [use.operation for use in value.uses]
+    if not any(reads_quantized(reader, value) for reader in readers):
+        return False
+    if isinstance(value.owner, Moving) and moves(value.owner):
+        return False
+    return not all(_clamps(reader) for reader in readers)
+
+
+def reads_quantized(op: Operation, value: SSAValue) -> bool:
+    """Whether an operation computes with integers of this operand, at once or after a move."""
+    if has_integer_form(op):
+        return True
+    if isinstance(op, Moving) and moves(op) and value in op.moved_operands():
+        return any(reads_quantized(use.operation, r) for r in op.results for use in r.uses)
+    return False
+
+
+def has_integer_form(op: Operation) -> bool:
+    return isinstance(op, Quantizable) and op.is_quantizable
+
+
+def moves(op: Moving) -> bool:
+    """Whether it takes integers as they are: an average is no move."""
+    return op.keeps_numbers
+
+
+def moved_from(value: SSAValue) -> SSAValue:
+    """What a value's numbers were before moves of a single operand."""
+    while isinstance(value.owner, Moving) and moves(value.owner):
+        moved = value.owner.moved_operands()
+        if len(moved) != 1:
+            return value
+        value = moved[0]
+    return value
+
+
+def _clamps(op: Operation) -> bool:
+    return isinstance(op, Quantizable) and op.clamps
+
+
+def _values(function: func.FuncOp) -> Iterator[SSAValue]:
+    yield from function.body.block.args
+    for op in function.body.block.ops:
+        if isinstance(op, TopOperation):
+            yield from op.results

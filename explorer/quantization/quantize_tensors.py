@@ -1,0 +1,218 @@
+"""Quantization of a float program: thresholds of a table become quantized types.
+
+    %y = top.conv(%x, %w, bias = %b) {...} : tensor<1x8x6x6xf32>
+ => %q = top.quantize(%x) {to = !top.quantized<ui8, 0.02:0>}
+    %d = top.dequantize(%q) {to = f32}
+    %v = top.weight() {weight = "conv.integers"} : tensor<8x3x3x3x!top.quantized<i8, axis 0, {...}>>
+    %f = top.dequantize(%v) {to = f32}
+    %y = top.conv(%d, %f, bias = %b) {...} : tensor<1x8x6x6xf32>
+
+What computes in integers follows from that (`compute-in-integers`, `fuse-quantization`): this pass
+only says which numbers there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Operation, SSAValue
+
+from explorer.errors import InputError
+from explorer.ir.constants import constant
+from explorer.ir.evaluation import entry_function
+from explorer.ir.interfaces import Quantizable
+from explorer.ir.operation import identity_of
+from explorer.ir.origins import origin_of
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
+from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
+from explorer.ir.top.support.quantized_scalars import stored_array
+from explorer.ir.types import QuantizedType, element_type_of
+from explorer.quantization.choosing import (
+    F32,
+    Tensor,
+    has_integer_form,
+    moved_from,
+    quantizable_tensors,
+)
+from explorer.quantization.table import MODES, Threshold, ThresholdTable, require_known
+from explorer.results import Knob
+from explorer.results.names import listed
+
+INT8, INT16, FLOAT = MODES
+I8, I16 = IntegerType(8), IntegerType(16)
+UI8 = IntegerType(8, Signedness.UNSIGNED)
+SMALLEST_SCALE = 2.0**-60
+"""Of weights that are all zero."""
+THRESHOLD, MODE = "threshold", "mode"
+
+
+@dataclass(frozen=True)
+class QuantizeTensors(Pass):
+    """Tensors of the table get quantized types, and weights beside them signed bytes.
+
+    Decisions: quantize-tensors/threshold/TENSOR, a positive number in the tensor's unit;
+    quantize-tensors/mode/TENSOR, INT8, INT16 or F32 (that tensor stays float).
+
+    is_symmetric: whether zero points are 0. Otherwise a range need not lie around zero, and
+    unsigned bytes have the zero point that makes the most of it.
+    """
+
+    table: ThresholdTable
+    is_symmetric: bool = False
+
+    name = "quantize-tensors"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        function = entry_function(rewriter.module)
+        tensors = quantizable_tensors(function)
+        self._require_complete(tensors)
+        events = EventLog(self.name, rewriter)
+        knobs: list[Knob] = []
+        quantized: set[SSAValue] = set()
+        for tensor in tensors:
+            threshold = self._threshold(tensor.name, options, knobs)
+            mode = self._mode(tensor.name, options, knobs)
+            anchor = tensor.value.owner
+            site = anchor if isinstance(anchor, Operation) else function
+            if mode == FLOAT:
+                events.decline("quantize", site, f"{tensor.name} stays float: its mode is {FLOAT}")
+                continue
+            to = type_of(threshold, mode, self.is_symmetric)
+            words = f"{tensor.name}: {to.storage} from {threshold.low:.6g} to {threshold.high:.6g}"
+            with events.rewrite("quantize", site, words):
+                quantized.add(insert_pair(tensor.value, to, function, rewriter))
+        for op in list(function.body.block.ops):
+            if isinstance(op, Quantizable) and has_integer_form(op):
+                _quantize_weight(op, quantized, rewriter, events)
+        rewriter.artifacts[KNOBS] = tuple(knobs)
+        return events.rewrites
+
+    def _require_complete(self, tensors: list[Tensor]) -> None:
+        names = [tensor.name for tensor in tensors]
+        if not names:
+            raise InputError(
+                "nothing in this model can be quantized: it has no products or sums of floats",
+                hint="compile it without --quantize",
+            )
+        require_known(self.table, names)
+        missing = [name for name in names if name not in self.table.thresholds]
+        if missing:
+            raise InputError(
+                f"the table lacks {len(missing)} tensors of the model: {listed(missing)}",
+                file=self.table.path,
+                hint="explorer calibrate makes a table of all; mode F32 keeps one a float",
+            )
+
+    def _threshold(self, name: str, options: RewriteOptions, knobs: list[Knob]) -> Threshold:
+        own = self.table.thresholds[name]
+        address = f"{self.name}/{THRESHOLD}/{name}"
+        asked = options.decisions.get(address)
+        if asked is not None:
+            options.met.add(address)
+            own = scaled(own, asked, address)
+        why = f"represented are {own.low:.6g} to {own.high:.6g}"
+        knobs.append(Knob(address, own.threshold, (), why))
+        return own
+
+    def _mode(self, name: str, options: RewriteOptions, knobs: list[Knob]) -> str:
+        address = f"{self.name}/{MODE}/{name}"
+        mode = options.decisions.get(address)
+        if mode is None:
+            mode = self.table.mode(name)
+        else:
+            options.met.add(address)
+        if mode not in MODES:
+            raise InputError(f"{address} cannot be {mode!r}", hint=" or ".join(MODES))
+        knobs.append(Knob(address, str(mode), MODES, "what the tensor's numbers are stored in"))
+        return str(mode)
+
+
+def scaled(own: Threshold, asked: object, address: str) -> Threshold:
+    """The range with another threshold: both ends in proportion."""
+    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
+    if not is_number or not np.isfinite(asked) or asked <= 0:  # pyright: ignore
+        raise InputError(f"{address} cannot be {asked!r}", hint="a positive, finite number")
+    ratio = float(asked) / own.threshold  # pyright: ignore[reportArgumentType]
+    return Threshold(own.tensor, float(asked), own.low * ratio, own.high * ratio)  # pyright: ignore
+
+
+def type_of(threshold: Threshold, mode: str = INT8, is_symmetric: bool = False) -> QuantizedType:
+    """The quantized type that represents a range.
+
+    symmetric   ui8 with scale threshold / 255 where there are no negative numbers, else i8 with
+                threshold / 127; i16 with threshold / 32767
+    asymmetric  ui8 with scale (high - low) / 255; zero point round(-low / scale)
+    """
+    if mode == INT16:
+        return QuantizedType.get(I16, [threshold.threshold / 32767], [0])
+    if threshold.low >= 0:
+        high = threshold.threshold if is_symmetric else threshold.high or threshold.threshold
+        return QuantizedType.get(UI8, [high / 255], [0])
+    if is_symmetric:
+        return QuantizedType.get(I8, [threshold.threshold / 127], [0])
+    scale = (threshold.high - threshold.low) / 255
+    return QuantizedType.get(UI8, [scale], [int(np.rint(-threshold.low / scale))])
+
+
+def insert_pair(
+    value: SSAValue, to: QuantizedType, function, rewriter: RecordedRewriter
+) -> SSAValue:
+    """quantize and dequantize behind a value; everything that read it reads the result.
+
+    What is the source's tensor from now on is the quantized one.
+    """
+    owner = value.owner
+    block = function.body.block
+    anchor = owner.next_op if isinstance(owner, Operation) else block.first_op
+    assert anchor is not None
+    readers = list(value.uses)
+    pair = QuantizeOp.make([value], to=to)
+    like = owner if isinstance(owner, Operation) else None
+    rewriter.insert_before(anchor, pair, like=like)
+    back = DequantizeOp.make([pair.output], to=F32)
+    rewriter.insert_before(anchor, back, like=like)
+    origin = origin_of(value)
+    for op in (pair, back):
+        rewriter.set_origins(op, [origin])
+    if isinstance(owner, Operation):
+        origins = [None if r is value else origin_of(r) for r in owner.results]
+        rewriter.set_origins(owner, origins)
+    for use in readers:
+        rewriter.set_operand(use.operation, use.index, back.output)
+    return back.output
+
+
+def _quantize_weight(
+    op: Quantizable, quantized: set[SSAValue], rewriter: RecordedRewriter, events: EventLog
+) -> None:
+    """The constant operand as signed bytes, one scale per channel, where the other is quantized."""
+    place = op.quantized_weight()
+    if place is None:
+        return
+    index, axis = place
+    others = [o for i, o in enumerate(op.operands) if i != index]
+    array = constant(op.operands[index], rewriter.weights)
+    if array is None or moved_from(others[0]) not in quantized:
+        if array is not None:
+            events.decline("weights", op, "what they are multiplied with is no quantized tensor")
+        return
+    to = weight_type(array, axis)
+    with events.rewrite("weights", op, f"signed bytes, {len(to.scale_array)} scales"):
+        stored = rewriter.add_weight(
+            op, f"{identity_of(op)}.integers", stored_array(array, to), like=op, element_type=to
+        )
+        back = DequantizeOp.make([stored], to=element_type_of(op.operands[index]))
+        rewriter.insert_before(op, back, like=op)
+        rewriter.set_operand(op, index, back.output)
+
+
+def weight_type(array: np.ndarray, axis: int) -> QuantizedType:
+    """i8, symmetric, one scale per slice of the axis: largest magnitude / 127."""
+    others = tuple(a for a in range(array.ndim) if a != axis % array.ndim)
+    largest = np.abs(array.astype(np.float64)).max(axis=others, initial=0.0)
+    scales = np.maximum(largest / 127, SMALLEST_SCALE)
+    return QuantizedType.get(I8, scales.tolist(), [0] * scales.size, axis % array.ndim)

@@ -1,0 +1,195 @@
+"""Tables of thresholds and of modes, by tensor, and the files that hold them.
+
+    # name threshold min max                        # name MODE
+    conv1 2.7512 -2.6311 2.7512                     conv7 F32
+    relu1 5.1093 0 5.1093                           fc1 INT16
+
+The form is that of TPU-MLIR's calibration and quantization tables: words apart by white space,
+lines that begin with `#` are comments and may be missing. Ours begin with a few of them, which say
+the model and how the thresholds were found. A name is that of a tensor of the source model; spaces
+in one are written as `%20`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from explorer.errors import InputError
+from explorer.files import write_file
+from explorer.results.names import near_name
+
+MODES = ("INT8", "INT16", "F32")
+"""What a layer computes in; INT8 where a table says nothing."""
+MOST_BYTES = 64 << 20
+HEADER = "# name threshold min max"
+MODEL, METHOD = "# model ", "# method "
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The numbers of a tensor that are represented, in its unit.
+
+    threshold > 0: the range is [-threshold, threshold] where it is symmetric, and [low, high]
+    where it is not, with low <= 0 <= high.
+    """
+
+    tensor: str
+    threshold: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ThresholdTable:
+    """Thresholds by tensor; `model` is a digest of the file that they were made for, or empty."""
+
+    thresholds: Mapping[str, Threshold]
+    model: str = ""
+    method: str = ""
+    modes: Mapping[str, str] = field(default_factory=dict)
+    """By tensor, where one is not INT8: the quantization table."""
+    path: str = ""
+    """The file, for messages."""
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides what is compiled."""
+        rows = [*_threshold_lines(self.thresholds.values()), *_mode_lines(self.modes)]
+        return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
+
+    def mode(self, tensor: str) -> str:
+        return self.modes.get(tensor, MODES[0])
+
+
+def read_thresholds(path: Path) -> ThresholdTable:
+    """A table of thresholds.
+
+    Raises:
+        InputError: where the file cannot be read, a line is none, a name stands twice, or a
+            threshold is not positive and finite; with the line's number.
+    """
+    found: dict[str, Threshold] = {}
+    said = {MODEL: "", METHOD: ""}
+    for number, line in _lines(path):
+        for key in said:
+            if line.startswith(key):
+                said[key] = line.removeprefix(key).strip()
+        if line.startswith("#"):
+            continue
+        words = line.split()
+        if len(words) != 4:
+            raise _bad(path, number, f"{len(words)} words; name, threshold, min, max are expected")
+        name = unquote(words[0])
+        threshold, low, high = (_number(path, number, name, word) for word in words[1:])
+        if name in found:
+            raise _bad(path, number, f"tensor `{name}` stands there twice")
+        if threshold <= 0:
+            raise _bad(path, number, f"the threshold of `{name}` is {threshold:g}, not positive")
+        if low > high:
+            raise _bad(path, number, f"the range of `{name}` is empty: {low:g} to {high:g}")
+        found[name] = Threshold(name, threshold, min(low, 0.0), max(high, 0.0))
+    if not found:
+        raise InputError("there are no thresholds in it", file=str(path), hint=HEADER)
+    return ThresholdTable(found, said[MODEL], said[METHOD], path=str(path))
+
+
+def read_modes(path: Path) -> dict[str, str]:
+    """A quantization table: modes by tensor.
+
+    Raises:
+        InputError: as for thresholds, and for a mode that there is not.
+    """
+    found: dict[str, str] = {}
+    for number, line in _lines(path):
+        if line.startswith("#"):
+            continue
+        words = line.split()
+        if len(words) != 2:
+            raise _bad(path, number, f"{len(words)} words; name and mode are expected")
+        name, mode = unquote(words[0]), words[1].upper()
+        if mode not in MODES:
+            near = near_name(mode, list(MODES))
+            raise InputError(f"there is no mode {words[1]!r}", file=f"{path}:{number}", hint=near)
+        if name in found:
+            raise _bad(path, number, f"tensor `{name}` stands there twice")
+        found[name] = mode
+    return found
+
+
+def write_thresholds(path: Path, table: ThresholdTable) -> None:
+    """What `read_thresholds` reads again, with all digits."""
+    head = [f"{MODEL}{table.model}"] * bool(table.model)
+    head += [f"{METHOD}{table.method}"] * bool(table.method)
+    _write(path, [*head, HEADER, *_threshold_lines(table.thresholds.values())])
+
+
+def write_modes(path: Path, modes: Mapping[str, str]) -> None:
+    """What `read_modes` reads again."""
+    _write(path, ["# name mode", *_mode_lines(modes)])
+
+
+def require_known(table: ThresholdTable, tensors: Sequence[str]) -> None:
+    """InputError where the table names tensors that the model has not, all of them or some."""
+    unknown = [name for name in (*table.thresholds, *table.modes) if name not in set(tensors)]
+    if not unknown:
+        return
+    if len(unknown) == len(table.thresholds) + len(table.modes):
+        raise InputError(
+            f"none of the {len(unknown)} tensors of the table is one of the model",
+            file=table.path,
+            hint="the table of this model; `explorer calibrate` makes one",
+        )
+    raise InputError(
+        f"the model has no tensor `{unknown[0]}` that can be quantized"
+        + (f", nor {len(unknown) - 1} others that the table names" if len(unknown) > 1 else ""),
+        file=table.path,
+        hint=near_name(unknown[0], list(tensors)),
+    )
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"more than {MOST_BYTES >> 20} MiB are no table", file=str(path))
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise InputError("this is no text", file=str(path), hint=HEADER) from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            yield number, line.strip()
+
+
+def _number(path: Path, number: int, name: str, word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError as error:
+        raise _bad(path, number, f"`{word}` is no number") from error
+    if not math.isfinite(value):
+        raise _bad(path, number, f"{word} stands at `{name}`: only finite numbers are thresholds")
+    return value
+
+
+def _bad(path: Path, number: int, reason: str) -> InputError:
+    return InputError(reason, file=f"{path}:{number}", hint=HEADER)
+
+
+def _threshold_lines(thresholds: Iterable[Threshold]) -> list[str]:
+    return [
+        f"{quote(t.tensor, safe='/:;.,@[]()+=-_')} {t.threshold!r} {t.low!r} {t.high!r}"
+        for t in thresholds
+    ]
+
+
+def _mode_lines(modes: Mapping[str, str]) -> list[str]:
+    return [f"{quote(name, safe='/:;.,@[]()+=-_')} {mode}" for name, mode in modes.items()]
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    write_file(path, "\n".join(lines) + "\n")

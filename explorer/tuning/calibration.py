@@ -1,0 +1,260 @@
+"""Calibration: a model runs over data, and every tensor that can be quantized gets a threshold.
+
+    table = calibrate(model, {"image": images}, method="best")      # images (N, ...)
+
+The program that runs is generated code for this processor in which all of these tensors exist:
+nothing is fused, and each is read after it was computed. Memory is bounded: a histogram per tensor
+(`quantization/histogram.py`), and for `best` the tensors of a few examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects import func
+
+from explorer.accuracy.execution import TappedProgram
+from explorer.compilation import Compilation, compile_model
+from explorer.compilation.settings.quantizing import digest_of_model
+from explorer.compilation.settings.settings import Settings, default_pipeline, device_for
+from explorer.errors import InputError
+from explorer.importers import SourceModel
+from explorer.ir.evaluation import entry_function
+from explorer.ir.program import Snapshot
+from explorer.ir.rewriting.passes import Pass
+from explorer.ir.structure import value_name
+from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION
+from explorer.passes.lower.legalize import Legalize
+from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
+from explorer.quantization.choosing import Tensor, quantizable_tensors
+from explorer.quantization.consumers import Consumers
+from explorer.quantization.histogram import Histogram
+from explorer.quantization.methods import RANGES, Range, squared_error
+from explorer.quantization.table import Threshold, ThresholdTable
+from explorer.results.names import near_name, nearest
+
+BEST = "best"
+METHODS = (BEST, *RANGES)
+BITS = 8
+KEPT_EXAMPLES = 8
+"""Whose tensors `best` measures errors with."""
+KEPT_BYTES = 256 << 20
+MEASURED = 12
+"""Candidates of a tensor whose effect is measured."""
+HOPELESS = 16.0
+"""A candidate is not measured whose own squared error is so many times the least one's."""
+STEPS = 21
+"""Thresholds that `best` tries between that of KL and the largest magnitude."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen of all tensors that can be quantized."""
+
+    tensors: tuple[str, ...]
+    histograms: Mapping[str, Histogram]
+    consumers: Consumers
+    model: str
+    """Digest of the model's file."""
+    examples: int
+
+
+def calibrate(
+    model: SourceModel,
+    data: Mapping[str, np.ndarray],
+    method: str = BEST,
+    dimensions: Mapping[str, int] | None = None,
+) -> ThresholdTable:
+    """Thresholds of all tensors that can be quantized.
+
+    data: arrays by input name, whose first axis counts examples; `best` chooses per tensor what
+    makes the results of the operations that read it most like those in floats.
+
+    Raises:
+        InputError: for data that do not fit, are empty or not finite, and a method that there is
+            not.
+    """
+    if method not in METHODS:
+        raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
+    return thresholds_of(observe(model, data, dimensions), method)
+
+
+def thresholds_of(observed: Observed, method: str) -> ThresholdTable:
+    """The table of one method, of what was seen."""
+    found = {}
+    for name in observed.tensors:
+        histogram = observed.histograms[name]
+        chosen = (
+            best_range(histogram, name, observed.consumers)
+            if method == BEST
+            else RANGES[method](histogram, BITS)
+        )
+        # A tensor that is always 0 is represented by any scale.
+        threshold = chosen.threshold or 1.0
+        found[name] = Threshold(name, threshold, chosen.low, chosen.high)
+    return ThresholdTable(found, observed.model, f"{method}, {observed.examples} examples")
+
+
+def best_range(histogram: Histogram, name: str, consumers: Consumers) -> Range:
+    """The range of the smallest squared error of what reads the tensor.
+
+    Measured are the `MEASURED` candidates with the smallest error of the tensor itself, and those
+    of the methods: what errors cost further on differs less than they do themselves.
+    """
+    own = dict.fromkeys(method(histogram, BITS) for method in RANGES.values())
+    others = sorted(
+        (c for c in dict.fromkeys(candidate_ranges(histogram)) if c not in own),
+        key=lambda chosen: squared_error(histogram, chosen, BITS),
+    )
+    candidates = [*own, *others[: max(MEASURED - len(own), 0)]]
+    least = min(squared_error(histogram, chosen, BITS) for chosen in candidates)
+    close = [c for c in candidates if squared_error(histogram, c, BITS) <= HOPELESS * least]
+    return min(close, key=lambda chosen: consumers.error(name, chosen, BITS))
+
+
+def candidate_ranges(histogram: Histogram) -> Iterator[Range]:
+    """Those of all methods, and steps from the threshold of KL up to the largest magnitude.
+
+    Source of the steps: TPU-MLIR's tuning of thresholds.
+    """
+    for method in RANGES.values():
+        yield method(histogram, BITS)
+    start, stop = RANGES["kl"](histogram, BITS).threshold, histogram.largest
+    for share in np.linspace(0.0, 1.0, STEPS):
+        threshold = start + share * (stop - start)
+        low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
+        yield Range(max(low, -threshold), min(high, threshold))
+
+
+def observe(
+    model: SourceModel, data: Mapping[str, np.ndarray], dimensions: Mapping[str, int] | None = None
+) -> Observed:
+    """Runs the model over all examples; InputError as for `calibrate`."""
+    program = calibration_program(model, dimensions)
+    snapshot = program[BEFORE_QUANTIZING[-1].name].after
+    tensors = tensors_of(snapshot)
+    if not tensors:
+        raise InputError("nothing in this model can be quantized: it has no products of floats")
+    examples = examples_of(program, data)
+    tapped = TappedProgram(program.executable)
+    values = {tensor.name: value_name(tensor.value) for tensor in tensors}
+    histograms = {tensor.name: Histogram() for tensor in tensors}
+    consumers = Consumers(snapshot.weights, tensors)
+    for number in range(examples.count):
+        inputs = examples.at(number)
+        found = tapped.values(inputs, {})
+        found |= {value: inputs[name] for name, value in values.items() if name in inputs}
+        for name, value in values.items():
+            histograms[name] = histograms[name].including(found[value])
+        if number < KEPT_EXAMPLES:
+            consumers.keep(found, KEPT_BYTES)
+    digest = digest_of_model(model)
+    return Observed(tuple(values), histograms, consumers, digest, examples.count)
+
+
+def tensors_of(snapshot: Snapshot) -> list[Tensor]:
+    function = entry_function(snapshot.program)
+    assert isinstance(function, func.FuncOp)
+    return quantizable_tensors(function)
+
+
+def calibration_program(
+    model: SourceModel, dimensions: Mapping[str, int] | None = None
+) -> Compilation:
+    """The float program with a value for each tensor that can be quantized, for this processor."""
+    plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
+    return plain.fork(pipeline=calibration_passes(plain.settings))
+
+
+def calibration_passes(settings: Settings) -> list[Pass]:
+    """The target's passes without fusion, but for what changes weights, which comes first."""
+    passes = default_pipeline(settings, device_for(settings.target))
+    kept = (Legalize, EliminateDeadCode)
+    dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION) if kind not in kept)
+    found = [p for p in passes if not isinstance(p, dropped)]
+    place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
+    return [*found[:place], *(kind() for kind in BEFORE_QUANTIZING), *found[place:]]
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs one after the other, each as the program takes it."""
+
+    arrays: Mapping[str, np.ndarray]
+    """(N, ...) by input, N alike."""
+    shapes: Mapping[str, tuple[int, ...]]
+    count: int
+
+    def at(self, number: int) -> dict[str, np.ndarray]:
+        return {
+            name: np.ascontiguousarray(array[number]).reshape(self.shapes[name])
+            for name, array in self.arrays.items()
+        }
+
+
+def read_data(path: Path) -> dict[str, np.ndarray]:
+    """Arrays of an `.npz` file; nothing in it is unpickled. InputError where it is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"this is no archive of arrays: {error}", file=str(path)) from error
+
+
+def examples_of(program: Compilation, data: Mapping[str, np.ndarray]) -> Examples:
+    """The examples in `data`; InputError says what does not fit."""
+    ports = {port.name: port for port in program.program.inputs}
+    for name in data:
+        if name not in ports:
+            near = nearest(name, list(ports))
+            raise InputError(
+                f"the model has no input `{name}`; its inputs are {', '.join(ports)}",
+                hint=f"`{near[0]}`" if near else "arrays are named as the model's inputs",
+            )
+    missing = [name for name in ports if name not in data]
+    if missing:
+        raise InputError(f"the data have no array `{missing[0]}`", hint="one array for each input")
+    arrays: dict[str, np.ndarray] = {}
+    counts: dict[str, int] = {}
+    for name, port in ports.items():
+        array = np.asarray(data[name])
+        wanted = _example_shapes(tuple(port.shape))
+        if array.ndim == 0 or array.shape[1:] not in wanted:
+            shown = " or ".join(f"(N, {', '.join(map(str, shape))})" for shape in wanted)
+            raise InputError(
+                f"the data of `{name}` have shape {array.shape}; expected is {shown}",
+                hint="the first axis counts examples",
+            )
+        if not len(array):
+            raise InputError(f"the data of `{name}` are empty", hint="at least one example")
+        arrays[name] = _converted(array, np.dtype(port.element_type), name)
+        counts[name] = len(array)
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(f"the inputs have different numbers of examples: {shown}")
+    return Examples(arrays, {n: tuple(p.shape) for n, p in ports.items()}, min(counts.values()))
+
+
+def _example_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Of one example: the whole input, and without a leading 1 the rest of it."""
+    return [shape[1:], shape] if shape[:1] == (1,) else [shape]
+
+
+def _converted(array: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
+    """In the program's element type; numbers that this changes by more than rounding are none."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        count = int(array.size - np.isfinite(array).sum())
+        raise InputError(f"the data of `{name}` have {count} numbers that are NaN or infinite")
+    if array.dtype == dtype:
+        return array
+    if dtype.kind == "f" and array.dtype.kind in "fiu":
+        return array.astype(dtype)
+    if np.can_cast(array.dtype, dtype):
+        return array.astype(dtype)
+    raise InputError(f"the data of `{name}` are {array.dtype}; the model takes {dtype}")

@@ -1,0 +1,1 @@
+"""What single instructions of generated code mean and cost."""

@@ -1,0 +1,41 @@
+"""What stands in a saved notebook where the explorer stood: a card of the passes and a graph.
+
+A widget lives as long as its kernel. Where a notebook is read without one (opened again, on a web
+site, as HTML), nobody can draw it, and JupyterLab says so in place of it. So a cell has two
+outputs: this picture, and the widget. A rule of style hides the picture while the explorer is
+drawn below it, and what JupyterLab says while it is not.
+"""
+
+from __future__ import annotations
+
+from explorer.results import Trace
+
+PICTURE = "explorer-picture"
+"""Class of the picture."""
+_OUTPUT = ".jp-OutputArea-child"
+_STYLE = (
+    f"<style>{_OUTPUT}:has(.{PICTURE}):has(+ {_OUTPUT} .explorer) {{ display: none; }} "
+    f"{_OUTPUT}:has(.{PICTURE}) + {_OUTPUT} > .jupyter-widgets:not(:has(*)) "
+    "{ display: none; }</style>"
+)
+"""JupyterLab's elements: a child of the output area for every output of a cell. Elsewhere, and in
+a notebook that nobody trusts yet, both outputs are seen."""
+_HINT = "Run the cell again for the explorer, of which this is a picture."
+
+
+def saved_picture(trace: Trace) -> dict[str, str]:
+    """The output as text and as HTML: the passes, and the graph as the page opens it."""
+    from explorer.views.static.graph import graph_html
+    from explorer.views.static.markup import note
+    from explorer.views.static.passes import passes_html, passes_text
+
+    body = passes_html(trace)
+    if trace.snapshots:
+        # The pass that fused most, the first of equals; the import where none did.
+        index = max(range(len(trace.diffs)), key=lambda i: len(trace.diffs[i].fused) if i else 0)
+        body += f"<div>{graph_html(trace.snapshots[index].graph)}</div>"
+        body += note(f"The graph after {trace.passes[index].name}. {_HINT}")
+    return {
+        "text/plain": passes_text(trace),
+        "text/html": f'<div class="{PICTURE}">{body}</div>{_STYLE}',
+    }

@@ -1,0 +1,168 @@
+"""A float program with a table becomes one of quantized tensors, and then of integers."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.errors import InputError
+from explorer.ir.evaluation import outputs_by_name
+from explorer.quantization.quantize_tensors import type_of, weight_type
+from explorer.quantization.table import Threshold, ThresholdTable
+from explorer.tuning.calibration import calibrate
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from source_models import source_model
+
+BLOCK = """
+block (float[1,4,8,8] x) => (float[1,5] y)
+<float[8,4,3,3] w1, float[8] b1, float[8] scale, float[8] shift, float[8] mean, float[8] variance,
+ float[8,8,3,3] w2, float[8] b2, float[8,5] w3, int64[2] flat> {
+  c1 = Conv <pads = [1,1,1,1]> (x, w1, b1)
+  n1 = BatchNormalization (c1, scale, shift, mean, variance)
+  r1 = Relu (n1)
+  c2 = Conv <pads = [1,1,1,1]> (r1, w2, b2)
+  a = Add (r1, c2)
+  r2 = Relu (a)
+  m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (r2)
+  g = GlobalAveragePool (m)
+  f = Flatten (g)
+  y = MatMul (f, w3)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return source_model(tmp_path_factory.mktemp("model"), BLOCK.replace(", int64[2] flat", ""))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return {"x": np.random.default_rng(0).normal(size=(12, 4, 8, 8)).astype(np.float32)}
+
+
+@pytest.fixture(scope="module")
+def table(model, data):
+    return calibrate(model, data, "min-max")
+
+
+@pytest.fixture(scope="module")
+def quantized(model, table):
+    return explorer.compile(model, quantization=table)
+
+
+def test_tensors_that_integers_are_made_of_are_in_the_table(table):
+    """Not what a clamp reads, not what only moves, not the result that is read in floats."""
+    assert list(table.thresholds) == [
+        "x",
+        "r1",
+        "c2",
+        "r2",
+        "f" if "f" in table.thresholds else "g",
+    ]
+
+
+def test_nothing_but_the_ends_is_left_in_floats(quantized):
+    last = quantized["eliminate-dead-code"].after
+    floats = [
+        name
+        for name, op in last.operations.items()
+        if op.results and "xf32" in str(op.results[0].type) and op.name != "top.weight"
+    ]
+    assert [last.operations[name].name for name in floats] == ["top.dequantize"]
+
+
+def test_the_outputs_are_those_of_the_float_model(model, data, quantized):
+    plain = explorer.compile(model)
+    for x in data["x"][:3]:
+        real = plain.run({"x": x[None]})["y"]
+        found = quantized.run({"x": x[None]})["y"]
+        assert np.abs(found - real).max() <= 0.05 * np.abs(real).max()
+        assert not np.array_equal(found, real)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+def test_devices_compute_the_same_bits_as_the_numpy_meaning(model, table, data, target):
+    c = explorer.compile(model, target, quantization=table)
+    meaning = c["compute-in-integers"].after
+    # Beyond what was seen, too: saturation is part of the meaning.
+    for factor in (0.0, 1.0, 100.0, -100.0):
+        x = {"x": np.float32(factor) * data["x"][:1]}
+        expected = outputs_by_name(meaning.program, meaning.run(x))
+        assert np.array_equal(c.run(x)["y"], expected["y"])
+
+
+def test_a_threshold_is_a_knob(quantized):
+    address = "quantize-tensors/threshold/r1"
+    knob = next(k for k in quantized.knobs if k.address == address)
+    half = quantized.fork(decisions={address: knob.value / 2})
+    scales = [
+        next(
+            op.to.scale_array[0]
+            for name, op in c["quantize-tensors"].after.operations.items()
+            if op.name == "top.quantize" and "r1" in str(op.attributes.get("origin"))
+        )
+        for c in (quantized, half)
+    ]
+    assert scales[1] == pytest.approx(scales[0] / 2)
+    assert half["fuse-bias"] is quantized["fuse-bias"]  # what stands before is shared
+
+
+@pytest.mark.parametrize("value", [0, -1.0, "wide", float("nan"), True, None])
+def test_a_threshold_that_is_none_is_refused(quantized, value):
+    if value is None:
+        assert quantized.fork(decisions={"quantize-tensors/threshold/r1": None}) is not None
+        return
+    with pytest.raises(InputError, match="cannot be"):
+        quantized.fork(decisions={"quantize-tensors/threshold/r1": value})
+
+
+def test_a_tensor_that_stays_float_does(quantized):
+    mixed = quantized.fork(decisions={"quantize-tensors/mode/c2": "F32"})
+    kinds = [op.name for op in mixed["eliminate-dead-code"].after.operations.values()]
+    assert kinds.count("top.dequantize") > 1
+    declined = [r.reason for r in mixed["quantize-tensors"].rewrites if not r.applied]
+    assert any("c2 stays float" in reason for reason in declined)
+
+
+def test_a_threshold_of_nothing_is_refused(quantized):
+    with pytest.raises(InputError):
+        quantized.fork(decisions={"quantize-tensors/threshold/r9": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: {k: v for k, v in t.items() if k != "c2"}, "lacks 1 tensors of the model: c2"),
+        (lambda t: {**t, "c22": t["c2"]}, "no tensor `c22`"),
+        (lambda t: {f"other_{k}": v for k, v in t.items()}, "none of the 5 tensors"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(model, table, change, said):
+    with pytest.raises(InputError, match=said):
+        explorer.compile(model, quantization=ThresholdTable(change(table.thresholds)))
+
+
+def test_types_represent_what_the_table_says():
+    wide = Threshold("t", 2.0, -1.0, 2.0)
+    assert _fields(type_of(wide)) == ("ui8", pytest.approx(3 / 255), 85)
+    assert _fields(type_of(wide, is_symmetric=True)) == ("i8", pytest.approx(2 / 127), 0)
+    assert _fields(type_of(wide, "INT16")) == ("i16", pytest.approx(2 / 32767), 0)
+    positive = Threshold("t", 2.55, 0.0, 2.55)
+    for symmetric in (False, True):
+        assert _fields(type_of(positive, is_symmetric=symmetric)) == ("ui8", pytest.approx(0.01), 0)
+
+
+def _fields(kind):
+    return str(kind.storage), float(kind.scale_array[0]), int(kind.zero_point_array[0])
+
+
+def test_weights_have_a_scale_for_each_channel_and_zeros_stay_zeros():
+    array = np.stack([np.full((2, 3), 127.0), np.zeros((2, 3)), np.full((2, 3), -12.7)])
+    kind = weight_type(array, 0)
+    assert kind.axis_number == 0
+    assert kind.scale_array[0] == 1 and kind.scale_array[2] == pytest.approx(0.1)
+    assert kind.scale_array[1] > 0

@@ -1,0 +1,94 @@
+"""Tables of thresholds and modes as files."""
+
+import pytest
+
+from explorer.errors import InputError
+from explorer.quantization.table import (
+    Threshold,
+    ThresholdTable,
+    read_modes,
+    read_thresholds,
+    require_known,
+    write_modes,
+    write_thresholds,
+)
+
+TABLE = ThresholdTable(
+    {
+        "conv1": Threshold("conv1", 0.1 + 0.2, -0.3, 0.1),
+        "a b:0/x": Threshold("a b:0/x", 5.0, 0.0, 5.0),
+        "größe": Threshold("größe", 1e-30, -1e-30, 0.0),
+    },
+    model="0123456789abcdef",
+    method="kl, 200 examples",
+)
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    path = tmp_path / "table"
+    write_thresholds(path, TABLE)
+    found = read_thresholds(path)
+    assert found.thresholds == TABLE.thresholds
+    assert (found.model, found.method) == (TABLE.model, TABLE.method)
+    assert found.digest == TABLE.digest
+
+
+def test_modes_are_written_and_read(tmp_path):
+    modes = {"conv 1": "F32", "fc": "INT16"}
+    write_modes(tmp_path / "modes", modes)
+    assert read_modes(tmp_path / "modes") == modes
+
+
+@pytest.mark.parametrize("header", ["", "# op_name    threshold    min    max\n", "###\n#\n\n"])
+def test_tables_of_others_are_read_with_and_without_a_header(tmp_path, header):
+    path = tmp_path / "table"
+    path.write_text(f"{header}conv1   2.5\t-2.25 2.5\nrelu1 5 0 5\n")
+    found = read_thresholds(path)
+    assert found.thresholds["conv1"] == Threshold("conv1", 2.5, -2.25, 2.5)
+    assert list(found.thresholds) == ["conv1", "relu1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no thresholds"),
+        ("conv1 1 2", "3 words"),
+        ("conv1 x -1 1", "`x` is no number"),
+        ("conv1 0 -1 1", "is 0, not positive"),
+        ("conv1 -2 -1 1", "is -2, not positive"),
+        ("conv1 nan -1 1", "only finite"),
+        ("conv1 1 -inf 1", "only finite"),
+        ("conv1 1 1 -1", "is empty"),
+        ("a 1 -1 1\na 1 -1 1", "stands there twice"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_its_line(tmp_path, text, said):
+    path = tmp_path / "table"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said) as caught:
+        read_thresholds(path)
+    assert str(path) in caught.value.file
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "table").write_bytes(b"\xff\xfe\x00conv1")
+    with pytest.raises(InputError, match="no text"):
+        read_thresholds(tmp_path / "table")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_thresholds(tmp_path / "none")
+
+
+def test_a_mode_that_there_is_not_is_refused_with_the_nearest(tmp_path):
+    (tmp_path / "modes").write_text("conv1 INT9")
+    with pytest.raises(InputError, match="no mode") as caught:
+        read_modes(tmp_path / "modes")
+    assert "'INT8'" in caught.value.hint
+
+
+def test_a_table_of_another_model_is_refused():
+    with pytest.raises(InputError, match="none of the 3 tensors"):
+        require_known(TABLE, ["x", "y"])
+    with pytest.raises(InputError, match=r"no tensor `a b:0/x`.*nor 1 others") as caught:
+        require_known(TABLE, ["conv1", "a b/x"])
+    assert "'a b/x'" in caught.value.hint
+    require_known(TABLE, ["conv1", "a b:0/x", "größe", "more"])

@@ -1,0 +1,117 @@
+"""The graph's camera and motion in a real browser: what fits, what is never lost, what moves."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.results import Trace
+
+pytestmark = pytest.mark.browser
+
+IN_SIGHT = """() => {
+  const pane = document.querySelector('.graph .canvas').getBoundingClientRect();
+  return [...document.querySelectorAll('.graph .node .card:not(.back)')].filter((card) => {
+    const box = card.getBoundingClientRect();
+    return box.right > pane.left && box.left < pane.right &&
+      box.bottom > pane.top && box.top < pane.bottom;
+  }).length;
+}"""
+COVERED = """() => {
+  const over = [...document.querySelectorAll('.graph-foot, .minimap:not([hidden])')]
+    .map((element) => element.getBoundingClientRect());
+  return [...document.querySelectorAll('.graph .node .card')]
+    .map((card) => card.getBoundingClientRect())
+    .filter((a) => over.some((b) => a.left < b.right && a.right > b.left &&
+      a.top < b.bottom && a.bottom > b.top)).length;
+}"""
+MOVES = """() => document.getAnimations().map((one) => one.effect)
+  .filter((effect) => effect.target.closest('.graph'))
+  .map((effect) => effect.getTiming().duration)"""
+
+
+@pytest.fixture(scope="module")
+def medium(generated: ModuleType) -> Trace:
+    return generated.make_large_trace(120)
+
+
+def test_what_fits_is_covered_by_nothing(opened: Any, medium: Trace) -> None:
+    watched = opened(medium, start=2)
+    page = watched.page
+    for width in (1440, 1100):
+        page.set_viewport_size({"width": width, "height": 760})
+        page.locator(".graph-body").focus()
+        page.keyboard.press("g")
+        watched.wait_until("document.querySelector('.minimap').hidden")
+        watched.wait_until(f"({COVERED})() === 0")
+
+
+def test_a_graph_is_never_out_of_sight(opened: Any, medium: Trace) -> None:
+    watched = opened(medium, start=2)
+    page = watched.page
+    page.keyboard.press("g")
+    page.get_by_title("zoom to 100 %").click()
+    watched.wait_until("document.querySelector('.zoom').textContent === '100 %'")
+    watched.wait_until(f"({IN_SIGHT})() > 0")
+    expect(page.locator(".minimap")).to_be_visible()
+    page.mouse.move(700, 300)
+    for _ in range(4):
+        page.mouse.wheel(4000, 4000)
+    page.set_viewport_size({"width": 1100, "height": 700})
+    lost = page.locator(".graph-lost")
+    if lost.is_visible():
+        lost.click()
+    watched.wait_until(f"({IN_SIGHT})() > 0")
+    assert watched.is_clean(), watched
+
+
+def test_what_stays_is_seen_to_move_but_for_who_wants_less_motion(
+    opened: Any, medium: Trace
+) -> None:
+    watched = opened(medium, start=1)
+    page = watched.page
+    page.evaluate(
+        f"""() => {{
+          window.moves = [];
+          const watch = () => {{
+            window.moves.push(...({MOVES})());
+            requestAnimationFrame(watch);
+          }};
+          watch();
+        }}"""
+    )
+    page.keyboard.press("j")
+    page.wait_for_selector(".node.removed")
+    watched.wait_until("window.moves.length > 0")
+    assert max(page.evaluate("window.moves")) <= 200
+    watched.wait_until(f"({MOVES})().length === 0")
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate("window.moves.length = 0")
+    page.keyboard.press("j")
+    watched.wait_until("document.querySelector('.graph .pane-title').textContent[0] === 'f'")
+    page.wait_for_selector(".node.fused")
+    assert page.evaluate("window.moves") == []
+
+
+def test_constants_stand_at_their_user(opened: Any, trace: Trace) -> None:
+    watched = opened(trace, start=2)
+    page = watched.page
+    node = page.locator('.node[data-id="conv_1"]')
+    expect(page.locator('.node[data-id="weight_1"]')).to_have_count(0)
+    expect(node.locator(".constants text")).to_have_text("●1")
+    node.locator(".label").hover()
+    expect(page.locator(".graph .tip")).to_contain_text("1 constant: weight_1")
+    node.locator(".constants").click()
+    page.wait_for_selector('.node.selected[data-id="conv_1"]')
+    expect(page.locator(".inspector")).to_contain_text("weight_1")
+
+
+def test_a_long_chain_says_where_it_goes_on(opened: Any, medium: Trace) -> None:
+    watched = opened(medium, start=2)
+    page = watched.page
+    ends = watched.texts(".turn text")
+    assert ends
+    assert all(ends.count(number) >= 2 for number in ends)
+    page.locator(".legend summary").click()
+    expect(page.locator(".legend")).to_contain_text("goes on at the same number")

@@ -1,0 +1,42 @@
+"""At first sight a person can read the graph of a real model, at 1440 x 900 pixels."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from verification.first_sight.look import FirstSight, look
+
+pytestmark = pytest.mark.browser
+
+MODELS = ("digits_cnn", "digits_mlp", "digits_mobilenet", "digits_resnet", "digits_transformer")
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_of_a_sample_model_is_read_at_once(name: str, opened: Any) -> None:
+    compilation = explorer.compile(str(SAMPLES / f"{name}.onnx"))
+    watched = opened(compilation.trace(with_code=False), start=None)
+    seen = look(watched.page)
+    assert seen.problems() == [], seen
+    assert seen.nodes >= 6
+    assert watched.is_clean(), watched
+
+
+def test_what_cannot_be_read_is_a_problem() -> None:
+    seen = FirstSight(
+        nodes=20,
+        blocks=0,
+        labels=(("conv", 9.6), ("relu", 4.0)),
+        outside=("relu_1",),
+        upward=("a > b",),
+        back=0,
+        scale=0.2,
+    )
+    assert seen.problems() == [
+        "2 labels of 20 operations; at least 8",
+        "1 of 2 labels have 9 pixels or more; the smallest has 4.0",
+        "1 of 20 are outside: relu_1, ...",
+        "an edge runs upwards and does not say so: a > b",
+    ]

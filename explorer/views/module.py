@@ -40,6 +40,7 @@ STYLES = (
     "accuracy.css",
     "compare.css",
     "workspace.css",
+    "history.css",
     "graph.css",
     "overlay.css",
     "film.css",

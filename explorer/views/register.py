@@ -184,6 +184,18 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     View(
+        name="branches",
+        title="branches of this model, and what was done",
+        needs=("workspace",),
+        pane=Pane(
+            module=JAVASCRIPT / "branches" / "history.js",
+            function="historyView",
+            key="h",
+            is_optional=True,
+            is_for_sessions=True,
+        ),
+    ),
+    View(
         name="constraints",
         title="what must hold between symbolic sizes",
         faces=faces.constraints,

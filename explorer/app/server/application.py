@@ -218,6 +218,7 @@ def run_server(
         title="Compiler Explorer",
         use_index=False,
         redirect_root=False,
+        location=False,  # Panel would add to the browser's history what Back has left
         unused_session_lifetime_milliseconds=PAGE_GONE_MILLISECONDS,
         check_unused_sessions_milliseconds=PAGE_GONE_MILLISECONDS // 5,
     )

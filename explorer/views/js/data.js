@@ -485,7 +485,7 @@ export class TraceData {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED =
-  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory|asked\/tools|asked\/build)(\/|$)/;
 
 function expandRuns(raw, pages) {
   const lines = [],

@@ -374,6 +374,11 @@ export class TraceData {
     return {language: "python", lines, owners: lines.map(() => [])};
   }
 
+  // What steps of schedules do and take; null where nobody can be asked.
+  scheduleSteps() {
+    return this.once("asked/steps", () => this.chunk("asked/steps").catch(() => null));
+  }
+
   // What the instructions of all kernels mean and cost; null where there is no assembly.
   instructions() {
     if (!this.kernels.some(({assembly}) => assembly)) return null;
@@ -485,7 +490,7 @@ export class TraceData {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED =
-  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory|asked\/tools|asked\/build)(\/|$)/;
+  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory|asked\/tools|asked\/steps|asked\/build)(\/|$)/;
 
 function expandRuns(raw, pages) {
   const lines = [],

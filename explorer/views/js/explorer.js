@@ -390,6 +390,7 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     app.dock.learn(before.has, head.has);
   };
   app.sessionChanged = () => {
+    app.markRefusedStep?.();
     const text = session.background();
     replace(
       app.background,

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from explorer.app.protocol import Bisection, CompileRequest, DrawnTrace, missing_stages
@@ -118,16 +118,20 @@ class Branch:
         return ", ".join(part for part in parts if part) or "first"
 
 
-def compared(branches: Sequence[DrawnTrace], labels: Sequence[str]) -> str:
+Find = Callable[[Branch, str], str]
+"""Gives a chunk of a branch as JSON text, or raises KeyError."""
+
+
+def compared(branches: Sequence[Branch], labels: Sequence[str], find: Find) -> str:
     """The comparison of branches with the first of them, as the chunk's JSON text."""
-    sides = [_side(trace) for trace in branches]
+    sides = [_side(branch, find) for branch in branches]
     return json.dumps({**comparison_payload(sides), "labels": list(labels)})
 
 
-def difference(branches: Sequence[DrawnTrace], place: str) -> str:
+def difference(branches: Sequence[Branch], place: str, find: Find) -> str:
     """How the programs differ after a pass (or at the end, for ""), as the chunk's JSON text."""
-    return json.dumps(difference_payload([_side(trace) for trace in branches], place))
+    return json.dumps(difference_payload([_side(branch, find) for branch in branches], place))
 
 
-def _side(trace: DrawnTrace) -> Side:
-    return side_of(trace.head, lambda key: json.loads(trace.chunks[key]))
+def _side(branch: Branch, find: Find) -> Side:
+    return side_of(branch.trace.head, lambda key: json.loads(find(branch, key)))

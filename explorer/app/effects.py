@@ -15,8 +15,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.app.branches import MOST_COMPARED, ResultStore, compared, difference
-from explorer.app.protocol import CompileRequest, Stopped
+from explorer.app.branches import MOST_COMPARED, Branch, ResultStore, compared, difference
+from explorer.app.later_chunks import LaterChunks
+from explorer.app.protocol import CompileRequest, Died, MadeChunk, Stopped
 from explorer.app.state.messages import (
     Begun,
     Bisect,
@@ -72,6 +73,8 @@ class Page:
         self._process: CompilerProcess | None = None
         self._timers: dict[int, threading.Timer] = {}
         """Of what is cancelled, until the worker has heard it."""
+        self.later = LaterChunks(self._need)
+        """What is made when the page asks for it."""
         self._lock = threading.RLock()
 
     def begin(self, link: object = None) -> None:
@@ -115,10 +118,10 @@ class Page:
             self._dispatch({"kind": "wake", "branch": branch.key})
         if asleep:
             raise ValueError(f"{state.label(asleep[0])} is compiled again first")
-        traces = [branch.trace for branch in present]
+        find = self.later.awaited
         if place is not None:
-            return difference(traces, place)
-        return compared(traces, [state.full_label(branch) for branch in present])
+            return difference(present, place, find)
+        return compared(present, [state.full_label(branch) for branch in present], find)
 
     def _dispatch(self, message: Message) -> None:
         """A message, all that follows from it, and then the state that came of it."""
@@ -148,6 +151,7 @@ class Page:
         elif isinstance(effect, Cancel):
             self._cancel(effect)
         elif isinstance(effect, Forget):
+            self.later.give_up(str(effect.key))
             if self._process is not None:
                 self._process.forget(effect.key, effect.request)
         elif isinstance(effect, KeepResult):
@@ -168,6 +172,13 @@ class Page:
         else:
             self._running(request).compile(key, request)
         return [] if known is None else [Reported(key, known)]
+
+    def _need(self, branch: Branch, chunk: str) -> bool:
+        process = self._process
+        if process is None or not process.is_alive:
+            return False
+        process.need(int(branch.key), chunk)
+        return True
 
     def _running(self, request: CompileRequest) -> CompilerProcess:
         """The worker, or another one that can begin with a request at once."""
@@ -199,6 +210,7 @@ class Page:
             self._process = None
             self._timers.clear()
             self._dispatch(WorkerReplaced())
+            self.later.ask_again(self.state.named)
         deaf.end()
 
     def _receive(self, message: PageMessage) -> Message:
@@ -209,6 +221,11 @@ class Page:
         return UploadGrew(self._uploads.current) if upload is None else UploadArrived(upload)
 
     def _reported(self, key: int, report: Report) -> None:
+        if isinstance(report, MadeChunk):
+            self.later.arrived(self.state.named(str(key)), str(key), report)
+            return
+        if isinstance(report, Died):
+            self.later.give_up()
         if not isinstance(report, Stopped):
             self._dispatch(Reported(key, report))
             return

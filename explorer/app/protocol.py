@@ -22,11 +22,13 @@ from explorer.results.decisions import Decisions, label_of, place_of
 Progress = Callable[[str, int, int], None]
 """Called with (what is done next, how many are done, how many there are)."""
 
-STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly")
+STAGES = ("passes", "program", "texts", "kernels", "accuracy", "profile", "assembly")
 """What is made one after another; the page shows each as soon as it is there.
 
-passes: the program after every pass. program: kernels with their source. kernels: the steps of
-their schedules. Then errors, times, and the machine's instructions."""
+passes: the program after every pass. program: kernels with their source. texts: what nobody asked
+for yet of the texts, drawings and measures of all passes. kernels: the steps of their schedules.
+Then errors, times, and the machine's instructions."""
+TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
 TRACE_SUFFIX = ".nnx"
@@ -81,6 +83,16 @@ class CompileRequest:
 
 
 @dataclass(frozen=True)
+class MadeChunk:
+    """A chunk that was made apart from a stage; None where there is no such chunk."""
+
+    key: str
+    text: str | None
+    reason: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True)
 class Bisection:
     """What a bisection blamed first; `rule` is empty where the pass has no rules."""
 
@@ -127,7 +139,10 @@ class Compiler(Protocol):
 
 @dataclass(frozen=True)
 class DrawnTrace:
-    """A trace as the page takes it: its head, and all chunks as JSON text by key."""
+    """A trace as the page takes it: its head, and chunks as JSON text by key.
+
+    Until the stage `texts` is done, more of them can be asked for; they join the others.
+    """
 
     head: dict[str, Any]  # JSON, see explorer.views.trace_payload
     chunks: dict[str, str]
@@ -235,7 +250,7 @@ def sorted_pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def stages_of(request: CompileRequest) -> tuple[str, ...]:
     """A saved trace is opened as it is: nothing is measured or made of it."""
-    return STAGES[:1] if request.is_trace else STAGES
+    return (STAGES[0], TEXTS) if request.is_trace else STAGES
 
 
 def missing_stages(request: CompileRequest, stages: Sequence[str]) -> list[str]:

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from explorer.compilation.opened import operator_records, source_snapshot
-from explorer.compilation.tracing import model_record
+from explorer.compilation.tracing import model_record, snapshot_record
 from explorer.importers import ExaminedModel, SourceModel, examine, load_to_examine
 from explorer.importers.model import symbolic_dimensions
 from explorer.ir.program import Snapshot
 from explorer.ir.weights import Weights
 from explorer.results import TRACE_VERSION, OperatorRecord, Trace
-from explorer.results.trace import SnapshotRecord
 from explorer.traces.tables import to_frame
 
 
@@ -93,7 +92,7 @@ class Inspection:
             program=None,
             accuracy=None,
             profile=None,
-            source=SnapshotRecord(self.source.text, self.source.graph),
+            source=snapshot_record(self.source),
             operators=self.operators,
             problems=tuple(self.problems.items()),
         )

@@ -6,6 +6,7 @@ import json
 
 from explorer.compilation.compiled import Compiled
 from explorer.importers import SourceModel, SourceValue
+from explorer.ir.program import Snapshot
 from explorer.ir.types import ELEMENT_TYPES, format_shape
 from explorer.processor import processor_family
 from explorer.results import (
@@ -15,6 +16,7 @@ from explorer.results import (
     ProfileRecord,
     Trace,
 )
+from explorer.results.deferring import Later, deferring
 from explorer.results.trace import SnapshotRecord
 
 
@@ -24,13 +26,16 @@ def make_trace(
     profile: ProfileRecord | None,
     with_code: bool = True,
 ) -> Trace:
-    """The whole compilation as data. Unchanged snapshots stay the same object."""
+    """The whole compilation as data. Unchanged snapshots stay the same object.
+
+    Texts and graphs are made when they are first looked at, and so are the measures of passes.
+    """
     seen: dict[int, SnapshotRecord] = {}
     snapshots = []
     for result in compiled.passes:
         key = id(result.after)
         if key not in seen:
-            seen[key] = SnapshotRecord(result.after.text, result.after.graph)
+            seen[key] = snapshot_record(result.after)
         snapshots.append(seen[key])
     device = compiled.device.name if compiled.device else ""
     return Trace(
@@ -51,13 +56,20 @@ def make_trace(
         profile=profile,
         knobs=compiled.knobs,
         rules=compiled.rule_records,
-        source=SnapshotRecord(compiled.source.text, compiled.source.graph),
+        source=snapshot_record(compiled.source),
         operators=compiled.operators,
         constraints=compiled.constraints,
         lookups=compiled.lookups,
         searches=compiled.searches,
         language=compiled.backend.title,
         costs=compiled.costs(profile.threads) if profile and with_code else (),
+    )
+
+
+def snapshot_record(snapshot: Snapshot) -> SnapshotRecord:
+    """A program's text and graph, each made when it is first looked at."""
+    return deferring(
+        SnapshotRecord, text=Later(lambda: snapshot.text), graph=Later(lambda: snapshot.graph)
     )
 
 

@@ -6,6 +6,7 @@ the same object; text, graphs and operation records are made when first asked fo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ from explorer.ir.inspection.graph import module_graph
 from explorer.ir.inspection.measures import module_macs, peak_bytes
 from explorer.ir.inspection.printing import dump, show, with_functions
 from explorer.ir.operation import TopOperation, identity_of
-from explorer.ir.origins import Origin, origin_of
+from explorer.ir.origins import Origin, origin_of, sources_of
 from explorer.ir.structure import (
     OperationRecord,
     index_operations,
@@ -54,11 +55,19 @@ class Snapshot:
     """Kernels that stand in another module too: passes replace kernels and never change one."""
     kernel_texts: dict[func.FuncOp, SourceText] = field(default_factory=dict, repr=False)
     """Texts of shared kernels, which snapshots of one compilation have in common."""
+    earlier: Snapshot | None = field(default=None, repr=False)
+    """The program before the pass, with which this one has most operations in common."""
+    _adding: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    """Held while kernels are added to the program, or while it is printed."""
 
     @cached_property
     def module(self) -> ModuleOp:
         """The whole program in one module; shared kernels are copied when it is first asked for."""
-        self.program.body.block.add_ops(kernel.clone() for kernel in self.shared_kernels)
+        with self._adding:
+            if "module" not in self.__dict__:  # else another thread was here first
+                kernels = [kernel.clone() for kernel in self.shared_kernels]
+                self.program.body.block.add_ops(kernels)
+                self.__dict__["module"] = self.program
         return self.program
 
     @cached_property
@@ -69,6 +78,10 @@ class Snapshot:
 
     @cached_property
     def text(self) -> SourceText:
+        with self._adding:
+            return self._printed()
+
+    def _printed(self) -> SourceText:
         if "module" in self.__dict__:  # then the kernels stand in the program, as copies
             return show(self.module)
         for kernel in self.shared_kernels:
@@ -80,21 +93,36 @@ class Snapshot:
 
     @cached_property
     def graph(self) -> Graph:
-        return module_graph(self.program)
+        earlier = self.earlier
+        if earlier is None or "graph" not in earlier.__dict__:
+            return module_graph(self.program)
+        found = earlier.operations
+        known = {n.id: (found[n.id], n) for n in earlier.graph.nodes if n.id in found}
+        return module_graph(self.program, known)
 
     @cached_property
     def index(self) -> dict[str, OperationRecord]:
-        return index_operations(self.program)
+        return index_operations(self.walked)
+
+    @cached_property
+    def walked(self) -> list[TopOperation]:
+        """Every operation in program order."""
+        return list(operations(self.program))
 
     @cached_property
     def operations(self) -> dict[str, TopOperation]:
         """Every identified operation by its identity."""
-        return {identity_of(op): op for op in operations(self.program)}
+        return {identity_of(op): op for op in self.walked}
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """The source nodes that every operation comes from, by its identity."""
+        return {identity: sources_of(op) for identity, op in self.operations.items()}
 
     @cached_property
     def operation_count(self) -> int:
         """Operations that do something: weights and returns do not count."""
-        return sum(op.name not in DO_NOTHING for op in operations(self.program))
+        return sum(op.name not in DO_NOTHING for op in self.walked)
 
     @cached_property
     def macs(self) -> int:

@@ -6,7 +6,7 @@ identity of what makes them. Attributes are immutable, so that making one is che
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import func
@@ -43,14 +43,18 @@ class OperationRecord:
         return f"{self.name}({operands}) {{{properties}}} : {types}"
 
 
-def record(op: Operation) -> OperationRecord:
-    properties = sorted((k, v) for k, v in op.properties.items() if k != "operandSegmentSizes")
+def record(op: Operation, names: Mapping[SSAValue, str] | None = None) -> OperationRecord:
+    """The operation as data; `names` of values that are known already."""
+    properties = [pair for pair in op.properties.items() if pair[0] != "operandSegmentSizes"]
+    if len(properties) > 1:
+        properties.sort()
+    known = names or {}
     return OperationRecord(
         identity_of(op),
         op.name,
-        tuple(value_name(o) for o in op.operands),
+        tuple([known.get(o) or value_name(o) for o in op.operands]),
         tuple(properties),
-        tuple(r.type for r in op.results),
+        tuple([r.type for r in op.results]),
     )
 
 
@@ -113,7 +117,7 @@ def outermost(op: Operation, block: Block) -> Operation:
 def operations(module: ModuleOp) -> Iterator[TopOperation]:
     """All tensor operations in program order, those in nested regions included."""
     for function in functions(module):
-        for op in function.body.walk():
+        for op in walk_inside(function):
             if isinstance(op, TopOperation):
                 yield op
 
@@ -148,6 +152,15 @@ def walk_inside(root: Operation) -> list[Operation]:
     return found
 
 
-def index_operations(module: ModuleOp) -> dict[str, OperationRecord]:
-    """Every identified operation by identity."""
-    return {identity_of(op): record(op) for op in operations(module) if IDENTITY in op.attributes}
+def index_operations(found_in: ModuleOp | Sequence[TopOperation]) -> dict[str, OperationRecord]:
+    """Every identified operation by identity: of a module, or of what a walk over one found."""
+    walked = operations(found_in) if isinstance(found_in, ModuleOp) else found_in
+    names: dict[SSAValue, str] = {}
+    found = {}
+    for op in walked:
+        if IDENTITY in op.attributes:
+            made = record(op, names)
+            found[made.identity] = made
+            for number, result in enumerate(op.results):
+                names[result] = f"{made.identity}.{number}" if number else made.identity
+    return found

@@ -12,6 +12,7 @@ names; a name may be an expression over other names ("2*batch").
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -297,7 +298,13 @@ def _tensor_type(element_type: Attribute, shape: Shape, layout: Layout) -> Tenso
 
 def shape_of(value: SSAValue | Attribute) -> Shape:
     """Logical shape; symbolic dimensions by name ("?" where the name is unknown)."""
-    kind = value.type if isinstance(value, SSAValue) else value
+    return _shape(value.type if isinstance(value, SSAValue) else value)
+
+
+# Values of a program share few types, and everything that is drawn, printed or measured asks for
+# their shape, text and size: looking one up takes a tenth of the time of working it out.
+@lru_cache(maxsize=4096)
+def _shape(kind: Attribute) -> Shape:
     assert isinstance(kind, TensorType), kind
     encoding, sizes = kind.encoding, kind.get_shape()
     names = encoding.dimension_names if isinstance(encoding, EncodingAttr) else ()
@@ -344,6 +351,7 @@ def format_shape(shape: Sequence[Dim]) -> str:
     return "x".join(str(d) for d in shape) or "scalar"
 
 
+@lru_cache(maxsize=4096)
 def format_type(kind: Attribute) -> str:
     """What a person reads: `1x16x8x8 f32`, with the layout where it is not plain."""
     if not isinstance(kind, TensorType):
@@ -448,7 +456,11 @@ def is_float_dtype(dtype: np.dtype) -> bool:
 
 def size_bytes(value: SSAValue | Attribute) -> int:
     """Bytes of the dense logical tensor; 0 where a dimension is symbolic."""
-    if not is_static(value):
+    return _size_bytes(value.type if isinstance(value, SSAValue) else value)
+
+
+@lru_cache(maxsize=4096)
+def _size_bytes(kind: Attribute) -> int:
+    if not is_static(kind):
         return 0
-    count = int(np.prod(static_shape(value), dtype=np.int64))
-    return count * numpy_dtype(element_type_of(value)).itemsize
+    return math.prod(static_shape(kind)) * numpy_dtype(element_type_of(kind)).itemsize

@@ -64,7 +64,8 @@ class PassRecord:
     macs: int
     """Multiply-accumulates of one inference after the pass; 0 where shapes are not static."""
     peak_bytes: int
-    """Most bytes of activations live at once, in program order, after the pass."""
+    """Most bytes of activations live at once, in program order, after the pass; what the arena
+    takes after the pass that planned it, with alignment, layouts and scratch memory."""
     events: tuple[RewriteEvent, ...]
 
     @property

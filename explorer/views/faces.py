@@ -150,8 +150,8 @@ def chrome_trace() -> Faces:
 
 
 def insights() -> Faces:
-    from explorer.views.insights.faces import insights_html, insights_text
     from explorer.views.insights.finding import found
+    from explorer.views.static.insights import insights_html, insights_text
 
     return Faces(
         text=lambda trace, _, width: insights_text(trace, width),

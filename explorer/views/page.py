@@ -59,7 +59,7 @@ def export_page(trace: Trace, against: Trace | None = None) -> str:
     payload = trace_payload(trace, against)
     data = {
         "head": payload.head,
-        "chunks": {key: payload.chunk(key) for key in payload.chunk_keys()},
+        "chunks": payload.chunks(),
     }
     title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(

@@ -4,8 +4,9 @@
                chunks  "index"      kernels, launches, rules, names of source nodes
                        "nodes/0"    operations, shared by all snapshots
                        "graph/2"    snapshot 2: its operations and edges
-                       "text/2"     snapshot 2: its IR as runs of "lines/0", "lines/1"
+                       "text/2"     snapshot 2: its IR as runs of the "lines/..." that it names
                        "pass/3"     difference, rewrites and declined candidates of pass 3
+                       "measures"   multiply-accumulates and most live bytes after every pass
                        "makers"     which rewrites made or changed an operation
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
@@ -52,6 +53,7 @@ from explorer.views.payload.model import problems_payload
 from explorer.views.payload.passes import (
     checks_of_passes,
     makers_payload,
+    measures_payload,
     pass_payload,
     pass_summary,
     rule_texts_payload,
@@ -59,13 +61,15 @@ from explorer.views.payload.passes import (
 )
 from explorer.views.payload.search import search_payload
 from explorer.views.payload.snapshots import SnapshotParts
-from explorer.views.payload.text import Json
+from explorer.views.payload.text import Json, LineTable
 from explorer.views.theme import REFERENCE, judge, judged_error
 from explorer.views.verdicts import worst_judged
 
 PAYLOAD_VERSION = 2
 MESSAGE_CHARACTERS = 400_000
 """Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
+AT_ONCE = ("nodes", "blocks", "graph", "memory")
+"""Kinds of settled chunks that are small, or needed by every page."""
 
 
 class UnknownChunk(KeyError):
@@ -88,9 +92,21 @@ class TracePayload:
     makers: Mapping[str, Callable[[], Json]]
     settled: frozenset[str]
     """Chunks that stay as they are when kernels, errors and times arrive later."""
+    later: frozenset[str]
+    """Settled chunks that a page needs only when it shows what they hold: made when asked for."""
+    first: tuple[str, ...]
+    """Those of them that the first picture needs."""
+    lines: LineTable
+    """What `lines/...` are pages of: they are there once a text that needs them is."""
 
     def chunk_keys(self) -> list[str]:
-        return list(self.makers)
+        """All that can be asked for by now: each `text/` adds the pages that it needs."""
+        return [*self.makers, *(f"lines/{name}" for name in self.lines.names())]
+
+    def chunks(self) -> dict[str, Json]:
+        """Everything, made now."""
+        made = {key: make() for key, make in self.makers.items()}
+        return {**made, **{key: self.chunk(key) for key in self.chunk_keys() if key not in made}}
 
     def chunk(self, key: str) -> Json:
         """One chunk as JSON-able data.
@@ -98,9 +114,13 @@ class TracePayload:
         Raises:
             UnknownChunk: when there is none of that key.
         """
-        if key not in self.makers:
+        if key in self.makers:
+            return self.makers[key]()
+        kind, _, name = key.partition("/")
+        page = self.lines.named_page(name) if kind == "lines" else None
+        if page is None:
             raise UnknownChunk(key, self.chunk_keys())
-        return self.makers[key]()
+        return page
 
 
 def trace_payload(
@@ -117,6 +137,7 @@ def trace_payload(
     makers = dict(parts.makers)
     for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True)):
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
+    makers["measures"] = partial(measures_payload, trace)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
     views = [(view, view.payload) for view in register.VIEWS if not view.missing(trace)]
@@ -149,7 +170,9 @@ def trace_payload(
     if trace.profile is not None:
         makers["profile"] = partial(profile_payload, trace.profile)
     head = _head(trace, parts, tables, against is not None)
-    payload = TracePayload(head, makers, settled)
+    later = frozenset(key for key in settled if key.split("/")[0] not in AT_ONCE)
+    first = ("block/0",) if parts.opens_with_blocks else ("layout",)
+    payload = TracePayload(head, makers, settled, later, first, parts.lines)
     if against is not None:
         sides = [side_of(p.head, p.chunk) for p in (payload, trace_payload(against))]
         makers["comparison"] = partial(comparison_payload, sides)
@@ -210,7 +233,7 @@ def _head(
         "summary": _summary(trace, tables),
         "problems": problems_payload(trace),
         "lookups": lookups_payload(trace.lookups),
-        "pages": {"nodes": parts.nodes.page_count(), "lines": len(parts.lines.lines)},
+        "pages": {"nodes": parts.nodes.page_count()},
         "blocks": {
             "count": len(parts.tree.blocks) - 1,
             "flat": parts.is_flat_possible,

@@ -269,7 +269,7 @@ def test_a_worker_that_dies_leaves_all_branches(page: Visit):
 
 def test_stages_that_failed_are_tried_again(page: Visit):
     page.say("open", model="1")
-    page.worker.finish(2, count=4)
+    page.worker.finish(2, count=5)
     lost = Failure("the device is gone", "b.onnx for cpu", "Try: plug it in", "profile")
     page.worker.report(2, lost)
     assert page.state.branch.pending == ["assembly"]

@@ -13,7 +13,15 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper, save
 
 from explorer.app.decisions import request_of, settings_of
-from explorer.app.protocol import STAGES, Bisection, CompileRequest, Failure, Progress, failure_of
+from explorer.app.protocol import (
+    STAGES,
+    TEXTS,
+    Bisection,
+    CompileRequest,
+    Failure,
+    Progress,
+    failure_of,
+)
 from explorer.app.worker.background import Background
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.program import Worker
@@ -108,8 +116,45 @@ def test_a_chunk_is_sent_again_only_when_it_is_another_one(trace: Trace):
     wire = Wire()
     wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, ScriptedCompiler(trace))
-    keys = [key for _, _, key, _ in wire.of_kind("chunk")]
+    keys = [message[2] for message in wire.of_kind("chunk", "made")]
     assert len(keys) == len(set(keys)) > 30
+
+
+def test_texts_are_made_after_the_passes_are_shown(trace: Trace):
+    wire = Wire()
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
+    run(wire, ScriptedCompiler(trace))
+    before, after = cut_at(wire, ["stage", 1, "passes"])
+    assert {"graph/0", "nodes/0", "index"} <= {m[2] for m in before if m[0] == "chunk"}
+    assert not [m for m in before if m[0] in ("chunk", "made") and m[2].startswith("text/")]
+    texts = [m[2] for m in after if m[0] == "made" and m[2].startswith("text/")]
+    assert texts == sorted(texts, key=lambda key: int(key.split("/")[1]))
+    counts = [m[3:] for m in wire.of_kind("progress") if m[2] == "texts" and m[3] == "printing"]
+    assert counts == [["printing", number, len(texts)] for number in range(len(texts))]
+
+
+def test_a_text_that_is_asked_for_comes_first_and_once(trace: Trace):
+    wire = Wire()
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
+    worker: Worker
+
+    def during(stage: str) -> None:
+        if stage in ("passes", "program"):  # before there is a trace, and after it
+            worker.need(1, {"passes": "text/3", "program": "text/2"}[stage])
+            worker.need(1, "text/77")
+
+    worker = Worker(wire, ScriptedCompiler(trace, during))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(Closed):
+        worker.run()
+    made = [m for m in wire.of_kind("made") if m[2].startswith("text/")]
+    assert [m[2] for m in made[:4]] == ["text/3", "text/77", "text/2", "text/77"]
+    assert "no chunk 'text/77'" in made[1][4] and made[1][3] is None
+    assert len(made) == len({m[2] for m in made}) + 1
+
+
+def cut_at(wire: Wire, message: list[Any]) -> tuple[list[list[Any]], list[list[Any]]]:
+    place = wire.sent.index(message)
+    return wire.sent[:place], wire.sent[place:]
 
 
 def test_passes_of_a_fork_are_run_while_errors_are_compared(trace: Trace):
@@ -118,13 +163,14 @@ def test_passes_of_a_fork_are_run_while_errors_are_compared(trace: Trace):
     def during(stage: str) -> None:
         if stage == "accuracy" and 2 not in wire.expected:
             wire.arrive("compile", 2, CompileRequest.deciding(MODEL, "cpu", {"fuse-add": False}))
-            while not any(key == 2 for _, key, _ in wire.of_kind("stage")[:5]):
+            while not any(key == 2 for _, key, _ in wire.of_kind("stage")[:6]):
                 time.sleep(0.005)  # a comparison takes its time
 
     wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
     run(wire, ScriptedCompiler(trace, during))
     done = [(key, stage) for _, key, stage in wire.of_kind("stage")]
-    assert done[:4] == [(1, "passes"), (1, "program"), (1, "kernels"), (2, "passes")]
+    assert done[:3] == [(1, "passes"), (1, "program"), (1, "texts")]
+    assert done[3:5] == [(1, "kernels"), (2, "passes")]
     assert set(done) == {(key, stage) for key in (1, 2) for stage in STAGES}
 
 
@@ -214,7 +260,7 @@ def test_cancelling_stops_what_was_prepared_for_the_same(trace: Trace):
     run(wire, ScriptedCompiler(trace, during))
     assert wire.of_kind("cancelled") == [["cancelled", 1]]
     assert {key for _, key, _ in wire.of_kind("stage")} == {2}
-    assert seen == ["passes", *STAGES]
+    assert seen == ["passes", *(stage for stage in STAGES if stage != TEXTS)]
 
 
 def test_times_are_taken_again_when_something_was_compiled_meanwhile(trace: Trace):
@@ -242,7 +288,7 @@ def test_a_saved_trace_is_opened_and_nothing_else_is_made(saved_trace: Path):
     wire = Wire()
     wire.arrive("compile", 1, CompileRequest(str(saved_trace), ""))
     run(wire, ModelCompiler())
-    assert [stage for _, _, stage in wire.of_kind("stage")] == ["passes"]
+    assert [stage for _, _, stage in wire.of_kind("stage")] == ["passes", "texts"]
     head = wire.of_kind("head")[-1][2]
     assert head["has"]["accuracy"]
     assert head["model"]["name"] == "digits_mlp"

@@ -27,7 +27,8 @@ def lines_of(payload, key: str) -> list[str]:
     text = payload.chunk(key)
     lines: list[str] = []
     for page, start, count in text["runs"]:
-        lines += payload.chunk(f"lines/{page}")["lines"][start : start + count]
+        name = text["pages"][page]
+        lines += payload.chunk(f"lines/{name}")["lines"][start : start + count]
     return lines
 
 

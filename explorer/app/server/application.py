@@ -26,6 +26,7 @@ from panel.io.server import get_server
 
 from explorer.app.branches import Branch
 from explorer.app.effects import Page
+from explorer.app.protocol import MadeChunk
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
 from explorer.app.state.page_json import searches_json, session_json
@@ -121,7 +122,23 @@ class ExplorerPage(JSComponent):
             elif key.startswith(ASKED):
                 self._ask(key, state.branch, state.revision)
             else:
-                self._send_chunk(key, state.branch.trace.chunks.get(key), state.revision)
+                self._send_later(key, state.branch, state.revision)
+
+    def _send_later(self, key: str, branch: Branch, revision: int) -> None:
+        """Sends a chunk when it is there: some are made when a page asks for them."""
+        assert self.page is not None
+        document = self.document
+        asked = threading.get_ident()
+
+        def take(made: MadeChunk) -> None:
+            send = partial(self._send_chunk, key, made.text, revision, made.reason)
+            if threading.get_ident() == asked:
+                send()
+                return
+            assert document is not None
+            document.add_next_tick_callback(send)
+
+        self.page.later.want(branch, key, take)
 
     def _compare(self, key: str, revision: int) -> None:
         """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,

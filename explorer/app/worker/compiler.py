@@ -155,8 +155,10 @@ class ModelCompiler:
         import explorer as ex
         from explorer.compilation.settings.sizes import suggested_sizes
 
-        # Sizes that the file does not say are knobs of the page; something has to be shown first.
+        progress("reading the file", 0, 0)
         model = ex.load(request.path)
+        progress("importing", 0, 0)
+        # Sizes that the file does not say are knobs of the page; something has to be shown first.
         sizes = suggested_sizes(model)
         return ex.compile(model, target=request.target, dimensions=sizes, progress=progress)
 

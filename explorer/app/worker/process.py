@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,6 +27,7 @@ from explorer.app.protocol import (
     Died,
     DrawnTrace,
     Failure,
+    MadeChunk,
     Progressed,
     SearchProgress,
     Stopped,
@@ -40,7 +42,17 @@ NOBODY = 0
 TERMINATION_SECONDS = 2.0
 """How long a worker may take to end before it is killed."""
 
-Report = Progressed | DrawnTrace | Failure | Bisection | SearchProgress | Stopped | Died | None
+Report = (
+    Progressed
+    | DrawnTrace
+    | MadeChunk
+    | Failure
+    | Bisection
+    | SearchProgress
+    | Stopped
+    | Died
+    | None
+)
 """None: a bisection found nothing wrong."""
 
 
@@ -57,6 +69,8 @@ class CompilerProcess:
     ) -> None:
         context = multiprocessing.get_context("spawn")  # fork would copy the server's threads
         self._connection, theirs = context.Pipe()
+        their_needs, self._needs = context.Pipe(duplex=False)
+        self._asking = threading.Lock()
         self._report = report
         self._prepared: set[CompileRequest] = set()
         self._preparing: CompileRequest | None = None
@@ -66,10 +80,14 @@ class CompilerProcess:
         """What is not finished yet."""
         self._drawn: dict[int, DrawnTrace] = {}
         self._process = context.Process(
-            target=work, args=(theirs, make_compiler), name="explorer-compiler", daemon=True
+            target=work,
+            args=(theirs, their_needs, make_compiler),
+            name="explorer-compiler",
+            daemon=True,
         )
         self._process.start()
         theirs.close()
+        their_needs.close()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
@@ -96,6 +114,11 @@ class CompilerProcess:
             self._prepared.add(request)
             self._preparing = request
             self._send("prepare", NOBODY, request)
+
+    def need(self, key: int, chunk: str) -> None:
+        """Has a chunk made before others; `MadeChunk` is reported. From any thread."""
+        with self._asking, suppress(OSError):  # a worker that has died is reported elsewhere
+            self._needs.send_bytes(json.dumps([key, chunk]).encode())
 
     def cancel(self, key: int, request: CompileRequest) -> None:
         """Gives a compilation up; `Stopped` is reported when the worker has heard it."""
@@ -150,6 +173,12 @@ class CompilerProcess:
                 self._tell(key, Progressed(name, index, total, stage))
             elif kind == "head":
                 heads[key] = (values[0], tuple(values[1]))
+            elif kind == "made":
+                made = MadeChunk(*values)
+                drawn = self._drawn.get(key)
+                if drawn is not None and made.text is not None:
+                    drawn.chunks[made.key] = made.text
+                self._tell(key, made)
             elif kind == "chunk":
                 chunks.setdefault(key, {})[values[0]] = values[1]
             elif kind == "stage":
@@ -179,6 +208,7 @@ class CompilerProcess:
             elif kind == "bisected":
                 self._tell(key, None if values[0] is None else Bisection(**values[0]))
         connection.close()
+        self._needs.close()
         self._process.join(TERMINATION_SECONDS)
         if not self._is_ended.is_set():
             self._is_ended.set()

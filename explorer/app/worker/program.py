@@ -3,8 +3,10 @@
     page: compile 1     worker: passes 1, program 1; then in the background kernels 1, errors 1 ...
     page: compile 2     worker: passes 2, program 2 at once; the background holds still meanwhile
 
-Passes come first, whatever else is going on: a change is seen within a second. The worker sends
-JSON and nothing that is unpickled: whatever a model did to it, the app gets data.
+Passes come first, whatever else is going on: a change is seen within a second. Of them a page gets
+what its first picture shows; texts and drawings of other passes are made when it asks for them,
+and else in the background. The worker sends JSON and nothing that is unpickled: whatever a model
+did to it, the app gets data.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import json
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
 from explorer.app.protocol import (
+    TEXTS,
     URGENT,
     Cancelled,
     Compiler,
@@ -31,7 +35,7 @@ from explorer.results import Trace
 from explorer.results.encoding import from_json
 from explorer.runtime.processes import limit_memory
 from explorer.views.payload.snapshots import SnapshotParts
-from explorer.views.trace_payload import encode, trace_payload
+from explorer.views.trace_payload import TracePayload, encode, trace_payload
 
 BISECT = "bisect"
 SEARCH = "search"
@@ -48,6 +52,11 @@ class Task:
     request: CompileRequest
     waiting: list[str]
     parts: SnapshotParts | None = None
+    payload: TracePayload | None = None
+    """The latest one; chunks that were not sent with a stage are made of it."""
+    wanted: list[str] = field(default_factory=list)
+    """Chunks that were asked for before there was a payload."""
+    making: threading.Lock = field(default_factory=threading.Lock)
     sent: dict[str, int] = field(default_factory=dict)
     """Hashes of the chunks that the page has."""
     is_silent: bool = False
@@ -63,16 +72,24 @@ class Task:
 class Worker:
     """Answers the messages of one connection until it is closed."""
 
-    def __init__(self, connection: Connection, compiler: Compiler) -> None:
+    def __init__(
+        self, connection: Connection, compiler: Compiler, needs: Connection | None = None
+    ) -> None:
+        """`needs`: where pages ask for chunks, [key, chunk] each."""
         self._connection = connection
+        self._needs = needs
         self._sending = threading.Lock()
         self._compiler = compiler
+        self._tasks: dict[int, Task] = {}
+        """Whose chunks may be asked for."""
         self._urgent: list[Task] = []
         """The last one goes first: it is what the person asked for last."""
         self._background: Background[Task] = Background(self._advance)
 
     def run(self) -> None:
         self._background.start()
+        if self._needs is not None:
+            threading.Thread(target=self._answer_needs, name="explorer-needs", daemon=True).start()
         while True:
             self._receive(is_blocking=not self._urgent)
             if not self._urgent:
@@ -87,6 +104,43 @@ class Worker:
                 if task.waiting:
                     self._background.add(task)
 
+    def _answer_needs(self) -> None:
+        """A thread of its own: what is looked at is made at once, whatever others are at."""
+        assert self._needs is not None
+        with suppress(EOFError, OSError):  # the app has closed it, and ends this process
+            while True:
+                self.need(*json.loads(self._needs.recv_bytes()))
+
+    def need(self, key: int, chunk: str) -> None:
+        """Makes a chunk of a compilation now, or as soon as there is a trace of it."""
+        task = self._tasks.get(key)
+        if task is None:
+            self._send("made", key, chunk, None, "it was dropped")
+            return
+        with task.making:
+            if task.payload is None:
+                task.wanted.append(chunk)
+                return
+        self._answer(task, chunk)
+
+    def _answer(self, task: Task, chunk: str) -> None:
+        """As `_make`; who asked is told what went wrong."""
+        try:
+            self._make(task, chunk)
+        except (BrokenPipeError, ConnectionResetError):
+            raise
+        except Exception as error:  # whatever a model provokes is for the person who looks at it
+            self._send("made", task.key, chunk, None, str(error))
+
+    def _make(self, task: Task, chunk: str) -> None:
+        """Makes and sends a chunk that no stage sends, once."""
+        with task.making:
+            if chunk in task.sent or task.payload is None:
+                return  # it is on its way
+            text = encode(task.payload.chunk(chunk))
+            task.sent[chunk] = hash(text)
+            self._send("made", task.key, chunk, text)
+
     def _receive(self, is_blocking: bool) -> None:
         """Takes all messages that are there; waits for one first if `is_blocking`."""
         while is_blocking or self._connection.poll():
@@ -94,7 +148,8 @@ class Worker:
             kind, key, data, *more = json.loads(self._connection.recv_bytes())
             request = from_json(CompileRequest, data)
             if kind == "compile":
-                self._urgent.append(Task(key, request, list(stages_of(request))))
+                self._tasks[key] = Task(key, request, list(stages_of(request)))
+                self._urgent.append(self._tasks[key])
             elif kind == "prepare":
                 # Behind what is waited for.
                 self._urgent.insert(0, Task(key, request, list(URGENT[:1]), is_silent=True))
@@ -117,6 +172,9 @@ class Worker:
                 task.is_cancelled = True
                 if task.order is not None and task.waiting:  # it has not begun
                     self._send("searched", task.key, {"status": "cancelled"})
+                self._tasks.pop(task.key, None)
+        if answer == "forgotten":
+            self._tasks.pop(key, None)
         self._urgent = [task for task in self._urgent if not task.is_cancelled]
         self._background.drop(lambda task: task.is_cancelled)
         self._send(answer, key)
@@ -132,21 +190,16 @@ class Worker:
             if stage == SEARCH:
                 self._search(task)
                 return
-            trace = self._made(task, stage)
-            if task.is_silent:
-                return
-            if task.parts is None:
-                task.parts = SnapshotParts.of(trace)
-            payload = trace_payload(trace, parts=task.parts)
-            self._send("head", task.key, payload.head, self._compiler.optional(task.request))
-            for key in payload.chunk_keys():
-                if key in task.sent and key in payload.settled:
-                    continue
-                text = encode(payload.chunk(key))
-                if task.sent.get(key) != hash(text):
-                    task.sent[key] = hash(text)
-                    self._send("chunk", task.key, key, text)
+            if stage == TEXTS:
+                self._rest(task)
+            else:
+                trace = self._made(task, stage)
+                if task.is_silent:
+                    return
+                self._show(task, trace, stage)
             self._send("stage", task.key, stage)
+            if stage == URGENT[0]:
+                self._look(task)
         except Cancelled:
             task.waiting.clear()
             return
@@ -164,6 +217,47 @@ class Worker:
                 task.waiting.clear()
         if not task.waiting and stage not in (BISECT, SEARCH):
             self._send("finished", task.key)
+
+    def _show(self, task: Task, trace: Trace, stage: str) -> None:
+        """Sends what a page draws at once of what a stage made."""
+        # The app imports this module, too, and has no use for a compiler.
+        from explorer.compilation.collection import paused_collection
+
+        with paused_collection():
+            if task.parts is None:
+                self._progress(task, stage)("drawing", 0, 0)
+                task.parts = SnapshotParts.of(trace)
+            payload = trace_payload(trace, parts=task.parts)
+        self._send("head", task.key, payload.head, self._compiler.optional(task.request))
+        with task.making:
+            task.payload = payload
+            for key in payload.chunk_keys():
+                if key in payload.later or (key in task.sent and key in payload.settled):
+                    continue
+                text = encode(payload.chunk(key))
+                if task.sent.get(key) != hash(text):
+                    task.sent[key] = hash(text)
+                    self._send("chunk", task.key, key, text)
+
+    def _look(self, task: Task) -> None:
+        """Makes what the page shows first, and what it asked for before there was a trace."""
+        assert task.payload is not None
+        for key in (*task.payload.first, *task.wanted):
+            self._answer(task, key)
+
+    def _rest(self, task: Task) -> None:
+        """Makes what nobody asked for yet, so that all is there for whoever asks."""
+        assert task.payload is not None
+        progress = self._progress(task, TEXTS)
+        for doing, kinds in (("printing", ("text",)), ("drawing", ())):
+            keys = [key for key in task.payload.chunk_keys() if key in task.payload.later]
+            keys = [key for key in keys if (key.split("/")[0] in kinds) == bool(kinds)]
+            for number, key in enumerate(keys):
+                progress(doing, number, len(keys))
+                self._make(task, key)
+        for key in task.payload.chunk_keys():
+            if key.startswith("lines/"):
+                self._make(task, key)
 
     def _search(self, task: Task) -> None:
         """Measures candidates; what is known is sent with each."""
@@ -217,14 +311,14 @@ class Worker:
             self._connection.send_bytes(json.dumps(message).encode())
 
 
-def work(connection: Connection, make_compiler: Callable[[], Compiler]) -> None:
-    """The worker's process, until the app closes the connection or ends it."""
+def work(connection: Connection, needs: Connection, make_compiler: Callable[[], Compiler]) -> None:
+    """The worker's process, until the app closes the connections or ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the app, which ends its workers
     limit_memory()  # a file that asks for more ends in a message, and not the machine
     try:
         compiler = make_compiler()
         gc.collect()
         gc.freeze()  # modules stay: no collection need walk over them again
-        Worker(connection, compiler).run()
+        Worker(connection, compiler, needs).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return

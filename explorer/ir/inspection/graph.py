@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from explorer.ir.operation import TopOperation, from_attribute, identity_of
@@ -23,14 +23,18 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
 from explorer.results import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
 
+Known = Mapping[str, tuple[Operation, GraphNode]]
+"""Operations of an earlier program by identity, each with its node."""
 
-def module_graph(module: ModuleOp) -> Graph:
+
+def module_graph(module: ModuleOp, known: Known | None = None) -> Graph:
     """Nodes are operations and the entry's inputs and outputs; weights are left out.
 
     Calls between functions are shown as the edges that they are: into the callee's arguments and
-    out of its results.
+    out of its results. Operations that are what they were in an earlier program keep their nodes:
+    most passes leave most operations alone.
     """
-    builder = _GraphBuilder({f.sym_name.data: f for f in functions(module)})
+    builder = _GraphBuilder({f.sym_name.data: f for f in functions(module)}, known or {})
     entry = builder.functions.get("main") or next(iter(builder.functions.values()))
     sources: dict[SSAValue, str] = {}
     for argument in entry.body.block.args:
@@ -81,17 +85,20 @@ class Nesting:
 
 
 class _GraphBuilder:
-    def __init__(self, functions_by_name: Mapping[str, func.FuncOp]):
+    def __init__(self, functions_by_name: Mapping[str, func.FuncOp], known: Known):
         self.functions = functions_by_name
+        self.known = known
         self.nodes: list[GraphNode] = []
         self.edges: list[GraphEdge] = []
+        self.type_texts: dict[int, str] = {}
 
     def block(
         self, block: Block, sources: dict[SSAValue, str], device: str, place: Nesting
     ) -> list[tuple[str, SSAValue]]:
         """Adds a block's operations; returns the nodes that its terminator's operands come from."""
+        last = block.last_op
         for op in block.ops:
-            if op.has_trait(IsTerminator):
+            if op is last and op.has_trait(IsTerminator):
                 return [(sources.get(o, ""), o) for o in op.operands]
             if isinstance(op, TopOperation) and op.is_data:
                 continue
@@ -113,34 +120,49 @@ class _GraphBuilder:
         self, op: Operation, sources: dict[SSAValue, str], device: str, place: Nesting
     ) -> None:
         identity = identity_of(op)
-        is_top = isinstance(op, TopOperation)
-        scope = place.scope if place.regions else _source_scope(sources_of(op))
-        self.nodes.append(
-            GraphNode(
-                id=identity,
-                operation=op.name,
-                label=op.label() if is_top else op.name,
-                family=op.graph_family() if is_top else "control",
-                shape=format_type(op.results[0].type) if op.results else "",
-                sources=sources_of(op),
-                device=device,
-                attributes=_attributes(op),
-                scope=scope,
-                # What holds regions stands in the box that is drawn around them.
-                regions=(*place.regions, identity) if op.regions else place.regions,
-                problem=op.graph_problem() if is_top else "",
-            )
-        )
+        node = self._node(op, identity, device, place)
+        self.nodes.append(node)
         for operand in op.operands:
             source = sources.get(operand)
             if source:
                 self.edges.append(
-                    GraphEdge(source, identity, value_name(operand), format_type(operand.type))
+                    GraphEdge(source, identity, value_name(operand), self.type_text(operand.type))
                 )
         for result in op.results:
             sources[result] = identity
         if op.regions:
-            self._regions(op, sources, device, Nesting(scope, place.regions))
+            self._regions(op, sources, device, Nesting(node.scope, place.regions))
+
+    def type_text(self, kind: Attribute) -> str:
+        """As `format_type`. Values share the objects of their types, which are found faster by
+        their address than by what they hold."""
+        if id(kind) not in self.type_texts:
+            self.type_texts[id(kind)] = format_type(kind)
+        return self.type_texts[id(kind)]
+
+    def _node(self, op: Operation, identity: str, device: str, place: Nesting) -> GraphNode:
+        # What holds regions stands in the box that is drawn around them.
+        regions = (*place.regions, identity) if op.regions else place.regions
+        if identity in self.known:
+            before, node = self.known[identity]
+            is_there = node.device == device and node.regions == regions
+            if is_there and (not regions or node.scope == place.scope) and _is_same(op, before):
+                return node
+        is_top = isinstance(op, TopOperation)
+        sources = sources_of(op)
+        return GraphNode(
+            id=identity,
+            operation=op.name,
+            label=op.label() if is_top else op.name,
+            family=op.graph_family() if is_top else "control",
+            shape=format_type(op.results[0].type) if op.results else "",
+            sources=sources,
+            device=device,
+            attributes=_attributes(op),
+            scope=place.scope if place.regions else _source_scope(sources),
+            regions=regions,
+            problem=op.graph_problem() if is_top else "",
+        )
 
     def _regions(
         self, op: Operation, sources: dict[SSAValue, str], device: str, place: Nesting
@@ -162,6 +184,23 @@ class _GraphBuilder:
                     self.edges.append(
                         GraphEdge(source, identity, value_name(value), format_type(value.type))
                     )
+
+
+def _is_same(op: Operation, before: Operation) -> bool:
+    """Whether two operations have equal nodes, apart from where they stand.
+
+    A node follows from properties, attributes, location, and the types of operands and results;
+    copies share these objects, so that comparing them costs little.
+    """
+    return (
+        type(op) is type(before)
+        and op.location == before.location
+        and op.properties == before.properties
+        and op.attributes == before.attributes
+        and [r.type for r in op.results] == [r.type for r in before.results]
+        and [o.type for o in op.operands] == [o.type for o in before.operands]
+        and not op.regions
+    )
 
 
 def _attributes(op: Operation) -> tuple[tuple[str, str], ...]:

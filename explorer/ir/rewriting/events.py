@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from explorer.ir.operation import TopOperation
 from explorer.ir.structure import OperationRecord, record
 from explorer.results import Delta, RewriteEvent
+from explorer.results.deferring import Later, deferring
 
 
 class Sourced(Protocol):
@@ -59,13 +60,9 @@ class Rewrite:
         return tuple(r.identity for r in self.added) or tuple(b.identity for _, b in self.changed)
 
     def to_record(self) -> RewriteEvent:
-        """The event as text, for traces and views."""
-        delta = Delta(
-            tuple((r.identity, r.text()) for r in self.removed),
-            tuple((r.identity, r.text()) for r in self.added),
-            tuple((a.identity, a.text(), b.text()) for a, b in self.changed),
-        )
-        return RewriteEvent(
+        """The event as text, for traces and views; its operations are printed when looked at."""
+        return deferring(
+            RewriteEvent,
             address=self.address,
             rule=self.rule,
             applied=self.applied,
@@ -73,10 +70,17 @@ class Rewrite:
             matched=self.matched,
             produced=self.produced,
             reason=self.reason,
-            rule_source=self.rule_source,
+            rule_source=Later(lambda: self.rule_source),
             explanation=self.explanation,
             microseconds=self.microseconds,
-            delta=delta,
+            delta=Later(self._delta),
+        )
+
+    def _delta(self) -> Delta:
+        return Delta(
+            tuple((r.identity, r.text()) for r in self.removed),
+            tuple((r.identity, r.text()) for r in self.added),
+            tuple((a.identity, a.text(), b.text()) for a, b in self.changed),
         )
 
 

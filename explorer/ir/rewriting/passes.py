@@ -30,7 +30,6 @@ from xdsl.utils.exceptions import VerifyException
 from explorer.errors import PassError
 from explorer.ir.inspection.graph import graph_diff
 from explorer.ir.operation import identity_of
-from explorer.ir.origins import sources_of
 from explorer.ir.program import Executor, Snapshot
 from explorer.ir.rewriting import (
     Names,
@@ -45,7 +44,8 @@ from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.structure import kernel_functions
 from explorer.ir.verification import Verifier
 from explorer.ir.weights import Weights
-from explorer.results import GraphDiff, PassRecord, SourceText
+from explorer.results import GraphDiff, MemoryPlan, PassRecord, SourceText
+from explorer.results.deferring import Later, deferring
 
 LEVELS = ("top", "kernels", "loops", "scheduled", "memory")
 
@@ -153,8 +153,9 @@ class Working:
     def __post_init__(self, start: Snapshot | None) -> None:
         self.snapshot = start or self.take_snapshot()
 
-    def take_snapshot(self) -> Snapshot:
-        """The program as it is now. Kernels are shared: passes replace one, they change none."""
+    def take_snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
+        """The program as it is now, with what it was before the pass. Kernels are shared: passes
+        replace one, they change none."""
         kernels = tuple(kernel_functions(self.module).values())
         others = [copy_operation(op) for op in self.module.ops if op not in kernels]
         program = ModuleOp(others, self.module.attributes)
@@ -165,6 +166,7 @@ class Working:
             execute_compiled=self.execute_compiled,
             shared_kernels=kernels,
             kernel_texts=self.kernel_texts,
+            earlier=earlier,
         )
 
     @staticmethod
@@ -215,12 +217,13 @@ class PassResult:
         if not self.changed:
             return GraphDiff()
         return graph_diff(
-            self.before.index, self.after.index, _sources(self.before), _sources(self.after)
+            self.before.index, self.after.index, self.before.sources, self.after.sources
         )
 
     @cached_property
     def record(self) -> PassRecord:
-        return PassRecord(
+        return deferring(
+            PassRecord,
             name=self.name,
             description=self.description,
             level=self.after.level,
@@ -228,14 +231,15 @@ class PassResult:
             changed=self.changed,
             operations_before=self.before.operation_count,
             operations_after=self.after.operation_count,
-            macs=self.after.macs,
-            peak_bytes=self.after.peak_bytes,
+            macs=Later(lambda: self.after.macs),
+            peak_bytes=Later(self._peak_bytes),
             events=self.events,
         )
 
-
-def _sources(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
-    return {identity: sources_of(op) for identity, op in snapshot.operations.items()}
+    def _peak_bytes(self) -> int:
+        """What the pass planned; else what lives at once in program order."""
+        plan = self.artifacts.get("memory")
+        return plan.peak_bytes if isinstance(plan, MemoryPlan) else self.after.peak_bytes
 
 
 def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResult:
@@ -260,7 +264,7 @@ def run_pass(pass_: Pass, working: Working, options: RewriteOptions) -> PassResu
         verify_after(pass_.name, working)
         begin = time.perf_counter()
         working.level = pass_.level
-        working.snapshot = working.take_snapshot()
+        working.snapshot = working.take_snapshot(before)
         recording = time.perf_counter() - begin
     return PassResult(
         name=pass_.name,

@@ -60,7 +60,7 @@ export class TraceData {
     this.revision = revision;
     for (const table of [this.chunks, this.decoded]) {
       for (const key of [...table.keys()])
-        if (!SETTLED.test(key) && !this.waiting.has(key)) table.delete(key);
+        if (!isSettled(key) && !this.waiting.has(key)) table.delete(key);
     }
     for (const [key, waiting] of this.waiting) {
       waiting.parts = [];
@@ -128,7 +128,7 @@ export class TraceData {
     const {revision} = this;
     const value = await decodeChunk();
     // What was asked for before more was known may be out of date by now.
-    if (revision === this.revision || SETTLED.test(key)) this.decoded.set(key, value);
+    if (revision === this.revision || isSettled(key)) this.decoded.set(key, value);
     return value;
   }
 
@@ -164,9 +164,7 @@ export class TraceData {
       const raw = await this.chunk(`text/${snapshot}`);
       const pages = new Map();
       await Promise.all(
-        [...new Set(raw.runs.map((run) => run[0]))].map(async (page) => {
-          pages.set(page, await this.chunk(`lines/${page}`));
-        }),
+        raw.pages.map(async (name, page) => pages.set(page, await this.chunk(`lines/${name}`))),
       );
       return expandRuns(raw, pages);
     });
@@ -194,6 +192,11 @@ export class TraceData {
       );
       return {at, routes, width: raw.width, height: raw.height, node: raw.node};
     });
+  }
+
+  // {macs, peaks}: one number for each pass
+  measures() {
+    return this.chunk("measures");
   }
 
   // [[pass, event, made], ...] of the rewrites that made or changed an operation or one that it was
@@ -490,7 +493,12 @@ export class TraceData {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED =
-  /^(nodes|graph|text|lines|pass|makers|layout|blocks?|source|operators|memory|asked\/tools|asked\/steps|asked\/build)(\/|$)/;
+  /^(nodes|graph|text|lines|pass|measures|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either
+
+function isSettled(key) {
+  return SETTLED.test(key) || ASKED.test(key);
+}
 
 function expandRuns(raw, pages) {
   const lines = [],

@@ -88,7 +88,15 @@ def _difference(left: Side, right: Side) -> Json:
 
 def _passes(sides: Sequence[Side]) -> Json:
     """Rows of [name, [numbers or None per side]]; passes of any side, in the first one's order."""
-    tables = [{p["name"]: p for p in side.head["passes"]} for side in sides]
+    tables = [
+        {
+            record["name"]: {**record, "peak": peak}
+            for record, peak in zip(
+                side.head["passes"], side.chunk("measures")["peaks"], strict=True
+            )
+        }
+        for side in sides
+    ]
     names = dict.fromkeys(name for table in tables for name in table)
     return [[name, [_pass(table.get(name)) for table in tables]] for name in names]
 

@@ -52,7 +52,7 @@ def _position(side: Side, place: str) -> int:
 
 def _lines(side: Side, position: int) -> list[str]:
     raw = side.chunk(f"text/{side.head['passes'][position]['snapshot']}")
-    pages = {page: side.chunk(f"lines/{page}") for page in {run[0] for run in raw["runs"]}}
+    pages = {place: side.chunk(f"lines/{name}") for place, name in enumerate(raw["pages"])}
     return expanded_lines(raw, pages)
 
 

@@ -25,14 +25,20 @@ def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
         "changed": record.changed,
         "before": record.operations_before,
         "after": record.operations_after,
-        "macs": record.macs,
-        "peak": record.peak_bytes,
         "added": len(diff.added),
         "removed": len(diff.removed),
         "edited": len({change.id for change in diff.changed}),
         "fused": len(diff.fused),
         "rewrites": applied,
         "declined": len(record.events) - applied,
+    }
+
+
+def measures_payload(trace: Trace) -> Json:
+    """What takes a walk over every program to know, in the order of the passes."""
+    return {
+        "macs": [record.macs for record in trace.passes],
+        "peaks": [record.peak_bytes for record in trace.passes],
     }
 
 
@@ -78,7 +84,8 @@ def rules_payload(trace: Trace) -> Json:
     rules: dict[str, list[str]] = {}
     for record in trace.passes:
         for event in record.events:
-            rules.setdefault(event.rule, [event.explanation, event.rule_source])
+            if event.rule not in rules:
+                rules[event.rule] = [event.explanation, event.rule_source]
     return [[name, *about] for name, about in rules.items()]
 
 

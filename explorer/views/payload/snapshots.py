@@ -49,11 +49,9 @@ class SnapshotParts:
         makers: dict[str, Callable[[], Json]] = {}
         for index, snapshot in enumerate(distinct):
             makers[f"graph/{index}"] = partial(_constant, nodes.add(snapshot.graph))
-            makers[f"text/{index}"] = partial(_constant, lines.add(snapshot.text))
+            makers[f"text/{index}"] = cache(partial(_text, lines, snapshot))
         for index in range(nodes.page_count()):
             makers[f"nodes/{index}"] = partial(nodes.page, index)
-        for index in range(len(lines.lines)):
-            makers[f"lines/{index}"] = partial(lines.page, index)
         largest = max((len(s.graph.nodes) for s in distinct), default=0)
         if largest <= MOST_FLAT:
             makers["layout"] = partial(layout_payload, [s.graph for s in distinct])
@@ -86,11 +84,12 @@ class _Levels:
 
 
 def distinct_snapshots(trace: Trace) -> tuple[list[SnapshotRecord], list[int]]:
-    """Equal neighbours share one entry; a loaded trace may hold equal but separate objects."""
+    """What a pass left alone shares the entry of the one before, whatever objects a loaded trace
+    has for the two. Nothing is compared, so that no text is printed for it."""
     distinct: list[SnapshotRecord] = []
     place = []
-    for snapshot in trace.snapshots:
-        if not distinct or (snapshot is not distinct[-1] and snapshot != distinct[-1]):
+    for record, snapshot in zip(trace.passes, trace.snapshots, strict=True):
+        if not distinct or (record.changed and snapshot is not distinct[-1]):
             distinct.append(snapshot)
         place.append(len(distinct) - 1)
     return distinct, place
@@ -112,6 +111,10 @@ def _blocks_payload(tree: BlockTree) -> Json:
         "parents": [block.parent for block in tree.blocks],
         "regions": [index for index, block in enumerate(tree.blocks) if block.is_region],
     }
+
+
+def _text(lines: LineTable, snapshot: SnapshotRecord) -> Json:
+    return lines.add_later(snapshot.text)
 
 
 def _constant(value: Json) -> Json:

@@ -44,6 +44,7 @@ const NO_SESSION = {
 const STAGE_WORDS = {
   passes: "",
   program: "printing kernels",
+  texts: "printing",
   kernels: "taking schedules apart",
   accuracy: "comparing",
   profile: "measuring",
@@ -169,7 +170,8 @@ export function createSession(host, onchange, root) {
     if (isBisecting) return "bisecting";
     if (!pending.length) return "";
     const isHere = progress && progress.stage === pending[0] && progress.total;
-    const stage = STAGE_WORDS[pending[0]] || pending[0];
+    const stage =
+      (isHere && pending[0] === "texts" && progress.name) || STAGE_WORDS[pending[0]] || pending[0];
     return isHere ? `${stage} ${progress.index} of ${progress.total}` : stage;
   }
 
@@ -262,6 +264,11 @@ export function createSession(host, onchange, root) {
   };
 }
 
+// What is done now; passes are told from what stands before and behind them by their count.
+function doing({stage, name, total}) {
+  return stage === "passes" && total > 1 ? `compiling: ${name}` : name;
+}
+
 // A line over the screen while something is waited for, when it failed, or when a link could not be
 // restored; it stays the same element while its words change, so that a click on it is not lost.
 function statusBar(host) {
@@ -319,7 +326,7 @@ function statusBar(host) {
     show({status, progress, error, notice: text}) {
       if (status === "working") {
         bar.value = progress?.total ? progress.index / progress.total : 0;
-        setText(words, progress ? clip(progress.name, 80) : "starting");
+        setText(words, progress ? clip(doing(progress), 80) : "starting the compiler");
         setText(counts, progress?.total ? `${progress.index} of ${progress.total}` : "");
         return working;
       }

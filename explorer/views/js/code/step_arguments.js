@@ -5,7 +5,7 @@
 
 import {element} from "../ground/dom.js";
 
-export const KINDS = {
+const KINDS = {
   name: "a name, or several with blanks between them",
   number: "a whole number",
   numbers: "whole numbers with blanks between them",
@@ -77,7 +77,9 @@ export function argumentFields(step, fields, number, {onchange, onenter}) {
       element(
         "label",
         {
-          title: `${field.name} of ${step}: ${KINDS[field.kind]}${field.isNeeded ? "" : "; optional"}`,
+          title:
+            `${field.name} of ${step}: ${KINDS[field.kind]}` +
+            (field.isNeeded ? "" : "; may be left empty"),
         },
         element("span", {class: "quiet-text"}, field.name),
         element("input", {

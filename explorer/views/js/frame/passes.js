@@ -198,8 +198,11 @@ export function passesPane(app) {
     );
     const facts = [`${pass.level}`, secondsText(decode(pass.seconds))];
     if (pass.worst !== null) facts.push(`worst tensor ${judgedText(pass)}`);
-    if (pass.macs) facts.push(`${amountText(pass.macs)} MACs`);
-    host.append(element("p", {class: "quiet-text"}, facts.join(" · ")));
+    const line = element("p", {class: "quiet-text"}, facts.join(" · "));
+    data.measures().then(({macs}) => {
+      if (macs[index]) line.textContent = [...facts, `${amountText(macs[index])} MACs`].join(" · ");
+    });
+    host.append(line);
     if (!pass.rewrites && !pass.declined) {
       host.append(
         element(

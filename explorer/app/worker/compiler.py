@@ -106,7 +106,7 @@ class ModelCompiler:
     def turns(
         self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
     ) -> dict[str, Any]:
-        from explorer.compilation.measurements.turns import measure_in_turns
+        from explorer.compilation.turns import measure_in_turns
         from explorer.views.payload.turns import turns_payload
 
         requests = [request, *others]

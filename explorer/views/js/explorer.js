@@ -484,6 +484,7 @@ function createApp({
     app.dock.learn(before.has, head.has);
   };
   app.sessionChanged = () => {
+    app.markRefusedStep?.();
     const text = session.background();
     replace(
       app.background,

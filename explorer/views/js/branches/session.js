@@ -236,6 +236,8 @@ export function createSession(host, onchange, root) {
     passSwitch,
     fork,
     banner: () => bar.show(now()),
+    // Why the last compilation was refused, while that is shown; null otherwise.
+    failure: () => (now().status === "failed" ? now().error : null),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
     // The name of what is waited for, or looked at.

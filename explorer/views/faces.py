@@ -150,6 +150,16 @@ def timeline() -> Faces:
     )
 
 
+def rewrites() -> Faces:
+    from explorer.views.static.rewrites import film_html, film_text
+
+    return Faces(
+        text=lambda trace, index, _: film_text(trace, index),
+        html=film_html,
+        json=lambda trace, index: trace.passes[index].events,
+    )
+
+
 def chrome_trace() -> Faces:
     from explorer.views.static.chrome_trace import chrome_trace as made
     from explorer.views.static.chrome_trace import chrome_trace_html

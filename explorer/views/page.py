@@ -46,6 +46,7 @@ render({{
     get: (name) => (name === "head" ? payload.head : null),
     chunk: (key) => chunks.has(key) ? chunks.get(key)
       : Promise.reject(new Error(`this page has no ${{key}}`)),
+    holds: (key) => chunks.has(key),
   }},
   el: document.getElementById("explorer"),
 }});
@@ -61,7 +62,7 @@ def export_page(trace: Trace, against: Trace | None = None, overlay: Overlay | N
     payload = trace_payload(trace, against, overlay=overlay)
     data = {
         "head": payload.head,
-        "chunks": payload.chunks(),
+        "chunks": payload.saved_chunks(),
     }
     title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(

@@ -86,6 +86,18 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     View(
+        name="rewrites",
+        title="every rewrite of every pass, with the program before and after it",
+        is_of_pass=True,
+        faces=faces.rewrites,
+        pane=Pane(
+            module=JAVASCRIPT / "frame" / "film.js",
+            function="filmView",
+            key="w",
+            redraws=("rewrite",),
+        ),
+    ),
+    View(
         name="memory",
         title="where every buffer lies, and when",
         needs=("memory",),
@@ -167,6 +179,18 @@ VIEWS: tuple[View, ...] = (
             module=JAVASCRIPT / "branches" / "compare.js",
             function="compareView",
             key="c",
+            is_optional=True,
+            is_for_sessions=True,
+        ),
+    ),
+    View(
+        name="branches",
+        title="branches of this model, and what was done",
+        needs=("workspace",),
+        pane=Pane(
+            module=JAVASCRIPT / "branches" / "history.js",
+            function="historyView",
+            key="h",
             is_optional=True,
             is_for_sessions=True,
         ),

@@ -8,6 +8,7 @@
                        "pass/3"     difference, rewrites and declined candidates of pass 3
                        "measures"   multiply-accumulates and most live bytes after every pass
                        "makers"     which rewrites made or changed an operation
+                       "rewrites"   all events of all passes; "film/3/0": what each of them changed
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
                        "kernel/1"   schedule steps, source, assembly, what a search tried
@@ -40,6 +41,7 @@ from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
 from explorer.views.payload.comparison import comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
+from explorer.views.payload.film import film_makers, saved_keys
 from explorer.views.payload.links import links_payload
 from explorer.views.payload.measures import (
     METRICS,
@@ -104,10 +106,11 @@ class TracePayload:
         """All that can be asked for by now: each `text/` adds the pages that it needs."""
         return [*self.makers, *(f"lines/{name}" for name in self.lines.names())]
 
-    def chunks(self) -> dict[str, Json]:
-        """Everything, made now."""
-        made = {key: make() for key, make in self.makers.items()}
-        return {**made, **{key: self.chunk(key) for key in self.chunk_keys() if key not in made}}
+    def saved_chunks(self) -> dict[str, Json]:
+        """What a saved page holds, made now: all but some frames (`payload/film.py`)."""
+        made = {key: self.makers[key]() for key in saved_keys(self.makers)}
+        pages = [key for key in self.chunk_keys() if key not in self.makers]
+        return {**made, **{key: self.chunk(key) for key in pages}}
 
     def chunk(self, key: str) -> Json:
         """One chunk as JSON-able data.
@@ -142,6 +145,7 @@ def trace_payload(
     makers = dict(parts.makers)
     for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True)):
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
+    makers |= film_makers(trace)
     makers["measures"] = partial(measures_payload, trace)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
@@ -325,6 +329,9 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "fault": None if tables is None else tables.culprit(),
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
+        "rightAnswers": None
+        if report is None or report.right_answers is None
+        else list(report.right_answers),
         "compared": len(errors),
         "tolerance": number(tolerance),
         "oracle": "" if report is None else report.oracle,

@@ -137,7 +137,7 @@ class ExplorerPage(JSComponent):
         self.page.later.want(branch, key, take)
 
     def _compare(self, key: str, revision: int) -> None:
-        """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,
+        """`compare/2.5/...` compares branch 5 with branch 2, which is its base,
         `difference/2.5/fuse-add/...` says how their programs differ after a pass.
 
         Large programs take a while: in a thread, so that other pages are answered meanwhile.
@@ -218,6 +218,7 @@ def run_server(
         title="Compiler Explorer",
         use_index=False,
         redirect_root=False,
+        location=False,  # Panel would add to the browser's history what Back has left
         unused_session_lifetime_milliseconds=PAGE_GONE_MILLISECONDS,
         check_unused_sessions_milliseconds=PAGE_GONE_MILLISECONDS // 5,
     )

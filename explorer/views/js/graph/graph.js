@@ -125,7 +125,7 @@ export function graphPane(app) {
     element("span", {}, "hold", element("span", {class: "long"}, " still")),
     "one place for every operation in all passes, with room for those that are not there",
     () => store.set({hold: !store.get().hold}),
-    {class: "quiet hold-switch"},
+    {class: "quiet hold-switch", "aria-label": "hold still"},
   );
   const node = element(
     "section",
@@ -754,7 +754,7 @@ export function graphPane(app) {
     focus: () => svg.focus(),
     learn: overlay.learn, // more was measured
     redraw: overview,
-    camera: () => ({...camera.view}),
+    camera: camera.state,
     // Where another branch was looked at: the same part of this one.
     lookAt(view) {
       camera.lookAt(view);

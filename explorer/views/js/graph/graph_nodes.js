@@ -150,10 +150,11 @@ function wordsInFull(app, {record, inside, constants}, [width, height], {label, 
 function kindOf(app, {record, inside}, [width, height], {label, scale}) {
   const size = label * scale;
   const button = inside ? expanderWidth({scale}) : 0;
-  const room = (width - button) * scale - 10;
+  const room = (width - button) * scale - 7;
+  const font = `500 ${size}px`;
   const written = inside
-    ? nameThatFits(app, record.label, room, `600 ${size}px`)
-    : kindThatFits(app, record.label, room, `600 ${size}px`);
+    ? nameThatFits(app, record.label, room, font)
+    : kindThatFits(app, record.label, room, font);
   return shape(
     "text",
     {

@@ -92,6 +92,13 @@ export function choicesInLink(name, head) {
   return name === "dock" ? head.tabs.map(({id}) => id) : CHOICES_IN_LINK[name];
 }
 
+// A whole place: what its link does not say is as it is by default.
+export function placeFromLink(link, head, initially) {
+  const fresh = Object.fromEntries(IN_LINK.map((name) => [name, FRESH_STATE[name]]));
+  fresh.open = initially;
+  return {...fresh, ...stateFromLink(link, head)};
+}
+
 // Unknown names and impossible values are dropped: a link may be old, or not ours.
 export function stateFromLink(link, head) {
   const patch = {};

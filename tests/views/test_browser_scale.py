@@ -71,10 +71,9 @@ def test_nothing_in_an_open_block_overlaps(opened: Any, large: Trace):
 
 
 def test_a_repeated_block_is_opened_once_for_all(opened: Any, generated: ModuleType):
-    watched = opened(generated.make_large_trace(210, scoped=False), start=0)
+    watched = opened(generated.make_large_trace(210, scoped=False), link="pass=0&blocks=true")
     page = watched.page
-    if not page.locator('.node[data-id="#2"]').count():
-        page.locator('[data-open="#1"]').click()
+    page.locator('[data-open="#1"]').click()
     first = page.locator('.node[data-id="#2"]')
     expect(first).to_have_attribute("aria-label", "block residual block 1, 7 ops")
     first.hover()

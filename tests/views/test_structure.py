@@ -118,6 +118,20 @@ def test_attention_and_feed_forward_are_a_layer_and_layers_are_counted(net: Any)
     assert tree.of[mask] == row  # it serves all layers and is a part of none
 
 
+def test_what_a_layer_gives_out_beside_its_result_divides_no_layer(net: Any):
+    """The keys and values of a language model, which come in and go out in every layer."""
+    x = net.add("gather", net.input("1x8 i64"), shape="1x8x8 f32")
+    for _ in range(4):
+        past = net.add("gather", net.input("2x1x8x8 f32"), shape="1x8x8 f32")
+        key = net.add("concat", past, net.add("matmul", x))
+        net.output(net.add("reshape", key))
+        x = net.feed_forward(net.attention(x, key))
+    net.output(net.add("softmax", net.add("matmul", x)))
+    tree = build_blocks([net.graph()])
+    layers = [name for name in inside(tree, ROOT) if name.startswith("transformer layer")]
+    assert layers == [f"transformer layer {i}" for i in (1, 2, 3, 4)]
+
+
 @pytest.mark.parametrize("name", ["fire", "inception", "dense"])
 def test_modules_that_join_by_concat_are_named(net: Any, name: str):
     title = {"fire": "fire module", "inception": "inception module", "dense": "dense layer"}[name]

@@ -123,7 +123,7 @@ class _Builder:
 
     def _add(self, block: Block, motif: str = "") -> int:
         index = len(self.blocks)
-        self.blocks.append(block)
+        self.blocks.append(replace(block, alike=index))
         self.motifs.append(motif)
         self.depth.append(self.depth[block.parent] + 1 if index else 0)
         return index

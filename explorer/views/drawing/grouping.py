@@ -82,15 +82,23 @@ def _group(scope: Scope, level: _Level, nodes: Mapping[str, GraphNode]) -> list[
     first = {name: index for index, name in enumerate(level.units)}
     order = in_order(list(level.units), level.edges, first)
     units = [_unit(level.units[name]) for name in order]
-    place = {name: index + 1 for index, name in enumerate(order)}
+    place = {name: index + 2 for index, name in enumerate(order)}
     source = _source(level, nodes)
-    units.insert(0, Unit(label="", kinds={}, is_source=bool(source), is_auxiliary=not source))
+    units = [
+        Unit(label="", kinds={}, is_source=bool(source), is_auxiliary=not source),
+        Unit(label="", kinds={}, is_outside=True),
+        *units,
+    ]
     edges = [(place[a], place[b]) for a, bs in level.edges.items() for b in bs]
-    edges += [(0, place[unit]) for outer, unit in level.outside if outer == source]
+    edges += [
+        (0 if outer == source else 1, place[unit])
+        for outer, unit in level.outside
+        if not unit_of(nodes[outer]).is_auxiliary
+    ]
     items = _opened(find_structure(units, edges))
     grouped = set(units_in(items))
-    names = dict(enumerate(("", *order)))
-    left = [name for index, name in names.items() if index and index not in grouped]
+    names = dict(enumerate(order, 2))
+    left = [name for index, name in names.items() if index not in grouped]
     inside = Scope()
     _fill(inside, items, names, level)
     for name in left:
@@ -109,6 +117,8 @@ def _source(level: _Level, nodes: Mapping[str, GraphNode]) -> str:
     common = counts.most_common(2)
     if not common or (len(common) > 1 and common[0][1] == common[1][1]):
         return ""
+    if len(common) > 1 and nodes[common[0][0]].family in ENDS:
+        return ""  # of several inputs of a program none is all that it starts from
     return common[0][0]
 
 

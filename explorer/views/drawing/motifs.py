@@ -218,5 +218,4 @@ def content_name(labels: Sequence[str], most: int = 3) -> str:
 
     conv 3x3, relu, conv 3x3, relu, add  ->  "conv 3x3, relu, add"
     """
-    counted = Counter(labels).most_common(most)
-    return ", ".join(name for name, _ in counted)
+    return ", ".join(name for name, _ in Counter(labels).most_common(most))

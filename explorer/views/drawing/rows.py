@@ -168,5 +168,8 @@ def _section(items: Sequence[Item], row: Row) -> Part:
     names = {row[item].name for item in items}
     if len(names) == 1 and "" not in names:
         return row.part("section", items)
-    labels = [row.units[unit].label for unit in units_in(items)]
-    return row.part(content_name(labels), items)
+    # What does the work says most; what is frequent, more.
+    units = list(units_in(items))
+    labels = content_name([row.units[unit].label for unit in units if row.is_heavy(unit)], 2)
+    light = content_name([row.units[unit].label for unit in units if not row.is_heavy(unit)], 1)
+    return row.part(", ".join(filter(None, (labels, light))), items)

@@ -34,7 +34,7 @@ def find_structure(units: Sequence[Unit], edges: Collection[tuple[int, int]]) ->
         if source < target and not units[source].is_auxiliary:
             before[target].append(source)
     row = Row(units)
-    main = _main_flow(row, before)
+    main = _without_side_results(row, _main_flow(row, before), before)
     place = {unit: index for index, unit in enumerate(main)}
     predecessors = [[place[b] for b in before[unit] if b in place] for unit in main]
     return arranged(_Finder(row, main, predecessors).outermost(), row)
@@ -56,11 +56,32 @@ def _main_flow(row: Row, before: Sequence[Sequence[int]]) -> list[int]:
         starts = {i for i, b in enumerate(before) if not b and not units[i].is_auxiliary}
     reached: set[int] = set()
     for index, unit in enumerate(units):
-        if unit.is_auxiliary or (unit.is_source and index not in starts):
+        if unit.is_auxiliary or unit.is_outside or (unit.is_source and index not in starts):
             continue
         if index in starts or row.is_heavy(index) or any(b in reached for b in before[index]):
             reached.add(index)
     return sorted(reached)
+
+
+def _without_side_results(
+    row: Row, main: Sequence[int], before: Sequence[Sequence[int]]
+) -> Sequence[int]:
+    """Without the light operations that lead from the way to other work to a result.
+
+    What a layer gives out beside its own result, such as the keys that a language model keeps,
+    would be a way out of every region around it.
+    """
+    leads_to_work: set[int] = set()
+    for unit in reversed(main):
+        if unit in leads_to_work or row.is_heavy(unit):
+            leads_to_work.update(before[unit])
+    aside: set[int] = set()
+    for unit in main:
+        is_aside = any(other in leads_to_work or other in aside for other in before[unit])
+        is_end = unit not in leads_to_work and not row.is_heavy(unit)
+        if is_aside and is_end and "add" not in row.units[unit].kinds:
+            aside.add(unit)
+    return [unit for unit in main if unit not in aside]
 
 
 @dataclass

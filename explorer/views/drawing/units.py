@@ -29,6 +29,8 @@ class Unit:
     """Computes sizes, indices or conditions."""
     is_source: bool = False
     """Stands for what comes from outside; a member of no group."""
+    is_outside: bool = False
+    """Stands for all else that comes from outside: nothing starts there."""
     name: str = ""
     """Of a block: what it and others like it are, for counting them."""
 

@@ -17,6 +17,9 @@ export class BlockTree {
     this.parents = raw.parents;
     this.regions = new Set(raw.regions ?? []); // operations with regions, and their regions
     this.holds = raw.holds; // what a block is a row of: "4 × residual block", "" for others
+    this.titles = raw.labels.map((label, block) =>
+      [label, raw.holds[block]].filter(Boolean).join(": "),
+    );
     this.alike = raw.alike; // the first block that is built alike: one kind of blocks
     this.operations = raw.labels.map(() => []); // directly inside
     for (const record of latest.values()) this.operations[record.block].push(record.id);

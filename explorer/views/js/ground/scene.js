@@ -103,7 +103,7 @@ export function settleScene(data, {units, edges, brackets, standIn, records}, pl
     boxes: boxes
       .map((box) => ({
         ...box,
-        label: data.blocks.labels[box.block],
+        label: data.blocks.titles[box.block],
         isRegion: data.blocks.regions.has(box.block),
         inside: countInside(data, box.block, records),
       }))

@@ -166,3 +166,35 @@ def test_what_is_selected_is_found_again_by_the_nodes_it_comes_from(chromium: An
         assert page.evaluate(call, [records, nothing]) is None
     finally:
         page.close()
+
+
+def test_two_branches_stand_side_by_side_in_step(forked: Any):
+    page = forked.page
+    compare(page, "totals")
+    page.get_by_role("button", name="side by side").click()
+    columns = page.locator(".twin")
+    expect(columns).to_have_count(2)
+    base, fork = columns.nth(0), columns.nth(1)
+    expect(base.locator(".twin-name")).to_have_text("A first")
+    expect(fork.locator(".twin-name")).to_have_text("B without fuse-activation")
+    base.locator(".node").first.wait_for()
+    fork.locator(".node").first.wait_for()
+    # Selecting one selects its counterpart, which comes from the same nodes of the model.
+    base.locator('.node[data-id="conv_1"]').click()
+    expect(base.locator(".subject h2")).to_have_text("conv_1")
+    expect(fork.locator(".subject h2")).to_have_text("conv_1")
+    fork.locator('.node[data-id="conv_3"]').first.click()
+    expect(base.locator(".subject h2")).to_have_text("conv_3")
+    # The same level of code on both sides.
+    base.get_by_role("tab", name="C", exact=True).click()
+    base.locator(".inspector .code .line").first.wait_for()
+    fork.locator(".inspector .code .line").first.wait_for()
+    # A pass that the fork lacks leads to the last one before it.
+    names = page.locator(".twins-pass")
+    page.locator(".twins-head").get_by_title("pass before (k)").click()
+    expect(names).to_contain_text("after")
+    page.keyboard.press("Escape")
+    expect(columns).to_have_count(0)
+    # What was found stays.
+    expect(page.locator(".subject h2")).to_have_text("conv_3")
+    assert forked.is_clean(), forked

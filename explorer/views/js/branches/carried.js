@@ -6,8 +6,8 @@ export function selectedIn(data, selection) {
   return {selection, sources: data.sourcesOf(selection), family: record?.family ?? ""};
 }
 
-// The identity in `data` that stands for what was selected: itself where it still comes from some of
-// the same nodes of the model, else the operation that comes from most of them and little else,
+// The identity in `data` that stands for what was selected: itself where it still comes from some
+// of the same nodes of the model, else the operation that comes from most of them and little else,
 // rather of the same family. Null where nothing comes from any of them.
 export function carriedInto(data, {selection, sources, family}) {
   if (selection === null || data.blocks?.indexOf(selection) !== undefined) return selection;

@@ -11,6 +11,7 @@ import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {LETTERS} from "../ground/sides.js";
 import {steady} from "../ground/steady.js";
+import {openTwins} from "./twins.js";
 
 const COMPARE_VIEWS = [
   {id: "totals", label: "totals", title: "what each of them reaches, and where they part"},
@@ -150,6 +151,18 @@ function createComparison(app) {
         },
         {class: "quiet", "aria-pressed": String(Boolean(session.isSwapped))},
       ),
+      button(
+        "side by side",
+        "graph and code of base and fork in the main panes, in step",
+        () =>
+          openTwins(
+            app,
+            [keys[0], keys[keys.length - 1]].map((key) =>
+              session.branches().find((branch) => branch.key === key),
+            ),
+          ),
+        {class: "quiet"},
+      ),
       isRunning
         ? button("stop measuring", "give the measurement up", () => session.cancelTurns(), {
             class: "quiet",
@@ -233,8 +246,8 @@ function createComparison(app) {
   };
 }
 
-// Where nobody has chosen: what the branch was forked from, else the first branch of the same model,
-// or else of another.
+// Where nobody has chosen: what the branch was forked from, else the first branch of the same
+// model, or else of another.
 function nearest(session) {
   const current = session.branches().find((branch) => branch.key === session.branch());
   const others = session.branches().filter((branch) => branch.key !== session.branch());

@@ -394,6 +394,7 @@ export function graphPane(app) {
   let asked = false;
   function moved() {
     apply();
+    app.graphMoved?.();
     if (asked) return;
     asked = true;
     requestAnimationFrame(() => {
@@ -755,6 +756,16 @@ export function graphPane(app) {
     learn: overlay.learn, // more was measured
     redraw: overview,
     camera: camera.state,
+    // Identity of what stands in the middle; null while nothing is drawn.
+    middle: () => camera.nearest()?.id ?? null,
+    // Brings an operation, or what it is drawn as, into the middle, at that scale.
+    bring(id, scale) {
+      const item = scene?.byId.get(id);
+      if (!item) return;
+      camera.zoomTo(scale);
+      camera.goTo(item);
+      moved();
+    },
     // Where another branch was looked at: the same part of this one.
     lookAt(view) {
       camera.lookAt(view);

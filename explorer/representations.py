@@ -19,6 +19,7 @@ from explorer.compilation import (
     SavedCompilation,
     Table,
 )
+from explorer.compilation.branching import Branches
 from explorer.compilation.custom_passes.pipelines import near_name
 from explorer.compilation.measurements.ladders import Bars
 from explorer.errors import InputError
@@ -92,8 +93,9 @@ def _explore(self: Compilation | Inspection | SavedCompilation, height: str = "7
     from explorer.views.widget import explore
 
     # A saved trace may be a stranger's: its source is for reading.
-    ask = answer if isinstance(self, Compilation) else None
-    return explore(self.trace(), height=height, ask=ask)
+    if not isinstance(self, Compilation):
+        return explore(self.trace(), height=height)
+    return explore(self.trace(), height=height, ask=answer, branches=Branches(self))
 
 
 def _export_html(self: Compilation | Inspection | SavedCompilation, path: str | Path) -> Path:

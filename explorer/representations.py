@@ -20,6 +20,7 @@ from explorer.compilation import (
     SavedCompilation,
     Table,
 )
+from explorer.compilation.branching import Branches
 from explorer.compilation.custom_passes.pipelines import near_name
 from explorer.compilation.measurements.ladders import Bars
 from explorer.errors import InputError
@@ -103,9 +104,11 @@ def _explore(
     from explorer.views.widget import explore
 
     # A saved trace may be a stranger's: its source is for reading.
-    ask = answer if isinstance(self, Compilation) else None
     trace = self.trace()
-    return explore(trace, height=height, ask=ask, overlay=_overlay(overlay, trace))
+    shown = _overlay(overlay, trace)
+    if not isinstance(self, Compilation):
+        return explore(trace, height=height, overlay=shown)
+    return explore(trace, height=height, ask=answer, overlay=shown, branches=Branches(self))
 
 
 def _export_html(

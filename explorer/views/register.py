@@ -27,7 +27,7 @@ def _memory_payload(trace: Trace) -> Json:
 
 
 def _insights_payload(trace: Trace) -> Json:
-    from explorer.views.payload.insights import insights_payload
+    from explorer.views.insights.payload import insights_payload
 
     return insights_payload(trace)
 
@@ -193,6 +193,17 @@ VIEWS: tuple[View, ...] = (
             key="h",
             is_optional=True,
             is_for_sessions=True,
+        ),
+    ),
+    View(
+        name="change",
+        title="decide otherwise, edit the IR, write a rule: the notebook's kernel compiles it",
+        needs=("kernel",),
+        pane=Pane(
+            module=JAVASCRIPT / "branches" / "change.js",
+            function="changeView",
+            key="x",
+            is_optional=True,
         ),
     ),
     View(

@@ -21,7 +21,7 @@ from explorer.views.payload.difference import drawing_of_difference
 from explorer.views.payload.text import Json
 
 FRAMES_PER_PAGE = 8
-MOST_FRAMES_SAVED = 400
+MOST_FRAMES_SAVED = 240
 """A saved page holds this many frames: those of all passes in turn, the first of each first."""
 MOST_ROWS = 1500
 MOST_ROWS_OF_FRAME = 400

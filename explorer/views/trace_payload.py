@@ -18,7 +18,7 @@
                "prelude"    what of the program's source stands before the kernels
                "links"      share of linked lines, by level, for the program and every kernel
                        "memory", "accuracy", "accuracy/sqnr", "tensors/0", "details/0", "profile",
-                       "source", "decisions", "knobs", "comparison", "difference",
+                       "source", "decisions", "knobs", "comparison", "difference", "overlay",
                        and of every view with data of its own (register.py) its name
 
 Everything that a model or a pass named is a string in here, and becomes text on the screen, never

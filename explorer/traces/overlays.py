@@ -130,13 +130,15 @@ def _columns(content: Mapping[str, object], title: str, file: str) -> tuple[Over
     for name, values in content.items():
         if not isinstance(values, Mapping):
             raise InputError(f"{name!r} is neither a number nor a table of numbers", file=file)
-        for operation, value in values.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or \
-                    not math.isfinite(value):  # fmt: skip
-                raise InputError(f"{value!r} is no number", file=file, node=str(operation))
-        pairs = tuple((str(operation), float(value)) for operation, value in values.items())
+        pairs = tuple((str(o), _value(value, str(o), file)) for o, value in values.items())
         columns.append(OverlayColumn(title=name, values=pairs))
     return tuple(column for column in columns if column.values)
+
+
+def _value(value: object, operation: str, file: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{value!r} is no number", file=file, node=operation)
+    return float(value)
 
 
 def _check_names(columns: Sequence[OverlayColumn], trace: Trace, file: str) -> None:

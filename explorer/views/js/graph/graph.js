@@ -118,8 +118,11 @@ export function graphPane(app) {
   const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {
     class: "quiet close-all",
   });
-  const overlay = createOverlay(app, () => draw());
-  body.append(overlay.panel);
+  const makeRoom = (isShown) => {
+    node.classList.toggle("numbered", isShown);
+    fit();
+  };
+  const overlay = createOverlay(app, () => draw(), makeRoom);
   overlay.acceptDrops(app.node);
   const holdButton = button(
     element("span", {}, "hold", element("span", {class: "long"}, " still")),
@@ -146,6 +149,7 @@ export function graphPane(app) {
       button("fit", "fit the graph into the pane (g)", () => fit(), {class: "quiet"}),
     ),
     body,
+    overlay.panel,
     element("footer", {class: "graph-foot"}, legend, capNote, overlay.choice),
   );
 

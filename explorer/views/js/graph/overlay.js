@@ -16,8 +16,8 @@ const BAR_HEIGHT = 4;
 const NAME_CHARACTERS = 60;
 const FOLDS = {sum: "sum of their operations", worst: "worst of their operations"};
 
-// redraw(): draws the nodes again, which calls `paint`.
-export function createOverlay(app, redraw) {
+// redraw(): draws the nodes again, which calls `paint`; makeRoom(isShown): for the legend beside them.
+export function createOverlay(app, redraw, makeRoom) {
   const {data, store} = app;
   /** @type {{columns: {title: string, values: Map<string, number>}[], filename: string,
    *   column: number, fold: string, unknown: {name: string, near: string}[], problem: string}} */
@@ -87,7 +87,10 @@ export function createOverlay(app, redraw) {
     if (number !== asking) return;
     shown = next;
     scaled = null;
-    panel.hidden = !shown;
+    if (panel.hidden !== !shown) {
+      panel.hidden = !shown;
+      makeRoom(!panel.hidden);
+    }
     redraw();
     if (!shown) replace(panel);
   }

@@ -2,7 +2,7 @@
 // drawing to the next keeps its order and is seen to move. Blocks open and close. Only what is in
 // sight is in the document.
 
-import {NODE, createArrangement} from "./arrange.js";
+import {NODE, createDrawings} from "./drawing.js";
 import {createCamera} from "./camera.js";
 import {letteringAt, namesWithRoom} from "./lettering.js";
 import {moveNodes} from "./motion.js";
@@ -112,7 +112,7 @@ export function graphPane(app) {
   const blocksButton = button(
     "blocks",
     "operations in blocks that open and close, or one by one",
-    () => store.set({blocks: !arrangement.usesBlocks()}),
+    () => store.set({blocks: !drawings.usesBlocks()}),
     {class: "quiet blocks-switch", hidden: !data.blocks || !data.head.blocks.flat},
   );
   const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {
@@ -162,7 +162,7 @@ export function graphPane(app) {
   const nodeElements = new Map();
   const edgeElements = new Map();
   const labelElements = new Map();
-  const arrangement = createArrangement(data, store);
+  const drawings = createDrawings(data, store);
   const camera = createCamera(size, () => scene);
 
   // ---- what is drawn
@@ -177,7 +177,7 @@ export function graphPane(app) {
   // stays where it is on the screen.
   function toggleBlock(unit, alone = false) {
     const block = data.blocks?.indexOf(unit);
-    if (block === undefined || !arrangement.usesBlocks()) return;
+    if (block === undefined || !drawings.usesBlocks()) return;
     anchor = {block, at: topOf(block)};
     camera.stay();
     openBlocks(data.blocks.toggled(isOpen(), block, alone));
@@ -207,9 +207,9 @@ export function graphPane(app) {
         data.passDetails(state.pass),
       ]);
       const pictures = {before, after, details};
-      await arrangement.decide(pictures, camera.room(), isWanted);
+      await drawings.decide(pictures, camera.room(), isWanted);
       if (!isWanted()) return drawn;
-      drawing = await arrangement.arrange(pictures, state, camera.room(), isWanted);
+      drawing = await drawings.draw(pictures, state, camera.room(), isWanted);
       if (!drawing || !isWanted()) return drawn;
       show({...drawing, before, after}, pass);
     } catch (failure) {
@@ -251,9 +251,9 @@ export function graphPane(app) {
     title.textContent = pass.name;
     title.title = pass.description;
     legend.replaceChildren(...legendContent(app, scene));
-    blocksButton.setAttribute("aria-pressed", String(arrangement.usesBlocks()));
+    blocksButton.setAttribute("aria-pressed", String(drawings.usesBlocks()));
     holdButton.setAttribute("aria-pressed", String(store.get().hold));
-    closeButton.hidden = !arrangement.usesBlocks() || !scene.boxes.length;
+    closeButton.hidden = !drawings.usesBlocks() || !scene.boxes.length;
     const closed = scene.items.filter((item) => item.inside);
     const hidden = closed.reduce(
       (sum, item) => sum + Math.max(item.inside.before, item.inside.after),
@@ -736,7 +736,7 @@ export function graphPane(app) {
 
   // Brings the selection into sight; the blocks around it open.
   async function showOperation(id) {
-    if (arrangement.usesBlocks()) {
+    if (drawings.usesBlocks()) {
       const open = isOpen();
       const around = data.blocks.around(id, data.latest).filter((block) => !open.has(block));
       if (around.length) {

@@ -16,7 +16,7 @@ const MOST_OPENED = 12;
 const MOST_SHARE = 0.5; // of all operations that one closed block may hide from a first visitor
 
 // pictures: {before, after, details} of a pass.
-export function createArrangement(data, store) {
+export function createDrawings(data, store) {
   let memory = null; // what the drawing before tells the next
   let former = new Map(); // source node -> what of it was drawn
   let decided = null; // whether there are blocks, where the person has not said
@@ -38,7 +38,7 @@ export function createArrangement(data, store) {
     const isUntouched = state.blocks === null && String(state.open) === String(state.initially);
     if (!tree() || !isUntouched) return;
     const shown = Math.max(pictures.before.nodes.size, pictures.after.nodes.size);
-    const sees = (open, blocks) => runSliced(draw(pictures, state, room, open, blocks), isWanted);
+    const sees = (open, blocks) => runSliced(steps(pictures, state, room, open, blocks), isWanted);
     if (data.head.blocks.flat && !tree().regions.size && shown <= MOST_TRIED) {
       const flat = await sees(new Set(), false);
       if (!flat) {
@@ -71,11 +71,11 @@ export function createArrangement(data, store) {
   }
 
   // {scene, unitOf(record)}, or null when it is not wanted any more.
-  async function arrange(pictures, state, room, isWanted) {
+  async function draw(pictures, state, room, isWanted) {
     const open = new Set(state.open);
     const drawing = state.hold
       ? await held(pictures, state, open)
-      : await runSliced(draw(pictures, state, room, open, usesBlocks()), isWanted);
+      : await runSliced(steps(pictures, state, room, open, usesBlocks()), isWanted);
     if (!drawing) return null;
     if (drawing.memory) memory = new Map([...(memory ?? []), ...drawing.memory]);
     former = new Map();
@@ -87,7 +87,7 @@ export function createArrangement(data, store) {
     return drawing;
   }
 
-  function* draw(pictures, state, room, open, blocks) {
+  function* steps(pictures, state, room, open, blocks) {
     const {before, after} = pictures;
     const units = blocks ? tree().unitsOf(open) : null;
     const hostOf = constantsShown(pictures, state);
@@ -186,7 +186,7 @@ export function createArrangement(data, store) {
     return {scene: settleScene(data, gathered, placed), unitOf, memory: null};
   }
 
-  return {arrange, decide, usesBlocks};
+  return {draw, decide, usesBlocks};
 }
 
 // Whether a first visitor sees of what a program consists.

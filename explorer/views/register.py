@@ -184,6 +184,12 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     View(
+        name="report",
+        title="model, decisions, verdict, passes, memory, kernels and errors, as Markdown",
+        uses=("memory", "accuracy", "profile", "program"),
+        faces=faces.report,
+    ),
+    View(
         name="constraints",
         title="what must hold between symbolic sizes",
         faces=faces.constraints,

@@ -39,6 +39,9 @@ _PAGE = """<!doctype html>
 <script type="module">
 {module}
 const payload = JSON.parse(document.getElementById("payload").textContent);
+// An address with a place of its own is followed; without, the page shows what it was saved at.
+const isPlain = location.hash.length < 2;
+if (payload.place && isPlain) history.replaceState(null, "", `#${{payload.place}}`);
 const chunks = new Map(Object.entries(payload.chunks));
 render({{
   model: {{
@@ -54,12 +57,14 @@ render({{
 """
 
 
-def export_page(trace: Trace, against: Trace | None = None) -> str:
-    """A whole page; `against` is another compilation to compare with."""
+def export_page(trace: Trace, against: Trace | None = None, place: str = "") -> str:
+    """A whole page; `against` is another compilation to compare with. `place`: what it shows first,
+    as the part of an address behind `#`."""
     payload = trace_payload(trace, against)
     data = {
         "head": payload.head,
         "chunks": payload.chunks(),
+        "place": place,
     }
     title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(

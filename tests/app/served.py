@@ -14,7 +14,8 @@ from pathlib import Path
 
 import synthetic
 
-from explorer.app.protocol import Bisection, CompileRequest, Progress
+from explorer.app.protocol import Bisection, CompileRequest, Progress, SavedFile, SaveOrder
+from explorer.app.worker.saving import saved_file
 from explorer.errors import DeviceError
 from explorer.results import Knob, Trace
 
@@ -51,6 +52,9 @@ class InventedCompiler:
     def bisect(self, request: CompileRequest) -> Bisection | None:
         address = "fuse-add/add-into-conv/fused_1"
         return Bisection("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", address)
+
+    def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
+        return saved_file(order, self._until(request, "profile"), None)
 
     def forget(self, request: CompileRequest) -> None:
         pass

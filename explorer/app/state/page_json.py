@@ -74,6 +74,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "uploadLimit": UPLOAD_LIMIT_BYTES,
         "suffixes": list(offered_suffixes()),
         "mostCompared": MOST_COMPARED,
+        "turns": [turns.session() for turns in state.turns],
     }
 
 

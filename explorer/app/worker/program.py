@@ -42,6 +42,9 @@ from explorer.views.trace_payload import TracePayload, encode, trace_payload
 BISECT = "bisect"
 SEARCH = "search"
 SAVE = "save"
+TURNS = "turns"
+ORDERED = (SEARCH, TURNS)
+"""What tells how far it is under a key of its own."""
 MEASURED = "profile"
 """The stage whose results depend on what else the machine does."""
 MOST_MEASUREMENTS = 3
@@ -162,6 +165,8 @@ class Worker:
                 self._background.add(Task(key, request, [SEARCH], order=more[0]))
             elif kind == SAVE:
                 self._background.add(Task(key, request, [SAVE], order=more[0]))
+            elif kind == TURNS:
+                self._background.add(Task(key, request, [TURNS], order={"others": more[0]}))
             elif kind == "cancel":
                 self._drop(key, request, "cancelled")
             elif kind == "forget":
@@ -175,7 +180,7 @@ class Worker:
             is_search = answer == "forgotten" and task.order is not None
             if task.key == key or (is_same and (task.is_silent or is_search)):
                 task.is_cancelled = True
-                if task.waiting == [SEARCH]:  # it has not begun
+                if task.waiting and task.waiting[0] in ORDERED:  # it has not begun
                     self._send("searched", task.key, {"status": "cancelled"})
                 if task.waiting == [SAVE]:
                     why = "the branch was dropped"
@@ -195,8 +200,8 @@ class Worker:
                 found = self._compiler.bisect(task.request)
                 self._send("bisected", task.key, None if found is None else asdict(found))
                 return
-            if stage == SEARCH:
-                self._search(task)
+            if stage in ORDERED:
+                self._measure(task, stage)
                 return
             if stage == SAVE:
                 self._send("saved", task.key, asdict(self._saved(task)))
@@ -224,14 +229,14 @@ class Worker:
                 why = ": ".join(text for text in (failure.what, failure.advice) if text)
                 self._send("saved", task.key, asdict(SavedFile(error=why)))
                 return
-            if stage == SEARCH:
+            if stage in ORDERED:
                 failure = failure_of(error, task.request, stage)
                 self._send("searched", task.key, {"status": "failed", "error": failure.what})
                 return
             self._send("failed", task.key, stage, asdict(failure_of(error, task.request, stage)))
             if stage == URGENT[0]:
                 task.waiting.clear()
-        if not task.waiting and stage not in (BISECT, SEARCH, SAVE):
+        if not task.waiting and stage not in (BISECT, SAVE, *ORDERED):
             self._send("finished", task.key)
 
     def _show(self, task: Task, trace: Trace, stage: str) -> None:
@@ -279,8 +284,8 @@ class Worker:
         order = from_json(SaveOrder, task.order)
         return self._compiler.saved(task.request, order, self._progress(task, SAVE))
 
-    def _search(self, task: Task) -> None:
-        """Measures candidates; what is known is sent with each."""
+    def _measure(self, task: Task, stage: str) -> None:
+        """Measures candidates, or compilations in turns; what is known is sent meanwhile."""
         assert task.order is not None
 
         def progress(name: str, index: int, total: int) -> None:
@@ -293,7 +298,11 @@ class Worker:
             self._send("searched", task.key, {"result": result})
 
         try:
-            result = self._compiler.search(task.request, task.order, progress, report)
+            if stage == TURNS:
+                others = [from_json(CompileRequest, other) for other in task.order["others"]]
+                result = self._compiler.turns(task.request, others, progress)
+            else:
+                result = self._compiler.search(task.request, task.order, progress, report)
         except Cancelled:
             self._send("searched", task.key, {"status": "cancelled"})
             raise

@@ -1,6 +1,7 @@
 // The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
+import {carriedInto, selectedIn} from "./branches/carried.js";
 import {TraceData} from "./data.js";
 import {dockPane} from "./frame/dock.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
@@ -93,6 +94,7 @@ function render({model, el}) {
     const model = session?.model() ?? "";
     const data = new TraceData(host, head, revision);
     loading = data;
+    if (!app) replace(stage, waiting());
     // What is shown stays until all is there, and what is done in it until then counts.
     data.load().then(
       () => {
@@ -106,6 +108,8 @@ function render({model, el}) {
             camera: app.graph.camera(),
             searchSettings: app.searchSettings,
             model: shownModel,
+            carried: selectedIn(app.data, app.store.get().selection),
+            isRefused: Boolean(app.refusal),
           });
         const kept = left.get(model) ?? left.get(shownModel) ?? null;
         shownModel = model;
@@ -146,11 +150,21 @@ function render({model, el}) {
   }
 
   function waiting() {
+    const opened = session?.opening() ?? "";
+    if (loading)
+      return element(
+        "div",
+        {class: "waiting"},
+        emptyState(`Drawing ${clip(opened, 60)}`, "The graph of one pass comes first."),
+      );
     if (session?.status() === "working")
       return element(
         "div",
         {class: "waiting"},
-        emptyState("Compiling", "Every pass is recorded; the explorer opens when all have run."),
+        emptyState(
+          `Opening ${clip(opened, 60)}`,
+          "Every pass is recorded; the explorer opens when all have run.",
+        ),
       );
     if (session?.isKnown())
       return element(
@@ -225,8 +239,11 @@ function render({model, el}) {
   };
 }
 
-// kept: {state, pass, camera, searchSettings, model} of the compilation that was looked at before
-// this one
+const withoutUnset = (state) =>
+  Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
+
+// kept: {state, pass, camera, searchSettings, model, carried, isRefused} of the compilation that was
+// looked at before this one
 function createApp({
   host,
   data,
@@ -263,11 +280,16 @@ function createApp({
   const first = fault?.pass ?? eventful;
   const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
   const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
+  // Another model starts at its own first place; how a person likes to look at things stays.
+  const isOther = kept && !isBranch;
+  const liked = isOther && kept.isRefused ? {...kept.state, dock: undefined} : kept?.state;
   const initial = kept
     ? {
-        ...kept.state,
-        ...(isBranch ? {initially} : {selection: null, blocks: null, ...fresh}),
-        pass: again >= 0 && (isBranch || !fault) ? again : first,
+        ...withoutUnset(liked),
+        ...(isBranch
+          ? {initially, selection: carriedInto(data, kept.carried)}
+          : {selection: null, step: null, blocks: null, ...fresh}),
+        pass: again >= 0 && isBranch ? again : first,
       }
     : {pass: first, ...fresh, ...fromLink};
   const store = createStore(initial);
@@ -366,7 +388,7 @@ function createApp({
   };
   app.followButton = (attributes = {}) => {
     const operation = app.heaviest();
-    if (operation === undefined) return null;
+    if (operation === undefined || start < 0) return null; // nothing, or nothing was compiled
     const isConvolution = /conv/.test(
       data.latest.get(operation).label + data.sourcesOf(operation).join(" ").toLowerCase(),
     );
@@ -462,11 +484,13 @@ function createApp({
     await data.refresh(head, revision);
     if (!app.ready) return;
     app.bar.learn();
+    app.graph.learn();
     app.passes.draw();
     app.inspector.update(true);
     app.dock.learn(before.has, head.has);
   };
   app.sessionChanged = () => {
+    app.markRefusedStep?.();
     const text = session.background();
     replace(
       app.background,
@@ -475,6 +499,7 @@ function createApp({
     const seen = JSON.stringify([
       session.branches(),
       session.against(),
+      session.turns(),
       session.bisection(),
       session.isBisecting(),
       session.points(),

@@ -1,7 +1,7 @@
 // The branches of a model as a tree, each with its name, a note and what it came to; and beside it
 // what was done in the app, the last action on top: a press goes back there.
 
-import {VERDICT_WORDS} from "./compare.js";
+import {VERDICT_WORDS} from "./compare_tables.js";
 import {button, element, replace} from "../ground/dom.js";
 import {bytesText, countText, decode, secondsText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";

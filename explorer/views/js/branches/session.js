@@ -45,6 +45,7 @@ const NO_SESSION = {
   upload: null,
   refusals: 0,
   mostCompared: 2,
+  turns: [],
   looks: {},
   place: "",
   points: [],
@@ -235,8 +236,12 @@ export function createSession(host, onchange, root) {
     passSwitch,
     fork,
     banner: () => bar.show(now()),
+    // Why the last compilation was refused, while that is shown; null otherwise.
+    failure: () => (now().status === "failed" ? now().error : null),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
+    // The name of what is waited for, or looked at.
+    opening: () => modelOf(now().wanted.model ?? now().model)?.label ?? "",
     model: () => now().model,
     isTrace: () => now().isTrace,
     isOptional: (name) => now().optional.includes(name),
@@ -283,6 +288,10 @@ export function createSession(host, onchange, root) {
     onSearches(draw) {
       drawSearch = draw;
     },
+    models: () => now().models,
+    turns: () => now().turns ?? [],
+    measureInTurns: (branches) => host.send({kind: "turns", branches}),
+    cancelTurns: () => host.send({kind: "cancel turns"}),
     bisection: () => now().bisection,
     isBisecting: () => now().isBisecting,
     bisect: () => host.send({kind: "bisect"}),

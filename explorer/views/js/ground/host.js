@@ -15,6 +15,7 @@ export function adaptHost(model) {
       send: () => {},
       receive: () => {},
       chunk: model.chunk,
+      holds: model.holds,
       ready: () => {},
     };
   }

@@ -17,6 +17,7 @@ const FRESH_STATE = {
   mode: "accumulated", // errors: accumulated, isolated
   metric: "relative", // errors: relative, sqnr, cosine
   bars: "time", // time line: time, kernel, source
+  overlay: "", // number by which operations are coloured: time, error, bytes, macs, roof, own
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
   panes: FRESH_PANES, // which pane stands where (arrangement.js)
@@ -38,6 +39,7 @@ export const IN_LINK = [
   "mode",
   "metric",
   "bars",
+  "overlay",
   "blocks",
   "hold",
   "open",
@@ -51,6 +53,7 @@ const CHOICES_IN_LINK = {
   mode: ["accumulated", "isolated"],
   metric: ["relative", "sqnr", "cosine"],
   bars: ["time", "kernel", "source"],
+  overlay: ["", "time", "error", "bytes", "macs", "roof", "own"],
 };
 
 export function createStore(initial) {

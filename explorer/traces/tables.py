@@ -83,8 +83,8 @@ def csv_text(table: Table) -> str:
 def parquet_bytes(table: Table) -> bytes:
     """The columns with their types; lists and mappings are JSON. InputError without pyarrow."""
     try:
-        import pyarrow
-        from pyarrow import parquet
+        import pyarrow  # pyright: ignore[reportMissingImports]  (optional)
+        from pyarrow import parquet  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise InputError(
             "Parquet files are written with pyarrow, which is not installed",

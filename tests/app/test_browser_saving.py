@@ -58,7 +58,7 @@ def test_parquet_without_pyarrow_is_said(opened_app: Callable[[], Any], tmp_path
     page = visit.page
     page.get_by_role("button", name="save", exact=True).click()
     try:
-        import pyarrow  # noqa: F401  (the app runs in the same environment)
+        import pyarrow  # noqa: F401  # pyright: ignore[reportMissingImports]  (optional)
     except ImportError:
         page.locator(".dialog").get_by_role("button", name=".parquet").click()
         expect(page.locator(".saving-said")).to_contain_text("pip install pyarrow")

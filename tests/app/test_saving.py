@@ -59,7 +59,9 @@ def test_each_file_is_what_python_makes(
     path.write_bytes(content(trace))
     opened = ex.open(path)
     assert opened.trace().model.name == "mine"
-    source = "\n".join((*opened.trace().program.source.lines, "")).encode()
+    program = opened.trace().program
+    assert program is not None
+    source = "\n".join((*program.source.lines, "")).encode()
     assert content(saved("source")) == source
     assert saved("source").name == "mine.c"
     assert content(saved("report")).decode() == report_text(opened.trace())

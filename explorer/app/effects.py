@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from explorer.app.branches import MOST_COMPARED, Branch, ResultStore, compared, difference
 from explorer.app.later_chunks import LaterChunks
-from explorer.app.protocol import CompileRequest, Died, MadeChunk, Stopped
+from explorer.app.protocol import CompileRequest, Died, MadeChunk, SavedFile, Stopped
 from explorer.app.state.messages import (
     Begun,
     Bisect,
@@ -41,11 +41,14 @@ from explorer.app.state.messages import (
 )
 from explorer.app.state.page_state import PageState
 from explorer.app.state.saved import restored
+from explorer.app.state.saving import save_order
 from explorer.app.state.step import QUIET, step
 from explorer.app.uploads import UploadRefused, Uploads
 from explorer.app.worker.process import CompilerProcess, Report
 from explorer.app.workspaces import Workspace
 
+FIRST_FILE = 1 << 40
+"""Keys of files are larger than those of branches and searches."""
 CANCEL_SECONDS = 2.0
 """How long a worker may take to give up what is cancelled, before it is ended."""
 
@@ -77,6 +80,10 @@ class Page:
         self.later = LaterChunks(self._need)
         """What is made when the page asks for it."""
         self._lock = threading.RLock()
+        self._files = 0
+        """How many files were asked for."""
+        self._takers: dict[int, Callable[[SavedFile], None]] = {}
+        """Of files that are being made, by key."""
 
     def begin(self, link: object = None) -> None:
         """The page is there; `link` is what its address says."""
@@ -91,6 +98,19 @@ class Page:
         """The page was loaded again: from now on this is told."""
         with self._lock:
             self._publish = publish
+
+    def save(self, message: PageMessage, take: Callable[[SavedFile], None]) -> None:
+        """A file of the branch that is looked at, as the page asks for it; `take` gets it, from
+        another thread."""
+        with self._lock:
+            ordered = save_order(self.state, message)
+            if ordered is None:
+                return
+            request, order = ordered
+            self._files += 1
+            key = FIRST_FILE + self._files
+            self._takers[key] = take
+            self._running(request).save(key, request, order)
 
     def stop(self) -> None:
         """Ends the worker; the page is gone."""
@@ -226,6 +246,12 @@ class Page:
         return UploadGrew(self._uploads.current) if upload is None else UploadArrived(upload)
 
     def _reported(self, key: int, report: Report) -> None:
+        if isinstance(report, SavedFile):
+            self._takers.pop(key, _nobody)(report)
+            return
+        if isinstance(report, Died):
+            for file, failure in report.failures.items():
+                self._takers.pop(file, _nobody)(SavedFile(error=failure.what))
         if isinstance(report, MadeChunk):
             self.later.arrived(self.state.named(str(key)), str(key), report)
             return
@@ -238,6 +264,10 @@ class Page:
             timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
+
+
+def _nobody(_file: SavedFile) -> None:
+    """Takes a file that nobody waits for."""
 
 
 def _with_workspace(state: PageState, workspace: Workspace) -> PageState:

@@ -140,6 +140,10 @@ class Compiler(Protocol):
         """Measures schedules of a kernel: `order` has the fields of `searches.SearchOrder`."""
         ...
 
+    def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
+        """A file of a branch."""
+        ...
+
     def turns(
         self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
     ) -> dict[str, Any]:
@@ -199,6 +203,36 @@ class SearchProgress:
     most: int = 0
     error: str = ""
     result: Any = None  # JSON; None where nothing new is known
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveOrder:
+    """A file that a person wants of a branch."""
+
+    what: str
+    """page, trace, source, report, or a table of `explorer.traces.tables.FRAMES`."""
+    form: str
+    """csv or parquet, of a table."""
+    stages: tuple[str, ...]
+    """What is known of the branch, and so belongs into the file."""
+    name: str
+    """The model's, as the person calls it."""
+    label: str = ""
+    """The branch's, as the person calls it."""
+    place: str = ""
+    """What the page shows first, as the part of an address behind `#`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedFile:
+    """The file as it goes to the browser; `error` says why there is none."""
+
+    name: str = ""
+    kind: str = ""
+    """Its media type."""
+    content: str = ""
+    """base64"""
+    error: str = ""
 
 
 @dataclass(frozen=True)

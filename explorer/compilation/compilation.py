@@ -365,7 +365,8 @@ class Compilation(Compiled):
         return make_trace(self, report, self._profile, with_code)
 
     def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
-        """A table of `operators`, `passes`, `events`, `knobs`, `layers`, `buffers` or `kernels`.
+        """A table of `operators`, `passes`, `events`, `errors`, `knobs`, `layers`, `buffers` or
+        `kernels`.
 
         A pandas.DataFrame where pandas is installed, else a `frames.Table`.
         """

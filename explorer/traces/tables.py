@@ -1,4 +1,4 @@
-"""Compilations as tables: one row per operator, pass, event, knob, layer, buffer or kernel.
+"""Compilations as tables: a row per operator, pass, event, error, knob, layer, buffer or kernel.
 
     c.to_frame("events")          pandas.DataFrame, where pandas is installed
     c.to_frame("events").query("not applied")
@@ -9,6 +9,8 @@ trace, so a compilation out of a file gives the same tables.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -59,6 +61,48 @@ def as_frame(columns: tuple[str, ...], rows: Iterator[Row]) -> Any:  # a DataFra
     except ImportError:
         return Table(columns, tuple(values))
     return pandas.DataFrame(values, columns=list(columns))
+
+
+def table_of(trace: Trace, kind: str) -> Table:
+    """As `to_frame`, always as a `Table`."""
+    if kind not in FRAMES:
+        raise InputError(f"there is no table of {kind!r}", hint=near_name(kind, list(FRAMES)))
+    make, columns = FRAMES[kind]
+    return Table(columns, tuple(tuple(row[c] for c in columns) for row in make(trace)))
+
+
+def csv_text(table: Table) -> str:
+    """A line per row, the columns' names first (RFC 4180); lists and mappings are JSON."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(table.columns)
+    writer.writerows([_plain(value) for value in row] for row in table.rows)
+    return text.getvalue()
+
+
+def parquet_bytes(table: Table) -> bytes:
+    """The columns with their types; lists and mappings are JSON. InputError without pyarrow."""
+    try:
+        import pyarrow  # pyright: ignore[reportMissingImports]  (optional)
+        from pyarrow import parquet  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise InputError(
+            "Parquet files are written with pyarrow, which is not installed",
+            hint="pip install pyarrow, or take CSV",
+        ) from error
+    columns = {name: [_plain(value) for value in table[name]] for name in table.columns}
+    for name, values in columns.items():
+        if len({type(value) for value in values} - {type(None)}) > 1:  # a knob's value, say
+            columns[name] = [None if value is None else str(value) for value in values]
+    written = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), written)
+    return written.getvalue()
+
+
+def _plain(value: Any) -> Any:  # a cell's value has a type of its own
+    if isinstance(value, tuple | list | Mapping):
+        return json.dumps(value, default=str)
+    return value
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -126,6 +170,24 @@ def knob_rows(trace: Trace) -> Iterator[Row]:
             "choices": knob.choices,
             "why": knob.why,
         }
+
+
+def error_rows(trace: Trace) -> Iterator[Row]:
+    """One row per pass, mode and tensor that was compared with the source model."""
+    if trace.accuracy is None:
+        return
+    for step in (*trace.accuracy.passes, *trace.accuracy.isolated):
+        for error in step.tensors:
+            yield {
+                "pass": step.name,
+                "mode": step.mode,
+                "tensor": error.tensor,
+                "operation": error.operation,
+                "max_relative": error.max_relative,
+                "max_absolute": error.max_absolute,
+                "cosine": error.cosine,
+                "sqnr_db": error.sqnr_db,
+            }
 
 
 def layer_rows(trace: Trace) -> Iterator[Row]:
@@ -241,6 +303,10 @@ FRAMES: Mapping[str, tuple[Callable[[Trace], Iterator[Row]], tuple[str, ...]]] =
     "events": (
         event_rows,
         _columns("pass rule site applied reason matched produced rule_source microseconds address"),
+    ),
+    "errors": (
+        error_rows,
+        _columns("pass mode tensor operation max_relative max_absolute cosine sqnr_db"),
     ),
     "constraints": (constraint_rows, _columns("text kind operation nodes")),
     "knobs": (knob_rows, _columns("address value choices why")),

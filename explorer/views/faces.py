@@ -27,6 +27,15 @@ def passes() -> Faces:
     )
 
 
+def report() -> Faces:
+    from explorer.views.static.report import report_html, report_text
+
+    return Faces(
+        text=lambda trace, _index, _width: report_text(trace),
+        html=lambda trace, _: report_html(trace),
+    )
+
+
 def ir() -> Faces:
     from explorer.views.static.kernels import source_html
 

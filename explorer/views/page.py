@@ -40,6 +40,9 @@ _PAGE = """<!doctype html>
 <script type="module">
 {module}
 const payload = JSON.parse(document.getElementById("payload").textContent);
+// An address with a place of its own is followed; without, the page shows what it was saved at.
+const isPlain = location.hash.length < 2;
+if (payload.place && isPlain) history.replaceState(null, "", `#${{payload.place}}`);
 const chunks = new Map(Object.entries(payload.chunks));
 render({{
   model: {{
@@ -56,13 +59,16 @@ render({{
 """
 
 
-def export_page(trace: Trace, against: Trace | None = None, overlay: Overlay | None = None) -> str:
+def export_page(
+    trace: Trace, against: Trace | None = None, overlay: Overlay | None = None, place: str = ""
+) -> str:
     """A whole page; `against` is another compilation to compare with, `overlay` a person's own
-    numbers on the graph."""
+    numbers on the graph. `place`: what it shows first, as the part of an address behind `#`."""
     payload = trace_payload(trace, against, overlay=overlay)
     data = {
         "head": payload.head,
         "chunks": payload.saved_chunks(),
+        "place": place,
     }
     title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(

@@ -196,6 +196,12 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     View(
+        name="report",
+        title="model, decisions, verdict, passes, memory, kernels and errors, as Markdown",
+        uses=("memory", "accuracy", "profile", "program"),
+        faces=faces.report,
+    ),
+    View(
         name="change",
         title="decide otherwise, edit the IR, write a rule: the notebook's kernel compiles it",
         needs=("kernel",),

@@ -16,7 +16,8 @@ from typing import Any
 
 import synthetic
 
-from explorer.app.protocol import Bisection, CompileRequest, Progress
+from explorer.app.protocol import Bisection, CompileRequest, Progress, SavedFile, SaveOrder
+from explorer.app.worker.saving import saved_file
 from explorer.errors import DeviceError
 from explorer.results import Knob, Trace
 from explorer.results.runs.turns import TurnSide, TurnsRecord, TurnTimes
@@ -55,6 +56,9 @@ class InventedCompiler:
     def bisect(self, request: CompileRequest) -> Bisection | None:
         address = "fuse-add/add-into-conv/fused_1"
         return Bisection("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", address)
+
+    def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
+        return saved_file(order, self._until(request, "profile"), None)
 
     def turns(
         self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress

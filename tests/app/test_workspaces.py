@@ -10,10 +10,11 @@ import pytest
 from explorer.app import workspaces as module
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import STAGES, DrawnTrace, SearchProgress
-from explorer.app.state.messages import Begun, Compile, Message, Reported
+from explorer.app.state.messages import Begun, Compile, Message, Reported, UploadArrived
 from explorer.app.state.page_state import PageState
 from explorer.app.state.saved import SavedWorkspace, restored, saved_of
 from explorer.app.state.step import step
+from explorer.app.uploads import Upload
 from explorer.app.workspaces import (
     MAGIC,
     MOST_WORKSPACES,
@@ -104,6 +105,17 @@ def test_a_model_that_is_not_offered_any_more_is_named():
     assert regret == "Not offered any more, and so not open again: a.onnx."
     assert [branch.key for branch in state.branches] == ["4"]
     assert after(state, Begun(None)).wanted.path == "/m/b.onnx"
+
+
+def test_a_file_that_was_sent_is_named_and_does_not_keep_the_rest_from_coming_back():
+    sent = Upload("mine.onnx", Path("/u/upload_1.onnx"), 1, 1, 5)
+    state = after(LEFT, UploadArrived(sent))
+    state = after(state, Reported(state.count, DRAWN))
+    saved = saved_of(state)
+    assert saved.open_paths == {"/m/a.onnx", "/m/b.onnx"}
+    state, regret = restored(NEW, saved)
+    assert [branch.key for branch in state.branches] == ["1", "2", "4"]
+    assert regret == "Not offered any more, and so not open again: mine.onnx."
 
 
 def test_a_target_that_is_not_served_any_more_drops_its_branches():

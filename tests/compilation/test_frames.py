@@ -21,7 +21,9 @@ sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_mod
 def compiled(tmp_path_factory) -> Compilation:
     """Convolution, batch norm, relu, convolution, relu."""
     model = sources.source_model(tmp_path_factory.mktemp("model"), sources.CHAIN)
-    return explorer.compile(model, "cpu")
+    compilation = explorer.compile(model, "cpu")
+    compilation.accuracy()
+    return compilation
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from panel.io.server import get_server
 
 from explorer.app.branches import Branch
 from explorer.app.effects import Page
-from explorer.app.protocol import MadeChunk
+from explorer.app.protocol import MadeChunk, SavedFile
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
 from explorer.app.state.page_json import searches_json, session_json
@@ -43,6 +43,8 @@ PAGE_GONE_MILLISECONDS = 5000
 """How long after its connection ended a page, its worker and its uploads are kept."""
 MOST_NAMES = 4
 """Of workspaces that a browser may ask for."""
+FILE_PIECE = 600_000
+"""Characters of a file in one message."""
 COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
 MOST_ANSWERS = 100
@@ -106,10 +108,33 @@ class ExplorerPage(JSComponent):
             self._sent_revision, self._sent_searches = -1, []
             self.page.begin(data.get("link"))
             self.show_state(self.page.state)
+        elif data.get("kind") == "save":
+            self._save(data)
         elif data.get("kind") == "need":
             self._answer(data)
         else:
             self.page.handle(data)
+
+    def _save(self, message: dict[str, Any]) -> None:
+        """A file of the branch that is looked at, in pieces, under the page's number for it."""
+        number, document = message.get("number"), self.document
+
+        def send(file: SavedFile) -> None:
+            answer = {"kind": "saved", "number": number, "name": file.name, "type": file.kind}
+            if file.error:
+                self._send_msg({**answer, "error": file.error})
+                return
+            pieces = range(0, max(1, len(file.content)), FILE_PIECE)
+            for part, start in enumerate(pieces):
+                text = file.content[start : start + FILE_PIECE]
+                self._send_msg({**answer, "part": part, "parts": len(pieces), "text": text})
+
+        def take(file: SavedFile) -> None:
+            assert document is not None
+            document.add_next_tick_callback(partial(send, file))
+
+        if self.page is not None:
+            self.page.save(message, take)
 
     def _answer(self, message: dict[str, Any]) -> None:
         state = self.page.state if self.page else None

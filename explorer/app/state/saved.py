@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeGuard
 
 from explorer.app.branches import MOST_BRANCHES, Branch
 from explorer.app.catalog import Choice
@@ -31,7 +32,9 @@ class SavedBranch:
     key: str
     request: CompileRequest
     head: str
-    """JSON: the label and the summary of its trace."""
+    """JSON: the label, the summary and the passes' names of its trace."""
+    sent: str = ""
+    """What the person calls the file, where they sent it: it is gone with its page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +80,9 @@ class SavedWorkspace:
 
     @property
     def open_paths(self) -> set[str]:
-        """Of the models that were open."""
+        """Of the models that were open, without files that were sent."""
         keys = {key for key, *_ in self.present.branches}
-        return {branch.request.path for branch in self.branches if branch.key in keys}
+        return {b.request.path for b in self.branches if b.key in keys and not b.sent}
 
 
 def saved_of(state: PageState) -> SavedWorkspace:
@@ -89,7 +92,7 @@ def saved_of(state: PageState) -> SavedWorkspace:
     return SavedWorkspace(
         target=state.default_target,
         count=state.count,
-        branches=tuple(_saved_branch(branch) for branch in every.values()),
+        branches=tuple(_saved_branch(branch, state) for branch in every.values()),
         present=_saved_point(present),
         points=tuple(map(_saved_point, state.points)),
         at=state.at,
@@ -138,10 +141,14 @@ def absolute(path: str) -> str:
     return str(Path(path).absolute())
 
 
-def _saved_branch(branch: Branch) -> SavedBranch:
+def _saved_branch(branch: Branch, state: PageState) -> SavedBranch:
+    path = branch.request.path
+    sent = {c.path: c.label for point in state.points for c in point.choices if c.is_upload}
     request = replace(branch.request, path=absolute(branch.request.path))
     head = branch.asleep().trace.head
-    return SavedBranch(key=branch.key, request=request, head=json.dumps(head))
+    return SavedBranch(
+        key=branch.key, request=request, head=json.dumps(head), sent=sent.get(path, "")
+    )
 
 
 def _saved_point(point: Point) -> SavedPoint:
@@ -222,12 +229,12 @@ def _point(saved: SavedPoint, branches: Mapping[str, Branch], choices: tuple[Cho
 
 def _regret(keys: list[str], saved: SavedWorkspace) -> str:
     """Which of the models that were open are not there any more."""
-    gone = {branch.key: Path(branch.request.path).name for branch in saved.branches}
+    gone = {branch.key: branch.sent or Path(branch.request.path).name for branch in saved.branches}
     names = sorted({gone[key] for key in keys if key in gone})
     return f"Not offered any more, and so not open again: {', '.join(names)}."
 
 
-def are_looks(value: object) -> bool:
+def are_looks(value: object) -> TypeGuard[Mapping[str, Look]]:
     """Whether a page sends looks: a few short names with short values."""
     return (
         isinstance(value, Mapping)

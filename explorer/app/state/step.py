@@ -113,7 +113,7 @@ def _receive(state: PageState, message: PageMessage) -> Step:
 
 def _looks(state: PageState, message: PageMessage) -> PageState:
     looks = message.get("looks")
-    return replace(state, looks=dict(looks)) if are_looks(looks) else state
+    return replace(state, looks={**looks}) if are_looks(looks) else state
 
 
 def _place(state: PageState, message: PageMessage) -> PageState:

@@ -14,7 +14,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
-from explorer.app.protocol import Bisection, CompileRequest, Progress, SearchReport
+from explorer.app.protocol import (
+    Bisection,
+    CompileRequest,
+    Progress,
+    SavedFile,
+    SaveOrder,
+    SearchReport,
+)
 from explorer.app.worker.refused import refused_trace
 from explorer.results import ProfileRecord, Trace
 
@@ -102,6 +109,26 @@ class ModelCompiler:
             told=lambda search: report(search_payload(search)),
         )
         return search_payload(found[order["kernel"]])
+
+    def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
+        """A file with what the page knows: what this worker has not measured yet is measured."""
+        from explorer.app.worker.saving import saved_file
+        from explorer.traces.saving import save
+
+        if request.is_trace or request in self._refused:
+            return saved_file(order, self.stage(request, "passes", progress), None)
+        compilation = self._compiled(request, progress)
+        if "accuracy" in order.stages and request not in self._accuracies:
+            self._accuracies[request] = compilation.accuracy(progress=progress)
+        if "profile" in order.stages and request not in self._profiles:
+            self._profiles[request] = self._measured(compilation, progress)
+        trace = replace(compilation.trace(), profile=self._profiles.get(request), label=order.label)
+        if order.name:
+            trace = replace(trace, model=replace(trace.model, name=order.name))
+        snapshots = [result.after for result in compilation.passes]
+        return saved_file(
+            order, trace, lambda trace, path: save(trace, snapshots, compilation.source, path)
+        )
 
     def turns(
         self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress

@@ -29,12 +29,15 @@ from explorer.app.protocol import (
     Failure,
     MadeChunk,
     Progressed,
+    SavedFile,
+    SaveOrder,
     SearchProgress,
     Stopped,
     where_of,
 )
 from explorer.app.searches import SearchOrder
 from explorer.app.worker.program import work
+from explorer.results.encoding import to_json
 from explorer.runtime.scratch import remove_stale_folders
 
 NOBODY = 0
@@ -49,6 +52,7 @@ Report = (
     | Failure
     | Bisection
     | SearchProgress
+    | SavedFile
     | Stopped
     | Died
     | None
@@ -136,6 +140,11 @@ class CompilerProcess:
         self._requests[key] = request
         self._send("search", key, request, asdict(order))
 
+    def save(self, key: int, request: CompileRequest, order: SaveOrder) -> None:
+        """Makes a file of a branch; `SavedFile` is reported."""
+        self._requests[key] = request
+        self._send("save", key, request, to_json(order))
+
     def turns(self, key: int, request: CompileRequest, others: Sequence[CompileRequest]) -> None:
         """Times compilations in turns; `SearchProgress` comes as often as more is known."""
         self._requests[key] = request
@@ -205,6 +214,9 @@ class CompilerProcess:
                 self._requests.pop(key, None)
             elif kind == "cancelled":
                 self._tell(key, Stopped())
+            elif kind == "saved":
+                self._requests.pop(key, None)
+                self._tell(key, SavedFile(**values[0]))
             elif kind == "searched":
                 found = SearchProgress(**values[0])
                 if found.status != "running":

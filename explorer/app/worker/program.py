@@ -27,6 +27,8 @@ from explorer.app.protocol import (
     Cancelled,
     Compiler,
     CompileRequest,
+    SavedFile,
+    SaveOrder,
     failure_of,
     stages_of,
 )
@@ -39,6 +41,7 @@ from explorer.views.trace_payload import TracePayload, encode, trace_payload
 
 BISECT = "bisect"
 SEARCH = "search"
+SAVE = "save"
 TURNS = "turns"
 ORDERED = (SEARCH, TURNS)
 """What tells how far it is under a key of its own."""
@@ -160,6 +163,8 @@ class Worker:
                 self._background.add(Task(key, request, [BISECT]))
             elif kind == SEARCH:
                 self._background.add(Task(key, request, [SEARCH], order=more[0]))
+            elif kind == SAVE:
+                self._background.add(Task(key, request, [SAVE], order=more[0]))
             elif kind == TURNS:
                 self._background.add(Task(key, request, [TURNS], order={"others": more[0]}))
             elif kind == "cancel":
@@ -175,8 +180,11 @@ class Worker:
             is_search = answer == "forgotten" and task.order is not None
             if task.key == key or (is_same and (task.is_silent or is_search)):
                 task.is_cancelled = True
-                if task.order is not None and task.waiting:  # it has not begun
+                if task.waiting and task.waiting[0] in ORDERED:  # it has not begun
                     self._send("searched", task.key, {"status": "cancelled"})
+                if task.waiting == [SAVE]:
+                    why = "the branch was dropped"
+                    self._send("saved", task.key, asdict(SavedFile(error=why)))
                 self._tasks.pop(task.key, None)
         if answer == "forgotten":
             self._tasks.pop(key, None)
@@ -194,6 +202,9 @@ class Worker:
                 return
             if stage in ORDERED:
                 self._measure(task, stage)
+                return
+            if stage == SAVE:
+                self._send("saved", task.key, asdict(self._saved(task)))
                 return
             if stage == TEXTS:
                 self._rest(task)
@@ -213,6 +224,11 @@ class Worker:
         except Exception as error:  # whatever a model file provokes is shown to the person
             if task.is_silent:
                 return  # it is said when somebody asks for it
+            if stage == SAVE:
+                failure = failure_of(error, task.request, stage)
+                why = ": ".join(text for text in (failure.what, failure.advice) if text)
+                self._send("saved", task.key, asdict(SavedFile(error=why)))
+                return
             if stage in ORDERED:
                 failure = failure_of(error, task.request, stage)
                 self._send("searched", task.key, {"status": "failed", "error": failure.what})
@@ -220,7 +236,7 @@ class Worker:
             self._send("failed", task.key, stage, asdict(failure_of(error, task.request, stage)))
             if stage == URGENT[0]:
                 task.waiting.clear()
-        if not task.waiting and stage not in (BISECT, *ORDERED):
+        if not task.waiting and stage not in (BISECT, SAVE, *ORDERED):
             self._send("finished", task.key)
 
     def _show(self, task: Task, trace: Trace, stage: str) -> None:
@@ -263,6 +279,10 @@ class Worker:
         for key in task.payload.chunk_keys():
             if key.startswith("lines/"):
                 self._make(task, key)
+
+    def _saved(self, task: Task) -> SavedFile:
+        order = from_json(SaveOrder, task.order)
+        return self._compiler.saved(task.request, order, self._progress(task, SAVE))
 
     def _measure(self, task: Task, stage: str) -> None:
         """Measures candidates, or compilations in turns; what is known is sent meanwhile."""

@@ -16,6 +16,7 @@ import {inspectorPane} from "./frame/inspector.js";
 import {handleKey, helpContent} from "./frame/keys.js";
 import {countText} from "./ground/numbers.js";
 import {problemsBanner} from "./measures/operators.js";
+import {createFiles} from "./frame/saving.js";
 import {passesPane} from "./frame/passes.js";
 import {clip} from "./ground/scene.js";
 import {createSession} from "./branches/session.js";
@@ -39,6 +40,7 @@ function render({model, el}) {
   el.append(root);
 
   const looks = createLooks(host);
+  const files = createFiles(host);
   const theme = followTheme(root, looks, () => app?.repaint());
   let app = null;
   let session = null;
@@ -120,6 +122,7 @@ function render({model, el}) {
           root,
           session,
           theme,
+          files,
           looks,
           places,
           announcer,
@@ -213,6 +216,7 @@ function render({model, el}) {
   );
   if (session) root.insertBefore(session.strip, banner);
   host.receive((message) => {
+    files.receive(message);
     app?.data.receive(message);
     loading?.receive(message);
   });
@@ -246,6 +250,7 @@ function createApp({
   root,
   session,
   theme,
+  files,
   looks,
   places,
   announcer,
@@ -257,7 +262,7 @@ function createApp({
   const {passes} = data.head;
   // A page without an address of its own begins where its workspace was left.
   const address = window.location.hash.length > 1 ? window.location.hash : (session?.place() ?? "");
-  const fromLink = usesLink && !kept ? stateFromLink(address, data.head) : {};
+  const fromLink = usesLink && !kept ? stateFromLink(address, data.head, Boolean(session)) : {};
   // The first visit opens where there is most to see: the pass that fused most, the first of
   // equals.
   const weight = (pass) => 1000 * pass.fused + pass.removed;
@@ -301,6 +306,7 @@ function createApp({
     store,
     hover: createHover(),
     look: createLook(),
+    files,
     looks,
     searchSettings: kept?.searchSettings,
     id: instances,
@@ -550,6 +556,7 @@ function createApp({
   const sized = (patch) =>
     patch.panes ? {...patch, panes: {...patch.panes, sizes: store.get().panes.sizes}} : patch;
   const here = () => stateToLink(store.get(), session?.link());
+  app.here = here;
   const notePlace = (changed) => {
     const link = here();
     places.move(link, app.isReturning ? new Set() : changed, session?.branch() ?? "");
@@ -558,13 +565,13 @@ function createApp({
   // A place that Back or Forward went to: all of it, not only what its link says.
   app.goTo = (link) => {
     app.isReturning = true;
-    store.set(sized(placeFromLink(link, data.head, store.get().initially)));
+    store.set(sized(placeFromLink(link, data.head, Boolean(session), store.get().initially)));
     app.isReturning = false;
     const {selection} = store.get();
     if (selection !== null) app.graph.reveal(selection);
   };
   const noteLink = () =>
-    linkProblems(window.location.hash, data).then((problems) => {
+    linkProblems(window.location.hash, data, Boolean(session)).then((problems) => {
       if (app.stopped || !problems.length) return;
       if (store.get().selection !== null && !isKnown(data, store.get().selection))
         store.set({selection: null});
@@ -572,7 +579,7 @@ function createApp({
     });
   const followLink = () => {
     if (places?.isOurs()) return;
-    store.set(sized(stateFromLink(window.location.hash, data.head)));
+    store.set(sized(stateFromLink(window.location.hash, data.head, Boolean(session))));
     session?.follow(window.location.hash);
     noteLink();
   };

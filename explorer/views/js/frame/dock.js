@@ -2,15 +2,14 @@
 // comparison. A click here selects; what is selected elsewhere is marked here.
 
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
+import {tabsThere} from "../ground/state.js";
 import {PANES} from "../panes.js";
 import {steady} from "../ground/steady.js";
 
 // What the register of views (register.py) has for this compilation:
 // [{id, label, title, key, needs, uses, redraws, count, optional, session}].
 export function dockTabs(app) {
-  const {has, tabs} = app.data.head;
-  const isThere = (tab) => tab.needs.every((name) => has[name]) || (tab.session && app.session);
-  return tabs.filter((tab) => !tab.optional || isThere(tab));
+  return tabsThere(app.data.head, Boolean(app.session));
 }
 
 export function dockPane(app) {

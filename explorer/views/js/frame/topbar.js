@@ -12,6 +12,7 @@ import {
   secondsText,
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {openSaving, openSharing} from "./saving.js";
 import {searchBox} from "./search.js";
 import {presetChoice} from "./workspace.js";
 
@@ -49,12 +50,12 @@ export function topBar(app) {
     searchBox(app),
     app.host.mode === "notebook"
       ? null
-      : button(
-          "share",
-          "copy a link to what you see",
-          () => app.copy(window.location.href, "The link is copied."),
-          {class: "quiet"},
-        ),
+      : [
+          button("save", "save a page, picture, table, source or report", () => openSaving(app), {
+            class: "quiet save-button",
+          }),
+          button("share", "give what you see to others", () => openSharing(app), {class: "quiet"}),
+        ],
     button("◐", "light or dark", () => app.toggleTheme(), {
       class: "icon",
       "aria-label": "switch between light and dark",

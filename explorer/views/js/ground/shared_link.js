@@ -31,7 +31,7 @@ export function sameLink(a, b) {
 }
 
 // What a link asks for that this compilation has not, in words; empty when all is there.
-export async function linkProblems(hash, data) {
+export async function linkProblems(hash, data, isServed) {
   const {passes} = data.head;
   const problems = [];
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
@@ -41,7 +41,7 @@ export async function linkProblems(hash, data) {
     if (!IN_LINK.includes(name)) problems.push(`“${clip(name, 40)}”, which means nothing here`);
     else if (name === "pass" && !isIndex(value, passes.length))
       problems.push(`pass ${clip(value, 20)} (there are ${passes.length}, from 0)`);
-    else if (choicesInLink(name, data.head)?.includes(value) === false)
+    else if (choicesInLink(name, data.head, isServed)?.includes(value) === false)
       problems.push(`${name} “${clip(value, 40)}”`);
     else if (name === "selection" && !isKnown(data, value))
       problems.push(`operation ${clip(value, 80)}`);

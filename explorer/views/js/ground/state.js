@@ -87,28 +87,36 @@ export function stateToLink(state, others = {}) {
   return `#${parts}`;
 }
 
+// Tabs about the whole program that there are: those of the app alone only where it serves.
+export function tabsThere({tabs, has}, isServed) {
+  const isThere = (tab) => tab.needs.every((name) => has[name]) || (tab.session && isServed);
+  return tabs.filter((tab) => !tab.optional || isThere(tab));
+}
+
 // The values that a name may have in a link; undefined where it may be any. `head`: of a trace.
-export function choicesInLink(name, head) {
-  return name === "dock" ? head.tabs.map(({id}) => id) : CHOICES_IN_LINK[name];
+export function choicesInLink(name, head, isServed) {
+  if (name === "dock") return tabsThere(head, isServed).map(({id}) => id);
+  if (name === "tab" && !isServed) return CHOICES_IN_LINK.tab.filter((tab) => tab !== "fork");
+  return CHOICES_IN_LINK[name];
 }
 
 // A whole place: what its link does not say is as it is by default.
-export function placeFromLink(link, head, initially) {
+export function placeFromLink(link, head, isServed, initially) {
   const fresh = Object.fromEntries(IN_LINK.map((name) => [name, FRESH_STATE[name]]));
   fresh.open = initially;
-  return {...fresh, ...stateFromLink(link, head)};
+  return {...fresh, ...stateFromLink(link, head, isServed)};
 }
 
 // Unknown names and impossible values are dropped: a link may be old, or not ours.
-export function stateFromLink(link, head) {
+export function stateFromLink(link, head, isServed) {
   const patch = {};
   for (const [name, value] of new URLSearchParams(link.replace(/^#/, ""))) {
     if (!IN_LINK.includes(name)) continue;
     if (NUMBERS_IN_LINK.has(name)) {
       const parsed = Number(value);
       if (Number.isInteger(parsed) && parsed >= 0) patch[name] = parsed;
-    } else if (choicesInLink(name, head)) {
-      if (choicesInLink(name, head).includes(value)) patch[name] = value;
+    } else if (choicesInLink(name, head, isServed)) {
+      if (choicesInLink(name, head, isServed).includes(value)) patch[name] = value;
     } else if (["beside", "blocks", "hold", "onlyChanges"].includes(name))
       patch[name] = value === "true";
     else if (name === "panes") {

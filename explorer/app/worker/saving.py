@@ -1,0 +1,67 @@
+"""Files of a branch, as the command line and Python write them, too.
+
+saved_file(order, trace, save)
+    page      export_page(trace)        c.export_html("net.html")
+    trace     save(trace, path)         c.save("net.nnx"), explorer compile --save net.nnx
+    source    trace.program.source      explorer compile --dump-dir
+    report    report_text(trace)        explorer show --what report -o net.md
+    kernels   csv_text(table_of(...))   c.to_frame("kernels")
+"""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from explorer.app.protocol import SavedFile, SaveOrder
+from explorer.errors import InputError
+from explorer.results import Trace
+from explorer.runtime.scratch import own_folder
+from explorer.traces.tables import csv_text, parquet_bytes, table_of
+from explorer.views.page import export_page
+from explorer.views.static.report import report_text
+
+SUFFIXES = {"c": ".c", "opencl": ".cl"}
+"""Of source files, by language."""
+
+
+def saved_file(
+    order: SaveOrder, trace: Trace, save: Callable[[Trace, Path], object] | None
+) -> SavedFile:
+    """The file that is ordered. InputError says why there is none.
+
+    `save` writes a trace with its programs; None where it is a file already.
+    """
+    name = order.name or trace.model.name
+    if order.what == "page":
+        return _text(f"{name}.html", "text/html", export_page(trace, place=order.place))
+    if order.what == "report":
+        return _text(f"{name}.md", "text/markdown", report_text(trace))
+    if order.what == "source":
+        if trace.program is None:
+            raise InputError("this has no compiled program, and so no source")
+        source = trace.program.source
+        text = "\n".join((*source.lines, ""))
+        return _text(f"{name}{SUFFIXES.get(source.language, '.txt')}", "text/plain", text)
+    if order.what == "trace":
+        if save is None:
+            raise InputError("this is no compilation that can be saved as a trace")
+        with tempfile.TemporaryDirectory(dir=own_folder()) as folder:
+            path = Path(folder) / "saved.nnx"
+            save(trace, path)
+            return _file(f"{name}.nnx", "application/zip", path.read_bytes())
+    table = table_of(trace, order.what)
+    if order.form == "parquet":
+        kind = "application/vnd.apache.parquet"
+        return _file(f"{name} {order.what}.parquet", kind, parquet_bytes(table))
+    return _text(f"{name} {order.what}.csv", "text/csv", csv_text(table))
+
+
+def _text(name: str, kind: str, text: str) -> SavedFile:
+    return _file(name, kind, text.encode("utf-8", "backslashreplace"))
+
+
+def _file(name: str, kind: str, content: bytes) -> SavedFile:
+    return SavedFile(name=name, kind=kind, content=base64.b64encode(content).decode())

@@ -1,0 +1,122 @@
+"""Files of a branch: as Python and the command line write them, and with a sentence where not."""
+
+import base64
+import csv
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from explorer.app.catalog import Choice, first_request
+from explorer.app.protocol import STAGES, CompileRequest, DrawnTrace, SavedFile, SaveOrder
+from explorer.app.state.messages import Begun, Reported
+from explorer.app.state.page_state import PageState
+from explorer.app.state.saving import save_order
+from explorer.app.state.step import step
+from explorer.app.worker.compiler import ModelCompiler
+from explorer.errors import InputError
+from explorer.traces.tables import FRAMES, csv_text, parquet_bytes, table_of
+from explorer.views.static.report import report_text
+
+HEAD = {"label": "", "model": {"name": "a"}, "summary": {"verdict": "not-run"}}
+CHOICE = Choice("0", "digits cnn.onnx", "/m/a.onnx")
+
+
+def quiet(name: str, index: int, total: int) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def compiler() -> ModelCompiler:
+    return ModelCompiler()
+
+
+@pytest.fixture(scope="module")
+def request_(sample_models: Path) -> CompileRequest:
+    return CompileRequest(str(sample_models / "digits_mlp.onnx"), "cpu")
+
+
+def content(file: SavedFile) -> bytes:
+    assert not file.error
+    return base64.b64decode(file.content)
+
+
+def order(what: str, form: str = "csv", **others: str) -> SaveOrder:
+    return SaveOrder(what=what, form=form, stages=("passes", "program"), name="mine", **others)
+
+
+def test_each_file_is_what_python_makes(
+    compiler: ModelCompiler, request_: CompileRequest, tmp_path: Path
+):
+    def saved(what: str, **others: str) -> SavedFile:
+        return compiler.saved(request_, order(what, **others), quiet)
+
+    trace = saved("trace")
+    assert trace.name == "mine.nnx"
+    path = tmp_path / trace.name
+    path.write_bytes(content(trace))
+    opened = ex.open(path)
+    assert opened.trace().model.name == "mine"
+    program = opened.trace().program
+    assert program is not None
+    source = "\n".join((*program.source.lines, "")).encode()
+    assert content(saved("source")) == source
+    assert saved("source").name == "mine.c"
+    assert content(saved("report")).decode() == report_text(opened.trace())
+    kernels = content(saved("kernels")).decode()
+    assert kernels == csv_text(table_of(opened.trace(), "kernels"))
+    page = content(saved("page", place="pass=3&tab=ir")).decode()
+    assert '"place":"pass=3\\u0026tab=ir"' in page
+
+
+def test_a_table_is_csv_that_python_reads(compiler: ModelCompiler, request_: CompileRequest):
+    compilation = compiler._compiled(request_, quiet)
+    compilation.accuracy()
+    trace = compilation.trace()
+    for kind, (_, columns) in FRAMES.items():
+        rows = list(csv.reader(io.StringIO(csv_text(table_of(trace, kind)))))
+        assert tuple(rows[0]) == columns
+        assert len(rows) - 1 == len(table_of(trace, kind))
+    assert trace.accuracy is not None
+    count = sum(len(p.tensors) for p in (*trace.accuracy.passes, *trace.accuracy.isolated))
+    assert len(table_of(trace, "errors")) == count > 0
+
+
+def test_parquet_keeps_types(compiler: ModelCompiler, request_: CompileRequest):
+    pyarrow_parquet = pytest.importorskip("pyarrow.parquet")
+    table = table_of(compiler._compiled(request_, quiet).trace(), "kernels")
+    read = pyarrow_parquet.read_table(io.BytesIO(parquet_bytes(table)))
+    assert read.column("flops").to_pylist() == table["flops"]
+
+
+def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match="pyarrow, which is not installed") as raised:
+        parquet_bytes(table_of(ex.compile("sample_models/digits_mlp.onnx").trace(), "passes"))
+    assert "CSV" in raised.value.hint
+
+
+def opened() -> PageState:
+    state = PageState((CHOICE,), ("cpu",), "cpu", first_request(CHOICE, "cpu"))
+    state, _ = step(state, Begun(None))
+    state, _ = step(state, Reported(1, DrawnTrace(HEAD, {}, (), STAGES)))
+    return state
+
+
+def test_an_order_is_of_the_branch_that_is_looked_at():
+    ordered = save_order(opened(), {"what": "page", "place": "pass=3"})
+    assert ordered is not None
+    request, found = ordered
+    assert request.path == CHOICE.path
+    assert (found.name, found.place, found.stages) == ("digits cnn", "pass=3", STAGES)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{}, {"what": "/etc/passwd"}, {"what": "page", "place": 7}, {"what": "kernels", "form": "exe"},
+     {"what": ["page"]}, {"what": "page", "place": "x" * 10_000}],
+)  # fmt: skip
+def test_what_no_page_would_ask_for_is_no_order(message: dict[str, object]):
+    assert save_order(opened(), message) is None

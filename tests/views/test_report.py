@@ -1,0 +1,30 @@
+"""A compilation as Markdown: all parts, and no name of a model that is markup."""
+
+from dataclasses import replace
+
+from explorer.results import Trace
+from explorer.views.static.report import report_text
+
+
+def test_a_report_has_all_that_is_known(trace: Trace):
+    text = report_text(trace)
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads[1:] == ["## Passes", "## Memory", "## Kernels", "## Accuracy"]
+    for step in trace.passes:
+        assert f"| `{step.name}` |" in text
+    assert trace.accuracy is not None
+    assert f"`{trace.accuracy.oracle}`" in text
+
+
+def test_a_report_of_an_unfinished_compilation_leaves_parts_out(trace: Trace):
+    bare = replace(trace, memory=None, kernels=(), program=None, accuracy=None, profile=None)
+    assert "## Kernels" not in report_text(bare)
+    assert "not compared with the source model" in report_text(bare)
+
+
+def test_a_name_is_no_markup(trace: Trace):
+    hostile = "a`|<img src=x>\n# b"
+    model = replace(trace.model, name=hostile, inputs=((hostile, "1 f32"),))
+    text = report_text(replace(trace, model=model))
+    assert "`a'\\|<img src=x> # b`" in text
+    assert "\n# b" not in text

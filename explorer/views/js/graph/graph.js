@@ -121,7 +121,7 @@ export function graphPane(app) {
     element("span", {}, "hold", element("span", {class: "long"}, " still")),
     "one place for every operation in all passes, with room for those that are not there",
     () => store.set({hold: !store.get().hold}),
-    {class: "quiet hold-switch"},
+    {class: "quiet hold-switch", "aria-label": "hold still"},
   );
   const node = element(
     "section",

@@ -84,9 +84,9 @@ def test_two_branches_are_compared_in_every_respect(visit: Callable[..., Any]):
     compare(seen, "totals")
     page.locator(".first-difference").wait_for()
     expect(page.locator(".first-difference")).to_have_text("fuse-activation")
-    expect(page.locator(".partings")).to_contain_text("A off → B on")
+    expect(page.locator(".partings")).to_contain_text("A on → B off")
     rows = {row.split("\t")[0]: row for row in seen.names(".side-table tbody tr")}
-    assert re.search(r"operations\s+\d+\s+\d+ \d+% less", rows["operations"])
+    assert re.search(r"operations\s+\d+\s+\d+ \d+% more", rows["operations"])
     assert re.search(r"peak memory\s+[\d.]+ KiB\s+[\d.]+ KiB", rows["peak memory"])
     assert re.search(r"latency\s+[\d.]+ µs\s+[\d.]+ µs", rows["latency"])
     assert rows["compared with the source"].count("equal to source") == 2
@@ -99,7 +99,7 @@ def test_two_branches_are_compared_in_every_respect(visit: Callable[..., Any]):
     page.locator(".line-difference td.added").first.wait_for()
     expect(page.locator(".line-difference th")).to_have_count(2)
     compare(seen, "kernels")
-    page.locator(".dock-body td", has_text="not in B").first.wait_for()
+    page.locator(".dock-body td", has_text="not in A").first.wait_for()
     compare(seen, "passes")
     page.locator(".dock-body tr.marked", has_text="assign-layouts").wait_for()
     assert seen.is_clean(), seen

@@ -76,7 +76,11 @@ def serve(
     chosen_port = usable_port(address, port)
     opening = opening_link(choices[0], target, decisions) if decisions else None
     results = ResultStore()
-    standby = StandbyWorkers(make_compiler, first_request(choices[0], target))
+    first = first_request(choices[0], target)
+    if opening is not None:  # with sizes, if some are given: nothing is to be compiled twice
+        asked = request_of(opening["settings"], choices[0].path, (target,))
+        first = first if asked is None else asked.base
+    standby = StandbyWorkers(make_compiler, first)
 
     workspaces = Workspaces(workspace_folder())
     if workspaces.problem:
@@ -86,12 +90,15 @@ def serve(
         state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
         return Page(state, standby.take, results, uploads, publish, workspace, opening)
 
-    paths = {absolute(choice.path) for choice in choices}
+    offered = {absolute(choice.path) for choice in choices}
 
     def fits(saved: SavedWorkspace) -> bool:
         """Whether a person who starts the app like this expects what was open then."""
         return (
-            not is_fresh and not decisions and saved.target == target and saved.open_paths <= paths
+            not is_fresh
+            and not decisions
+            and saved.target == target
+            and saved.open_paths <= offered
         )
 
     with upload_folder() as folder:

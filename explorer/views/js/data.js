@@ -206,6 +206,30 @@ export class TraceData {
     return Object.hasOwn(makers, operation) ? makers[operation] : [];
   }
 
+  // All events of all passes, in their order: what a list of them shows.
+  rewrites() {
+    return this.once("rewrites", async () => {
+      const raw = await this.chunk("rewrites");
+      return raw.rows.map(([pass, event, rule, applied, site, reason, made]) => ({
+        pass,
+        index: event,
+        rule: raw.rules[rule],
+        applied,
+        site,
+        reason: raw.reasons[reason],
+        made,
+      }));
+    });
+  }
+
+  // The lines and the drawing of one event; null where a saved page does not hold it.
+  async frame(pass, event) {
+    const perPage = 8; // FRAMES_PER_PAGE of payload/film.py
+    const key = `film/${pass}/${Math.floor(event / perPage)}`;
+    if (this.host.chunk && !this.host.holds(key)) return null;
+    return (await this.chunk(key)).frames[event % perPage];
+  }
+
   passDetails(pass) {
     return this.once(`pass/${pass}`, async () => {
       const raw = await this.chunk(`pass/${pass}`);
@@ -492,8 +516,10 @@ export class TraceData {
 }
 
 // Chunks that more knowledge of the same compilation does not change.
-const SETTLED =
-  /^(nodes|graph|text|lines|pass|measures|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+const SETTLED = new RegExp(
+  "^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|" +
+    "memory)(/|$)",
+);
 const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either
 
 function isSettled(key) {

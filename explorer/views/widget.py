@@ -96,12 +96,16 @@ def answers(
     replies: list[Json] = []
     for key in map(str, message["keys"]):
         missing = {"kind": "missing", "key": key, "revision": revision}
-        if key.startswith(ASKED) and ask is None:
+        is_question = key.startswith(ASKED)
+        if is_question and ask is None:
             replies.append({**missing, "reason": ASKS_NOTHING})
             continue
         try:
-            asked = ask is not None and key.startswith(ASKED)
-            value = described(ask(key, payload.chunk)) if asked else payload.chunk(key)
+            value = (
+                payload.chunk(key)
+                if ask is None or not is_question
+                else (described(ask(key, payload.chunk)))
+            )
             replies.extend(chunk_messages(key, encode(value), revision))
         except UnknownChunk as unknown:
             replies.append({**missing, "reason": str(unknown)})

@@ -16,7 +16,7 @@ export function openFind(pane, query = "") {
 function makeBar(pane) {
   let current = 0;
   let total = 0;
-  const count = element("span", {class: "find-count quiet-text", role: "status"});
+  const count = element("span", {class: "hits-count quiet-text", role: "status"});
   const field = element("input", {
     type: "search",
     class: "find-field",

@@ -28,7 +28,7 @@ export function findEverywhere(app) {
     autocomplete: "off",
   });
   const kinds = element("div", {class: "find-kinds", role: "group", "aria-label": "kinds of hits"});
-  const count = element("span", {class: "quiet-text find-count", role: "status"});
+  const count = element("span", {class: "quiet-text hits-count", role: "status"});
   const list = element("ol", {class: "find-list", "aria-label": "what was found"});
   const node = element(
     "section",

@@ -430,6 +430,7 @@ export function inspectorPane(app) {
       const chosen =
         panes.find(({pane}) => pane.node.parentElement?.contains(focused)) ??
         panes.find(({pane}) => pane.node.parentElement?.matches(":hover")) ??
+        panes.find(({level}) => level === store.get().tab) ??
         panes[0];
       if (!chosen || !chosen.pane.node.offsetParent) return false;
       openFind(chosen.pane);

@@ -128,7 +128,9 @@ export function workspace(app, panes, found) {
 
   function draw() {
     const {panes: now} = store.get();
-    const places = now.large ? {centre: now.large} : placesOf(now);
+    const places = now.large ? {centre: now.large} : {...placesOf(now)};
+    // The list of what was found stands where the lowest pane is, as long as it is open.
+    if (!found.hidden) delete places.bottom;
     node.dataset.preset = now.preset;
     node.classList.toggle("enlarged", Boolean(now.large));
     for (const name of PANES_OF_FRAME) {

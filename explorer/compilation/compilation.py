@@ -24,7 +24,6 @@ from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.custom_passes.continuing import edit_by_hand
 from explorer.compilation.custom_passes.inserting import Insertable, make_insertion
-from explorer.compilation.measurements.turns import ROUNDS, measure_in_turns
 from explorer.compilation.running import Run, run
 from explorer.compilation.settings.forking import (
     KEEP,
@@ -46,6 +45,7 @@ from explorer.compilation.settings.settings import (
 )
 from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import make_trace
+from explorer.compilation.turns import ROUNDS, measure_in_turns
 from explorer.errors import InputError
 from explorer.importers import SourceModel, program_inputs
 from explorer.ir.functions.calls import device_functions

@@ -6,6 +6,7 @@ Each function imports what draws the view, so that the register itself costs not
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from explorer.views.view import Faces
@@ -73,6 +74,17 @@ def graph() -> Faces:
     )
 
 
+def measured_graph(title: str, values: Mapping[str, float]) -> Faces:
+    """The graph with a number for each operation: a person's own."""
+    from explorer.views.static.overlay import overlay_html, overlay_text
+
+    return Faces(
+        text=lambda trace, index, width: overlay_text(title, values),
+        html=lambda trace, index: overlay_html(trace.snapshots[index].graph, title, values),
+        json=lambda trace, index: dict(values),
+    )
+
+
 def constraints() -> Faces:
     from explorer.views.static.constraints import constraints_html, constraints_text
 
@@ -135,6 +147,16 @@ def timeline() -> Faces:
         text=lambda trace, _, width: profile_text(profile(trace)),
         html=lambda trace, _: profile_html(profile(trace)),
         json=lambda trace, _: profile(trace),
+    )
+
+
+def rewrites() -> Faces:
+    from explorer.views.static.rewrites import film_html, film_text
+
+    return Faces(
+        text=lambda trace, index, _: film_text(trace, index),
+        html=film_html,
+        json=lambda trace, index: trace.passes[index].events,
     )
 
 

@@ -40,7 +40,9 @@ STYLES = (
     "accuracy.css",
     "compare.css",
     "workspace.css",
+    "history.css",
     "graph.css",
+    "overlay.css",
     "film.css",
 )
 SCALE_STEPS = 64

@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.compilation.measurements import rounds
-from explorer.compilation.measurements.turns import ProfiledSide, measure_in_turns, turns_record
+from explorer.compilation.turns import ProfiledSide, measure_in_turns, turns_record
 from explorer.errors import InputError
 from explorer.results import ProfileRecord, TimedEvent
 from explorer.results.runs.turns import TurnsRecord

@@ -45,6 +45,8 @@ MOST_NAMES = 4
 """Of workspaces that a browser may ask for."""
 COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
+MOST_ANSWERS = 100
+"""That are kept: each is as long as a kernel's assembly."""
 OTHERS = "of/"
 """How keys of chunks begin that are another branch's than the one that is looked at."""
 ASKS_NOTHING = (
@@ -66,6 +68,8 @@ class ExplorerPage(JSComponent):
         self.page: Page | None = None
         self.document: Document | None = None
         self._asking = threading.Lock()
+        self._answers: dict[tuple[str, str], str] = {}
+        """By branch and question."""
         self._sent_revision = -1
         self._sent_searches: list[dict[str, Any]] = []
 
@@ -191,8 +195,15 @@ class ExplorerPage(JSComponent):
             return json.loads(branch.trace.chunks[name])
 
         def work() -> None:
+            place = (branch.key, key)
             with self._asking:
-                text = encode(described(answer(key, chunk)))
+                # More becomes known of a branch meanwhile, and the page asks again.
+                text = self._answers.get(place)
+                if text is None:
+                    found = described(answer(key, chunk))
+                    text = encode(found)
+                    if "error" not in found and len(self._answers) < MOST_ANSWERS:
+                        self._answers[place] = text
             assert document is not None
             document.add_next_tick_callback(partial(self._send_chunk, key, text, revision))
 
@@ -236,6 +247,7 @@ def run_server(
         title="Compiler Explorer",
         use_index=False,
         redirect_root=False,
+        location=False,  # Panel would add to the browser's history what Back has left
         unused_session_lifetime_milliseconds=PAGE_GONE_MILLISECONDS,
         check_unused_sessions_milliseconds=PAGE_GONE_MILLISECONDS // 5,
     )

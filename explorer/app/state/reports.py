@@ -35,7 +35,8 @@ def reported(state: PageState, message: Reported) -> Step:
     if request is None:
         return state, []  # forgotten, or asked of a worker that was ended
     if isinstance(report, Progressed):
-        is_shown = str(key) == state.current or request == state.wanted
+        is_waited_for = state.status == "working" and request == state.wanted
+        is_shown = str(key) == state.current or is_waited_for
         return (replace(state, progress=report) if is_shown else state), []
     if isinstance(report, DrawnTrace):
         return _drawn(state, key, request, report)

@@ -516,8 +516,10 @@ export class TraceData {
 }
 
 // Chunks that more knowledge of the same compilation does not change.
-const SETTLED =
-  /^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+const SETTLED = new RegExp(
+  "^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|" +
+    "memory)(/|$)",
+);
 const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either
 
 function isSettled(key) {

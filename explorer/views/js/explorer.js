@@ -238,8 +238,8 @@ function render({model, el}) {
 const withoutUnset = (state) =>
   Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
 
-// kept: {state, pass, camera, searchSettings, model, carried, isRefused} of the compilation that was
-// looked at before this one
+// kept: {state, pass, camera, searchSettings, model, carried, isRefused} of the compilation that
+// was looked at before this one
 function createApp({
   host,
   data,

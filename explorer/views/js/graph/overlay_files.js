@@ -18,8 +18,8 @@ export function readNumbers(text, filename) {
   const filled = columns.filter(({values}) => values.size);
   if (!filled.length)
     throw new Error(
-      `${filename} holds no numbers: a CSV file has a name and a number in each line, a JSON file ` +
-        'an object such as {"conv1": 3.5}',
+      `${filename} holds no numbers: a CSV file has a name and a number in each line, a JSON ` +
+        'file an object such as {"conv1": 3.5}',
     );
   return filled;
 }

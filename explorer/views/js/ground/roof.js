@@ -2,8 +2,8 @@
 // Waterman, Patterson, "Roofline", CACM 52(4), 2009).
 
 // levels: caches and the memory, the nearest first; none where the peaks were not measured.
-// roof({flops, bytes, launches}) -> GFLOP/s under the nearest level that holds what one launch reads
-// and writes; undefined without peaks.
+// roof({flops, bytes, launches}) -> GFLOP/s under the nearest level that holds what one launch
+// reads and writes; undefined without peaks.
 export function roofsOf(profile) {
   const {peakGflops: peak, peakGbytes: bandwidth} = profile;
   const memory = bandwidth ? [{name: "memory", bytes: Infinity, gbytes: bandwidth}] : [];

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
 
 ROUNDS = 8
+SPREAD = (10, 50, 90)
+"""Percentiles over the rounds: four of five lie between the outer two."""
 LEAST_ROUNDS = 4
 """Fewer say nothing of their spread."""
 
@@ -112,12 +114,11 @@ def turns_record(
 
 
 def _times(found: Sequence[float], base: Sequence[float] | None, is_same: bool) -> TurnTimes:
-    low, median, high = np.percentile(found, (25, 50, 75)).tolist()
+    low, median, high = np.percentile(found, SPREAD).tolist()
     if base is None or base is found or len(base) != len(found) or not all(base):
         return TurnTimes(median_ns=median, low_ns=low, high_ns=high, is_same_code=is_same)
     ratios = [mine / theirs for mine, theirs in zip(found, base, strict=True)]
-    low_ratio, ratio, high_ratio = np.percentile(ratios, (25, 50, 75)).tolist()
-    halves = [statistics.median(ratios[start::2]) for start in (0, 1)]
+    low_ratio, ratio, high_ratio = np.percentile(ratios, SPREAD).tolist()
     return TurnTimes(
         median_ns=median,
         low_ns=low,
@@ -125,6 +126,5 @@ def _times(found: Sequence[float], base: Sequence[float] | None, is_same: bool) 
         ratio=ratio,
         low_ratio=low_ratio,
         high_ratio=high_ratio,
-        noise=max(halves) / max(min(halves), 1e-9),
         is_same_code=is_same,
     )

@@ -67,7 +67,7 @@ def test_in_turns_a_difference_is_told_from_the_spread(forked: Any):
     latency = row_of(page, "latency")
     expect(latency).to_contain_text("100 µs (90 µs to 110 µs)")
     expect(latency).to_contain_text("20% less")
-    assert "half of the rounds" in latency.locator("td").nth(1).get_attribute("title")
+    assert "four of five rounds" in latency.locator("td").nth(1).get_attribute("title")
     compare(page, "kernels")
     row = page.locator(".dock-body tbody tr", has=page.get_by_text("conv_3", exact=True))
     expect(row).to_contain_text("no difference")

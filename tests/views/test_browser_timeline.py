@@ -187,10 +187,10 @@ def test_finding_leads_from_span_to_span(opened: Any, trace: Trace):
     field = page.get_by_label("find in the timeline")
     field.fill("conv")
     field.press("Enter")
-    expect(page.locator(".find-count")).to_contain_text("1 of")
+    expect(page.locator(".span-count")).to_contain_text("1 of")
     first = page.locator(".bar.marked").get_attribute("data-operation")
     field.press("Enter")
-    expect(page.locator(".find-count")).to_contain_text("2 of")
+    expect(page.locator(".span-count")).to_contain_text("2 of")
     page.locator(f'.bar.marked:not([data-operation="{first}"])').wait_for()
 
 

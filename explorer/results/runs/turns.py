@@ -16,25 +16,21 @@ class TurnTimes:
 
     median_ns: float
     low_ns: float
-    """First quartile over the rounds, each of which gives its median."""
+    """Four of five rounds, each of which gives its median, lie between this and `high_ns`."""
     high_ns: float
-    """Third quartile."""
     ratio: float = 1.0
     """Median over the rounds of this time / the first side's in the same round."""
     low_ratio: float = 1.0
     high_ratio: float = 1.0
-    """First and third quartile of that."""
-    noise: float = 1.0
-    """The ratio of every other round / that of the rest, 1 or more."""
+    """The ratios of four of five rounds lie between these two."""
     is_same_code: bool = False
     """Whether what ran is what the first side ran: any difference is chance."""
 
     @property
     def is_different(self) -> bool:
-        """Farther from the first side's than the spread of the rounds."""
-        if self.is_same_code or self.low_ratio <= 1.0 <= self.high_ratio:
-            return False
-        return max(self.ratio, 1.0 / self.ratio) > self.noise
+        """Whether nearly all rounds agree on which of both takes longer: of eight rounds of the
+        same program, one time in fourteen they would."""
+        return not (self.is_same_code or self.low_ratio <= 1.0 <= self.high_ratio)
 
 
 @dataclass(frozen=True, kw_only=True)

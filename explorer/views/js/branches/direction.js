@@ -45,8 +45,8 @@ export function timeChange(before, after, {isSame, times}) {
   }
   const spread = `${spreadText(times.lowRatio)} to ${spreadText(times.highRatio)}`;
   return times.isDifferent
-    ? {text: ratioText(1, times.ratio), title: `half of the rounds between ${spread}`}
-    : {text: "no difference", title: `within the spread: half of the rounds between ${spread}`};
+    ? {text: ratioText(1, times.ratio), title: `four of five rounds between ${spread}`}
+    : {text: "no difference", title: `within the spread: four of five rounds between ${spread}`};
 }
 
 function spreadText(ratio) {

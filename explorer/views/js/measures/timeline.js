@@ -157,7 +157,7 @@ function timeBars(app, profile, tracks) {
 
 // Finds spans by name, kind, kernel or node of the model; Enter leads on to the next one.
 function findField(tracks, show) {
-  const count = element("span", {class: "quiet-text find-count", role: "status"});
+  const count = element("span", {class: "quiet-text span-count", role: "status"});
   const spans = tracks.groups.flatMap(({tracks: rows}) => rows.flatMap((track) => track.spans));
   const text = (span) =>
     [spanText(span), span.kernel, ...span.facts.map(([, value]) => value)].join(" ").toLowerCase();
@@ -193,5 +193,5 @@ function findField(tracks, show) {
       event.stopPropagation();
     },
   });
-  return element("span", {class: "find-row"}, input, count);
+  return element("span", {class: "span-find"}, input, count);
 }

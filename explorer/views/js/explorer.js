@@ -256,11 +256,11 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     else app.select(found, "inspector");
   };
   app.goToRewrite = (event) => {
-    // New weights have no place in the graph; what uses them has.
-    const made =
-      event.produced.find((id) => data.latest.has(id)) ?? event.produced[0] ?? event.site;
-    store.set({rewrite: event.index, selection: made});
-    app.graph.reveal(made);
+    // New weights have no place in the graph, nor has what the same pass took away again.
+    const all = [...event.produced, event.site, ...event.matched];
+    const shown = all.find((id) => data.latest.has(id)) ?? null;
+    store.set({rewrite: event.index, selection: shown});
+    if (shown !== null) app.graph.reveal(shown);
   };
   app.stepRewrite = async (step) => {
     const {pass, rewrite} = store.get();

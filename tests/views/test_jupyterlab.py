@@ -23,13 +23,14 @@ pytestmark = [
 ]
 
 RUN_SECONDS = 120
-RULE = '''class KeepRelu(Rule):
-    """relu(x)   =>   relu(x)"""
+RULE = '''class TanhForRelu(Rule):
+    """relu(x)   =>   tanh(x)      (wrong)"""
 
     matches = (UnaryOp,)
 
     def rewrite(self, op, rewriter):
-        raise Declined("it stays")
+        if op.kind.data == "relu":
+            rewriter.update(op, kind="tanh")
 '''
 
 
@@ -245,9 +246,10 @@ def test_the_kernel_compiles_what_is_wanted_otherwise(notebook: Any):
     rule.fill(RULE)
     page.get_by_role("button", name="insert", exact=True).click()
     expect(branches).to_have_count(3, timeout=1000 * RUN_SECONDS)
-    page.wait_for_selector(".explorer .pass-name >> text=keep-relu")
+    # The rewrite that was left out left one.
+    page.wait_for_selector(".explorer .pass-name >> text=tanh-for-relu")
     page.get_by_label("branch").select_option("0")
-    expect(page.locator(".explorer .pass-name", has_text="keep-relu")).to_have_count(0)
+    expect(page.locator(".explorer .pass-name", has_text="tanh-for-relu")).to_have_count(0)
 
 
 def test_a_saved_notebook_shows_a_picture_without_its_kernel(

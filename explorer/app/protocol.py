@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from explorer.errors import ExplorerError
 from explorer.results import Trace
-from explorer.results.decisions import Decisions, label_of, place_of
+from explorer.results.decisions import DIMENSIONS, Decisions, label_of, place_of
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is done next, how many are done, how many there are)."""
@@ -62,8 +62,16 @@ class CompileRequest:
 
     @property
     def base(self) -> CompileRequest:
-        """The same model and target with nothing decided otherwise."""
-        return CompileRequest(self.path, self.target)
+        """The same model and target at the same sizes, with nothing else decided otherwise."""
+        kept = tuple(pair for pair in self.decisions if pair[0].startswith(f"{DIMENSIONS}/"))
+        return replace(self, decisions=kept)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The sizes of symbolic dimensions that are decided: numbers, or [lowest, highest]."""
+        prefix = f"{DIMENSIONS}/"
+        found = self.values.items()
+        return {name.removeprefix(prefix): v for name, v in found if name.startswith(prefix)}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -132,6 +140,12 @@ class Compiler(Protocol):
         """Measures schedules of a kernel: `order` has the fields of `searches.SearchOrder`."""
         ...
 
+    def turns(
+        self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
+    ) -> dict[str, Any]:
+        """Times a compilation and others in turns; see `explorer.views.payload.turns`."""
+        ...
+
     def forget(self, request: CompileRequest) -> None:
         """Gives back what was kept for a request."""
         ...
@@ -177,7 +191,8 @@ class Progressed:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """More is known of a search: how far it is, what was found, or how it ended."""
+    """More is known of a search, or of a measurement in turns: how far it is, what was found, or
+    how it ended."""
 
     status: str = "running"
     number: int = 0
@@ -204,6 +219,7 @@ _DOING = {
     "assembly": "disassembling",
     "bisect": "bisecting",
     "search": "searching",
+    "turns": "timing",
 }
 
 

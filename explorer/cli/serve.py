@@ -8,6 +8,7 @@ from pathlib import Path
 from explorer.cli import arguments as options
 from explorer.errors import InputError
 from explorer.importers.format import model_suffixes
+from explorer.results.decisions import DIMENSIONS
 
 SUMMARY = "open the explorer in the browser"
 SAMPLES = "sample_models"
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"models (.onnx), saved traces (.nnx) or folders of them (default: {SAMPLES})",
     )
     options.add_target(parser)
+    options.add_dimensions(parser)
     options.add_decisions(parser)
     parser.add_argument(
         "--port", type=port, default=0, metavar="P", help="default: one that is free"
@@ -53,12 +55,20 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         targets=tuple(dict.fromkeys((*TARGETS, arguments.target))),
         port=arguments.port,
-        decisions=dict(arguments.decide),
+        decisions={**sizes_by_address(arguments.dim), **dict(arguments.decide)},
         most_pages=arguments.pages,
         is_fresh=arguments.fresh,
         open_browser=not arguments.no_browser,
     )
     return 0
+
+
+def sizes_by_address(sizes: list[tuple[str, int | tuple[int, int]]]) -> dict[str, object]:
+    """Sizes of the first model as the decisions that they are."""
+    return {
+        f"{DIMENSIONS}/{name}": size if isinstance(size, int) else list(size)
+        for name, size in sizes
+    }
 
 
 def sample_folder() -> list[Path]:

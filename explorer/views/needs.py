@@ -59,6 +59,11 @@ PARTS: Mapping[str, TracePart] = {
         noun="other compilation",
         advice="c.compare(d) compares with another one",
     ),
+    "workspace": TracePart(
+        is_in=lambda trace: False,  # the served app has one
+        noun="workspace",
+        advice="explorer serve keeps branches and what was done",
+    ),
 }
 
 

@@ -184,6 +184,18 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     View(
+        name="branches",
+        title="branches of this model, and what was done",
+        needs=("workspace",),
+        pane=Pane(
+            module=JAVASCRIPT / "branches" / "history.js",
+            function="historyView",
+            key="h",
+            is_optional=True,
+            is_for_sessions=True,
+        ),
+    ),
+    View(
         name="change",
         title="decide otherwise, edit the IR, write a rule: the notebook's kernel compiles it",
         needs=("kernel",),

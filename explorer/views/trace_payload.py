@@ -34,6 +34,7 @@ from functools import partial
 
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
 from explorer.results.decisions import DIMENSIONS, place_of
+from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.instructions.table import instructions_payload
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
@@ -127,11 +128,15 @@ class TracePayload:
 
 
 def trace_payload(
-    trace: Trace, against: Trace | None = None, parts: SnapshotParts | None = None
+    trace: Trace,
+    against: Trace | None = None,
+    parts: SnapshotParts | None = None,
+    overlay: Overlay | None = None,
 ) -> TracePayload:
     """The payload of a compilation, and of its comparison with another one (a fork) if given.
 
-    `parts` are those of an earlier, less complete trace of the same compilation.
+    `parts` are those of an earlier, less complete trace of the same compilation. `overlay`: a
+    person's own numbers, by which the graph is coloured at first.
     """
     trace = with_model_step(trace)
     parts = parts or SnapshotParts.of(trace)
@@ -174,6 +179,9 @@ def trace_payload(
     if trace.profile is not None:
         makers["profile"] = partial(profile_payload, trace.profile)
     head = _head(trace, parts, tables, against is not None)
+    if overlay is not None:
+        head["overlay"] = True
+        makers["overlay"] = partial(_constant, asdict(overlay))
     later = frozenset(key for key in settled if key.split("/")[0] not in AT_ONCE)
     first = ("block/0",) if parts.opens_with_blocks else ("layout",)
     payload = TracePayload(head, makers, settled, later, first, parts.lines)
@@ -321,6 +329,9 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "fault": None if tables is None else tables.culprit(),
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
+        "rightAnswers": None
+        if report is None or report.right_answers is None
+        else list(report.right_answers),
         "compared": len(errors),
         "tolerance": number(tolerance),
         "oracle": "" if report is None else report.oracle,

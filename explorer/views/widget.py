@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from explorer.results import Trace
+from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
@@ -65,15 +66,17 @@ def explore(
     against: Trace | None = None,
     height: str = "720px",
     ask: Ask | None = None,
+    overlay: Overlay | None = None,
     branches: Changing | None = None,
 ) -> anywidget.AnyWidget:
     """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output.
 
     `ask` answers what the page wants to know of compilers; without it such questions are refused.
     `branches` makes what the page wants otherwise; the widget has them as `.branches`.
+    overlay: own numbers by which the graph is coloured at first.
     """
     known = trace() if callable(trace) else trace
-    payload = trace_payload(known, against)
+    payload = trace_payload(known, against, overlay=overlay)
     widget = _widget(payload, height, ask, branches, partial(saved_picture, known))
     widget.branches = branches  # pyright: ignore[reportAttributeAccessIssue]
     return widget

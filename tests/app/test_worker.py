@@ -487,3 +487,45 @@ def test_the_page_of_a_model_that_cannot_be_imported_gets_its_reasons(refused: s
     shown = json.loads(head)
     assert [p["name"] for p in shown["passes"]] == ["model"]
     assert shown["problems"]["reasons"] == [["wobble", "unknown operator"]]
+
+
+@pytest.fixture
+def windowed(tmp_path: Path) -> str:
+    """A convolution whose window needs five elements of an input of n."""
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], "window")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, "n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, "m"])],
+        [helper.make_tensor("w", TensorProto.FLOAT, [1, 1, 5], [1.0] * 5)],
+    )
+    path = tmp_path / "windowed.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return str(path)
+
+
+def test_a_model_at_sizes_that_do_not_fit_is_shown_with_the_node(windowed: str):
+    compiler = ModelCompiler()
+    request = CompileRequest.deciding(windowed, "cpu", {"dimensions/n": 3})
+    trace = compiler.stage(request, "passes", quiet)
+    assert trace.passes == () and trace.source is not None
+    ((node, why),) = trace.problems
+    assert node == "window" and "5" in why
+    assert [n.problem for n in trace.source.graph.nodes if n.operation == "source.node"] == [why]
+    fitting = CompileRequest.deciding(windowed, "cpu", {"dimensions/n": 8})
+    assert fitting.base == fitting and fitting.sizes == {"n": 8}
+    shapes = [n.shape for n in compiler.stage(fitting, "passes", quiet).snapshots[-1].graph.nodes]
+    assert "1x1x4 f32" in shapes
+
+
+def test_a_model_on_which_the_compiler_fails_is_shown(
+    windowed: str, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object, **__: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr("explorer.compile", fail)
+    trace = ModelCompiler().stage(CompileRequest(windowed, "cpu"), "passes", quiet)
+    assert trace.problems == (
+        ("the model", "the compiler failed with IndexError: tuple index out of range"),
+    )

@@ -76,7 +76,11 @@ def serve(
     chosen_port = usable_port(address, port)
     opening = opening_link(choices[0], target, decisions) if decisions else None
     results = ResultStore()
-    standby = StandbyWorkers(make_compiler, first_request(choices[0], target))
+    first = first_request(choices[0], target)
+    if opening is not None:  # with sizes, if some are given: nothing is to be compiled twice
+        asked = request_of(opening["settings"], choices[0].path, (target,))
+        first = first if asked is None else asked.base
+    standby = StandbyWorkers(make_compiler, first)
 
     workspaces = Workspaces(workspace_folder())
     if workspaces.problem:

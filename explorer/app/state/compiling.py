@@ -73,6 +73,8 @@ def look_at(state: PageState, key: str) -> Step:
         wanted=state.wanted if state.status == "working" else found.request,
         status="idle" if has_failed else state.status,
         error=None if has_failed else state.error,
+        # What is told of the background is told of what is looked at.
+        progress=state.progress if state.status == "working" else None,
         last={**state.last, found.request.path: key},
         revision=state.revision + 1,
     )

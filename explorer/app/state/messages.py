@@ -108,6 +108,14 @@ class StartSearch:
 
 
 @dataclass(frozen=True)
+class StartTurns:
+    """Compilations to be timed in turns: the first one is the base of the others."""
+
+    key: int
+    requests: tuple[CompileRequest, ...]
+
+
+@dataclass(frozen=True)
 class Cancel:
     """To be given up."""
 
@@ -150,6 +158,7 @@ Effect = (
     | Prepare
     | Bisect
     | StartSearch
+    | StartTurns
     | Cancel
     | Forget
     | KeepResult

@@ -23,6 +23,7 @@ from explorer.app.state.compiling import Step, compile_request, lull, take_over
 from explorer.app.state.messages import Effect, KeepResult, Reported
 from explorer.app.state.page_state import PageState
 from explorer.app.state.searching import bisected, searched
+from explorer.app.state.timing import timed
 
 
 def reported(state: PageState, message: Reported) -> Step:
@@ -34,12 +35,13 @@ def reported(state: PageState, message: Reported) -> Step:
     if request is None:
         return state, []  # forgotten, or asked of a worker that was ended
     if isinstance(report, Progressed):
-        is_shown = str(key) == state.current or request == state.wanted
+        is_waited_for = state.status == "working" and request == state.wanted
+        is_shown = str(key) == state.current or is_waited_for
         return (replace(state, progress=report) if is_shown else state), []
     if isinstance(report, DrawnTrace):
         return _drawn(state, key, request, report)
     if isinstance(report, SearchProgress):
-        return searched(state, key, report), []
+        return timed(searched(state, key, report), key, report), []
     if isinstance(report, Failure):
         return _failed(state, key, request, _as_named(state, report, request)), []
     return bisected(state, key, report), []
@@ -135,8 +137,9 @@ def _died(state: PageState, report: Died) -> Step:
             continue
         failure = _as_named(state, failure, request)
         branch = state.named(str(key))
-        if any(search.key == key for search in state.searches):
-            state = searched(state, key, SearchProgress("failed", error=failure.what))
+        if any(order.key == key for order in (*state.searches, *state.turns)):
+            ended = SearchProgress("failed", error=failure.what)
+            state = timed(searched(state, key, ended), key, ended)
         elif branch is None or branch.is_asleep:
             state = _refused(state, key, request, failure)
         else:

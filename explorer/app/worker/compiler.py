@@ -8,14 +8,14 @@ compiler.stage(CompileRequest(..., decisions=(("schedule-loops/conv_1/pixels", "
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
 from explorer.app.protocol import Bisection, CompileRequest, Progress, SearchReport
-from explorer.errors import UnsupportedError
+from explorer.app.worker.refused import refused_trace
 from explorer.results import ProfileRecord, Trace
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class ModelCompiler:
         self._profiles: dict[CompileRequest, ProfileRecord] = {}
         self._refused: dict[CompileRequest, Trace] = {}
         """Of models that cannot be imported: how they are, and why."""
+        self._tried: dict[CompileRequest, dict[str, int]] = {}
+        """Sizes that were chosen where none were given."""
         self._meter: PeakMeter | None = None
 
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
@@ -47,7 +49,9 @@ class ModelCompiler:
             with paused_collection():
                 try:
                     return self._compiled(request, progress).trace(with_code=False)
-                except UnsupportedError as error:
+                except MemoryError:
+                    raise  # there is none for another look at it
+                except Exception as error:  # whatever keeps a model from being compiled
                     return self._inspected(request, error)
         compilation = self._compiled(request, progress)
         if name == "program":
@@ -99,6 +103,17 @@ class ModelCompiler:
         )
         return search_payload(found[order["kernel"]])
 
+    def turns(
+        self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
+    ) -> dict[str, Any]:
+        from explorer.compilation.turns import measure_in_turns
+        from explorer.views.payload.turns import turns_payload
+
+        requests = [request, *others]
+        compilations = [self._compiled(r, lambda name, index, total: None) for r in requests]
+        labels = [r.label or "first" for r in requests]
+        return turns_payload(measure_in_turns(compilations, labels, progress=progress))
+
     def forget(self, request: CompileRequest) -> None:
         for results in (self._compilations, self._accuracies, self._profiles, self._refused):
             results.pop(request, None)
@@ -110,31 +125,29 @@ class ModelCompiler:
         progress("reading the trace", 0, 1)
         return open_trace(request.path).trace()
 
-    def _inspected(self, request: CompileRequest, error: UnsupportedError) -> Trace:
+    def _inspected(self, request: CompileRequest, error: Exception) -> Trace:
         """The model as it is, with what cannot be imported or compiled; a fork just fails."""
-        import explorer as ex
-
         if request != request.base:
             raise error
-        trace = ex.inspect(request.path).trace()
-        if not trace.problems:
-            if not error.problems:
-                raise error
-            pairs = (problem.partition(": ") for problem in error.problems)
-            trace = replace(trace, problems=tuple((what, why) for what, _, why in pairs))
-        self._refused[request] = trace
-        return trace
+        sizes = {**self._tried.get(request, {}), **request.sizes}
+        largest = {
+            name: size if isinstance(size, int) else size[-1] for name, size in sizes.items()
+        }
+        self._refused[request] = refused_trace(request.path, largest, error)
+        return self._refused[request]
 
     def _compiled(self, request: CompileRequest, progress: Progress) -> Compilation:
         """Compiled now or before; as a fork of the compilation with most passes in common."""
         if request in self._compilations:
             return self._compilations[request]
-        if request.base not in self._compilations:
+        parents = [parent for parent in self._compilations if is_parent(parent, request)]
+        if not parents:
             self._compilations[request.base] = self._first(request.base, progress)
             if request == request.base:
                 return self._compilations[request]
+            parents = [request.base]
         parent = max(
-            (parent for parent in self._compilations if is_parent(parent, request)),
+            parents,
             key=lambda parent: self._shared(parent, request),
         )
         self._compilations[request] = self._compilations[parent].fork(
@@ -159,7 +172,13 @@ class ModelCompiler:
         model = ex.load(request.path)
         progress("importing", 0, 0)
         # Sizes that the file does not say are knobs of the page; something has to be shown first.
-        sizes = suggested_sizes(model)
+        given = {
+            name: size if isinstance(size, int) else (size[0], size[-1])
+            for name, size in request.sizes.items()
+        }
+        largest = {n: size if isinstance(size, int) else size[-1] for n, size in given.items()}
+        self._tried[request] = suggested_sizes(model, largest)
+        sizes = {**self._tried[request], **given}
         return ex.compile(model, target=request.target, dimensions=sizes, progress=progress)
 
     def _measured(self, compilation: Compilation, progress: Progress) -> ProfileRecord:

@@ -60,7 +60,7 @@ export class TraceData {
     this.revision = revision;
     for (const table of [this.chunks, this.decoded]) {
       for (const key of [...table.keys()])
-        if (!SETTLED.test(key) && !this.waiting.has(key)) table.delete(key);
+        if (!isSettled(key) && !this.waiting.has(key)) table.delete(key);
     }
     for (const [key, waiting] of this.waiting) {
       waiting.parts = [];
@@ -128,7 +128,7 @@ export class TraceData {
     const {revision} = this;
     const value = await decodeChunk();
     // What was asked for before more was known may be out of date by now.
-    if (revision === this.revision || SETTLED.test(key)) this.decoded.set(key, value);
+    if (revision === this.revision || isSettled(key)) this.decoded.set(key, value);
     return value;
   }
 
@@ -401,6 +401,11 @@ export class TraceData {
     return {language: "python", lines, owners: lines.map(() => [])};
   }
 
+  // What steps of schedules do and take; null where nobody can be asked.
+  scheduleSteps() {
+    return this.once("asked/steps", () => this.chunk("asked/steps").catch(() => null));
+  }
+
   // What the instructions of all kernels mean and cost; null where there is no assembly.
   instructions() {
     if (!this.kernels.some(({assembly}) => assembly)) return null;
@@ -511,8 +516,15 @@ export class TraceData {
 }
 
 // Chunks that more knowledge of the same compilation does not change.
-const SETTLED =
-  /^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+const SETTLED = new RegExp(
+  "^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|" +
+    "memory)(/|$)",
+);
+const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either
+
+function isSettled(key) {
+  return SETTLED.test(key) || ASKED.test(key);
+}
 
 function expandRuns(raw, pages) {
   const lines = [],

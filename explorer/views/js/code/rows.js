@@ -69,7 +69,7 @@ function cell([kind, before, after, gone, fresh], side) {
 }
 
 // The text with ranges [begin, end) of its characters marked.
-export function markedText(text, ranges) {
+function markedText(text, ranges) {
   const parts = [];
   let end = 0;
   for (const [from, to] of ranges) {

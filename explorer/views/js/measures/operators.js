@@ -293,6 +293,9 @@ function constraintsPart(app) {
   );
 }
 
+// A sentence with its end, which it may have already: "did you mean Attention?"
+const ended = (text) => (/[.?!…]$/.test(text) ? text : `${text}.`);
+
 // What stands above everything while the opened model cannot be compiled; null otherwise.
 export function problemsBanner(app) {
   const {reasons} = app.data.head.problems ?? {reasons: []};
@@ -313,7 +316,7 @@ export function problemsBanner(app) {
       element(
         "span",
         {},
-        `${clip(reasons[0][0], 60)}: ${clip(reasons[0][1], 160)}${more}. ` +
+        `${clip(reasons[0][0], 60)}: ${ended(clip(reasons[0][1], 240) + more)} ` +
           "The model is shown as it is; nothing was compiled.",
       ),
     ),

@@ -286,7 +286,7 @@ function createApp({
           : {selection: null, step: null, blocks: null, ...fresh}),
         pass: again >= 0 && isBranch ? again : first,
       }
-    : {pass: first, ...fresh, ...fromLink};
+    : {pass: first, ...fresh, ...placeOf(data.head), ...fromLink};
   const store = createStore(initial);
   store.set({panes: {...store.get().panes, sizes: sizesOf(looks)}});
   store.subscribe((state, changed) => {
@@ -587,6 +587,18 @@ function createApp({
 // Ctrl, Alt or Meta (save, run) stay the notebook's.
 function keepFromNotebook(event) {
   if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+}
+
+// Where a cell asks the explorer to open: names of a pass, an operation, tabs.
+function placeOf({at: asked, passes}) {
+  const at = asked ?? {pass: "", operation: "", dock: "", tab: ""};
+  const pass = passes.findIndex(({name}) => name === at.pass);
+  return {
+    ...(pass >= 0 ? {pass} : {}),
+    ...(at.operation ? {selection: at.operation} : {}),
+    ...(at.dock ? {dock: at.dock} : {}),
+    ...(at.tab ? {tab: at.tab} : {}),
+  };
 }
 
 // The Tab key goes round within a dialog.

@@ -104,7 +104,7 @@ async function errorsOfPass({data, pass}) {
   return found;
 }
 
-export function worseOf(measure, a, b) {
+function worseOf(measure, a, b) {
   if (Number.isNaN(a) || Number.isNaN(b)) return NaN;
   return measure.isLowWorse ? Math.min(a, b) : Math.max(a, b);
 }

@@ -7,7 +7,7 @@ readable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,11 +94,13 @@ def _explore(
     self: Compilation | Inspection | SavedCompilation,
     height: str = "720px",
     overlay: OverlayLike | None = None,
+    at: Mapping[str, str] | None = None,
 ):
     """The interactive explorer in a notebook's output, without a server or a port.
 
     overlay: own numbers for the graph, a mapping from names of operations or source nodes, or a CSV
-    or JSON file of these.
+    or JSON file of these. at: where it opens, e.g. {"pass": "fuse-activation", "operation":
+    "conv8", "dock": "rewrites", "tab": "ir"}; InputError for a pass or a tab that there is not.
     """
     from explorer.runtime.assembly.asked import answer
     from explorer.views.widget import explore
@@ -106,9 +108,21 @@ def _explore(
     # A saved trace may be a stranger's: its source is for reading.
     trace = self.trace()
     shown = _overlay(overlay, trace)
+    _check_place(trace, at or {})
     if not isinstance(self, Compilation):
-        return explore(trace, height=height, overlay=shown)
-    return explore(trace, height=height, ask=answer, overlay=shown, branches=Branches(self))
+        return explore(trace, height=height, overlay=shown, at=at)
+    return explore(trace, height=height, ask=answer, overlay=shown, branches=Branches(self), at=at)
+
+
+def _check_place(trace: Trace, at: Mapping[str, str]) -> None:
+    """InputError for what the page could not open at."""
+    docks = [view.tab for view in register_of_views.VIEWS if view.pane is not None]
+    known = {"pass": [record.name for record in trace.passes], "dock": docks}
+    for key, value in at.items():
+        if key not in ("pass", "operation", "dock", "tab"):
+            raise InputError(f"explore knows no {key!r}", hint="pass, operation, dock or tab")
+        if key in known and value not in known[key]:
+            raise InputError(f"there is no {key} {value!r}", hint=near_name(value, known[key]))
 
 
 def _export_html(

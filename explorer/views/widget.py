@@ -68,8 +68,11 @@ def explore(
     ask: Ask | None = None,
     overlay: Overlay | None = None,
     branches: Changing | None = None,
+    at: Mapping[str, str] | None = None,
 ) -> anywidget.AnyWidget:
     """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output.
+
+    `at` says where it opens: names of a `pass`, of an `operation`, of tabs as `dock` and `tab`.
 
     `ask` answers what the page wants to know of compilers; without it such questions are refused.
     `branches` makes what the page wants otherwise; the widget has them as `.branches`.
@@ -77,6 +80,7 @@ def explore(
     """
     known = trace() if callable(trace) else trace
     payload = trace_payload(known, against, overlay=overlay)
+    payload.head["at"] = dict(at or {})
     widget = _widget(payload, height, ask, branches, partial(saved_picture, known))
     widget.branches = branches  # pyright: ignore[reportAttributeAccessIssue]
     return widget
@@ -101,11 +105,10 @@ def answers(
             replies.append({**missing, "reason": ASKS_NOTHING})
             continue
         try:
-            value = (
-                payload.chunk(key)
-                if ask is None or not is_question
-                else (described(ask(key, payload.chunk)))
-            )
+            if ask is not None and key.startswith(ASKED):
+                value = described(ask(key, payload.chunk))
+            else:
+                value = payload.chunk(key)
             replies.extend(chunk_messages(key, encode(value), revision))
         except UnknownChunk as unknown:
             replies.append({**missing, "reason": str(unknown)})

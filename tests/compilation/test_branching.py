@@ -1,5 +1,7 @@
 """Changes that a notebook's page asks for are done by the compilation, or refused with a reason."""
 
+from typing import Any
+
 import pytest
 
 import explorer as ex
@@ -92,3 +94,28 @@ def test_what_is_refused_changes_nothing(compiled, asked):
     with pytest.raises(ExplorerError):
         branches.change(asked)
     assert branches.all == [compiled]
+
+
+def test_a_widget_shows_what_its_kernel_made(compiled):
+    widget: Any = compiled.explore(at={"pass": "import", "dock": "rewrites"})
+    assert widget.head["at"] == {"pass": "import", "dock": "rewrites"}
+    sent: list[dict] = []
+    widget.send = sent.append
+    address = first_rewrite(compiled, "fuse-activation")
+    asked = {"kind": "change", "what": "decide", "address": address, "value": False}
+    widget._handle_custom_msg(asked, [])
+    assert (sent[-1]["error"], widget.revision) == ("", 1)
+    assert widget.branches.shown.decisions()[address] is False
+    assert widget.head["branches"]["place"] == 1 and widget.head["has"]["compare"]
+    widget._handle_custom_msg({"kind": "change", "what": "rule", "after": "import"}, [])
+    assert "defines no rule" in sent[-1]["error"] and widget.revision == 1
+    widget._handle_custom_msg({"kind": "need", "keys": ["rewrites"], "revision": 1}, [])
+    assert sent[-1]["key"] == "rewrites", "of the branch that is shown"
+    widget._handle_custom_msg({"kind": "show", "place": 0}, [])
+    assert widget.branches.shown is compiled and widget.revision == 2
+
+
+@pytest.mark.parametrize("at", [{"pass": "improt"}, {"dock": "nowhere"}, {"colour": "red"}])
+def test_a_place_that_there_is_not_is_refused(compiled, at):
+    with pytest.raises(InputError):
+        compiled.explore(at=at)

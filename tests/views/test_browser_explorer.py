@@ -137,7 +137,7 @@ def test_rewrites_are_stepped_and_explained(watched: Any, trace: Trace, opened: 
     watched.expect_names('.site[aria-current="true"]', ["conv_1, norm_1 → conv_1"])
     page.keyboard.press("J")
     page.wait_for_selector('.node.selected[data-id="conv_2"]')
-    page.wait_for_selector(".rewrite-card .delta.removed")
+    page.wait_for_selector(".rewrite-card td.removed")
     expect(page.locator(".rewrite-card")).to_contain_text("batch_norm(conv(x, w)) -> conv(x, w')")
     assert watched.is_clean(), watched
 

@@ -291,7 +291,7 @@ function createApp({
           : {selection: null, step: null, blocks: null, ...fresh}),
         pass: again >= 0 && isBranch ? again : first,
       }
-    : {pass: first, ...fresh, ...fromLink};
+    : {pass: first, ...fresh, ...placeOf(data.head), ...fromLink};
   const store = createStore(initial);
   store.set({panes: {...store.get().panes, sizes: sizesOf(looks)}});
   store.subscribe((state, changed) => {
@@ -355,11 +355,11 @@ function createApp({
     else app.select(found, "inspector");
   };
   app.goToRewrite = (event) => {
-    // New weights have no place in the graph; what uses them has.
-    const made =
-      event.produced.find((id) => data.latest.has(id)) ?? event.produced[0] ?? event.site;
-    store.set({rewrite: event.index, selection: made});
-    app.graph.reveal(made);
+    // New weights have no place in the graph, nor has what the same pass took away again.
+    const all = [...event.produced, event.site, ...event.matched];
+    const shown = all.find((id) => data.latest.has(id)) ?? null;
+    store.set({rewrite: event.index, selection: shown});
+    if (shown !== null) app.graph.reveal(shown);
   };
   app.stepRewrite = async (step) => {
     const {pass, rewrite} = store.get();
@@ -594,6 +594,18 @@ function createApp({
 // Ctrl, Alt or Meta (save, run) stay the notebook's.
 function keepFromNotebook(event) {
   if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+}
+
+// Where a cell asks the explorer to open: names of a pass, an operation, tabs.
+function placeOf({at: asked, passes}) {
+  const at = asked ?? {pass: "", operation: "", dock: "", tab: ""};
+  const pass = passes.findIndex(({name}) => name === at.pass);
+  return {
+    ...(pass >= 0 ? {pass} : {}),
+    ...(at.operation ? {selection: at.operation} : {}),
+    ...(at.dock ? {dock: at.dock} : {}),
+    ...(at.tab ? {tab: at.tab} : {}),
+  };
 }
 
 // The Tab key goes round within a dialog.

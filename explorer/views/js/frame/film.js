@@ -134,9 +134,10 @@ function makePane(app, events) {
   };
 
   function goTo(event) {
-    const made = event.made.find((id) => data.latest.has(id)) ?? event.made[0] ?? event.site;
-    store.set({pass: event.pass, rewrite: event.index, selection: made});
-    app.graph.reveal(made);
+    // What the same pass took away again stands in no graph: then what it was made of does.
+    const shown = [...event.made, event.site].find((id) => data.latest.has(id)) ?? null;
+    store.set({pass: event.pass, rewrite: event.index, selection: shown});
+    if (shown !== null) app.graph.reveal(shown);
   }
 
   function stepInList(by) {

@@ -235,7 +235,11 @@ export function passesPane(app) {
       {class: "rules"},
       element("p", {class: "quiet-text"}, "loading rewrites"),
     );
-    host.append(rules);
+    const film = () => store.set({dock: "rewrites"});
+    host.append(
+      rules,
+      button("one by one", "the program before and after each rewrite (w)", film, {class: "quiet"}),
+    );
     data.passDetails(index).then(
       ({events}) =>
         replace(rules, ruleList(events.filter((event) => event.applied)), declined(events, pass)),

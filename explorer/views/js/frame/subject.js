@@ -1,15 +1,17 @@
 // What is looked at, above the tabs of the inspector: an operation, a block or a rewrite, where it
 // comes from and which rules made it.
 
-import {button, element} from "../ground/dom.js";
+import {button, element, replace} from "../ground/dom.js";
 import {leaveOut} from "../branches/fork.js";
 import {MINUS, amountText, countText} from "../ground/numbers.js";
+import {rowsTable} from "../code/rows.js";
 import {ruleLink} from "../code/rule.js";
 import {clip, safeName} from "../ground/scene.js";
 import {LOOK} from "../theme.js";
 
 const MOST_CHIPS = 12;
 const MOST_SIZES = 4; // of symbolic dimensions that are named in a sentence
+const MOST_ROWS = 30; // of a rewrite's lines; the tab of rewrites has all
 const MOST_DELTA = 2000; // characters of an operation's text in a rewrite
 
 // The lines of it, or what stands there while nothing is selected.
@@ -234,6 +236,19 @@ function rewriteCard(app, event, pass) {
       ? element("span", {class: "quiet-text"}, `and ${list.length - MOST_CHIPS} more`)
       : null,
   ];
+  const deltas = element(
+    "div",
+    {class: "deltas mono"},
+    event.removed.map(([id, text]) => line("removed", MINUS)(`${id} = ${text}`)),
+    event.added.map(([id, text]) => line("added", "+")(`${id} = ${text}`)),
+    event.changed.flatMap(([id, was, now]) => [
+      line("removed", MINUS)(`${id} = ${was}`),
+      line("added", "+")(`${id} = ${now}`),
+    ]),
+  );
+  markChanges(app, event, pass, deltas).catch((failure) =>
+    deltas.append(element("p", {class: "cap"}, `What differs is not marked: ${failure.message}`)),
+  );
   return element(
     "div",
     {class: `rewrite-card ${event.applied ? "" : "refused"}`},
@@ -265,16 +280,7 @@ function rewriteCard(app, event, pass) {
         ? [element("span", {class: "row-label made"}, "made"), names(event.produced)]
         : null,
     ),
-    element(
-      "div",
-      {class: "deltas mono"},
-      event.removed.map(([id, text]) => line("removed", MINUS)(`${id} = ${text}`)),
-      event.added.map(([id, text]) => line("added", "+")(`${id} = ${text}`)),
-      event.changed.flatMap(([id, was, now]) => [
-        line("removed", MINUS)(`${id} = ${was}`),
-        line("added", "+")(`${id} = ${now}`),
-      ]),
-    ),
+    deltas,
     element(
       "p",
       {class: "quiet-text mono address"},
@@ -282,6 +288,16 @@ function rewriteCard(app, event, pass) {
       ruleLink(app, event.rule),
     ),
   );
+}
+
+// The lines again, with what differs inside them marked, where the trace on this side has them.
+async function markChanges(app, event, pass, host) {
+  const frame = await app.data.frame(pass, event.index);
+  const changed = (frame?.rows ?? []).filter(([kind]) => kind && kind !== "fold");
+  if (!changed.length) return;
+  const hidden = Math.max(0, changed.length - MOST_ROWS) + frame.hidden;
+  const shown = changed.slice(0, MOST_ROWS);
+  replace(host, rowsTable(shown, {isBeside: false, hidden, label: "lines of this rewrite"}));
 }
 
 function madeOf(app, all) {

@@ -49,6 +49,8 @@ class CompileRequest:
     target: str
     decisions: tuple[tuple[str, str], ...] = ()
     """(address, value as JSON), sorted: what is decided otherwise (`results.decisions`)."""
+    data: tuple[str, ...] = ()
+    """Files with values for the inputs (.npz), and with labels (.npy, .txt, .csv)."""
 
     @staticmethod
     def deciding(path: str, target: str, decisions: Decisions) -> CompileRequest:
@@ -91,6 +93,13 @@ class CompileRequest:
 
 
 @dataclass(frozen=True)
+class Examined:
+    """What can be said of a model before it is compiled: see `worker/examining.py`."""
+
+    form: dict[str, Any]  # JSON
+
+
+@dataclass(frozen=True)
 class MadeChunk:
     """A chunk that was made apart from a stage; None where there is no such chunk."""
 
@@ -120,6 +129,10 @@ class Compiler(Protocol):
 
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
+        ...
+
+    def examine(self, path: str) -> dict[str, Any]:
+        """What a model asks for before it is compiled, as JSON."""
         ...
 
     def optional(self, request: CompileRequest) -> tuple[str, ...]:

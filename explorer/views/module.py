@@ -41,6 +41,7 @@ STYLES = (
     "workspace.css",
     "graph.css",
     "film.css",
+    "open_dialog.css",
 )
 SCALE_STEPS = 64
 

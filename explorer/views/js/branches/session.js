@@ -18,6 +18,7 @@
 
 import {decide, isOff} from "../ground/addresses.js";
 import {acceptDrops, documentStrip, setText} from "./documents.js";
+import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
 import {NO_SETTINGS, linkNotice, sameLink, sessionLink} from "../ground/shared_link.js";
@@ -63,7 +64,8 @@ export function createSession(host, onchange, root) {
   // The branch from which something was asked for that the other side has not heard of yet: what
   // it says of other things in the meantime must not turn the controls back.
   let askedFrom = null;
-  const strip = documentStrip(host, now);
+  const dialog = openDialog(host, now, root, (files) => strip.openFiles(files));
+  const strip = documentStrip(host, now, dialog.ask);
   acceptDrops(root, strip.openFiles);
   const bar = statusBar(host);
   host.on("session", () => {
@@ -74,6 +76,7 @@ export function createSession(host, onchange, root) {
       (key) => branches.some((other) => other.key === key) && key !== branch,
     );
     strip.update();
+    dialog.update();
     onchange();
   });
   // Searches for schedules come apart from the rest: they tell more with every candidate.
@@ -222,6 +225,7 @@ export function createSession(host, onchange, root) {
     banner: () => bar.show(now()),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
+    askAgain: (why) => dialog.ask(now().model, why),
     // The name of what is waited for, or looked at.
     opening: () => modelOf(now().wanted.model ?? now().model)?.label ?? "",
     model: () => now().model,

@@ -101,6 +101,13 @@ export function openDialog(host, now, root, openFiles) {
     if (why) ask(model, why);
   }
 
+  // As what is shown was compiled; of another model nothing is decided yet.
+  function decided(name) {
+    if (now().dialog?.model !== now().model) return undefined;
+    const size = now().settings.decisions?.[`dimensions/${name}`];
+    return size === undefined ? undefined : [size].flat().join("..");
+  }
+
   function sizeRow({name, size, where}) {
     return element(
       "label",
@@ -111,7 +118,7 @@ export function openDialog(host, now, root, openFiles) {
         type: "text",
         inputmode: "numeric",
         class: "mono",
-        value: given[name] ?? (size === null ? "" : String(size)),
+        value: given[name] ?? decided(name) ?? (size === null ? "" : String(size)),
         placeholder: "a size, or 1..8",
         oninput: (event) => {
           given[name] = event.target.value;

@@ -33,7 +33,7 @@ from models import open_model  # noqa: E402 (folders of scripts, no packages)
 
 import explorer  # noqa: E402
 from explorer.accuracy.metrics import tensor_error  # noqa: E402
-from explorer.cli.latency.rounds import Calls, take_turns  # noqa: E402
+from explorer.compilation.measurements.rounds import Calls, take_turns  # noqa: E402
 from explorer.errors import ExplorerError  # noqa: E402
 from explorer.results.runs.events import ProfileRecord  # noqa: E402
 from explorer.runtime.executable import Executable  # noqa: E402

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from explorer.compilation import Compilation, Inspection, SavedCompilation
     from explorer.errors import ExplorerError
     from explorer.importers import SourceModel
+    from explorer.quantization.table import ThresholdTable
     from explorer.results import SearchResult
     from explorer.session import Session, Started
     from explorer.targets import Target
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ExplorerError",
     "Session",
+    "calibrate",
     "compile",
     "devices",
     "host_values",
@@ -85,6 +87,7 @@ def compile(
     shapes tell the sizes that dimensions leaves out.
     Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
     schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
+    quantization (a table of thresholds or its file), modes (INT8, INT16 or F32 by tensor),
     progress.
     """
     from explorer.compilation import compile_model
@@ -94,6 +97,27 @@ def compile(
     return compile_model(
         source, target, disable=disable, dimensions=dimensions, inputs=inputs, **options
     )
+
+
+def calibrate(
+    model: SourceModel | str | Path,
+    data: Mapping[str, np.ndarray],
+    *,
+    method: str = "best",
+    dimensions: Mapping[str, int] | None = None,
+    progress: Any = None,
+) -> ThresholdTable:
+    """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
+    examples. `compile(model, quantization=table)` takes them.
+
+    method: best (per tensor, by the error of what reads it), min-max, moving-average, percentile,
+    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`).
+    """
+    from explorer.tuning.calibration import calibrate as calibrated
+
+    _register_representations()
+    source = load(model) if isinstance(model, str | Path) else model
+    return calibrated(source, data, method, dimensions, progress)
 
 
 def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:

@@ -8,6 +8,7 @@ readable.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from explorer.compilation import (
     SavedCompilation,
     Table,
 )
+from explorer.compilation.branching import Branches
 from explorer.compilation.custom_passes.pipelines import near_name
 from explorer.compilation.measurements.ladders import Bars
 from explorer.errors import InputError
@@ -42,10 +44,12 @@ from explorer.results import (
     SourceText,
     Trace,
 )
+from explorer.results.overlays import Overlay
 from explorer.results.trace import SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
 from explorer.traces.comparing import Comparison
+from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
 from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
 from explorer.views.view import Shown
@@ -86,29 +90,57 @@ def _pretty(self: object, printer, cycle: bool) -> None:
     printer.text("..." if cycle else str(self))
 
 
-def _explore(self: Compilation | Inspection | SavedCompilation, height: str = "720px"):
-    """The interactive explorer in a notebook's output, without a server or a port."""
+def _explore(
+    self: Compilation | Inspection | SavedCompilation,
+    height: str = "720px",
+    overlay: OverlayLike | None = None,
+):
+    """The interactive explorer in a notebook's output, without a server or a port.
+
+    overlay: own numbers for the graph, a mapping from names of operations or source nodes, or a CSV
+    or JSON file of these.
+    """
     from explorer.runtime.assembly.asked import answer
     from explorer.views.widget import explore
 
     # A saved trace may be a stranger's: its source is for reading.
-    ask = answer if isinstance(self, Compilation) else None
-    return explore(self.trace(), height=height, ask=ask)
+    trace = self.trace()
+    shown = _overlay(overlay, trace)
+    if not isinstance(self, Compilation):
+        return explore(trace, height=height, overlay=shown)
+    return explore(trace, height=height, ask=answer, overlay=shown, branches=Branches(self))
 
 
-def _export_html(self: Compilation | Inspection | SavedCompilation, path: str | Path) -> Path:
-    """Writes the explorer with this compilation as one HTML file that works offline."""
+def _export_html(
+    self: Compilation | Inspection | SavedCompilation,
+    path: str | Path,
+    overlay: OverlayLike | None = None,
+) -> Path:
+    """Writes the explorer with this compilation as one HTML file that works offline.
+
+    overlay: own numbers for the graph, as `explore` takes them.
+    """
     from explorer.views.page import export_page
 
     path = Path(path)
-    write_file(path, export_page(self.trace()))
+    trace = self.trace()
+    write_file(path, export_page(trace, overlay=_overlay(overlay, trace)))
     return path
 
 
+def _overlay(given: OverlayLike | None, trace: Trace) -> Overlay | None:
+    return None if given is None else read_overlay(given, trace)
+
+
 def _view(
-    self: Compilation | Inspection | SavedCompilation, name: str, pass_name: str | None = None
+    self: Compilation | Inspection | SavedCompilation,
+    name: str,
+    pass_name: str | None = None,
+    overlay: OverlayLike | None = None,
 ) -> Shown:
     """One of the registered views, after a pass (the last one by default).
+
+    overlay: own numbers on the view `graph`, as `explore` takes them.
 
     Raises:
         InputError: for a name that no view or pass has, or where there is nothing to see.
@@ -124,7 +156,16 @@ def _view(
     if part is not None:
         raise InputError(f"this compilation has no {part.noun}", hint=part.advice)
     index = len(names) - 1 if pass_name is None else names.index(pass_name)
-    return Shown(view=views[name], trace=trace, index=index)
+    shown = Shown(view=views[name], trace=trace, index=index)
+    if overlay is None:
+        return shown
+    if name != "graph":
+        raise InputError(f"the view {name!r} shows no overlay", hint="c.view('graph', overlay=...)")
+    from explorer.views.faces import measured_graph
+
+    numbers = read_overlay(overlay, trace)
+    faces = measured_graph(numbers.columns[0].title, operations_of(numbers, trace, index))
+    return replace(shown, view=replace(shown.view, faces=lambda: faces))
 
 
 def _search_frame(self: SearchResult) -> Any:  # a pandas.DataFrame or a frames.Table

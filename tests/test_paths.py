@@ -17,7 +17,12 @@ WRITTEN = [
     *(p for p in sorted(REPOSITORY.glob("verification/**/*.py"))),
     *(p for p in sorted(REPOSITORY.glob("explorer/views/js/**/*.js"))),
 ]
-EXAMPLES = {"explorer/backends/toy/__init__.py"}
+EXAMPLES = {
+    "explorer/backends/toy/__init__.py",
+    "explorer/cli/weights.py",
+    "explorer/kernels/schedules/shares.py",
+}
+"""Files that pages add."""
 
 
 def named_paths(text: str) -> set[str]:

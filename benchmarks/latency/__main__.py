@@ -31,7 +31,7 @@ from rows import Row, Rows, class_of, from_json, means
 
 from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS, PEERS
 from explorer.cli.latency.open_vino import environment
-from explorer.cli.latency.rounds import LEAST_CALLS
+from explorer.compilation.measurements.rounds import LEAST_CALLS
 from explorer.errors import ExplorerError
 
 FOLDER = Path(__file__).resolve().parent

@@ -28,8 +28,8 @@ from explorer.accuracy.metrics import tensor_error
 from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS
 from explorer.cli.latency.open_vino import OpenVino
 from explorer.cli.latency.reference import ReferenceSide, onnx_content
-from explorer.cli.latency.rounds import Calls, Side, take_turns
 from explorer.compilation import Compilation
+from explorer.compilation.measurements.rounds import Calls, Side, take_turns
 from explorer.errors import DeviceError, ExplorerError, ModelError
 
 LAUNCH_REPEATS = 10

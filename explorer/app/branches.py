@@ -92,9 +92,15 @@ class Branch:
     def is_asleep(self) -> bool:
         return not self.trace.stages
 
+    @property
+    def pass_names(self) -> list[str]:
+        """Of the passes that ran, in their order."""
+        return [step["name"] for step in self.trace.head.get("passes", ())]
+
     def asleep(self) -> Branch:
         """What is left of it when its results are given back."""
         head = {name: self.trace.head[name] for name in ("label", "summary")}
+        head["passes"] = [{"name": name} for name in self.pass_names]
         return Branch(
             self.key, self.request, DrawnTrace(head, {}), self.name, self.note, self.parent
         )

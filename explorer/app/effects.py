@@ -36,6 +36,7 @@ from explorer.app.state.messages import (
     RemoveUpload,
     Reported,
     StartSearch,
+    StartTurns,
     UploadArrived,
     UploadGrew,
     WorkerReplaced,
@@ -107,13 +108,14 @@ class Page:
         self.workspace.close()
 
     def comparison(self, keys: Sequence[str], place: str | None = None) -> str | None:
-        """The branch that is looked at beside others, as JSON text; None where there is no such.
+        """Branches side by side, the base of all others first, as JSON text; None where there is
+        no such.
 
         With a pass's name as the place, how their programs differ after it ("" for the end).
         ValueError where one of them is asleep: it is woken, and compared when it is there.
         """
         state = self.state
-        branches = [state.branch, *(state.named(key) for key in dict.fromkeys(keys))]
+        branches = [state.named(key) for key in dict.fromkeys(keys)]
         if not 2 <= len(branches) <= MOST_COMPARED or None in branches:
             return None
         present = [branch for branch in branches if branch is not None]
@@ -156,6 +158,9 @@ class Page:
             self._running(effect.request).bisect(effect.key, effect.request)
         elif isinstance(effect, StartSearch):
             self._running(effect.request).search(effect.key, effect.request, effect.order)
+        elif isinstance(effect, StartTurns):
+            base, *others = effect.requests
+            self._running(base).turns(effect.key, base, others)
         elif isinstance(effect, Cancel):
             self._cancel(effect)
         elif isinstance(effect, Forget):

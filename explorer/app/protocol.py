@@ -153,6 +153,12 @@ class Compiler(Protocol):
         """Measures schedules of a kernel: `order` has the fields of `searches.SearchOrder`."""
         ...
 
+    def turns(
+        self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
+    ) -> dict[str, Any]:
+        """Times a compilation and others in turns; see `explorer.views.payload.turns`."""
+        ...
+
     def forget(self, request: CompileRequest) -> None:
         """Gives back what was kept for a request."""
         ...
@@ -198,7 +204,8 @@ class Progressed:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """More is known of a search: how far it is, what was found, or how it ended."""
+    """More is known of a search, or of a measurement in turns: how far it is, what was found, or
+    how it ended."""
 
     status: str = "running"
     number: int = 0
@@ -225,6 +232,7 @@ _DOING = {
     "assembly": "disassembling",
     "bisect": "bisecting",
     "search": "searching",
+    "turns": "timing",
 }
 
 

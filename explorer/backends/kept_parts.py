@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.dialects import func
 
 from explorer.errors import DeviceError
+from explorer.importers import read_meanings
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.inspection.printing import parse
 from explorer.ir.weights import Weights
@@ -53,7 +54,9 @@ def open_kept_parts(
 
 def _host_function(name: str, text: str, weights: Weights) -> HostFunction:
     """DeviceError where the text is another function's."""
-    functions = [op for op in parse(text, name).ops if isinstance(op, func.FuncOp)]
+    module = parse(text, name)
+    read_meanings(module)
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
     if [function.sym_name.data for function in functions] != [name]:
         raise DeviceError(f"what was kept of the part {name} is another function's text")
     return HostFunction(functions[0], weights)

@@ -23,7 +23,20 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from explorer.cli import bench, cache, check, compile, devices, opt, rules, run, serve, show, tune
+from explorer.cli import (
+    bench,
+    cache,
+    calibrate,
+    check,
+    compile,
+    devices,
+    opt,
+    rules,
+    run,
+    serve,
+    show,
+    tune,
+)
 from explorer.cli.repository import Command, repository_command
 from explorer.cli.terminal import STANDARD_OUTPUT, print_error, print_note, printing
 from explorer.errors import CacheWarning, ExplorerError, ModelError
@@ -34,6 +47,7 @@ COMMANDS: dict[str, ModuleType | Command] = {
     "run": run,
     "show": show,
     "opt": opt,
+    "calibrate": calibrate,
     "bench": bench,
     "tune": tune,
     "serve": serve,

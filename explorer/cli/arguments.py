@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 
@@ -26,11 +27,36 @@ def add_compiling(parser: argparse.ArgumentParser) -> None:
     add_dimensions(parser)
     add_host(parser)
     add_decisions(parser)
+    add_quantization(parser)
 
 
 def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What `explorer.compile` and `explorer.start` take besides target and sizes."""
-    return {"host": arguments.host, "decisions": dict(arguments.decide)}
+    from explorer.errors import InputError
+
+    if arguments.qtable is not None and arguments.quantize is None:
+        raise InputError("--qtable without --quantize quantizes nothing", hint="--quantize TABLE")
+    chosen: dict[str, Any] = {"host": arguments.host, "decisions": dict(arguments.decide)}
+    if arguments.quantize is not None:
+        chosen["quantization"] = arguments.quantize
+    if arguments.qtable is not None:
+        chosen["modes"] = arguments.qtable
+    return chosen
+
+
+def add_quantization(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--quantize",
+        type=Path,
+        metavar="TABLE",
+        help="quantize a float model by the thresholds of a table (explorer calibrate makes one)",
+    )
+    parser.add_argument(
+        "--qtable",
+        type=Path,
+        metavar="FILE",
+        help="with --quantize: tensors that are INT16 or F32 instead of INT8",
+    )
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ from explorer.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    from explorer.cli.latency.rounds import Side
+    from explorer.compilation.measurements.rounds import Side
     from explorer.importers import SourceModel
 
 SUMMARY = "measure the latency against other runtimes"
@@ -67,8 +67,8 @@ def peers(text: str) -> list[str]:
 def run(arguments: argparse.Namespace) -> int:
     from explorer.accuracy.oracle import random_inputs
     from explorer.backends import backend_of
-    from explorer.cli.latency.rounds import LEAST_CALLS, Calls, take_turns
     from explorer.cli.models import VARIANT, with_weights
+    from explorer.compilation.measurements.rounds import LEAST_CALLS, Calls, take_turns
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource, start
     from explorer.targets import load_target

@@ -172,10 +172,11 @@ def _explain(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json(
                 {"digest": kept.binary, "found": True, "reason": "", "kept": True}
-                | dict(finished.binary.key)
+                | ({} if finished.binary is None else dict(finished.binary.key))
             )
         else:
-            print_lines([f"{kept.binary[:12]} is kept, and starts without compiling"])
+            name = kept.binary[:12] or "what the host runs"
+            print_lines([f"{name} is kept, and starts without compiling"])
         return 0
     compilation = _compiled(arguments, source)
     try:
@@ -214,7 +215,7 @@ def _finished(
     from explorer.runtime.cache import Missed
     from explorer.runtime.cache.requests import sizes_of
 
-    bound = sizes_of(source.sheet, sizes)
+    bound = sizes_of(source.interface, sizes)
     if source.request is None:
         return Missed(source.undigested)
     if bound is None:

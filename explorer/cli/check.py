@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "models", nargs="+", metavar="MODEL", help="an ONNX file; several or a folder for a table"
     )
+    parser.add_argument(
+        "--min-sqnr",
+        type=float,
+        metavar="DB",
+        help="with --quantize: fail where an output is further from the float model's",
+    )
     options.add_compiling(parser)
     parser.add_argument(
         "--input", type=Path, metavar="FILE.npz", help="arrays by name (default: seeded random)"
@@ -138,13 +144,24 @@ def check_one(arguments: argparse.Namespace) -> int:
         else:
             print_lines(accuracy_text(accuracy.report).split("\n"))
         if accuracy.passed:
-            return 0
+            return NOT_PASSED if below(accuracy.report, arguments.min_sqnr) else 0
         fault = accuracy.bisect()
     finally:
         compilation.close()
     problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
     print(problem, file=sys.stderr)
     return NOT_PASSED
+
+
+def below(report: AccuracyReport, least_db: float | None) -> bool:
+    """Whether an output of a quantized program is further from the float model's than allowed."""
+    import sys
+
+    far = [o for o in report.float_outputs if least_db is not None and o.sqnr_db < least_db]
+    for output in far:
+        words = f"output {output.tensor} has {output.sqnr_db:.1f} dB, at least {least_db:g} wanted"
+        print(printable(words), file=sys.stderr)
+    return bool(far)
 
 
 def tell_outside(outside: Sequence[OutsideIndex], compilation: Compilation, as_json: bool) -> None:
@@ -189,7 +206,18 @@ def summarize(report: AccuracyReport, model: str) -> dict:
         "rests_on": report.rests_on,
         "ties": [_tie(tie) for tie in (report.passes[-1].near_ties if report.passes else ())],
         "problem": report.problem,
+        **_quantized(report),
     }
+
+
+def _quantized(report: AccuracyReport) -> dict:
+    """What only a model has that was quantized here."""
+    if report.bit_exact is None:
+        return {}
+    measured = [
+        {"name": o.tensor, "sqnr_db": o.sqnr_db, "cosine": o.cosine} for o in report.float_outputs
+    ]
+    return {"bit_exact": report.bit_exact, "float": measured}
 
 
 def _output(report: AccuracyReport, output: TensorError) -> dict:

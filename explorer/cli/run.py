@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     source = ModelSource(
         arguments.model, arguments.target, options.compile_options(arguments), default_cache()
     )
-    inputs, sizes = read_inputs(source.sheet, arguments.input, dict(arguments.dim))
+    inputs, sizes = read_inputs(source.interface, arguments.input, dict(arguments.dim))
     if arguments.check_indices:
         check_indices(arguments, inputs, sizes)
     if arguments.interpret:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import ModelError
 from explorer.files import reading_file
+from explorer.importers import read_meanings
 from explorer.importers.arrays import arrays_as_npz, quote_name, read_arrays, unquote_name
 from explorer.ir.inspection.printing import parse
 from explorer.ir.weights import Weights
@@ -46,6 +47,7 @@ def read_snapshot(path: Path) -> tuple[ModuleOp, Weights]:
     with reading_file(path, "IR text", hint=hint):
         text = path.read_text(encoding="utf-8")
     module = parse(text, str(path))
+    read_meanings(module)
     beside = weights_path(path)
     arrays = read_arrays(beside) if beside.is_file() else {}
     return module, Weights({unquote_name(name): array for name, array in arrays.items()})

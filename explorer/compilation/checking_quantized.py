@@ -146,7 +146,7 @@ def _with_details_behind(
 def in_steps(report: AccuracyReport, subject: Subject) -> AccuracyReport:
     """Of the literal pairs: each operation by itself may be off by a step of what it makes."""
     isolated = tuple(
-        replace(p, tensors=tuple(_within_a_step(t, subject) for t in p.tensors))
+        replace(p, tensors=tuple(_in_steps(t, report.tolerance, subject) for t in p.tensors))
         for p in report.isolated
     )
     together = tuple(replace(p, mode="accumulated") for p in isolated)
@@ -154,8 +154,10 @@ def in_steps(report: AccuracyReport, subject: Subject) -> AccuracyReport:
     return replace(report, passes=together, isolated=isolated, passed=passed, problem="")
 
 
-def _within_a_step(error: TensorError, subject: Subject) -> TensorError:
+def _in_steps(error: TensorError, tolerance: float, subject: Subject) -> TensorError:
     """Stored numbers may differ by 1, what is dequantized of them by a scale."""
+    if error.max_relative <= tolerance:
+        return replace(error, detail=None)
     snapshot = subject.snapshot
     most = TOLERATED if error.operation in snapshot.quantized else 0.0
     op = snapshot.operations.get(error.operation)

@@ -45,6 +45,7 @@ from explorer.compilation.settings.settings import (
 )
 from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import make_trace
+from explorer.compilation.turns import ROUNDS, measure_in_turns
 from explorer.errors import InputError
 from explorer.importers import SourceModel, program_inputs
 from explorer.ir.functions.calls import device_functions
@@ -56,6 +57,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.names import near_name
+from explorer.results.runs.turns import TurnsRecord
 from explorer.targets import Target, load_target
 from explorer.traces.comparing import Comparison
 from explorer.traces.saving import save
@@ -382,6 +384,12 @@ class Compilation(Compiled):
             for branch in (self, *others)
         ]
         return Comparison(traces[0], traces[1], tuple(traces[2:]))
+
+    def time_against(
+        self, *others: Compilation, rounds: int = ROUNDS, threads: int | None = None
+    ) -> TurnsRecord:
+        """Latency and kernels of this branch and others, timed in turns; this one is the base."""
+        return measure_in_turns((self, *others), rounds=rounds, threads=threads)
 
     def save(self, path: str | Path) -> Path:
         """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.backends.starting import kept_programs
-from explorer.compilation.kept_parts import kept_parts, why_not_kept
+from explorer.compilation.kept_parts import kept_parts
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
 from explorer.ir.evaluation import entry_function, specialized_inputs
-from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelSheet
+from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelInterface
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.kept import KeptPrograms
@@ -74,8 +74,6 @@ def finished(
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"
-    if reason := why_not_kept(compilation.built):
-        return reason
     language = compilation.backend.kept
     if language is None:
         return f"programs of the backend {compilation.backend.name} are not kept"
@@ -87,10 +85,10 @@ def finished(
     contents = fixed_contents(compilation, inputs)
     if contents is None:
         return "an input that decides a shape is too large to be kept"
-    key = next(iter(keys.values()))
+    binaries = [key.digest() for key in keys.values()]
     of_parts = kept_parts(compilation.built, {name: k.digest() for name, k in keys.items()})
     kept = KeptProgram(
-        model=sheet_of(model, request),
+        model=interface_of(model, request),
         path=str(request.path),
         target=request.target,
         options=request.options,
@@ -98,8 +96,8 @@ def finished(
         contents=contents,
         circumstances=programs.circumstances.of_language(language),
         program=without_text(compilation.built.program),
-        language=key.language,
-        binary=key.digest(),
+        language=compilation.backend.name,
+        binary=binaries[0] if binaries else "",
         weights="",
         sums="",
         compile_seconds=round(seconds, 3),
@@ -110,7 +108,7 @@ def finished(
     return kept, of_parts.weights
 
 
-def sheet_of(model: SourceModel, request: ProgramRequest) -> ModelSheet:
+def interface_of(model: SourceModel, request: ProgramRequest) -> ModelInterface:
     """What calling needs to know of a model. ValueError for external data that just changed."""
     folder = request.path.parent
     files = []
@@ -119,13 +117,13 @@ def sheet_of(model: SourceModel, request: ProgramRequest) -> ModelSheet:
         if max(state.st_mtime_ns, state.st_ctime_ns) >= request.at_ns - CLOCK_NS:
             raise ValueError(f"{name} beside the model changed while it was compiled")
         files.append((name, digest_of_file(folder / name)))
-    return replace(plain_sheet(model), digest=request.model, files=tuple(files))
+    return replace(plain_interface(model), digest=request.model, files=tuple(files))
 
 
-def plain_sheet(model: SourceModel) -> ModelSheet:
+def plain_interface(model: SourceModel) -> ModelInterface:
     """A model's inputs; without the digests of its files."""
     names = symbolic_dimensions(model)
-    return ModelSheet(
+    return ModelInterface(
         model.name,
         digest="",
         inputs=tuple(ModelInput(v.name, v.element_type, v.shape) for v in model.inputs),

@@ -17,7 +17,6 @@ from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.inspection.printing import dump
 from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.late import LateNodeOp
 from explorer.ir.weights import is_splat
 from explorer.kernels.program.build import ALIGNMENT_BYTES, BuiltProgram, aligned_zeros
 from explorer.kernels.program.parts import weight_bases
@@ -32,17 +31,6 @@ class KeptParts:
     arrays: tuple[KeptArray, ...]
     weights: np.ndarray
     """The block: of the device first, then of the host."""
-
-
-def why_not_kept(built: BuiltProgram) -> str:
-    """Why the parts of a program cannot be started from what is kept; empty where they can."""
-    for host in _hosts(built):
-        late = next((op for op in host.function.walk() if isinstance(op, LateNodeOp)), None)
-        if late is not None:
-            return f"the host imports a node of the model in a run: {late.operator.data}"
-    if built.parts and all(part.host is not None for part in built.parts.values()):
-        return "all of it runs on the host, and there is no binary"
-    return ""
 
 
 def kept_parts(built: BuiltProgram, binaries: Mapping[str, str]) -> KeptParts:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.backends.starting import kept_programs
-from explorer.compilation.kept_parts import why_not_kept
 from explorer.errors import BuildError
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.bundles import ShippedProgram, bundle_of
@@ -31,8 +30,11 @@ def bundle_for(
 
     With `finished_for` it starts without a pass, too. BuildError where there is nothing to ship.
     """
-    if compilation.built.parts:
-        _check_parts(compilation, keeps_source)
+    if compilation.built.parts and not keeps_source:
+        raise BuildError(
+            "what the host runs is text, which cannot be left out",
+            hint="`explorer compile MODEL --no-host` says which operations have no compiled form",
+        )
     cache = _built(compilation)
     found = [cache.held(key.digest()) for key in compilation.program_keys]
     entries = {entry.digest: entry for entry in found if entry is not None}
@@ -43,15 +45,6 @@ def bundle_for(
             hint="export for the target cpu",
         )
     return bundle_of(entries.values(), keeps_source, finished)
-
-
-def _check_parts(compilation: Compiled, keeps_source: bool) -> None:
-    """BuildError where what the host runs cannot be shipped."""
-    hint = "`explorer compile MODEL --no-host` says which operations have no compiled form"
-    if reason := why_not_kept(compilation.built):
-        raise BuildError(f"the program has parts on the host: {reason}", hint=hint)
-    if not keeps_source:
-        raise BuildError("what the host runs is text, which cannot be left out", hint=hint)
 
 
 def finished_for(compilation: Compiled, request: ProgramRequest) -> ShippedProgram | str:

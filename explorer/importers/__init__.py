@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.errors import ModelError
 from explorer.files import reading_file
-from explorer.importers.format import format_of, importer_for, importer_of
+from explorer.importers.format import FORMATS, format_of, importer_for, importer_of
 from explorer.importers.model import (
     ExaminedModel,
     OpenedProgram,
@@ -94,6 +94,22 @@ def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
 def files_of(model: SourceModel) -> Iterable[str]:
     """Files that the model consists of beside its own, by their paths from its folder."""
     return importer_of(model).files_of(model)
+
+
+def read_meanings(module: ModuleOp) -> None:
+    """Lets the importers read what nodes of a run mean (`top.node`), in a module out of a text.
+
+    ModelError for what no importer reads.
+    """
+    from explorer.ir.top.late import LateNodeOp, MeaningAttr, UnreadMeaning
+
+    for op in module.walk():
+        if isinstance(op, LateNodeOp) and isinstance(unread := op.meaning.data, UnreadMeaning):
+            known = [f for f in FORMATS if f.name == unread.format and f.importer is not None]
+            if not known:
+                raise ModelError(f"the text says of {unread.name} what no importer reads")
+            meaning = importer_for(known[0]).read_meaning(unread.name, unread.content)
+            op.properties["meaning"] = MeaningAttr(meaning)
 
 
 def index_limits(model: SourceModel) -> Mapping[str, int]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
+    from explorer.ir.top.late import Meaning
     from explorer.ir.weights import Weights
 
 _ZIP = b"PK\x03\x04"
@@ -104,6 +105,11 @@ class Importer(Protocol):
         """A program's outputs as arrays that a file holds: strings instead of code points."""
         del model
         return outputs
+
+    def read_meaning(self, name: str, content: str) -> Meaning:
+        """What a node of a run means, out of a text; ModelError where that is none."""
+        del content
+        raise ModelError(f"the text says of {name} what no importer reads")
 
     def with_random_weights(self, model: SourceModel, seed: int) -> SourceModel:
         """The very model; where its weights were replaced by constants, to make a small file of

@@ -19,13 +19,13 @@ from explorer.results.names import near_name
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.importers.model import SourceValue
-    from explorer.results.runs.kept import ModelInput, ModelSheet
+    from explorer.results.runs.kept import ModelInput, ModelInterface
 
 Arrays = dict[str, np.ndarray]
 
 
 def read_inputs(
-    model: SourceModel | ModelSheet, path: Path, sizes: Mapping[str, int]
+    model: SourceModel | ModelInterface, path: Path, sizes: Mapping[str, int]
 ) -> tuple[Arrays, dict[str, int]]:
     """The arrays for a model's inputs, and the sizes of its symbolic dimensions.
 
@@ -50,7 +50,7 @@ def read_inputs(
 
 
 def check_arrays(
-    model: SourceModel | ModelSheet,
+    model: SourceModel | ModelInterface,
     arrays: Mapping[str, np.ndarray],
     sizes: Mapping[str, int],
     path: Path,

@@ -166,7 +166,10 @@ class ScheduleLoops(Pass):
         name = kernel.sym_name.data
         hint = f"decisions of this kernel are addressed {self.name}/{name}/CHOICE"
         if error.step == GIVEN:
-            hint = f"kernels[{name!r}].schedule of the compilation before is a list that is legal"
+            hint = (
+                "change that step, leave it out, or go back to the steps as they were; in Python "
+                f"kernels[{name!r}].schedule of the compilation before has them"
+            )
         return InputError(f"kernel {name} cannot be scheduled as asked: {error.reason}", hint=hint)
 
 

@@ -173,7 +173,7 @@ def _within(h: Histogram, low: float, high: float) -> Range:
     """Zero is inside, so that padding and the results of ReLU are exact."""
     if not h.count:
         return Range(0.0, 0.0)
-    return Range(min(max(low, h.low), 0.0), max(min(high, h.high), 0.0))
+    return Range(float(min(max(low, h.low), 0.0)), float(max(min(high, h.high), 0.0)))
 
 
 def _clipped(h: Histogram, threshold: float) -> Range:

@@ -55,6 +55,8 @@ class ThresholdTable:
     """By tensor, where one is not INT8: the quantization table."""
     path: str = ""
     """The file, for messages."""
+    warnings: tuple[str, ...] = ()
+    """What was odd about the data."""
 
     @property
     def digest(self) -> str:
@@ -181,14 +183,20 @@ def _bad(path: Path, number: int, reason: str) -> InputError:
 
 
 def _threshold_lines(thresholds: Iterable[Threshold]) -> list[str]:
-    return [
-        f"{quote(t.tensor, safe='/:;.,@[]()+=-_')} {t.threshold!r} {t.low!r} {t.high!r}"
-        for t in thresholds
-    ]
+    lines = []
+    for t in thresholds:
+        numbers = " ".join(repr(float(number)) for number in (t.threshold, t.low, t.high))
+        lines.append(f"{_word(t.tensor)} {numbers}")
+    return lines
 
 
 def _mode_lines(modes: Mapping[str, str]) -> list[str]:
-    return [f"{quote(name, safe='/:;.,@[]()+=-_')} {mode}" for name, mode in modes.items()]
+    return [f"{_word(name)} {mode}" for name, mode in modes.items()]
+
+
+def _word(name: str) -> str:
+    """A name without white space."""
+    return quote(name, safe="/:;.,@[]()+=-_")
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:

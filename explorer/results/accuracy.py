@@ -195,6 +195,9 @@ class AccuracyReport:
     """Why it did not pass, where no tensor's error says so: something could not be compared."""
     oracle_note: str = ""
     """Why the oracle is not onnxruntime, where that was not asked for."""
+    right_answers: tuple[int, int] | None = None
+    """Of inputs with labels: how many the program answers rightly, and how many there are. None
+    where no labels are known."""
     against_float: tuple[PassAccuracy, ...] = ()
     """Of a float model that was quantized: its tensors in real numbers against the float model's,
     after every pass from the quantization on. Nothing is judged by them."""

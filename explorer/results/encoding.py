@@ -12,9 +12,11 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
+
+from explorer.results.names import suggestion
 
 Record = TypeVar("Record")
 
@@ -77,8 +79,14 @@ def _decoder(kind: Any) -> Decoder:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return _sequence(arguments[0])
         return _fixed(arguments)
+    if origin is Sequence:
+        return _sequence(arguments[0])
+    if origin is Mapping:
+        return _mapping(arguments[1])
     if kind is float:
         return _decode_float
+    if kind is Any:
+        return lambda data: data
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _record(kind)
     return _plain(kind)
@@ -101,7 +109,8 @@ def _record(kind: type) -> Decoder:
         if not (data.keys() <= names and needed <= data.keys()):
             unknown = [k for k in data if k not in names]
             missing = [f.name for f in fields if f.name in needed and f.name not in data]
-            raise _Misfit(f"unknown fields {unknown}, missing fields {missing}", kind)
+            near = suggestion(str(unknown[0]), names) if unknown else ""
+            raise _Misfit(f"unknown fields {unknown}, missing fields {missing}{near}", kind)
         if not decoders:  # made with the first record: a record may hold others of its own kind
             decoders.update({f.name: _decoder(hints[f.name]) for f in fields})
         name = ""
@@ -131,6 +140,25 @@ def _sequence(kind: Any) -> Decoder:
             misfit.steps.append(len(items))
             raise
         return tuple(items)
+
+    return decode
+
+
+def _mapping(kind: Any) -> Decoder:
+    """By name, as keys of JSON and TOML are."""
+    decode_item = _decoder(kind)
+
+    def decode(data: object) -> object:
+        if not isinstance(data, Mapping):
+            raise _Misfit("a table expected")
+        found, name = {}, ""
+        try:
+            for name, item in data.items():
+                found[name] = decode_item(item)
+        except _Misfit as misfit:
+            misfit.steps.append(str(name))
+            raise
+        return found
 
     return decode
 

@@ -8,6 +8,7 @@ from explorer.runtime.cache.kept import Startable
 
 def lookup_of(found: Startable, seconds: float) -> ProgramLookup:
     """Where the binary came from, as the cache says of programs that it is asked for."""
+    assert found.binary is not None
     key = found.binary.key
     described = tuple(
         (field, " ".join(map(str, value)) if isinstance(value, list) else str(value))

@@ -143,7 +143,7 @@ class Session:
         self._lock = threading.RLock()
         self._programs: OrderedDict[Signature, LoadedProgram] = OrderedDict()
         self._known: dict[tuple[object, ...], Known] = {}
-        self.inputs = self._source.sheet.inputs
+        self.inputs = self._source.interface.inputs
         """Names, element types and shapes, as the model declares them."""
         self._names = [value.name for value in self.inputs]
         self._pending: dict[Signature, Future[LoadedProgram]] = {}
@@ -255,7 +255,7 @@ class Session:
                     )
                 )
             return SessionRecord(
-                model=self._source.sheet.name,
+                model=self._source.interface.name,
                 target=self.target,
                 mode=self.mode,
                 calls=tuple(self.calls),
@@ -366,7 +366,7 @@ class Session:
             return None
         started = time.perf_counter()
         dimensions, ranges = self._dimensions(given)
-        sizes = sizes_of(self._source.sheet, dimensions)
+        sizes = sizes_of(self._source.interface, dimensions)
         if sizes is None:
             return None
         found = self._source.kept.find(request, sizes, given)
@@ -385,7 +385,7 @@ class Session:
             None,
             executable,
             time.perf_counter() - started,
-            next(reversed(self._cache.looked), None),
+            next(reversed(self._cache.looked), None) if found.kept.binaries else None,
         )
 
     def _compile(self, given: Inputs) -> LoadedProgram:

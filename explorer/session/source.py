@@ -1,7 +1,7 @@
 """A model as a session has it: known by its kept programs, read when something is compiled.
 
 source = ModelSource("net.onnx", "cpu", {}, cache)
-source.sheet.inputs         names, element types, shapes
+source.interface.inputs     names, element types, shapes
 source.request              what kept programs are looked for by; None where there is no file
 source.model                the model itself, read now if it was not yet
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.backends.starting import kept_programs
 from explorer.errors import ModelError
-from explorer.results.runs.kept import ModelSheet
+from explorer.results.runs.kept import ModelInterface
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.requests import ProgramRequest, request_of, varied
@@ -46,9 +46,9 @@ class ModelSource:
         self.request = found if isinstance(found, ProgramRequest) else None
         self.undigested = "" if isinstance(found, ProgramRequest) else found.reason
         """Why nothing of it is kept."""
-        sheet = self.kept.sheet(self.request) if self.request is not None else None
-        self.sheet = self._sheet_of_model() if sheet is None else sheet
-        know_element_types(value.element_type for value in self.sheet.inputs)
+        interface = self.kept.interface(self.request) if self.request is not None else None
+        self.interface = self._interface_of_model() if interface is None else interface
+        know_element_types(value.element_type for value in self.interface.inputs)
 
     def varied(self, variant: str, model: SourceModel) -> ModelSource:
         """The source of a model that was made of this one's file, always in the same way.
@@ -63,7 +63,7 @@ class ModelSource:
 
     @property
     def model(self) -> SourceModel:
-        """ModelError where the file is not the one that the sheet is of."""
+        """ModelError where the file is not the one that the interface was read from."""
         with self._lock:
             if self._model is None:
                 self._model = self._read()
@@ -81,10 +81,10 @@ class ModelSource:
             )
         return model
 
-    def _sheet_of_model(self) -> ModelSheet:
-        from explorer.compilation.keeping import plain_sheet
+    def _interface_of_model(self) -> ModelInterface:
+        from explorer.compilation.keeping import plain_interface
 
-        return plain_sheet(self.model)
+        return plain_interface(self.model)
 
 
 def cache_with(cache: ProgramCache | None, shipped: Path | None) -> ProgramCache:

@@ -20,7 +20,7 @@ import numpy as np
 
 from explorer.backends.starting import open_kept
 from explorer.results.program import Program
-from explorer.results.runs.kept import ModelSheet
+from explorer.results.runs.kept import ModelInterface
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import Startable
 from explorer.runtime.cache.requests import Sizes, sizes_of
@@ -40,7 +40,7 @@ class Started:
     """A program on its device; close it, or use it in a `with` statement."""
 
     executable: Executable
-    model: ModelSheet
+    model: ModelInterface
     sizes: Sizes
     """(name, lowest, highest) of every symbolic dimension."""
     why: str
@@ -104,7 +104,7 @@ def start(
     cache = cache_with(cache, programs) if source is None else source.kept.cache
     source = ModelSource(model, target, options, cache) if source is None else source
     missed = source.undigested
-    sizes = sizes_of(source.sheet, dimensions or {})
+    sizes = sizes_of(source.interface, dimensions or {})
     if source.request is not None and sizes is not None:
         found = source.kept.find(source.request, sizes)
         if isinstance(found, Startable):
@@ -132,7 +132,7 @@ def start(
         keep(compilation, source.request, cache, seconds=seconds)
     return Started(
         executable=executable,
-        model=source.sheet,
+        model=source.interface,
         sizes=sizes_of_compilation(compilation),
         why=missed,
         compilation=compilation,

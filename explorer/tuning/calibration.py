@@ -19,7 +19,7 @@ from xdsl.dialects import func
 from explorer.accuracy.execution import TappedProgram
 from explorer.compilation import Compilation, compile_model
 from explorer.compilation.settings.quantizing import digest_of_model
-from explorer.compilation.settings.settings import Settings, default_pipeline, device_for
+from explorer.compilation.settings.settings import Progress, Settings, default_pipeline, device_for
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function
@@ -67,6 +67,7 @@ def calibrate(
     data: Mapping[str, np.ndarray],
     method: str = BEST,
     dimensions: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
 ) -> ThresholdTable:
     """Thresholds of all tensors that can be quantized.
 
@@ -79,13 +80,17 @@ def calibrate(
     """
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
-    return thresholds_of(observe(model, data, dimensions), method)
+    return thresholds_of(observe(model, data, dimensions, progress), method, progress)
 
 
-def thresholds_of(observed: Observed, method: str) -> ThresholdTable:
+def thresholds_of(
+    observed: Observed, method: str, progress: Progress | None = None
+) -> ThresholdTable:
     """The table of one method, of what was seen."""
     found = {}
-    for name in observed.tensors:
+    for number, name in enumerate(observed.tensors):
+        if progress is not None:
+            progress(f"threshold of {name}", number, len(observed.tensors))
         histogram = observed.histograms[name]
         chosen = (
             best_range(histogram, name, observed.consumers)
@@ -95,7 +100,21 @@ def thresholds_of(observed: Observed, method: str) -> ThresholdTable:
         # A tensor that is always 0 is represented by any scale.
         threshold = chosen.threshold or 1.0
         found[name] = Threshold(name, threshold, chosen.low, chosen.high)
-    return ThresholdTable(found, observed.model, f"{method}, {observed.examples} examples")
+    return ThresholdTable(
+        found,
+        observed.model,
+        f"{method}, {observed.examples} examples",
+        warnings=tuple(warnings_of(observed)),
+    )
+
+
+def warnings_of(observed: Observed) -> Iterator[str]:
+    """What makes thresholds doubtful: tensors that never change, numbers that are not finite."""
+    for name, histogram in observed.histograms.items():
+        if histogram.not_finite:
+            yield f"{name} had {histogram.not_finite} numbers that are NaN or infinite: left out"
+        if histogram.is_constant:
+            yield f"{name} was {histogram.low:g} in all examples: its range is a guess"
 
 
 def best_range(histogram: Histogram, name: str, consumers: Consumers) -> Range:
@@ -123,14 +142,17 @@ def candidate_ranges(histogram: Histogram) -> Iterator[Range]:
     for method in RANGES.values():
         yield method(histogram, BITS)
     start, stop = RANGES["kl"](histogram, BITS).threshold, histogram.largest
-    for share in np.linspace(0.0, 1.0, STEPS):
+    for share in np.linspace(0.0, 1.0, STEPS).tolist():
         threshold = start + share * (stop - start)
         low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
         yield Range(max(low, -threshold), min(high, threshold))
 
 
 def observe(
-    model: SourceModel, data: Mapping[str, np.ndarray], dimensions: Mapping[str, int] | None = None
+    model: SourceModel,
+    data: Mapping[str, np.ndarray],
+    dimensions: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
 ) -> Observed:
     """Runs the model over all examples; InputError as for `calibrate`."""
     program = calibration_program(model, dimensions)
@@ -144,6 +166,8 @@ def observe(
     histograms = {tensor.name: Histogram() for tensor in tensors}
     consumers = Consumers(snapshot.weights, tensors)
     for number in range(examples.count):
+        if progress is not None:
+            progress("example", number, examples.count)
         inputs = examples.at(number)
         found = tapped.values(inputs, {})
         found |= {value: inputs[name] for name, value in values.items() if name in inputs}

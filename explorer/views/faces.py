@@ -6,6 +6,7 @@ Each function imports what draws the view, so that the register itself costs not
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from explorer.views.view import Faces
@@ -70,6 +71,17 @@ def graph() -> Faces:
         svg=lambda trace, index: drawn.graph_svg(trace.snapshots[index].graph),
         dot=lambda trace, index: drawn.graph_dot(trace.snapshots[index].graph),
         json=lambda trace, index: trace.snapshots[index].graph,
+    )
+
+
+def measured_graph(title: str, values: Mapping[str, float]) -> Faces:
+    """The graph with a number for each operation: a person's own."""
+    from explorer.views.static.overlay import overlay_html, overlay_text
+
+    return Faces(
+        text=lambda trace, index, width: overlay_text(title, values),
+        html=lambda trace, index: overlay_html(trace.snapshots[index].graph, title, values),
+        json=lambda trace, index: dict(values),
     )
 
 
@@ -138,6 +150,16 @@ def timeline() -> Faces:
     )
 
 
+def rewrites() -> Faces:
+    from explorer.views.static.rewrites import film_html, film_text
+
+    return Faces(
+        text=lambda trace, index, _: film_text(trace, index),
+        html=film_html,
+        json=lambda trace, index: trace.passes[index].events,
+    )
+
+
 def chrome_trace() -> Faces:
     from explorer.views.static.chrome_trace import chrome_trace as made
     from explorer.views.static.chrome_trace import chrome_trace_html
@@ -150,8 +172,8 @@ def chrome_trace() -> Faces:
 
 
 def insights() -> Faces:
-    from explorer.views.insights.faces import insights_html, insights_text
     from explorer.views.insights.finding import found
+    from explorer.views.static.insights import insights_html, insights_text
 
     return Faces(
         text=lambda trace, _, width: insights_text(trace, width),

@@ -38,8 +38,11 @@ STYLES = (
     "model.css",
     "timeline.css",
     "accuracy.css",
+    "compare.css",
     "workspace.css",
+    "history.css",
     "graph.css",
+    "overlay.css",
     "film.css",
     "open_dialog.css",
 )

@@ -49,10 +49,20 @@ PARTS: Mapping[str, TracePart] = {
     "operators": TracePart(
         is_in=lambda trace: bool(trace.operators), noun="table of operators", advice=_AGAIN
     ),
+    "kernel": TracePart(
+        is_in=lambda trace: False,  # a widget is told whether there is one
+        noun="kernel that compiles",
+        advice="c.explore() in a notebook",
+    ),
     "compare": TracePart(
         is_in=lambda trace: False,  # the page is told whether it has two
         noun="other compilation",
         advice="c.compare(d) compares with another one",
+    ),
+    "workspace": TracePart(
+        is_in=lambda trace: False,  # the served app has one
+        noun="workspace",
+        advice="explorer serve keeps branches and what was done",
     ),
 }
 

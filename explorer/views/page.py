@@ -12,6 +12,7 @@ from __future__ import annotations
 from html import escape
 
 from explorer.results import Trace
+from explorer.results.overlays import Overlay
 from explorer.views.module import explorer_module
 from explorer.views.payload.text import Json
 from explorer.views.trace_payload import encode, trace_payload
@@ -45,6 +46,7 @@ render({{
     get: (name) => (name === "head" ? payload.head : null),
     chunk: (key) => chunks.has(key) ? chunks.get(key)
       : Promise.reject(new Error(`this page has no ${{key}}`)),
+    holds: (key) => chunks.has(key),
   }},
   el: document.getElementById("explorer"),
 }});
@@ -54,12 +56,13 @@ render({{
 """
 
 
-def export_page(trace: Trace, against: Trace | None = None) -> str:
-    """A whole page; `against` is another compilation to compare with."""
-    payload = trace_payload(trace, against)
+def export_page(trace: Trace, against: Trace | None = None, overlay: Overlay | None = None) -> str:
+    """A whole page; `against` is another compilation to compare with, `overlay` a person's own
+    numbers on the graph."""
+    payload = trace_payload(trace, against, overlay=overlay)
     data = {
         "head": payload.head,
-        "chunks": payload.chunks(),
+        "chunks": payload.saved_chunks(),
     }
     title = f"{trace.model.name} on {trace.target}" if trace.target else trace.model.name
     return _PAGE.format(

@@ -27,7 +27,7 @@ def _memory_payload(trace: Trace) -> Json:
 
 
 def _insights_payload(trace: Trace) -> Json:
-    from explorer.views.payload.insights import insights_payload
+    from explorer.views.insights.payload import insights_payload
 
     return insights_payload(trace)
 
@@ -83,6 +83,18 @@ VIEWS: tuple[View, ...] = (
             tab="model",
             key="o",
             is_optional=True,
+        ),
+    ),
+    View(
+        name="rewrites",
+        title="every rewrite of every pass, with the program before and after it",
+        is_of_pass=True,
+        faces=faces.rewrites,
+        pane=Pane(
+            module=JAVASCRIPT / "frame" / "film.js",
+            function="filmView",
+            key="w",
+            redraws=("rewrite",),
         ),
     ),
     View(
@@ -169,6 +181,29 @@ VIEWS: tuple[View, ...] = (
             key="c",
             is_optional=True,
             is_for_sessions=True,
+        ),
+    ),
+    View(
+        name="branches",
+        title="branches of this model, and what was done",
+        needs=("workspace",),
+        pane=Pane(
+            module=JAVASCRIPT / "branches" / "history.js",
+            function="historyView",
+            key="h",
+            is_optional=True,
+            is_for_sessions=True,
+        ),
+    ),
+    View(
+        name="change",
+        title="decide otherwise, edit the IR, write a rule: the notebook's kernel compiles it",
+        needs=("kernel",),
+        pane=Pane(
+            module=JAVASCRIPT / "branches" / "change.js",
+            function="changeView",
+            key="x",
+            is_optional=True,
         ),
     ),
     View(

@@ -8,6 +8,7 @@
                        "pass/3"     difference, rewrites and declined candidates of pass 3
                        "measures"   multiply-accumulates and most live bytes after every pass
                        "makers"     which rewrites made or changed an operation
+                       "rewrites"   all events of all passes; "film/3/0": what each of them changed
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
                        "kernel/1"   schedule steps, source, assembly, what a search tried
@@ -33,12 +34,14 @@ from functools import partial
 
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
 from explorer.results.decisions import DIMENSIONS, place_of
+from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.instructions.table import instructions_payload
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
 from explorer.views.payload.comparison import comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
+from explorer.views.payload.film import film_makers, saved_keys
 from explorer.views.payload.links import links_payload
 from explorer.views.payload.measures import (
     METRICS,
@@ -103,10 +106,11 @@ class TracePayload:
         """All that can be asked for by now: each `text/` adds the pages that it needs."""
         return [*self.makers, *(f"lines/{name}" for name in self.lines.names())]
 
-    def chunks(self) -> dict[str, Json]:
-        """Everything, made now."""
-        made = {key: make() for key, make in self.makers.items()}
-        return {**made, **{key: self.chunk(key) for key in self.chunk_keys() if key not in made}}
+    def saved_chunks(self) -> dict[str, Json]:
+        """What a saved page holds, made now: all but some frames (`payload/film.py`)."""
+        made = {key: self.makers[key]() for key in saved_keys(self.makers)}
+        pages = [key for key in self.chunk_keys() if key not in self.makers]
+        return {**made, **{key: self.chunk(key) for key in pages}}
 
     def chunk(self, key: str) -> Json:
         """One chunk as JSON-able data.
@@ -124,11 +128,15 @@ class TracePayload:
 
 
 def trace_payload(
-    trace: Trace, against: Trace | None = None, parts: SnapshotParts | None = None
+    trace: Trace,
+    against: Trace | None = None,
+    parts: SnapshotParts | None = None,
+    overlay: Overlay | None = None,
 ) -> TracePayload:
     """The payload of a compilation, and of its comparison with another one (a fork) if given.
 
-    `parts` are those of an earlier, less complete trace of the same compilation.
+    `parts` are those of an earlier, less complete trace of the same compilation. `overlay`: a
+    person's own numbers, by which the graph is coloured at first.
     """
     trace = with_model_step(trace)
     parts = parts or SnapshotParts.of(trace)
@@ -137,6 +145,7 @@ def trace_payload(
     makers = dict(parts.makers)
     for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True)):
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
+    makers |= film_makers(trace)
     makers["measures"] = partial(measures_payload, trace)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
@@ -170,6 +179,9 @@ def trace_payload(
     if trace.profile is not None:
         makers["profile"] = partial(profile_payload, trace.profile)
     head = _head(trace, parts, tables, against is not None)
+    if overlay is not None:
+        head["overlay"] = True
+        makers["overlay"] = partial(_constant, asdict(overlay))
     later = frozenset(key for key in settled if key.split("/")[0] not in AT_ONCE)
     first = ("block/0",) if parts.opens_with_blocks else ("layout",)
     payload = TracePayload(head, makers, settled, later, first, parts.lines)
@@ -317,6 +329,9 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "fault": None if tables is None else tables.culprit(),
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
+        "rightAnswers": None
+        if report is None or report.right_answers is None
+        else list(report.right_answers),
         "compared": len(errors),
         "tolerance": number(tolerance),
         "task": None

@@ -11,12 +11,13 @@ module. Before the widget stands a picture (`saved_picture.py`): what a saved no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from explorer.results import Trace
+from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
@@ -44,18 +45,41 @@ Ask = Callable[[str, Callable[[str], Json]], Json]
 """Answers such a question, given the trace's chunks by their keys."""
 
 
+class Changing(Protocol):
+    """What makes other compilations of the one that is shown; see `Branches`."""
+
+    template: str
+
+    @property
+    def labels(self) -> list[str]: ...
+    @property
+    def place(self) -> int: ...
+    def trace(self) -> Trace: ...
+    def first_trace(self) -> Trace | None: ...
+    def text_after(self, pass_name: str) -> str: ...
+    def show(self, place: int) -> None: ...
+    def change(self, asked: Mapping[str, object]) -> None: ...
+
+
 def explore(
     trace: Trace | Callable[[], Trace],
     against: Trace | None = None,
     height: str = "720px",
     ask: Ask | None = None,
+    overlay: Overlay | None = None,
+    branches: Changing | None = None,
 ) -> anywidget.AnyWidget:
     """An interactive view of a compilation, `height` (a CSS length) high, for a cell's output.
 
     `ask` answers what the page wants to know of compilers; without it such questions are refused.
+    `branches` makes what the page wants otherwise; the widget has them as `.branches`.
+    overlay: own numbers by which the graph is coloured at first.
     """
     known = trace() if callable(trace) else trace
-    return _widget(trace_payload(known, against), height, ask, partial(saved_picture, known))
+    payload = trace_payload(known, against, overlay=overlay)
+    widget = _widget(payload, height, ask, branches, partial(saved_picture, known))
+    widget.branches = branches  # pyright: ignore[reportAttributeAccessIssue]
+    return widget
 
 
 def answers(
@@ -88,6 +112,7 @@ def _widget(
     payload: TracePayload,
     height: str,
     ask: Ask | None,
+    branches: Changing | None,
     picture: Callable[[], dict[str, str]],
 ) -> anywidget.AnyWidget:
     # Imported here: anywidget takes 0.4 s, and only notebooks need it.
@@ -112,14 +137,49 @@ def _widget(
             display(data, raw=True)
 
     views = register.VIEWS
-    widget = ExplorerWidget(head=payload.head)
+    shown = payload
+    widget = ExplorerWidget(head=_head(payload, branches))
     widget.layout.height = height
 
     def reply(_widget: Any, message: Json, _buffers: Any) -> None:  # ipywidgets types neither
-        if isinstance(message, dict) and message.get("kind") == "module":
+        nonlocal shown
+        kind = message.get("kind") if isinstance(message, dict) else None
+        if kind == "module":
             widget.send({"kind": "module", "text": explorer_module(views)})
-        for answer in answers(payload, message, revision=0, ask=ask):
+        if branches is not None and kind in ("change", "show", "text"):
+            answer = _changed(branches, message)
+            if not answer.get("error") and kind != "text":
+                shown = trace_payload(branches.trace(), branches.first_trace())
+                with widget.hold_sync():
+                    widget.head = _head(shown, branches)
+                    widget.revision += 1
+            widget.send(answer)
+        for answer in answers(shown, message, widget.revision, ask):
             widget.send(answer)
 
     widget.on_msg(reply)
     return widget
+
+
+def _head(payload: TracePayload, branches: Changing | None) -> Json:
+    """With what the page shows of the branches, where the kernel makes some."""
+    if branches is None:
+        return payload.head
+    made = {"labels": branches.labels, "place": branches.place, "template": branches.template}
+    has = {**payload.head["has"], "kernel": True}
+    return {**payload.head, "has": has, "branches": made}
+
+
+def _changed(branches: Changing, message: Json) -> Json:
+    """Does what a page asks for; the answer says what was wrong, which is nobody's fault here."""
+    answer: Json = {"kind": "changed", "of": message["kind"], "error": "", "text": ""}
+    try:
+        if message["kind"] == "change":
+            branches.change(message)
+        elif message["kind"] == "show":
+            branches.show(int(message.get("place", -1)))
+        else:
+            answer["text"] = branches.text_after(str(message.get("after")))
+    except Exception as error:  # a person's rule may raise anything; the page shows it
+        answer["error"] = str(error) or type(error).__name__
+    return answer

@@ -9,14 +9,18 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import synthetic
 
 from explorer.app.protocol import Bisection, CompileRequest, Progress
 from explorer.errors import DeviceError
 from explorer.results import Knob, Trace
+from explorer.results.runs.turns import TurnSide, TurnsRecord, TurnTimes
+from explorer.views.payload.turns import turns_payload
 
 OPTIONAL = ("remove-identities", "fuse-activation", "fuse-add")
 TARGETS = ("cpu", "broken", "slow", "deaf", "dying", "lost", "patient", "faulty")
@@ -51,6 +55,27 @@ class InventedCompiler:
     def bisect(self, request: CompileRequest) -> Bisection | None:
         address = "fuse-add/add-into-conv/fused_1"
         return Bisection("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", address)
+
+    def turns(
+        self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
+    ) -> dict[str, Any]:
+        """The base takes 100 µs, every other one 80; in its kernel conv_1 alone."""
+        for number in range(4):
+            progress("round", number, 4)
+        labels = [each.label or "first" for each in (request, *others)]
+
+        def side(label: str, ratio: float) -> TurnSide:
+            like = {"low_ratio": 0.98, "high_ratio": 1.02}
+            unlike = {"ratio": ratio, "low_ratio": ratio, "high_ratio": ratio}
+            whole = TurnTimes(median_ns=1e5 * ratio, low_ns=9e4, high_ns=1.1e5, **unlike)
+            conv_1 = TurnTimes(median_ns=4e4 * ratio, low_ns=3e4, high_ns=5e4, **unlike)
+            conv_3 = TurnTimes(median_ns=2e4, low_ns=1.9e4, high_ns=2.2e4, **like)
+            kernels = (("conv_1", conv_1), ("conv_3", conv_3))
+            return TurnSide(label=label, latency=whole, kernels=kernels)
+
+        sides = tuple(side(label, 0.8 if i else 1.0) for i, label in enumerate(labels))
+        record = TurnsRecord(device="Invented CPU", threads=1, rounds=4, sides=sides)
+        return turns_payload(record)
 
     def forget(self, request: CompileRequest) -> None:
         pass

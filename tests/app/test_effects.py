@@ -1,6 +1,6 @@
 """One page's state: what is open, what a worker is asked for, and what stays when it fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,10 @@ class FakeWorker:
     def search(self, key: int, request: CompileRequest, order: SearchOrder) -> None:
         self.asked[key] = request
         self.searched = order
+
+    def turns(self, key: int, request: CompileRequest, others: Sequence[CompileRequest]) -> None:
+        self.asked[key] = request
+        self.timed = (request, *others)
 
     def prepare(self, request: CompileRequest) -> None:
         self.prepared.append(request)

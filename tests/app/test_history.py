@@ -157,4 +157,4 @@ def test_points_have_a_bound():
 def test_points_hold_no_results():
     state = forked(OPENED, "fuse")
     heads = [branch.trace.head for point in state.points for branch in point.branches]
-    assert heads == [{"label": HEAD["label"], "summary": HEAD["summary"]}] * 3
+    assert heads == [{"label": "", "summary": HEAD["summary"], "passes": []}] * 3

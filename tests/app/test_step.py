@@ -37,6 +37,7 @@ from explorer.app.state.messages import (
     RemoveUpload,
     Reported,
     StartSearch,
+    StartTurns,
     UploadArrived,
     UploadGrew,
     WorkerReplaced,
@@ -55,6 +56,7 @@ FORK: Message = {"kind": "fork", "settings": {"target": "cpu", "decisions": {"fu
 SEARCH: Message = {
     "kind": "search", "kernel": "conv", "candidates": 4, "seconds": 5, "keep": False,
 }  # fmt: skip
+TURNS: Message = {"kind": "turns", "branches": ["2", "1"]}
 ORDER = SearchOrder("conv", 4, 5.0)
 UPLOAD = Upload("net.onnx", Path("/u/upload_1.onnx"), 1, 1, 5)
 
@@ -110,6 +112,12 @@ TO_DO: list[tuple[PageState, Message, list[Effect]]] = [
     (OPENED, SEARCH, [StartSearch(2, A, ORDER)]),
     (after(OPENED, SEARCH), {"kind": "cancel search"}, [Cancel(2, A, is_waited_for=False)]),
     (OPENED, {"kind": "cancel search"}, []),
+    (BOTH, TURNS, [StartTurns(3, (B, A))]),
+    (BOTH, {"kind": "turns", "branches": ["1", "1"]}, []),
+    (BOTH, {"kind": "turns", "branches": ["1", "9"]}, []),
+    (BOTH, {"kind": "turns", "branches": "12"}, []),
+    (after(BOTH, TURNS), TURNS, []),
+    (after(BOTH, TURNS), {"kind": "cancel turns"}, [Cancel(3, B, is_waited_for=False)]),
     (after(OPENED, FORK), {"kind": "cancel"}, [Cancel(2, FORKED, is_waited_for=True)]),
     (OPENED, {"kind": "cancel"}, []),
     (OPENED, {"kind": "upload", "part": 0}, [ReceiveUpload({"kind": "upload", "part": 0})]),
@@ -198,6 +206,22 @@ def test_a_bisection_is_of_its_branch():
 def test_a_search_ends_with_what_it_found():
     (search,) = after(OPENED, SEARCH, Reported(2, SearchProgress("done", result=[1]))).searches
     assert (search.status, search.result) == ("done", [1])
+
+
+def test_a_measurement_in_turns_says_how_far_it_is_and_what_it_found():
+    state = after(BOTH, TURNS, Reported(3, SearchProgress(number=2, most=8)))
+    assert [turns.session() for turns in state.turns] == [
+        {"branches": ["2", "1"], "status": "running", "number": 2, "most": 8, "error": "",
+         "result": None}
+    ]  # fmt: skip
+    state = after(state, Reported(3, SearchProgress("done", result={"rounds": 8})))
+    (turns,) = state.turns
+    assert (turns.status, turns.most, turns.result) == ("done", 8, {"rounds": 8})
+    assert 3 not in state.asked
+    # Once more takes the place of the first.
+    assert [turns.key for turns in after(state, TURNS).turns] == [4]
+    died = after(after(state, TURNS), Reported(0, Died({4: Failure("it ended", "a", "b")})))
+    assert [(turns.status, turns.error) for turns in died.turns] == [("failed", "it ended")]
 
 
 def test_a_worker_that_dies_fails_what_it_was_at_and_is_followed_by_another():

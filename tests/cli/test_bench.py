@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from explorer.cli.bench import bound_caller
-from explorer.cli.latency import rounds
 from explorer.cli.latency.open_vino import READY, environment_folder
-from explorer.cli.latency.rounds import Calls, Timings, take_turns
+from explorer.compilation.measurements import rounds
+from explorer.compilation.measurements.rounds import Calls, Timings, take_turns
 from explorer.references import timing
 from explorer.references.timing import time_calls
 

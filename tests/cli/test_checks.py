@@ -71,16 +71,22 @@ def cases(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[models.a]\ninput.x = {file = 'f'}", "'input' is unknown; .*did you mean 'inputs'"),
+        (
+            "[models.a]\ninput.x = {file = 'f'}",
+            r"models.a: unknown fields \['input'\].*did you mean 'inputs'",
+        ),
         ("[models.a]\ninputs.x = {}", "models.a.inputs.x: give either a file or a value"),
         ("[models.a]\ninputs.x = {file='f', steps=[['resise', 3]]}", "did you mean 'resize'"),
-        ("[[models.a.goldens]]\nnote = 'n'", "outputs is missing"),
+        (
+            "[[models.a.goldens]]\nnote = 'n'",
+            r"models.a.goldens\[0\]: .*missing fields \['outputs'\]",
+        ),
         ("[models.a]\nreference = 'golden'", "there are no goldens"),
         ("[[models.a.labels]]\nkind = 'movie'\nfile = 'f'", "'movie' is unknown"),
         ("[models.a", "not a readable TOML file"),
         ("models = 3", "not a readable TOML file of cases"),
-        ("[models.a]\ninputs = 3", "not a readable TOML file of cases"),
-        ("[models.a]\ninputs.x = {file='f', steps=[[[], 3]]}", "not a readable|unknown"),
+        ("[models.a]\ninputs = 3", "models.a.inputs: a table expected"),
+        ("[models.a]\ninputs.x = {file='f', steps=[[[], 3]]}", r"\[\] is unknown"),
     ],
 )
 def test_a_mistake_in_the_cases_is_named_with_its_place(tmp_path: Path, text: str, message: str):

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from explorer import cli
 from explorer.importers import format as formats
 from explorer.ir.top import OPERATIONS
+from explorer.kernels import schedules
 from explorer.targets import load_target
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -23,7 +25,10 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     (tmp_path / "sample_models").symlink_to(REPOSITORY / "sample_models")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(formats, "FORMATS", formats.FORMATS)  # a page adds one
+    # Pages add one of each.
+    monkeypatch.setattr(formats, "FORMATS", formats.FORMATS)
+    monkeypatch.setattr(schedules, "KINDS", schedules.KINDS)
+    monkeypatch.setattr(cli, "COMMANDS", cli.COMMANDS)
     for text in blocks(page, "js"):  # a file of its own, whose name is the first comment
         (tmp_path / re.match(r"// ([\w.]+)", text)[1]).write_text(text, encoding="utf-8")
     names: dict[str, object] = {"__name__": "documentation"}

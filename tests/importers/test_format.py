@@ -18,7 +18,7 @@ from explorer.app.protocol import CompileRequest
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.cli import main
 from explorer.compilation import Compilation
-from explorer.compilation.keeping import sheet_of
+from explorer.compilation.keeping import interface_of
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers import format as formats
 from explorer.importers.format import Format, format_of
@@ -189,9 +189,9 @@ def test_a_kept_program_knows_the_file_of_the_weights(net: Path):
     request = request_of(net, "cpu", {})
     assert isinstance(request, ProgramRequest)
     model = ex.load(net)
-    sheet = sheet_of(model, request)
+    interface = interface_of(model, request)
 
-    assert [name for name, _ in sheet.files] == ["net.numbers"]
+    assert [name for name, _ in interface.files] == ["net.numbers"]
 
 
 def test_marks_and_members_count_before_suffixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

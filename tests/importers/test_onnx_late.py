@@ -1,5 +1,6 @@
 """Nodes whose form only a run decides: one operation each, imported for what they read."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from runpy import run_path
@@ -11,9 +12,9 @@ import pytest
 
 import explorer
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
-from explorer.importers import open_program
+from explorer.importers import open_program, read_meanings
 from explorer.ir.evaluation import outputs_by_name
-from explorer.ir.inspection.printing import dump, parse
+from explorer.ir.inspection.printing import dump, parse, show
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations
 from explorer.ir.top.late import LateNodeOp
@@ -151,11 +152,44 @@ def test_contents_that_do_not_fit_name_the_node(tmp_path: Path):
     assert "cannot be executed" in str(raised.value)
 
 
-def test_text_names_the_meaning_and_says_that_it_does_not_hold_it(tiled):
-    text = dump(tiled.passes[0].after.program)
+def test_complete_text_holds_the_meaning_and_other_text_its_name(tiled):
+    program = tiled.passes[0].after.program
+    text = dump(program)
     assert 'meaning = #top.meaning<"Tile ' in text
-    with pytest.raises(ModelError, match="not part of the text"):
-        parse(text)
+    shown = "\n".join(show(program).lines)
+    assert re.search('meaning = #top.meaning<"Tile [^"]*">', shown)
+    with pytest.raises(ModelError, match="only names what a node means"):
+        parse(shown)
+
+
+@pytest.mark.parametrize("name", [*CASES])
+def test_a_node_out_of_a_text_computes_what_it_did(tmp_path: Path, name: str):
+    case = CASES[name]
+    model = sources.source_model(tmp_path, case.graph, opset=case.opset)
+    opened = open_program(model, has_late_nodes=True)
+    module = parse(dump(opened.module))
+    inputs = case.runs[0]
+    with pytest.raises(ExplorerError, match="has not read"):
+        Snapshot(module, opened.weights).run(inputs)
+    read_meanings(module)
+    assert dump(module) == dump(opened.module)
+    for inputs in case.runs:
+        expected = Snapshot(opened.module, opened.weights).run(inputs)
+        found = Snapshot(module, opened.weights).run(inputs)
+        assert found.keys() == expected.keys()
+        for value, array in expected.items():
+            np.testing.assert_array_equal(found[value], array)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "no base 64!", "AAAA", "CAo=", '", "'], ids=lambda content: repr(content)
+)
+def test_a_meaning_that_is_none_is_refused(tiled, content: str):
+    whole = dump(tiled.passes[0].after.program)
+    damaged = re.sub(r'(top.meaning<"[^"]*", "onnx", ")[^"]*"', rf'\g<1>{content}"', whole)
+    assert damaged != whole
+    with pytest.raises(ModelError):
+        read_meanings(parse(damaged))
 
 
 def test_such_a_node_is_no_problem_of_a_model(tiled):

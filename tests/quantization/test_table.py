@@ -1,5 +1,6 @@
 """Tables of thresholds and modes as files."""
 
+import numpy as np
 import pytest
 
 from explorer.errors import InputError
@@ -15,7 +16,7 @@ from explorer.quantization.table import (
 
 TABLE = ThresholdTable(
     {
-        "conv1": Threshold("conv1", 0.1 + 0.2, -0.3, 0.1),
+        "conv1": Threshold("conv1", 0.1 + 0.2, np.float64(-0.3), 0.1),
         "a b:0/x": Threshold("a b:0/x", 5.0, 0.0, 5.0),
         "größe": Threshold("größe", 1e-30, -1e-30, 0.0),
     },

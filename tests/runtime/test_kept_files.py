@@ -20,7 +20,7 @@ from explorer.results.runs.kept import (
     KeptPart,
     KeptProgram,
     ModelInput,
-    ModelSheet,
+    ModelInterface,
 )
 from explorer.runtime.cache import digests
 from explorer.runtime.cache.digests import (
@@ -55,7 +55,7 @@ PROGRAM = Program(
     weights_bytes=64,
 )
 KEPT = KeptProgram(
-    model=ModelSheet("net", "ab" * 32, (ModelInput("x", "float32", ("n", 4)),), (("n", 1),)),
+    model=ModelInterface("net", "ab" * 32, (ModelInput("x", "float32", ("n", 4)),), (("n", 1),)),
     path="/somewhere/net.onnx",
     target="cpu",
     options="{}",
@@ -258,11 +258,13 @@ def test_a_file_that_cannot_be_read_is_an_error(file: Path):
 
 
 def test_sizes_are_those_of_all_dimensions_or_none():
-    sheet = dataclasses.replace(KEPT.model, inputs=(ModelInput("x", "float32", ("n", "time", 4)),))
-    assert sizes_of(sheet, {"time": 5}) == (("n", 1, 1), ("time", 5, 5))
-    assert sizes_of(sheet, {"time": (1, 5), "n": 2}) == (("n", 2, 2), ("time", 1, 5))
+    interface = dataclasses.replace(
+        KEPT.model, inputs=(ModelInput("x", "float32", ("n", "time", 4)),)
+    )
+    assert sizes_of(interface, {"time": 5}) == (("n", 1, 1), ("time", 5, 5))
+    assert sizes_of(interface, {"time": (1, 5), "n": 2}) == (("n", 2, 2), ("time", 1, 5))
     for wrong in ({}, {"time": 0}, {"time": (5, 1)}, {"time": True}, {"time": 5, "other": 1}):
-        assert sizes_of(sheet, wrong) is None
+        assert sizes_of(interface, wrong) is None
 
 
 # -- sources ---------------------------------------------------------------------------------------

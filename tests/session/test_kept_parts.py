@@ -116,3 +116,41 @@ def test_explain_says_of_a_program_with_parts_whether_it_is_kept(place, model, c
     start(model, isolated=False).close()
     assert main(["cache", "explain", str(model)]) == 0
     assert "starts without compiling" in capsys.readouterr().out
+
+
+def test_a_node_that_the_host_imports_in_a_run_is_kept_with_the_text(place, tmp_path):
+    path = tmp_path / "best.onnx"
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    best (float[1,1,10,10] x, int64[1] k) => (float[1,1,10,n] y)
+      <float[1,1,3,3] w = {1, 0, -1, 2, 0, -2, 1, 0, -1}> {
+      c = Conv <pads = [1, 1, 1, 1]> (x, w)
+      y, i = TopK (c, k)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), str(path))
+    made = []
+    for is_kept in (False, True):
+        with start(path, isolated=False) as started:
+            assert started.is_kept == is_kept
+            made.append([started.run({"x": X, "k": np.array([k])})["y"] for k in (3, 4)])
+    assert [array.shape[-1] for array in made[1]] == [3, 4]
+    for compiled, kept in zip(*made, strict=True):
+        np.testing.assert_array_equal(kept, compiled)
+
+
+def test_what_the_host_runs_altogether_starts_without_compiling_too(place, tmp_path, capsys):
+    path = tmp_path / "all.onnx"
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    all (float[8] x) => (int64[1,k] y) { y = NonZero (x) }"""
+    onnx.save(onnx.parser.parse_model(text), str(path))
+    x = np.array([0, 1, 0, 2, 0, 0, 0, 3], np.float32)
+    for is_kept in (False, True):
+        with start(path, isolated=False) as started:
+            assert started.is_kept == is_kept
+            assert [part.device for part in started.program.parts] == ["host"]
+            np.testing.assert_array_equal(started.run({"x": x})["y"], [[1, 3, 7]])
+    with Session(path, isolated=False) as opened:
+        np.testing.assert_array_equal(opened(x)["y"], [[1, 3, 7]])
+        assert opened.calls[0].event == "started"
+    assert main(["cache", "explain", str(path)]) == 0
+    assert "what the host runs is kept" in capsys.readouterr().out
+    assert main(["cache", "list"]) == 0

@@ -30,6 +30,12 @@ def chain(*nodes: GraphNode) -> Graph:
     return Graph(nodes, edges)
 
 
+def scoped(**scopes: str) -> list[GraphNode]:
+    """Operations by the scope in which they stand: `stem="a b c"`; `_` for a slash."""
+    return [node(n, scope.replace("_", "/")) for scope, names in scopes.items()
+            for n in names.split()]  # fmt: skip
+
+
 def labels(graph: Graph) -> dict[str, str]:
     """The block of every operation, by label."""
     tree = build_blocks([graph])
@@ -37,38 +43,66 @@ def labels(graph: Graph) -> dict[str, str]:
 
 
 def test_operations_of_one_scope_are_a_block():
-    graph = chain(
-        node("x", family="input"), node("a", "stem"), node("b", "stem"),
-        node("c", "head"), node("d", "head"),
-    )  # fmt: skip
-    assert labels(graph) == {"x": "", "a": "stem", "b": "stem", "c": "head", "d": "head"}
+    graph = chain(node("x", family="input"), *scoped(stem="a b c", head="d e f"))
+    assert labels(graph) == {
+        "x": "", "a": "stem", "b": "stem", "c": "stem", "d": "head", "e": "head", "f": "head",
+    }  # fmt: skip
 
 
-def test_a_block_of_one_operation_is_that_operation():
-    graph = chain(node("a", "stem"), node("b", "stem"), node("c", "stem/act"), node("d", "head"))
-    assert labels(graph) == {"a": "stem", "b": "stem", "c": "stem", "d": ""}
+def test_a_block_of_one_or_two_operations_is_these():
+    graph = chain(*scoped(stem="a", stem_act="b", head="c d"), node("e"))
+    assert labels(graph) == {"a": "", "b": "", "c": "", "d": "", "e": ""}
+    graph = chain(*scoped(stem="a b", stem_act="c d", head="e f g"))
+    assert labels(graph) == dict.fromkeys("abcd", "stem") | dict.fromkeys("efg", "head")
 
 
-def test_scopes_around_only_one_scope_are_one_block():
-    graph = chain(
-        node("a", "encoder/layers/0"), node("b", "encoder/layers/0"),
-        node("c", "pool"), node("d", "pool"),
-    )  # fmt: skip
-    assert labels(graph)["a"] == "encoder/layers/0"
-    assert len(build_blocks([graph]).blocks) == 3
+def test_a_scope_of_nearly_all_of_its_scope_is_skipped():
+    graph = chain(*scoped(encoder_layers_first="a b c d e", encoder="f", pool="g h i"))
+    assert labels(graph) == dict.fromkeys("abcdef", "encoder") | dict.fromkeys("ghi", "pool")
 
 
 def test_a_scope_around_the_whole_model_is_no_block():
-    graph = chain(node("x", family="input"), node("a", "model/one"), node("b", "model/one"),
-                  node("c", "model/two"), node("d", "model/two"))  # fmt: skip
-    assert labels(graph) == {"x": "", "a": "one", "b": "one", "c": "two", "d": "two"}
+    graph = chain(node("x", family="input"), *scoped(model_one="a b c", model_two="d e f"))
+    assert labels(graph) == {"x": ""} | dict.fromkeys("abc", "one") | dict.fromkeys("def", "two")
+
+
+def test_what_is_numbered_is_called_like_what_it_numbers_and_counted():
+    nodes = [*scoped(net_layers_0="a b c", net_layers_1="d e f"), *scoped(net_tail="g h i j")]
+    tree = build_blocks([chain(*nodes)])
+    assert [(block.label, block.holds) for block in tree.blocks[1:]] == [
+        ("layers", "2 × layers"), ("layers 0", ""), ("layers 1", ""), ("tail", ""),
+    ]  # fmt: skip
+    assert [block.alike for block in tree.blocks[1:]] == [1, 2, 2, 4]
 
 
 def test_an_operation_stays_in_the_block_in_which_it_appeared():
-    before = chain(node("a", "stem"), node("b", "stem"), node("c", "head"), node("d", "head"))
-    after = chain(node("a", "head"), node("b", "stem"), node("c", "head"), node("d", "head"))
-    tree = build_blocks([before, after])
+    before = chain(*scoped(stem="a b c", head="d e f"))
+    moved = [replace(n, scope="head") if n.id == "a" else n for n in before.nodes]
+    tree = build_blocks([before, Graph(tuple(moved), before.edges)])
     assert tree.blocks[tree.of["a"]].label == "stem"
+
+
+def test_what_replaces_operations_stands_where_they_stood():
+    before = chain(*scoped(stem="a b c", head="d e f"))
+    fused = replace(node("fused"), sources=("e", "f"))
+    after = chain(*before.nodes[:4], fused)
+    tree = build_blocks([before, after])
+    assert tree.blocks[tree.of["fused"]].label == "head"
+
+
+def test_what_no_source_node_became_stands_with_whom_it_serves():
+    """A transfer before the first layer, a copy between two layers, packed weights."""
+    x, *layers = node("x", family="input"), *scoped(stem="a b c", head="d e f")
+    y = node("y", family="output")
+    before = chain(x, *layers, y)
+    send, copy, back, packed = (
+        replace(node(n), sources=()) for n in ("send", "copy", "back", "packed")
+    )
+    whole = chain(x, send, *layers[:3], copy, *layers[3:], back, y)
+    edges = (*whole.edges, GraphEdge("packed", "e", "packed", ""))
+    tree = build_blocks([before, Graph((packed, *whole.nodes), edges)])
+    of = {n: tree.blocks[tree.of[n]].label for n in ("send", "copy", "back", "packed")}
+    assert of == {"send": "stem", "copy": "head", "back": "head", "packed": "head"}
 
 
 def test_what_repeats_most_is_found_with_its_shortest_period():
@@ -78,51 +112,8 @@ def test_what_repeats_most_is_found_with_its_shortest_period():
     assert find_repeat([]) is None
 
 
-def test_a_model_without_scopes_is_cut_where_it_repeats(generated: ModuleType):
-    trace = generated.make_large_trace(700, scoped=False)
-    tree = build_blocks([snapshot.graph for snapshot in trace.snapshots])
-    members = {block.label: [] for block in tree.blocks}
-    for name, block in tree.of.items():
-        members[tree.blocks[block].label].append(name)
-    assert len(tree.blocks) == 101
-    assert sorted(members[""]) == ["image", "pool", "scores"]
-    assert members["part 3 of 100"] == [
-        "conv_a_2", "norm_a_2", "relu_a_2", "conv_b_2", "norm_b_2", "add_2", "relu_b_2",
-    ]  # fmt: skip
-
-
-def test_very_many_repetitions_are_taken_together(generated: ModuleType):
-    graph = generated.make_large_trace(3500, scoped=False).snapshots[0].graph
-    found = [block.label for block in build_blocks([graph]).blocks]
-    assert found[1:3] == ["parts 1–3 of 500", "parts 4–6 of 500"]
-    assert found[-1] == "parts 499–500 of 500"
-
-
-def test_what_neither_repeats_nor_has_a_scope_is_cut_into_runs():
-    graph = chain(*(replace(node(f"n{i}"), shape=f"1x{i} f32") for i in range(200)))
-    found = [block.label for block in build_blocks([graph]).blocks]
-    assert found == [
-        "", "ops 1–48", "ops 49–96", "ops 97–144", "ops 145–192",
-        "ops 193–200",
-    ]  # fmt: skip
-
-
-def test_constants_stand_in_the_block_of_their_first_user():
-    """A file may begin with all of them: 100 constants, then 100 operations that use one each."""
-    constants = [node(f"c{i}") for i in range(100)]
-    path = [replace(node(f"n{i}"), shape=f"1x{i} f32") for i in range(100)]
-    through = chain(node("x", family="input"), *path)
-    edges = tuple(GraphEdge(c.id, n.id, c.id, "") for c, n in zip(constants, path, strict=True))
-    blocks = labels(Graph((through.nodes[0], *constants, *path), (*edges, *through.edges)))
-    assert all(blocks[f"c{i}"] == blocks[f"n{i}"] for i in range(100))
-    assert len(set(blocks.values())) == 6
-
-
 def test_the_level_of_a_block_has_ports_for_the_edges_from_outside():
-    graph = chain(
-        node("x", family="input"), node("a", "stem"), node("b", "stem"), node("c", "head"),
-        node("d", "head"),
-    )  # fmt: skip
+    graph = chain(node("x", family="input"), *scoped(stem="a b c", head="d e f"))
     levels = level_graphs(graph, build_blocks([graph]))
     edges = {
         block: [(edge.source, edge.target) for edge in level.edges]
@@ -130,29 +121,35 @@ def test_the_level_of_a_block_has_ports_for_the_edges_from_outside():
     }
     assert edges == {
         0: [("x", "#1"), ("#1", "#2")],
-        1: [(PORT_IN, "a"), ("a", "b"), ("b", PORT_OUT)],
-        2: [(PORT_IN, "c"), ("c", "d")],
+        1: [(PORT_IN, "a"), ("a", "b"), ("b", "c"), ("c", PORT_OUT)],
+        2: [(PORT_IN, "d"), ("d", "e"), ("e", "f")],
     }
 
 
 def test_a_block_has_a_place_for_everything_in_it():
-    graph = chain(
-        node("a", "stem/one"), node("b", "stem/one"), node("c", "stem"), node("d", "head"),
-        node("e", "head"),
-    )  # fmt: skip
+    graph = chain(*scoped(stem_one="a b c", stem="d e", head="f g h"))
     tree = build_blocks([graph])
     stem = next(i for i, block in enumerate(tree.blocks) if block.label == "stem")
     drawing = block_payload([level_graphs(graph, tree)], stem)
     one = next(i for i, block in enumerate(tree.blocks) if block.label == "one")
-    assert sorted(drawing["ids"]) == sorted([f"#{one}", "c", PORT_OUT])
+    assert sorted(drawing["ids"]) == sorted([f"#{one}", "d", "e", PORT_OUT])
+
+
+def test_the_page_is_told_which_blocks_are_built_alike(generated: ModuleType):
+    payload = trace_payload(generated.make_large_trace(700))
+    blocks = payload.chunk("blocks")
+    assert blocks["labels"][1:3] == ["stage0", "block0"]
+    assert blocks["holds"][1:3] == ["24 × block", ""]
+    assert blocks["alike"][:5] == [0, 1, 2, 2, 2]
+    rows = [i for i, holds in enumerate(blocks["holds"]) if holds]
+    assert [blocks["alike"][row] for row in rows] == rows
 
 
 def test_messages_of_a_program_of_5000_operations_are_small(generated: ModuleType):
     payload = trace_payload(generated.make_large_trace(5000))
     assert len(encode(payload.head).encode()) < 20_000
-    assert payload.head["blocks"] == {
-        "count": 744, "flat": False, "opens": True, "initially": []
-    }  # fmt: skip
+    head = payload.head["blocks"]
+    assert (head["count"], head["flat"], head["opens"]) == (744, False, True)
     assert len(payload.chunk("block/0")["ids"]) == 33
     assert "layout" not in payload.chunk_keys()
 

@@ -115,3 +115,19 @@ def test_a_long_chain_says_where_it_goes_on(opened: Any, medium: Trace) -> None:
     assert all(ends.count(number) >= 2 for number in ends)
     page.locator(".legend summary").click()
     expect(page.locator(".legend")).to_contain_text("goes on at the same number")
+
+
+def test_what_is_selected_stays_where_it_is_on_the_screen(opened: Any, medium: Trace) -> None:
+    watched = opened(medium, link="pass=1&selection=conv_a_5")
+    page = watched.page
+    page.wait_for_selector('.node.selected[data-id="conv_a_5"]')
+    page.get_by_title("zoom to 100 %").click()
+    watched.wait_until("document.querySelector('.zoom').textContent === '100 %'")
+    page.wait_for_selector('.node.selected[data-id="conv_a_5"]')
+    before = page.locator('.node[data-id="conv_a_5"]').bounding_box()
+    page.keyboard.press("j")
+    page.wait_for_selector(".node.removed")
+    watched.wait_until(f"({MOVES})().length === 0")
+    after = page.locator('.node[data-id="conv_a_5"] .card').bounding_box()
+    assert after["x"] == pytest.approx(before["x"], abs=2)
+    assert after["y"] == pytest.approx(before["y"], abs=12), "a badge may stand on its corner"

@@ -24,7 +24,7 @@ def shown_blocks(watched: Any) -> list[str]:
 def test_a_large_program_opens_with_closed_blocks(opened: Any, large: Trace):
     watched = opened(large, start=0)
     assert shown_blocks(watched)[:3] == ["stage0", "stage1", "stage2"]
-    assert watched.texts(".node.block .shape")[0] == "168 ops"
+    assert watched.texts(".node.block .shape")[0] == "24 × block"
     note = watched.page.locator(".graph-cap").inner_text()
     assert note.startswith("4,998 operations in 30 closed blocks")
     assert watched.page.locator(".node").count() < 40
@@ -68,6 +68,24 @@ def test_nothing_in_an_open_block_overlaps(opened: Any, large: Trace):
         }"""
     )
     assert overlaps == [True, 0]
+
+
+def test_a_repeated_block_is_opened_once_for_all(opened: Any, generated: ModuleType):
+    watched = opened(generated.make_large_trace(210, scoped=False), link="pass=0&blocks=true")
+    page = watched.page
+    page.locator('[data-open="#1"]').click()
+    first = page.locator('.node[data-id="#2"]')
+    expect(first).to_have_attribute("aria-label", "block residual block 1, 7 ops")
+    first.hover()
+    expect(page.locator(".graph .tip")).to_contain_text("29 blocks that repeat it")
+    unit = "#2"
+    page.locator(f'[data-open="{unit}"]').click()
+    expect(page.locator(".block-box")).to_have_count(31)
+    page.locator(f'[data-close="{unit}"]').click()
+    expect(page.locator(".block-box")).to_have_count(1)
+    page.locator(f'[data-open="{unit}"]').click(modifiers=["Shift"])
+    expect(page.locator(".block-box")).to_have_count(2)
+    assert watched.is_clean(), watched
 
 
 def test_a_difference_inside_of_a_closed_block_is_counted(opened: Any, large: Trace):
@@ -140,5 +158,5 @@ def test_small_programs_are_drawn_one_by_one_until_blocks_are_wanted(
     expect(page.locator(".node.block")).to_have_count(0)
     page.get_by_role("button", name="blocks", exact=True).click()
     page.wait_for_selector(".node.block")
-    assert shown_blocks(watched) == ["stage0"]
+    assert shown_blocks(watched) == ["14 × block"]
     expect(page).to_have_url(re.compile(re.escape("blocks=true")))

@@ -41,7 +41,7 @@ def coding(opened: Any, compiled: Trace) -> Any:
     def open_at(width: int, height: int, link: str = "tab=c&panes=source") -> Any:
         watched = opened(compiled, link=f"pass=20&selection={heaviest(compiled)}&{link}")
         watched.page.set_viewport_size({"width": width, "height": height})
-        watched.page.wait_for_selector(".inspector .code .line")
+        watched.page.wait_for_selector(".inspector .code-host, .inspector .empty")
         return watched
 
     return open_at
@@ -196,3 +196,24 @@ def test_a_click_on_a_line_of_ir_leaves_it_where_it_is(opened: Any, compiled: Tr
     assert abs(after - before) <= 1 or inside
     assert page.locator(".inspector .code").evaluate("e => e.scrollTop") > 0
     assert inside
+
+
+def test_an_instruction_is_explained_where_the_pointer_rests(coding: Any):
+    watched = coding(1280, 720)
+    page = watched.page
+    line = page.locator(".beside .line", has_text=re.compile(r"v?fm(add|la)")).first
+    line.hover()
+    tip = page.locator(".instruction-tip")
+    expect(tip).to_contain_text("fused multiply-add")
+    expect(tip).to_contain_text("operands: ")
+    expect(tip).to_contain_text(re.compile(r"cycles? until its result is there|not known here"))
+    line.click()
+    expect(page.locator(".instruction-kept")).to_contain_text("fused multiply-add")
+    page.get_by_role("button", name="close the explanation").click()
+    expect(page.locator(".instruction-kept")).to_be_hidden()
+    assert watched.is_clean(), watched
+
+
+def test_a_page_in_a_file_says_where_other_builds_are_made(coding: Any):
+    page = coding(1280, 720, "tab=other").page
+    expect(page.locator(".inspector .empty")).to_contain_text("In the explorer as an app")

@@ -28,8 +28,8 @@ from explorer.results.passes import Delta
 from explorer.results.program import Tap
 from explorer.results.trace import SnapshotRecord
 from explorer.views.insights import in_compiling, in_memory, in_numbers, in_time
-from explorer.views.insights.faces import insights_html, insights_text
 from explorer.views.insights.finding import FINDERS, found
+from explorer.views.static.insights import insights_html, insights_text
 
 
 def node(id: str, operation: str = "top.unary", shape: str = "1x8 f32", **more) -> GraphNode:

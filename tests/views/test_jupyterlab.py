@@ -23,6 +23,14 @@ pytestmark = [
 ]
 
 RUN_SECONDS = 120
+RULE = '''class KeepRelu(Rule):
+    """relu(x)   =>   relu(x)"""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        raise Declined("it stays")
+'''
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +219,37 @@ def test_what_is_painted_follows_the_theme_while_it_is_shown(notebook: Any):
         page.wait_for_function(f"({brightest})() {'<' if is_dark else '>'} 0.5")
 
 
+def test_the_kernel_compiles_what_is_wanted_otherwise(notebook: Any):
+    """A rewrite is left out, the IR edited, a rule written: each is a branch that is shown."""
+    page = notebook.page
+    page.locator(".explorer .pane-title", has_text="Passes").click()
+    page.keyboard.press("x")
+    page.wait_for_selector(".explorer .changing")
+    branches = page.get_by_label("branch").locator("option")
+    expect(branches).to_have_count(1)
+    page.locator(".explorer .pass-row", has_text="fuse-activation").click()
+    page.keyboard.press("J")
+    page.wait_for_selector(".explorer .rewrite-card")
+    page.get_by_role("button", name="without this rewrite").click()
+    expect(branches).to_have_count(2, timeout=1000 * RUN_SECONDS)
+
+    page.locator(".explorer .changing button", has_text="edit").click()
+    written = page.get_by_label("IR", exact=True).and_(page.locator("textarea"))
+    expect(written).to_be_visible()
+    written.fill("no IR")
+    page.get_by_role("button", name="compile from here").click()
+    expect(page.locator(".explorer .changing .ink-wrong")).to_contain_text("not valid IR")
+    expect(branches).to_have_count(2)
+
+    rule = page.get_by_label("rule", exact=True)
+    rule.fill(RULE)
+    page.get_by_role("button", name="insert", exact=True).click()
+    expect(branches).to_have_count(3, timeout=1000 * RUN_SECONDS)
+    page.wait_for_selector(".explorer .pass-name >> text=keep-relu")
+    page.get_by_label("branch").select_option("0")
+    expect(page.locator(".explorer .pass-name", has_text="keep-relu")).to_have_count(0)
+
+
 def test_a_saved_notebook_shows_a_picture_without_its_kernel(
     chromium: Browser, notebook: Any, notebook_address: str
 ):
@@ -225,6 +264,8 @@ def test_a_saved_notebook_shows_a_picture_without_its_kernel(
         expect(seen.page.locator(".explorer-picture")).to_be_visible()
         expect(seen.page.locator(".explorer-picture img")).to_be_visible()
         expect(seen.page.get_by_text("model not found")).to_be_hidden()
+        # The new kernel has started: a server that starts one does not end in time.
+        seen.page.wait_for_function(jupyterlab.KERNEL_IS_IDLE)
 
 
 def _brightness(colour: str) -> float:

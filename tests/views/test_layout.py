@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.results import Graph, GraphEdge, GraphNode, Trace
-from explorer.views.drawing.collapse import collapse, collapse_together, hidden_operations
+from explorer.views.drawing.collapse import collapse, hidden_operations
 from explorer.views.drawing.layered import find_back_edges
 from explorer.views.drawing.layout import Drawing, layout_graph, layout_union
 
@@ -249,7 +249,7 @@ def test_a_small_graph_is_not_collapsed(trace: Trace) -> None:
 
 
 def test_scopes_become_blocks_that_say_what_they_hide(trace: Trace) -> None:
-    blocks = collapse(trace.snapshots[0].graph, limit=20)
+    blocks = collapse(trace.snapshots[0].graph, limit=10)
     stem = next(n for n in blocks.nodes if n.id == "block:stem")
     assert stem.label == "stem · 4 ops"
     assert dict(stem.attributes) == {
@@ -272,34 +272,35 @@ def test_scopes_become_blocks_that_say_what_they_hide(trace: Trace) -> None:
     assert hidden_operations(blocks) == 15
 
 
-def test_inner_scopes_collapse_before_outer_ones() -> None:
-    nodes = [node(f"n{i}", scope=f"net/stage{i // 4}/unit{i // 2}") for i in range(8)]
-    chain = " ".join(f"n{i}>n{i + 1}" for i in range(7))
+def test_the_largest_blocks_are_opened_as_long_as_there_is_room() -> None:
+    nodes = [node(f"n{i}", scope=f"net/stage{i // 6}/unit{i // 3}") for i in range(12)]
+    chain = " ".join(f"n{i}>n{i + 1}" for i in range(11))
     by_unit = collapse(graph(nodes, chain), limit=4)
     assert [n.id for n in by_unit.nodes] == [
-        "block:net/stage0/unit0",
-        "block:net/stage0/unit1",
-        "block:net/stage1/unit2",
-        "block:net/stage1/unit3",
+        "block:stage0/unit0",
+        "block:stage0/unit1",
+        "block:stage1/unit2",
+        "block:stage1/unit3",
     ]
-    by_stage = collapse(graph(nodes, chain), limit=3)
-    assert [n.id for n in by_stage.nodes] == ["block:net/stage0", "block:net/stage1"]
+    by_stage = collapse(graph(nodes, chain), limit=2)
+    assert [n.id for n in by_stage.nodes] == ["block:stage0", "block:stage1"]
+    one_open = collapse(graph(nodes, chain), limit=3)
+    assert [n.id for n in one_open.nodes] == [
+        "block:stage0/unit0",
+        "block:stage0/unit1",
+        "block:stage1",
+    ]
 
 
-def test_without_scopes_consecutive_operations_become_blocks() -> None:
-    nodes = [node("x", "input"), *(node(f"n{i}") for i in range(10)), node("y", "output")]
-    chain = "x>n0 " + " ".join(f"n{i}>n{i + 1}" for i in range(9)) + " n9>y"
-    runs = collapse(graph(nodes, chain), limit=5)
-    assert [n.id for n in runs.nodes] == ["x", "block:1–4", "block:5–8", "block:9–10", "y"]
-    assert [(e.source, e.target) for e in runs.edges] == list(
-        pairwise(["x", "block:1–4", "block:5–8", "block:9–10", "y"])
-    )
+def test_without_scopes_blocks_are_named_by_what_is_in_them() -> None:
+    nodes = [node("x", "input"), *(node(f"n{i}") for i in range(200)), node("y", "output")]
+    chain = "x>n0 " + " ".join(f"n{i}>n{i + 1}" for i in range(199)) + " n199>y"
+    names = [n.id for n in collapse(graph(nodes, chain), limit=50).nodes]
+    assert names[:4] == ["x", "block:n0", "block:n48", "block:n96"]
+    assert len(names) <= 50
 
 
-def test_snapshots_that_are_one_object_stay_one_object() -> None:
-    nodes = [node(f"n{i}", scope=f"s{i // 3}") for i in range(6)]
-    whole = graph(nodes, "n0>n1 n1>n2 n2>n3 n3>n4 n4>n5")
-    smaller = graph(nodes[:5], "n0>n1 n1>n2 n2>n3 n3>n4")
-    first, again, last = collapse_together([whole, whole, smaller], limit=2)
-    assert first is again
-    assert [n.id for n in first.nodes] == [n.id for n in last.nodes] == ["block:s0", "block:s1"]
+def test_a_graph_that_nothing_divides_stays_as_it_is() -> None:
+    nodes = [node(f"n{i}") for i in range(10)]
+    chain = " ".join(f"n{i}>n{i + 1}" for i in range(9))
+    assert len(collapse(graph(nodes, chain), limit=5).nodes) == 10

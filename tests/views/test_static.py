@@ -445,7 +445,7 @@ def test_a_schedule_is_a_ladder_of_steps(trace: Trace) -> None:
 
 
 def test_a_collapsed_graph_says_what_is_hidden(trace: Trace) -> None:
-    words = " ".join(read(static.graph_html(trace.snapshots[0].graph, limit=20)).text)
+    words = " ".join(read(static.graph_html(trace.snapshots[0].graph, limit=10)).text)
     assert "15 of 21 operations stand in 4 blocks" in words
     assert "graph_html(graph, limit=21) shows each." in words
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from explorer.errors import InputError
 from explorer.files import reading_file
+from explorer.results.encoding import from_json
 from explorer.results.names import near_name
 
 METRICS = {
@@ -116,89 +117,47 @@ def read_cases(path: Path) -> dict[str, Case]:
     hint = "docs/checking-models.md has such a file"
     with reading_file(path, "TOML file of cases", kind=InputError, hint=hint):
         content = tomllib.loads(path.read_bytes().decode())
-        _only(content, ("models",), "the file")
+        if set(content) - {"models"}:
+            raise InputError("a file of cases has the table `models` and nothing else")
         return {name: _case(name, table) for name, table in content.get("models", {}).items()}
 
 
-def _case(name: str, table: Mapping[str, Any]) -> Case:
+def _case(name: str, table: object) -> Case:
     place = f"models.{name}"
-    case = _record(Case, table, place)
+    try:
+        case = from_json(Case, table, place)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     _is_one_of(case.reference, REFERENCES, f"{place}.reference")
-    goldens = [_golden(g, f"{place}.goldens") for g in table.get("goldens", ())]
-    labels = [_labels(entry, f"{place}.labels") for entry in table.get("labels", ())]
-    if case.reference == "golden" and not goldens:
+    if case.reference == "golden" and not case.goldens:
         raise InputError(f"{place}: reference is golden, and there are no goldens")
-    return Case(
-        dimensions=case.dimensions,
-        inputs=_sources(case.inputs, f"{place}.inputs"),
-        goldens=tuple(goldens),
-        labels=tuple(labels),
-        reference=case.reference,
-        layers=_sources(case.layers, f"{place}.layers"),
-        note=case.note,
-    )
+    _check_sources({**case.inputs, **case.layers}, f"{place}.inputs")
+    for golden in case.goldens:
+        _is_one_of(golden.metric, METRICS, f"{place}.goldens.metric")
+        _check_sources({**golden.outputs, **golden.inputs}, f"{place}.goldens")
+        _check_steps(golden.steps, f"{place}.goldens")
+    for labels in case.labels:
+        _is_one_of(labels.kind, KINDS, f"{place}.labels.kind")
+        _check_steps(labels.steps, f"{place}.labels")
+    return case
 
 
-def _golden(table: Mapping[str, Any], place: str) -> Golden:
-    golden = _record(Golden, table, place)
-    _is_one_of(golden.metric, METRICS, f"{place}.metric")
-    return Golden(
-        outputs=_sources(golden.outputs, f"{place}.outputs"),
-        inputs=_sources(golden.inputs, f"{place}.inputs"),
-        metric=golden.metric,
-        tolerance=golden.tolerance,
-        steps=_steps(golden.steps, place),
-        states=golden.states,
-        note=golden.note,
-    )
-
-
-def _labels(table: Mapping[str, Any], place: str) -> Labels:
-    labels = _record(Labels, table, place)
-    _is_one_of(labels.kind, KINDS, f"{place}.kind")
-    _steps(labels.steps, place)
-    return labels
-
-
-def _sources(tables: Mapping[str, Any], place: str) -> dict[str, Source]:
-    sources = {}
-    for name, table in tables.items():
-        source = _record(Source, table, f"{place}.{name}")
+def _check_sources(sources: Mapping[str, Source], place: str) -> None:
+    for name, source in sources.items():
         if bool(source.file) == (source.value is not None):
             raise InputError(f"{place}.{name}: give either a file or a value")
-        _steps(source.steps, f"{place}.{name}")
-        sources[name] = source
-    return sources
+        _check_steps(source.steps, f"{place}.{name}")
 
 
-def _steps(steps: Sequence[Any], place: str) -> Sequence[Step]:
+def _check_steps(steps: Sequence[Step], place: str) -> None:
     from verification.checks.steps import STEPS
 
     for step in steps:
-        if not isinstance(step, list) or not step:
-            raise InputError(f"{place}: a step is a list, its name first: {step!r}")
+        if not step:
+            raise InputError(f"{place}: a step is a list, its name first: []")
         _is_one_of(step[0], STEPS, f"{place}.steps")
-    return steps
 
 
-def _record(kind: type[Any], table: Any, place: str) -> Any:
-    """A record of a table's fields as they are; what they hold is checked by the caller."""
-    if not isinstance(table, Mapping):
-        raise InputError(f"{place}: a table is expected")
-    known = {f.name: f for f in fields(kind)}
-    _only(table, list(known), place)
-    for name, field_ in known.items():
-        is_needed = field_.default is MISSING and field_.default_factory is MISSING
-        if is_needed and name not in table:
-            raise InputError(f"{place}: {name} is missing")
-    return kind(**table)
-
-
-def _only(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
-    for name in table:
-        _is_one_of(name, known, place)
-
-
-def _is_one_of(name: Any, known: Any, place: str) -> None:
-    if name not in known:
+def _is_one_of(name: object, known: Iterable[str], place: str) -> None:
+    if not isinstance(name, str) or name not in known:
         raise InputError(f"{place}: {name!r} is unknown", hint=near_name(str(name), known))

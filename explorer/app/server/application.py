@@ -46,6 +46,10 @@ MOST_NAMES = 4
 """Of workspaces that a browser may ask for."""
 COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
+MOST_ANSWERS = 100
+"""That are kept: each is as long as a kernel's assembly."""
+OTHERS = "of/"
+"""How keys of chunks begin that are another branch's than the one that is looked at."""
 ASKS_NOTHING = (
     "a saved trace is read and not compiled: open the model itself to see what other compilers "
     "make of it"
@@ -65,6 +69,8 @@ class ExplorerPage(JSComponent):
         self.page: Page | None = None
         self.document: Document | None = None
         self._asking = threading.Lock()
+        self._answers: dict[tuple[str, str], str] = {}
+        """By branch and question."""
         self._sent_revision = -1
         self._sent_searches: list[dict[str, Any]] = []
 
@@ -116,19 +122,35 @@ class ExplorerPage(JSComponent):
         for key in map(str, keys):
             if key.startswith(COMPARISONS):
                 self._compare(key, state.revision)
+            elif key.startswith(OTHERS):
+                self._send_of(key, state)
             elif key.startswith(ASKED):
                 self._ask(key, state.branch, state.revision)
             else:
                 self._send_later(key, state.branch, state.revision)
 
-    def _send_later(self, key: str, branch: Branch, revision: int) -> None:
-        """Sends a chunk when it is there: some are made when a page asks for them."""
+    def _send_of(self, key: str, state: PageState) -> None:
+        """`of/2/text/7` is that chunk of branch 2, `of/2/head` the head of its trace."""
+        _, name, chunk = [*key.split("/", 2), "", ""][:3]
+        branch = state.named(name)
+        if branch is None or branch.is_asleep:
+            self._send_chunk(key, None, state.revision, "that branch is not there any more")
+        elif chunk == "head":
+            self._send_chunk(key, encode(branch.trace.head), state.revision)
+        else:
+            self._send_later(chunk, branch, state.revision, key)
+
+    def _send_later(self, key: str, branch: Branch, revision: int, name: str = "") -> None:
+        """Sends a chunk when it is there: some are made when a page asks for them.
+
+        `name`: how the page calls it, where that is not its key.
+        """
         assert self.page is not None
         document = self.document
         asked = threading.get_ident()
 
         def take(made: MadeChunk) -> None:
-            send = partial(self._send_chunk, key, made.text, revision, made.reason)
+            send = partial(self._send_chunk, name or key, made.text, revision, made.reason)
             if threading.get_ident() == asked:
                 send()
                 return
@@ -138,7 +160,7 @@ class ExplorerPage(JSComponent):
         self.page.later.want(branch, key, take)
 
     def _compare(self, key: str, revision: int) -> None:
-        """`compare/2.5/...` compares the branch that is looked at with the branches 2 and 5,
+        """`compare/2.5/...` compares branch 5 with branch 2, which is its base,
         `difference/2.5/fuse-add/...` says how their programs differ after a pass.
 
         Large programs take a while: in a thread, so that other pages are answered meanwhile.
@@ -174,8 +196,15 @@ class ExplorerPage(JSComponent):
             return json.loads(branch.trace.chunks[name])
 
         def work() -> None:
+            place = (branch.key, key)
             with self._asking:
-                text = encode(described(answer(key, chunk)))
+                # More becomes known of a branch meanwhile, and the page asks again.
+                text = self._answers.get(place)
+                if text is None:
+                    found = described(answer(key, chunk))
+                    text = encode(found)
+                    if "error" not in found and len(self._answers) < MOST_ANSWERS:
+                        self._answers[place] = text
             assert document is not None
             document.add_next_tick_callback(partial(self._send_chunk, key, text, revision))
 
@@ -219,6 +248,7 @@ def run_server(
         title="Compiler Explorer",
         use_index=False,
         redirect_root=False,
+        location=False,  # Panel would add to the browser's history what Back has left
         unused_session_lifetime_milliseconds=PAGE_GONE_MILLISECONDS,
         check_unused_sessions_milliseconds=PAGE_GONE_MILLISECONDS // 5,
     )

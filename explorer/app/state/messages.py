@@ -134,6 +134,14 @@ class StartSearch:
 
 
 @dataclass(frozen=True)
+class StartTurns:
+    """Compilations to be timed in turns: the first one is the base of the others."""
+
+    key: int
+    requests: tuple[CompileRequest, ...]
+
+
+@dataclass(frozen=True)
 class Cancel:
     """To be given up."""
 
@@ -177,6 +185,7 @@ Effect = (
     | Prepare
     | Bisect
     | StartSearch
+    | StartTurns
     | Cancel
     | Forget
     | KeepResult

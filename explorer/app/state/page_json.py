@@ -32,6 +32,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "optional": list(branch.trace.optional) if branch else [],
         "settings": settings_of(request),
         "switchedOff": list(request.disable),
+        "switchedOffAfter": places_of_disabled(state) if branch else {},
         "wanted": {**settings_of(state.wanted), "model": _key(state, state.wanted.path)},
         "status": state.status,
         "progress": None
@@ -76,7 +77,26 @@ def session_json(state: PageState) -> dict[str, Any]:
         "uploadLimit": UPLOAD_LIMIT_BYTES,
         "suffixes": list(offered_suffixes()),
         "mostCompared": MOST_COMPARED,
+        "turns": [turns.session() for turns in state.turns],
     }
+
+
+def places_of_disabled(state: PageState) -> dict[str, str]:
+    """For each pass that is switched off, the one behind which it stood, as other branches of the
+    model have it. A pass that none of them has is left out."""
+    branch = state.branch
+    if branch is None:
+        return {}
+    present = set(branch.pass_names)
+    places: dict[str, str] = {}
+    for name in branch.request.disable:
+        for other in state.of_path(branch.request.path):
+            order = other.pass_names
+            if name in order:
+                before = [n for n in order[: order.index(name)] if n in present]
+                places[name] = before[-1] if before else ""
+                break
+    return places
 
 
 def _key(state: PageState, path: str) -> str:

@@ -23,6 +23,7 @@ from explorer.app.state.compiling import Step, compile_request, lull, take_over
 from explorer.app.state.messages import Effect, KeepResult, Reported
 from explorer.app.state.page_state import PageState
 from explorer.app.state.searching import bisected, searched
+from explorer.app.state.timing import timed
 
 
 def reported(state: PageState, message: Reported) -> Step:
@@ -40,7 +41,7 @@ def reported(state: PageState, message: Reported) -> Step:
     if isinstance(report, DrawnTrace):
         return _drawn(state, key, request, report)
     if isinstance(report, SearchProgress):
-        return searched(state, key, report), []
+        return timed(searched(state, key, report), key, report), []
     if isinstance(report, Failure):
         return _failed(state, key, request, _as_named(state, report, request)), []
     return bisected(state, key, report), []
@@ -136,8 +137,9 @@ def _died(state: PageState, report: Died) -> Step:
             continue
         failure = _as_named(state, failure, request)
         branch = state.named(str(key))
-        if any(search.key == key for search in state.searches):
-            state = searched(state, key, SearchProgress("failed", error=failure.what))
+        if any(order.key == key for order in (*state.searches, *state.turns)):
+            ended = SearchProgress("failed", error=failure.what)
+            state = timed(searched(state, key, ended), key, ended)
         elif branch is None or branch.is_asleep:
             state = _refused(state, key, request, failure)
         else:

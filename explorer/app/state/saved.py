@@ -201,6 +201,11 @@ def _head(branch: SavedBranch) -> dict[str, object]:
         raise ValueError(f"branch {branch.key} has no summary")
     if not isinstance(head["summary"].get("verdict"), str) or not isinstance(head["label"], str):
         raise ValueError(f"branch {branch.key} has no verdict")
+    passes = head.get("passes", [])
+    names = [step.get("name") for step in passes if isinstance(step, dict)]
+    if not isinstance(passes, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"branch {branch.key} has no passes")
+    head["passes"] = [{"name": name} for name in names]
     return head
 
 

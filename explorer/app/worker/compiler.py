@@ -8,7 +8,7 @@ compiler.stage(CompileRequest(..., decisions=(("schedule-loops/conv_1/pixels", "
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -105,6 +105,17 @@ class ModelCompiler:
             told=lambda search: report(search_payload(search)),
         )
         return search_payload(found[order["kernel"]])
+
+    def turns(
+        self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
+    ) -> dict[str, Any]:
+        from explorer.compilation.turns import measure_in_turns
+        from explorer.views.payload.turns import turns_payload
+
+        requests = [request, *others]
+        compilations = [self._compiled(r, lambda name, index, total: None) for r in requests]
+        labels = [r.label or "first" for r in requests]
+        return turns_payload(measure_in_turns(compilations, labels, progress=progress))
 
     def forget(self, request: CompileRequest) -> None:
         for results in (self._compilations, self._accuracies, self._profiles, self._refused):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
@@ -144,6 +144,11 @@ class CompilerProcess:
         """Searches the schedule of a kernel; `SearchProgress` comes as often as more is known."""
         self._requests[key] = request
         self._send("search", key, request, asdict(order))
+
+    def turns(self, key: int, request: CompileRequest, others: Sequence[CompileRequest]) -> None:
+        """Times compilations in turns; `SearchProgress` comes as often as more is known."""
+        self._requests[key] = request
+        self._send("turns", key, request, [asdict(other) for other in others])
 
     def forget(self, key: int, request: CompileRequest) -> None:
         self._drawn.pop(key, None)

@@ -40,6 +40,9 @@ from explorer.views.trace_payload import TracePayload, encode, trace_payload
 
 BISECT = "bisect"
 SEARCH = "search"
+TURNS = "turns"
+ORDERED = (SEARCH, TURNS)
+"""What tells how far it is under a key of its own."""
 MEASURED = "profile"
 """The stage whose results depend on what else the machine does."""
 MOST_MEASUREMENTS = 3
@@ -170,6 +173,8 @@ class Worker:
                 self._background.add(Task(key, request, [BISECT]))
             elif kind == SEARCH:
                 self._background.add(Task(key, request, [SEARCH], order=more[0]))
+            elif kind == TURNS:
+                self._background.add(Task(key, request, [TURNS], order={"others": more[0]}))
             elif kind == "cancel":
                 self._drop(key, request, "cancelled")
             elif kind == "forget":
@@ -200,8 +205,8 @@ class Worker:
                 found = self._compiler.bisect(task.request)
                 self._send("bisected", task.key, None if found is None else asdict(found))
                 return
-            if stage == SEARCH:
-                self._search(task)
+            if stage in ORDERED:
+                self._measure(task, stage)
                 return
             if stage == TEXTS:
                 self._rest(task)
@@ -221,14 +226,14 @@ class Worker:
         except Exception as error:  # whatever a model file provokes is shown to the person
             if task.is_silent:
                 return  # it is said when somebody asks for it
-            if stage == SEARCH:
+            if stage in ORDERED:
                 failure = failure_of(error, task.request, stage)
                 self._send("searched", task.key, {"status": "failed", "error": failure.what})
                 return
             self._send("failed", task.key, stage, asdict(failure_of(error, task.request, stage)))
             if stage == URGENT[0]:
                 task.waiting.clear()
-        if not task.waiting and stage not in (BISECT, SEARCH):
+        if not task.waiting and stage not in (BISECT, *ORDERED):
             self._send("finished", task.key)
 
     def _show(self, task: Task, trace: Trace, stage: str) -> None:
@@ -272,8 +277,8 @@ class Worker:
             if key.startswith("lines/"):
                 self._make(task, key)
 
-    def _search(self, task: Task) -> None:
-        """Measures candidates; what is known is sent with each."""
+    def _measure(self, task: Task, stage: str) -> None:
+        """Measures candidates, or compilations in turns; what is known is sent meanwhile."""
         assert task.order is not None
 
         def progress(name: str, index: int, total: int) -> None:
@@ -286,7 +291,11 @@ class Worker:
             self._send("searched", task.key, {"result": result})
 
         try:
-            result = self._compiler.search(task.request, task.order, progress, report)
+            if stage == TURNS:
+                others = [from_json(CompileRequest, other) for other in task.order["others"]]
+                result = self._compiler.turns(task.request, others, progress)
+            else:
+                result = self._compiler.search(task.request, task.order, progress, report)
         except Cancelled:
             self._send("searched", task.key, {"status": "cancelled"})
             raise

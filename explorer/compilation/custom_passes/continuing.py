@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from explorer.accuracy.execution import execute_compiled
 from explorer.errors import InputError
+from explorer.importers import read_meanings
 from explorer.ir.functions.calls import device_functions
 from explorer.ir.inspection.printing import parse
 from explorer.ir.program import Snapshot
@@ -75,6 +76,7 @@ def edit_by_hand(
             hint="name the pass: continue_from('" + result.name + "', text)",
         )
     module = parse(text)
+    read_meanings(module)
     edited = Snapshot(module, result.after.weights, result.after.level, execute_compiled)
     artifacts = dict(result.artifacts)
     if MEMORY in artifacts:

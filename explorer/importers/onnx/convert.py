@@ -13,16 +13,14 @@ and reported all at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
 
-import numpy as np
-import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
@@ -41,22 +39,23 @@ from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.late import late_node
 from explorer.importers.onnx.program.blocks import Blocks, find_blocks, is_blocked
 from explorer.importers.onnx.program.build import Build, Found
+from explorer.importers.onnx.program.function_bodies import (
+    function_body,
+    type_of_operand,
+    with_attributes,
+)
 from explorer.importers.onnx.program.nodes import Node, Unsupported, attribute_value
 from explorer.importers.onnx.program.quantized_types import with_suited_operands
+from explorer.importers.onnx.program.scope import Scope
 from explorer.importers.onnx.program.structures import (
     Imported,
-    LabeledRows,
-    OptionalValue,
     StringTensor,
-    TensorSequence,
     named_tensors,
     tensors_of,
 )
 from explorer.importers.onnx.schemas import check_node
 from explorer.ir.types import (
-    element_type_of,
     format_shape,
-    numpy_dtype,
     shape_of,
 )
 from explorer.ir.weights import Weights
@@ -143,46 +142,6 @@ def examine(
     return importing.conversion(module)
 
 
-@dataclass
-class _Scope:
-    """Tensors of one graph by name. Constants become operations when they are first used."""
-
-    arrays: Mapping[str, np.ndarray]
-    outer: _Scope | None = None
-    values: dict[str, Imported] = field(default_factory=dict)
-    absent: set[str] = field(default_factory=set)
-    """Optional inputs of a function that its caller leaves out."""
-    nodes: Sequence[NodeProto] = ()
-    inputs: Collection[str] = ()
-    declared: Sequence[ValueInfoProto] = ()
-    """Types of tensors, as far as the file says them."""
-    found_blocks: Blocks | None = None
-
-    @cached_property
-    def makers(self) -> dict[str, NodeProto]:
-        """The graph's nodes by the tensors that they make."""
-        return {name: node for node in self.nodes for name in node.output if name}
-
-    def maker(self, name: str) -> NodeProto | None:
-        found = self.makers.get(name)
-        if found is not None or name in self.inputs or self.outer is None:
-            return found
-        return self.outer.maker(name)
-
-    def is_absent(self, name: str) -> bool:
-        if name in self.values:
-            return False
-        return name in self.absent or (self.outer is not None and self.outer.is_absent(name))
-
-    def value(self, name: str) -> Imported | None:
-        found = self.values.get(name)
-        return self.outer.value(name) if found is None and self.outer is not None else found
-
-    def array(self, name: str) -> np.ndarray | None:
-        found = self.arrays.get(name)
-        return self.outer.array(name) if found is None and self.outer is not None else found
-
-
 class _Import:
     def __init__(
         self,
@@ -212,7 +171,7 @@ class _Import:
         self.nested_nodes = 0
         graph = self.content.proto.graph
         declared = [*graph.input, *graph.value_info]
-        self.scope = _Scope(self.content.weights, nodes=graph.node, declared=declared)
+        self.scope = Scope(self.content.weights, nodes=graph.node, declared=declared)
         self.build = Build(self.weights, self.program.knowledge, Block(), graphs=self)
         self.program.build = self.build
 
@@ -324,7 +283,7 @@ class _Import:
         self._finish(node, results)
 
     def _left_to_a_run(
-        self, node: Node, proto: NodeProto, state: tuple[_Scope, Any, Block, Operation | None]
+        self, node: Node, proto: NodeProto, state: tuple[Scope, Any, Block, Operation | None]
     ) -> Sequence[Imported | None] | None:
         """The node as one operation that a run imports; None where that is not wanted or possible.
 
@@ -405,7 +364,7 @@ class _Import:
         arrays = {t.name: read_tensor(t, self.content.folder) for t in graph.initializer}
         names = [i.name for i in graph.input]
         declared = [*graph.input, *graph.value_info]
-        self.scope = _Scope(arrays, outer, nodes=graph.node, inputs=names, declared=declared)
+        self.scope = Scope(arrays, outer, nodes=graph.node, inputs=names, declared=declared)
         if len(arguments) != len(graph.input):
             raise ValueError(f"{len(arguments)} arguments for {len(graph.input)} inputs of a graph")
         for declared, argument in zip(graph.input, arguments, strict=True):
@@ -485,8 +444,8 @@ class _Import:
             results = converter.convert(suited, self.build)
             is_one = isinstance(results, Imported)
             return [results] if is_one else list(results)
-        types = [_type_proto(o) for o in node.operands]
-        body = _function_body(node, proto, types)
+        types = [type_of_operand(o) for o in node.operands]
+        body = function_body(node, proto, types)
         node = with_suited_operands(node, False, self.build)
         if body is None or depth > _DEEPEST_FUNCTION:
             raise Unsupported("no conversion is known")
@@ -499,7 +458,7 @@ class _Import:
         given = dict(zip(body.input, (*node.operands, *[None] * len(body.input)), strict=False))
         with self._function_scope(body, given) as values:
             for inner_proto in body.node:
-                proto = _with_attributes(inner_proto, node, body)
+                proto = with_attributes(inner_proto, node, body)
                 operands = [values.get(name) for name in proto.input]
                 opset = self.opsets.get(proto.domain, node.opset)
                 inner = _make_node(proto, proto.domain, opset, operands, node.name)
@@ -517,7 +476,7 @@ class _Import:
     ) -> Iterator[dict[str, Imported]]:
         """A function sees its inputs and nothing else, under the opsets that it names itself."""
         scope, opsets = self.scope, self.opsets
-        self.scope = _Scope({}, None)
+        self.scope = Scope({}, None)
         self.scope.values = {name: v for name, v in given.items() if v is not None}
         self.scope.absent = {name for name, v in given.items() if v is None}
         self.opsets = {**opsets, **{o.domain: o.version for o in body.opset_import}}
@@ -563,67 +522,3 @@ def _make_node(
         operands=tuple(operands),
         results=tuple(proto.output),
     )
-
-
-def _function_body(
-    node: Node, proto: NodeProto, types: Sequence[TypeProto]
-) -> FunctionProto | None:
-    """ONNX's definition of the operator in terms of others, for these operand types."""
-    # Any: the stubs of onnx do not know function bodies.
-    schema: Any = onnx.defs.get_schema(node.operator, node.opset, node.domain)
-    if schema.has_function:
-        return schema.function_body
-    if schema.has_context_dependent_function:
-        data = schema.get_context_dependent_function(
-            proto.SerializeToString(), [t.SerializeToString() for t in types]
-        )
-        return FunctionProto.FromString(data)
-    return None
-
-
-def _type_proto(value: Imported | None) -> TypeProto:
-    if value is None:
-        return TypeProto()
-    if isinstance(value, OptionalValue):
-        return onnx.helper.make_optional_type_proto(_type_proto(value.content))
-    if isinstance(value, TensorSequence):
-        first = value.elements[0] if value.elements else None
-        return onnx.helper.make_sequence_type_proto(_type_proto(first))
-    if isinstance(value, LabeledRows):
-        return TypeProto()  # no operator with a function takes maps
-    if isinstance(value, StringTensor):
-        shape = list(shape_of(value.codes))[:-1]
-        return onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, shape)
-    data_type = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value)))
-    info: ValueInfoProto = onnx.helper.make_tensor_value_info("", data_type, list(shape_of(value)))
-    return info.type
-
-
-def _with_attributes(inner: NodeProto, node: Node, body: FunctionProto) -> NodeProto:
-    """A node of a function body with the attributes that it takes from the calling node."""
-    schema = onnx.defs.get_schema(node.operator, node.opset, node.domain)
-    defaults = {name: a.default_value for name, a in schema.attributes.items()}
-    defaults |= {a.name: a for a in body.attribute_proto}
-    proto = NodeProto()
-    proto.CopyFrom(inner)
-    _bind_attributes(proto, node, defaults)
-    return proto
-
-
-def _bind_attributes(proto: NodeProto, node: Node, defaults: Mapping[str, AttributeProto]) -> None:
-    """References to attributes of the calling node become what they refer to, in graphs too."""
-    attributes = list(proto.attribute)
-    del proto.attribute[:]
-    for attribute in attributes:
-        if not attribute.ref_attr_name:
-            for inner in attribute.g.node if attribute.type == AttributeProto.GRAPH else ():
-                _bind_attributes(inner, node, defaults)
-            proto.attribute.append(attribute)
-        elif attribute.ref_attr_name in node.attributes:
-            value = node.attributes[attribute.ref_attr_name]
-            proto.attribute.append(onnx.helper.make_attribute(attribute.name, value))
-        elif defaults[attribute.ref_attr_name].type != AttributeProto.UNDEFINED:
-            default = AttributeProto()
-            default.CopyFrom(defaults[attribute.ref_attr_name])
-            default.name = attribute.name
-            proto.attribute.append(default)

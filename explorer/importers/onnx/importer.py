@@ -16,7 +16,9 @@ from explorer.importers.onnx import convert, opening
 from explorer.importers.onnx.file import reading, string_inputs
 from explorer.importers.onnx.file.external_files import external_files
 from explorer.importers.onnx.file.randomize import has_constant_weights, randomize_constant_weights
+from explorer.importers.onnx.late import LateNode
 from explorer.importers.onnx.program import host_values
+from explorer.ir.top.late import Meaning
 from explorer.ir.weights import Weights
 
 _KEEP_INDICES = ("Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -84,6 +86,9 @@ class OnnxImporter(Importer):
         self, model: SourceModel, outputs: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         return host_values.host_arrays(_proto(model), outputs)
+
+    def read_meaning(self, name: str, content: str) -> Meaning:
+        return LateNode.read(name, content, convert.to_top)
 
     def with_random_weights(self, model: SourceModel, seed: int) -> SourceModel:
         proto = _proto(model)

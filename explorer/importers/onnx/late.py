@@ -8,6 +8,7 @@ What is found for contents that come again is kept, `MOST_KEPT` of them at most.
 
 from __future__ import annotations
 
+import base64
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +16,12 @@ from math import prod
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
-from explorer.errors import ExplorerError, UnsupportedError
+from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.importers.building.code_points import SUFFIX
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.file.reading import from_proto
@@ -81,7 +83,7 @@ def late_node(
     tensors = [tensor for o in operands for tensor in tensors_of(o)]
     if any(is_quantized(element_type_of(t)) for t in tensors):
         return None
-    meaning = LateNode(node, proto, opsets, to_top)
+    meaning = LateNode.of(node, proto, opsets, to_top)
     types = meaning.result_types()
     if types is None:
         return None
@@ -104,26 +106,61 @@ def late_node(
 class LateNode:
     """What a node computes, found out by importing it for the arrays at hand (`late.Meaning`)."""
 
+    format = "onnx"
+
     def __init__(
-        self, node: Node, proto: NodeProto, opsets: Mapping[str, int], to_top: ToTop
+        self,
+        name: str,
+        proto: NodeProto,
+        forms: Sequence[TensorForm | None],
+        opsets: Mapping[str, int],
+        to_top: ToTop,
     ) -> None:
+        """`proto`: the node, whose operands are called i0, i1 ... and results o0, o1 ...; `forms`:
+        of its operands, None where one is left out."""
         self._to_top = to_top
-        self.name = f"{node.operator} {node.name}"
-        self._forms: list[TensorForm | None] = [
-            None if o is None else _form_of_value(o) for o in node.operands
-        ]
-        self._opsets = {**opsets, node.domain: node.opset}
-        self._proto = NodeProto()
-        self._proto.CopyFrom(proto)
-        self._proto.name = node.name
-        del self._proto.input[:], self._proto.output[:]
-        inputs = (f"i{n}" if form else "" for n, form in enumerate(self._forms))
-        self._inputs = [_tensor(f"i{n}", form[0]) for n, form in enumerate(self._forms) if form]
+        self.name = name
+        self._proto = proto
+        self._forms = forms
+        self._opsets = opsets
+        self._inputs = [_tensor(f"i{n}", form[0]) for n, form in enumerate(forms) if form]
         self.outputs: list[str] = []
         """Names of the tensors that it makes, once their types are known."""
-        self._proto.input.extend(inputs)
-        self._proto.output.extend(f"o{n}" if name else "" for n, name in enumerate(proto.output))
         self._kept: OrderedDict[Hashable, list[_Imported]] = OrderedDict()
+
+    @staticmethod
+    def of(node: Node, proto: NodeProto, opsets: Mapping[str, int], to_top: ToTop) -> LateNode:
+        """A node of a model that is imported."""
+        forms = [None if o is None else _form_of_value(o) for o in node.operands]
+        own = NodeProto()
+        own.CopyFrom(proto)
+        own.name = node.name
+        del own.input[:], own.output[:]
+        own.input.extend(f"i{n}" if form else "" for n, form in enumerate(forms))
+        own.output.extend(f"o{n}" if name else "" for n, name in enumerate(proto.output))
+        name = f"{node.operator} {node.name}"
+        return LateNode(name, own, forms, {**opsets, node.domain: node.opset}, to_top)
+
+    @property
+    def content(self) -> str:
+        """A model of the node, in base 64."""
+        return base64.b64encode(self._model(self._forms).SerializeToString()).decode()
+
+    @staticmethod
+    def read(name: str, content: str, to_top: ToTop) -> LateNode:
+        """The same node out of its content; ModelError where that is none."""
+        try:
+            model = onnx.ModelProto.FromString(base64.b64decode(content, validate=True))
+            (proto,) = model.graph.node
+            given = {value.name: _declared_form(value) for value in model.graph.input}
+            forms = [given[operand] if operand else None for operand in proto.input]
+        except (ValueError, KeyError, DecodeError) as error:
+            raise ModelError(f"what {name} means cannot be read: {error}") from error
+        opsets = {opset.domain: opset.version for opset in model.opset_import}
+        found = LateNode(name, proto, forms, opsets, to_top)
+        if found.result_types() is None:
+            raise ModelError(f"what {name} means cannot be read: its results have no types")
+        return found
 
     def result_types(self) -> list[Attribute] | None:
         """As far as they are known before a run: element types and how many axes there are."""
@@ -207,6 +244,14 @@ class LateNode:
         graph = helper.make_graph([self._proto], "node", inputs, outputs)
         opsets = [helper.make_opsetid(domain, version) for domain, version in self._opsets.items()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def _declared_form(value: ValueInfoProto) -> TensorForm:
+    tensor = value.type.tensor_type
+    sizes = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or UNKNOWN for d in tensor.shape.dim
+    ]
+    return tensor.elem_type, sizes
 
 
 def _form_of(array: np.ndarray, kind: int) -> TensorForm:

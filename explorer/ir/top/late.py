@@ -9,6 +9,7 @@ one operation, and is imported for the very arrays that it is run with. It has n
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -31,25 +32,54 @@ class Meaning(Protocol):
     """What a node computes. Whoever imports a model makes it."""
 
     name: str
+    format: str
+    """Whose importer reads it again (`explorer.importers.read_meanings`)."""
+
+    @property
+    def content(self) -> str:
+        """What that importer reads it from."""
+        ...
 
     def __call__(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         """The node's results; ValueError where it does not fit its operands."""
         ...
 
 
+@dataclass(frozen=True)
+class UnreadMeaning:
+    """A meaning as it stands in a text: an importer has to read it before the node can be run."""
+
+    name: str
+    format: str
+    content: str
+
+    def __call__(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        raise ValueError(f"the importer of {self.format} has not read what {self.name} means")
+
+
 @irdl_attr_definition
 class MeaningAttr(Data[Any]):  # a Meaning; xDSL asks for a class
-    """A meaning that lives beside the text, as weights do: text names it and does not hold it."""
+    """A meaning: complete text holds what its importer reads it from, any other one its name."""
 
     name = "top.meaning"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
-        parser.raise_error("the meaning of a node is not part of the text: compile the model")
+        with parser.in_angle_brackets():
+            words = parser.parse_comma_separated_list(
+                parser.Delimiter.NONE, parser.parse_str_literal
+            )
+        if len(words) != len(fields(UnreadMeaning)):
+            parser.raise_error("this text only names what a node means; complete text has it")
+        return UnreadMeaning(*words)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string_literal(self.data.name)
+            if printer.print_debuginfo:  # of complete text
+                for word in (self.data.format, self.data.content):
+                    printer.print_string(", ")
+                    printer.print_string_literal(word)
 
 
 @irdl_op_definition

@@ -6,12 +6,14 @@
 
 convolution.py, matmul.py and plain.py hold the schedules, the cost model (kernels/cost) chooses
 register tiles, choices.py lets a caller decide otherwise, schedule.py remembers the steps.
+
+**Adding a schedule** is adding a file here and an entry to `KINDS`: docs/adding-a-schedule.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
@@ -50,30 +52,123 @@ from explorer.kernels.steps.pack import Pack
 PLAIN = "plain"
 """The schedule that every kernel can have."""
 
-PRODUCTS = ("convolution", "depthwise", "grouped_convolution", "matmul")
-
 FORMS = ("direct", "winograd2", "winograd4")
 """Schedules of convolutions between which a cost model chooses."""
 
 Scheduler = Callable[[Schedule, Machine, Mapping[str, Pack], Choices], None]
 
 
-WHY: Mapping[str, str] = {
+@dataclass(frozen=True, kw_only=True)
+class ScheduleKind:
+    """A schedule, and the kernels that it fits."""
+
+    name: str
+    """A value of the choice `schedule`."""
+    why: str
+    """Why it is the first that is offered."""
+    families: tuple[str, ...]
+    """Kinds of kernels, as compute definitions return them."""
+    fits: Callable[[LoopNest, Mapping[str, Pack], Machine], object]
+    """Whether a kernel of one of the families can have it; `packs` as in `schedule_kernel`."""
+    use: Scheduler
+
+
+def _is_dot_matmul(nest: LoopNest, packs: Mapping[str, Pack], machine: Machine) -> bool:
+    return language_named(machine.language).has_dots and is_integer_matmul(nest, packs)
+
+
+DEPTHWISE_WHY = "blocked channels: every vector of channels is filtered by itself"
+DOT_WHY = "blocked channels: dot products of bytes, sums of whole vectors stay in registers"
+
+KINDS: tuple[ScheduleKind, ...] = (
+    ScheduleKind(
+        name="direct",
+        why="blocked channels: sums of whole vectors stay in registers",
+        families=("grouped_convolution",),
+        fits=lambda nest, packs, machine: is_blocked_convolution(nest, packs, "n g o i j c p q"),
+        use=schedule_convolution,
+    ),
+    ScheduleKind(
+        name="pixels",
+        why="row-major: sums of vectors of pixels, for several channels, stay in registers",
+        families=("convolution", "grouped_convolution"),
+        fits=lambda nest, packs, machine: pixel_loops(nest, packs) is not None,
+        use=schedule_pixels,
+    ),
+    ScheduleKind(
+        name="depthwise",
+        why=DEPTHWISE_WHY,
+        families=("depthwise",),
+        fits=lambda nest, packs, machine: is_blocked_convolution(nest, packs, "n o i j p q"),
+        use=schedule_depthwise,
+    ),
+    ScheduleKind(
+        name="tiled",
+        why="a product of matrices: a tile of sums stays in registers",
+        families=("matmul",),
+        fits=lambda nest, packs, machine: matrix_operands(nest, packs) is not None,
+        use=schedule_matmul,
+    ),
+    ScheduleKind(
+        name="dot",
+        why=DOT_WHY,
+        families=("convolution",),
+        fits=lambda nest, packs, machine: is_blocked_integer_convolution(nest, packs, DENSE),
+        use=schedule_integer_convolution,
+    ),
+    ScheduleKind(
+        name="depthwise",
+        why=DEPTHWISE_WHY,
+        families=("depthwise",),
+        fits=lambda nest, packs, machine: is_blocked_integer_convolution(nest, packs, DEPTHWISE),
+        use=schedule_integer_depthwise,
+    ),
+    ScheduleKind(
+        name="dot",
+        why=DOT_WHY,
+        families=("matmul",),
+        fits=_is_dot_matmul,
+        use=schedule_integer_matmul,
+    ),
+    ScheduleKind(
+        name="rows",
+        why="sums of integers: rows of them stay in registers",
+        families=("convolution", "depthwise", "grouped_convolution", "matmul"),
+        fits=lambda nest, packs, machine: is_integer_product(nest, packs),
+        use=schedule_integers,
+    ),
+    ScheduleKind(
+        name="statistics",
+        why="every statement works row by row: a row stays in the nearest cache",
+        families=("reduce",),
+        fits=lambda nest, packs, machine: find_row_statistics(nest, packs) is not None,
+        use=schedule_statistics,
+    ),
+    ScheduleKind(
+        name="fused",
+        why="scores of a tile of rows never leave the cache",
+        families=("attention",),
+        fits=lambda nest, packs, machine: find_attention(nest, packs),
+        use=schedule_attention,
+    ),
+    ScheduleKind(
+        name="blocks",
+        why="rows become columns: a block of rows at a time, so that lines are used whole",
+        families=("copy", "elementwise"),
+        fits=lambda nest, packs, machine: find_transposition(nest, packs) is not None,
+        use=schedule_transposition,
+    ),
+)
+"""Of processors, the best first. Those of a GPU, and the forms of a convolution, which a cost model
+puts in order, come before them."""
+
+WHY_OTHERS: Mapping[str, str] = {
     **WHY_GROUPS,
-    "direct": "blocked channels: sums of whole vectors stay in registers",
-    "depthwise": "blocked channels: every vector of channels is filtered by itself",
-    "pixels": "row-major: sums of vectors of pixels, for several channels, stay in registers",
-    "tiled": "a product of matrices: a tile of sums stays in registers",
-    "dot": "blocked channels: dot products of bytes, sums of whole vectors stay in registers",
-    "rows": "sums of integers: rows of them stay in registers",
-    "statistics": "every statement works row by row: a row stays in the nearest cache",
     "winograd2": "tiles of 2x2 outputs: 16 products each instead of 36",
     "winograd4": "tiles of 4x4 outputs: 36 products each instead of 144",
-    "blocks": "rows become columns: a block of rows at a time, so that lines are used whole",
-    "fused": "scores of a tile of rows never leave the cache",
     PLAIN: "no schedule of its own kind fits this kernel",
 }
-"""Why a schedule is the first that is offered."""
+"""Why a schedule that is of no kind is the first that is offered."""
 
 
 def schedule_kernel(
@@ -104,7 +199,8 @@ def schedule_kernel(
     best = next(iter(offered))
     reasons = [f"not {other}: {reason}" for other, reason in (refused or {}).items()]
     predicted = why_convolution(schedule.nest, packs, machine) if best in FORMS else ""
-    why = f"{WHY[best]}; {predicted}" if predicted else WHY[best]
+    reason = {**WHY_OTHERS, **{kind.name: kind.why for kind in KINDS}}[best]
+    why = f"{reason}; {predicted}" if predicted else reason
     name = asked.word("schedule", best, offered, "; ".join(reasons) or why)
     offered[name](schedule, machine, packs, asked)
     schedule.choices = asked.finish()
@@ -155,29 +251,9 @@ def _schedulers(
     offered: dict[str, Scheduler] = gpu_schedulers(nest, packs, family, machine)
     if family == "convolution" and is_blocked_convolution(nest, packs, "n o i j c p q"):
         offered |= convolution_schedulers(nest, packs, machine)
-    if family == "grouped_convolution" and is_blocked_convolution(nest, packs, "n g o i j c p q"):
-        offered["direct"] = schedule_convolution
-    if family in ("convolution", "grouped_convolution") and pixel_loops(nest, packs) is not None:
-        offered["pixels"] = schedule_pixels
-    if family == "depthwise" and is_blocked_convolution(nest, packs, "n o i j p q"):
-        offered["depthwise"] = schedule_depthwise
-    if family == "matmul" and matrix_operands(nest, packs) is not None:
-        offered["tiled"] = schedule_matmul
-    if family == "convolution" and is_blocked_integer_convolution(nest, packs, DENSE):
-        offered["dot"] = schedule_integer_convolution
-    if family == "depthwise" and is_blocked_integer_convolution(nest, packs, DEPTHWISE):
-        offered["depthwise"] = schedule_integer_depthwise
-    has_dots = language_named(machine.language).has_dots
-    if family == "matmul" and has_dots and is_integer_matmul(nest, packs):
-        offered["dot"] = schedule_integer_matmul
-    if family in PRODUCTS and is_integer_product(nest, packs):
-        offered["rows"] = schedule_integers
-    if family == "reduce" and find_row_statistics(nest, packs) is not None:
-        offered["statistics"] = schedule_statistics
-    if family == "attention" and find_attention(nest, packs):
-        offered["fused"] = schedule_attention
-    if family in ("copy", "elementwise") and find_transposition(nest, packs) is not None:
-        offered["blocks"] = schedule_transposition
+    for kind in KINDS:
+        if family in kind.families and kind.fits(nest, packs, machine):
+            offered[kind.name] = kind.use
     offered[PLAIN] = schedule_plain
     return offered
 

@@ -153,6 +153,24 @@ def _parse_step(kernel: str, number: int, row: Mapping[str, object]) -> StepCall
     return StepCall(function, arguments)
 
 
+def described_steps() -> dict[str, tuple[str, str, list[tuple[str, str, bool]]]]:
+    """Of every step: what it does, when it is illegal, and (name, kind, is needed) by argument.
+
+    Kinds are name, number, numbers and layout.
+    """
+    kinds = {"str": "name", "int": "number", "Sequence[int]": "numbers"}
+    found = {}
+    for name, function in STEPS.items():
+        first, *others = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        illegal = next((text for text in others if text.startswith("Illegal")), "")
+        arguments = [
+            (key, kinds.get(annotation, "layout"), is_needed)
+            for key, (is_needed, annotation) in _arguments_of(function).items()
+        ]
+        found[name] = (" ".join(first.split()), " ".join(illegal.split()), arguments)
+    return found
+
+
 @cache
 def _arguments_of(function: Callable[..., None]) -> dict[str, tuple[bool, str]]:
     """(whether it must be given, its annotation) of each argument behind the nest."""

@@ -22,7 +22,7 @@ class ModelInput:
 
 
 @dataclass(frozen=True)
-class ModelSheet:
+class ModelInterface:
     """What has to be known of a model to call its programs, without reading it."""
 
     name: str
@@ -76,7 +76,7 @@ class KeptArray:
 class KeptProgram:
     """A compiled program that can be started without compiling."""
 
-    model: ModelSheet
+    model: ModelInterface
     path: str
     """Where the model's file was; empty where that was left out."""
     target: str
@@ -92,7 +92,8 @@ class KeptProgram:
     language: str
     """c or opencl."""
     binary: str
-    """Digest of the binary's key; of several parts, of the first one's."""
+    """Digest of the binary's key; of several parts, of the first one's. Empty where the host runs
+    all of it."""
     weights: str
     """Digest of the packed weights; empty where there are none."""
     sums: str
@@ -108,7 +109,7 @@ class KeptProgram:
     def binaries(self) -> tuple[str, ...]:
         """Digests of all that is loaded, each once."""
         found = [part.binary for part in self.parts if part.binary]
-        return tuple(dict.fromkeys(found)) or (self.binary,)
+        return tuple(dict.fromkeys(found)) if self.parts else (self.binary,)
 
     @property
     def block_bytes(self) -> int:

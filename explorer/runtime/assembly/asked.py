@@ -1,6 +1,7 @@
 """What a page asks about a kernel beyond its trace: another build of it, what limits a loop.
 
     asked/tools                           which compilers and analysers there are, how to get others
+    asked/steps                           the steps that a schedule may be made of
     asked/build/3/zig/NEON/-O2            kernel 3 as zig makes it for NEON
     asked/analysis/3/70/98                lines 70 to 98 of its assembly, by llvm-mca
     asked/analysis/3/70/98/zig/NEON/-O2   of that other build's
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.errors import BuildError, ExplorerError
+from explorer.kernels.schedules.listing import described_steps
 from explorer.processor import processor_family
 from explorer.results import KernelRecord, PhaseRecord, SourceText
 from explorer.runtime.assembly.analysis import (
@@ -52,6 +54,8 @@ def answer(key: str, chunk: Chunk) -> Json:
     try:
         if kind == "tools" and not parts:
             return tools()
+        if kind == "steps" and not parts:
+            return {name: [*about] for name, about in described_steps().items()}
         if kind == "build" and len(parts) == 4:
             return build_payload(_kernel(chunk, parts[0]), _prelude(chunk), Build(*parts[1:]))
         if kind == "analysis" and len(parts) in (3, 6):

@@ -20,7 +20,7 @@ from pathlib import Path
 from explorer.errors import BuildError
 from explorer.results import KernelRecord, Program, SourceText
 from explorer.runtime.assembly.attribution import KernelAssembly, assign
-from explorer.runtime.assembly.native import native_functions
+from explorer.runtime.assembly.native import functions_with_lines
 from explorer.runtime.compilers import Compiler, examine_compiler
 
 COMPILERS = ("gcc", "clang", "zig")
@@ -156,7 +156,7 @@ def assemble_elsewhere(
     compiler = compiler_of(build)
     program = alone(prelude, kernel)
     functions = [phase.function for phase in kernel.phases]
-    assembly = assign(program, native_functions(program, functions, compiler))[kernel.name]
+    assembly = assign(program, functions_with_lines(program, functions, compiler))[kernel.name]
     first, *words = compiler.command
     command = (Path(first).name, *words, *compiler.flags)
     return BuiltElsewhere(compiler.name, command, assembly)

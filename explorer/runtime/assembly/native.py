@@ -30,16 +30,26 @@ def native_functions(
     Raises BuildError when the compiler is missing or refuses the program.
     """
     compiler = compiler or find_compiler()
-    source = "\n".join(program.source.lines) + "\n"
-    running = _assemble(source, functions, compiler, ("-S",))
-    options = ("-S", *LINE_TABLE, *EXPLAINED[compiler.family])
-    with_lines = _assemble(source, functions, compiler, options)
+    running = _assemble(program, functions, compiler, ("-S",))
+    with_lines = functions_with_lines(program, functions, compiler)
     return with_lines_if_equal(running, with_lines, compiler.name)
 
 
-def _assemble(
-    source: str, functions: Collection[str], compiler: Compiler, flags: tuple[str, ...]
+def functions_with_lines(
+    program: Program, functions: Collection[str], compiler: Compiler
 ) -> Disassembly:
+    """`functions` of a build with a line table, of which nothing runs: one compilation.
+
+    Raises BuildError when the compiler refuses the program.
+    """
+    options = ("-S", *LINE_TABLE, *EXPLAINED[compiler.family])
+    return _assemble(program, functions, compiler, options)
+
+
+def _assemble(
+    program: Program, functions: Collection[str], compiler: Compiler, flags: tuple[str, ...]
+) -> Disassembly:
+    source = "\n".join(program.source.lines) + "\n"
     with tempfile.TemporaryDirectory(prefix="assembly-", dir=own_folder()) as folder:
         # -S ends the command before anything is linked: the file holds text.
         file = compile_shared_library(source, Path(folder), compiler, flags)

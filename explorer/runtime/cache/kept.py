@@ -1,7 +1,7 @@
 """Finished programs, kept beside their binaries: found again they start without compiling.
 
     programs = kept_programs(cache)
-    programs.sheet(request)                     the model's inputs, where a program of it is kept
+    programs.interface(request)                 the model's inputs, where a program of it is kept
     programs.find(request, sizes, inputs)       Startable(kept, binary, weights, tier) | Missed
     programs.store(kept, weights)
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from explorer.errors import ExplorerError
 from explorer.files import write_whole
-from explorer.results.runs.kept import KeptPart, KeptProgram, ModelSheet
+from explorer.results.runs.kept import KeptPart, KeptProgram, ModelInterface
 from explorer.runtime.cache.digests import (
     digest_of_array,
     digest_of_descriptor,
@@ -74,8 +74,8 @@ class Startable:
     """A finished program with all that belongs to it."""
 
     kept: KeptProgram
-    binary: Entry
-    """Of several parts the first one's."""
+    binary: Entry | None
+    """Of a program that is one; parts have theirs in `others`."""
     weights: np.ndarray | MappedWeights
     tier: str
     """folder or shipped."""
@@ -115,7 +115,7 @@ class KeptPrograms:
 
     # -- looking up --------------------------------------------------------------------------
 
-    def sheet(self, request: ProgramRequest) -> ModelSheet | None:
+    def interface(self, request: ProgramRequest) -> ModelInterface | None:
         """What a model's kept programs say of it, where this explorer wrote it."""
         for kept, tier in self._candidates(request.model[:SHORT] + "-"):
             if kept.model.digest != request.model:
@@ -160,7 +160,6 @@ class KeptPrograms:
             if language.needs_source and not found.entry.source:
                 return Missed("its source was left out, which an OpenCL driver needs")
             entries[digest] = found.entry
-        binary = entries[kept.binary]
         try:
             weights = self._weights(kept, tier)
         except FileNotFoundError:
@@ -171,8 +170,10 @@ class KeptPrograms:
             if tier == "folder" and not isinstance(error, OSError):
                 drop(weights_path(self._folder, kept.weights))
             return Missed(f"its weights were damaged: {words}")
-        whole = kept if kept.parts else with_text(kept, binary)
-        return Startable(whole, binary, weights, tier, entries if kept.parts else {})
+        if kept.parts:
+            return Startable(kept, None, weights, tier, entries)
+        (binary,) = entries.values()
+        return Startable(with_text(kept, binary), binary, weights, tier)
 
     def _weights(self, kept: KeptProgram, tier: str) -> np.ndarray | MappedWeights:
         size = kept.block_bytes
@@ -384,9 +385,9 @@ def drop(path: Path) -> None:
         path.unlink()
 
 
-def _changed_file(sheet: ModelSheet, folder: Path) -> str:
+def _changed_file(interface: ModelInterface, folder: Path) -> str:
     """The first file with external data that is not what it was, in words."""
-    for name, digest in sheet.files:
+    for name, digest in interface.files:
         try:
             if digest_of_file(folder / name) != digest:
                 return f"the file {name} beside the model changed"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from explorer.errors import ModelError
-from explorer.results.runs.kept import ModelSheet
+from explorer.results.runs.kept import ModelInterface
 from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.keys import digest_of
 
@@ -36,9 +36,13 @@ DEFAULTS: Mapping[str, object] = {
     "tuned": True,
     "tuned_threads": 1,
     "host": True,
+    "quantization": None,
+    "modes": None,
 }
 """Of the options that can be asked for again. Others are not kept."""
 DECIDE_NOTHING = ("progress",)
+FILES = ("quantization", "modes")
+"""Options that may be files; they stand for what is in them."""
 
 SHOWN_ELEMENTS = 8
 Sizes = tuple[tuple[str, int, int], ...]
@@ -82,7 +86,7 @@ def request_of(
             continue
         if name not in DEFAULTS:
             return Undigested(f"{name}: what was made with it has no digest")
-        plain = _plain(value)
+        plain = _content(value) if name in FILES else _plain(value)
         if plain is None and value is not None:
             return Undigested(f"{name}: {type(value).__name__} has no digest")
         if plain != _plain(DEFAULTS[name]) and value is not None:
@@ -107,13 +111,13 @@ def varied(request: ProgramRequest, variant: str) -> ProgramRequest:
     return replace(request, options=json.dumps(options, sort_keys=True))
 
 
-def sizes_of(sheet: ModelSheet, given: Mapping[str, int | tuple[int, int]]) -> Sizes | None:
+def sizes_of(interface: ModelInterface, given: Mapping[str, int | tuple[int, int]]) -> Sizes | None:
     """Lowest and highest of every symbolic dimension, in order of their names.
 
     None where one is missing, unknown or no size: compiling says what is wrong with it.
     """
-    names = {d for value in sheet.inputs for d in value.shape or () if isinstance(d, str)}
-    chosen: dict[str, object] = {**dict(sheet.defaults), **given}
+    names = {d for value in interface.inputs for d in value.shape or () if isinstance(d, str)}
+    chosen: dict[str, object] = {**dict(interface.defaults), **given}
     if set(chosen) != names:
         return None
     sizes = []
@@ -133,6 +137,16 @@ def preview_of(array: np.ndarray) -> str:
     elements = array.reshape(-1)[:SHOWN_ELEMENTS].tolist()
     more = ", ..." if array.size > SHOWN_ELEMENTS else ""
     return f"[{', '.join(map(str, elements))}{more}]"
+
+
+def _content(value: object) -> object:
+    """The digest of a file, or that of a table; None where it has none."""
+    if isinstance(value, str | Path):
+        try:
+            return digest_of_file(Path(value))
+        except (OSError, EOFError):
+            return None
+    return getattr(value, "digest", None) or _plain(value)
 
 
 def _target(target: object) -> str | None:

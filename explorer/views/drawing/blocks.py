@@ -1,37 +1,41 @@
-"""Blocks of a program, one tree for all snapshots: name scopes, repeated structure, runs.
+"""Blocks of a program, one tree for all snapshots: name scopes, and structure that is found.
 
-    /stage1/conv_1  /stage1/relu_1  /head/gemm_9  /head/softmax_9
-        ->  program: block "stage1" (conv_1, relu_1), block "head" (gemm_9, softmax_9)
+    conv_1 relu_1 [conv add relu] x 4 pool gemm_9
+        ->  program: block "stem", block "stage 1", 2 × residual block (block "residual block 1",
+            ...), block "head"
 
 A person opens and closes blocks one by one, so that every block has a drawing of its own:
 `level_graphs` says what stands in each, with two ports for the edges from and to outside.
 
-    inside of "stage1":   #in -> conv_1 -> relu_1 -> #out
+    inside of "stem":   #in -> conv_1 -> relu_1 -> #out
 
 An operation with regions (if, loop) is a block of its own, with a block inside for every region;
 these are never simplified away, however little stands in them.
 
     block "if if_3":   #in -> block "then", block "else" -> if_3 -> #out
+
+The tree is made from one program, that of the import, and holds for all: an operation that a pass
+makes stands where the source nodes stand that it comes from, and what comes from none (a copy, a
+transfer) with the operations that it serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from explorer.results.graph import Graph, GraphEdge, GraphNode
-from explorer.views.drawing.repeats import find_repeat
+from explorer.views.drawing.grouping import ROW, group_scopes
+from explorer.views.drawing.scopes import ENDS, Scope, scopes_of, stem_of
 
 ROOT = 0
 PORT_IN, PORT_OUT = "#in", "#out"
-MOST_UNITS = 96
-"""Most operations side by side in a block; more are cut into repetitions or runs."""
-MOST_PARTS = 240
-"""Most blocks that a repeated structure becomes; beyond that each holds several repetitions."""
-_ENDS = ("input", "output")
-_REGION = "\0"
-"""Before the names of regions, which no name scope can then have."""
+_ROWS = frozenset({"stage", "section", ROW})
+"""Motifs of blocks that are only a row of others."""
+_FILE = "source."
+"""Operations of the model file as it is, before anything is imported."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Block:
     """An operation with regions, or one of its regions."""
     sources: tuple[str, ...] = ()
     """Of the operation with regions, so that its box stays in its place when a pass replaces it."""
+    holds: str = ""
+    """What it is a row of, counted: `4 × residual block`; "" for other blocks."""
+    alike: int = ROOT
+    """The first block that is built like this one: itself where there is none before it, and for
+    rows of others, which one opens to look at, and not for what they are."""
 
 
 @dataclass(frozen=True)
@@ -65,44 +74,186 @@ def unit_name(block: int) -> str:
     return f"#{block}"
 
 
-@dataclass
-class _Scope:
-    """A block on its way: its operations in program order, its parts by name."""
-
-    operations: list[GraphNode] = field(default_factory=list)
-    parts: dict[str, _Scope] = field(default_factory=dict)
-    is_region: bool = False
-    sources: tuple[str, ...] = ()
-
-    def count(self) -> int:
-        return len(self.operations) + sum(part.count() for part in self.parts.values())
-
-
 def build_blocks(graphs: Sequence[Graph]) -> BlockTree:
     """The tree of all snapshots. An operation stays in the block in which it appears first."""
-    program = _Scope()
-    seen: set[str] = set()
-    places = _places(graphs[0]) if graphs else {}
+    if not graphs:
+        return BlockTree((Block("", ROOT),), {})
+    reference = next((g for g in graphs if not _is_file(g)), graphs[0])
+    program = scopes_of(reference, graphs[0] if _is_file(graphs[0]) else None)
+    serving = group_scopes(program, reference)
+    builder = _Builder()
+    builder.number(program, ROOT)
+    builder.name()
+    builder.place(reference, serving)
     for graph in graphs:
+        builder.place(graph, frozenset())
+    return BlockTree(tuple(builder.blocks), builder.of)
+
+
+def _is_file(graph: Graph) -> bool:
+    return any(node.operation.startswith(_FILE) for node in graph.nodes)
+
+
+@dataclass
+class _Builder:
+    blocks: list[Block] = field(default_factory=list)
+    of: dict[str, int] = field(default_factory=dict)
+    of_source: dict[str, int] = field(default_factory=dict)
+    depth: list[int] = field(default_factory=list)
+    motifs: list[str] = field(default_factory=list)
+    regions: dict[tuple[int, str], int] = field(default_factory=dict)
+    """The block of a region by the one around it and the name of the region."""
+    shapes: dict[object, int] = field(default_factory=dict)
+    """The first block of every structure."""
+
+    # -- the tree ---------------------------------------------------------------------------------
+
+    def number(self, scope: Scope, parent: int) -> object:
+        """Adds a block with all in it; returns its structure."""
+        index = self._add(Block(scope.label, parent, scope.is_region, scope.sources), scope.motif)
+        if scope.is_region:
+            self.regions[parent, scope.label] = index
+        self.of.update(dict.fromkeys((node.id for node in scope.operations), index))
+        inside = tuple(self.number(part, index) for part in scope.parts.values())
+        what = scope.motif or stem_of(scope.label) or scope.label
+        shape = hash((what, tuple(node.label for node in scope.operations), inside))
+        first = self.shapes.setdefault(shape, index)
+        self.blocks[index] = replace(self.blocks[index], alike=first)
+        return shape
+
+    def _add(self, block: Block, motif: str = "") -> int:
+        index = len(self.blocks)
+        self.blocks.append(replace(block, alike=index))
+        self.motifs.append(motif)
+        self.depth.append(self.depth[block.parent] + 1 if index else 0)
+        return index
+
+    def name(self) -> None:
+        """Names for what was found: by what it is, numbered where there are several."""
+        inside: dict[int, list[int]] = {}
+        for index, block in enumerate(self.blocks[1:], 1):
+            inside.setdefault(block.parent, []).append(index)
+        occupied = set(self.of.values())
+        total = Counter(self._key(index) for index in range(len(self.blocks)))
+        seen: Counter[tuple[int, str]] = Counter()
+        for index, block in enumerate(self.blocks[1:], 1):
+            key = self._key(index)
+            label, holds, alike = block.label, "", block.alike
+            if self.motifs[index]:
+                seen[key] += 1
+                label = f"{key[1]} {seen[key]}" if total[key] > 1 else key[1]
+            members = self._members(index, inside)
+            what = {self._what(i) for i in members}
+            count = len(members)
+            if not block.is_region and count > 1 and len(what) == 1 and what != {""} and \
+                    (index not in occupied or self.motifs[index] in _ROWS):  # fmt: skip
+                holds = f"{count} × {what.pop()}"
+                alike = index
+            if self.motifs[index] == ROW:
+                label, holds = holds, ""
+            self.blocks[index] = replace(block, label=label, holds=holds, alike=alike)
+
+    def _key(self, index: int) -> tuple[int, str]:
+        """Within what, and under which name, blocks that were found are numbered."""
+        motif = self.motifs[index]
+        return (self.blocks[index].parent if motif == "branch" else ROOT), motif
+
+    def _members(self, index: int, inside: Mapping[int, list[int]]) -> list[int]:
+        """The blocks in a block; those in its sections instead of these."""
+        members: list[int] = []
+        for inner in inside.get(index, ()):
+            is_section = self.motifs[inner] == "section"
+            members.extend(self._members(inner, inside) if is_section else [inner])
+        return members
+
+    def _what(self, index: int) -> str:
+        return self.motifs[index] or stem_of(self.blocks[index].label)
+
+    # -- operations -------------------------------------------------------------------------------
+
+    def place(self, graph: Graph, serving: frozenset[str]) -> None:
+        """Gives every operation of a snapshot its block; `serving`: which go where they serve."""
+        for name in serving:
+            self.of.pop(name, None)
+        loose: list[GraphNode] = []
+        unplaced = [node for node in graph.nodes if node.id not in self.of]
+        holders = {node.id: node for node in unplaced if len(node.regions) % 2}
+        for node in sorted(holders.values(), key=lambda node: len(node.regions)):
+            self.of[node.id] = self._in_regions(node, holders)
+        for node in unplaced:
+            known = None if node.id in serving else self._of_sources(node)
+            if node.family in ENDS:
+                self.of[node.id] = ROOT
+            elif node.regions:
+                self.of[node.id] = self._in_regions(node, holders)
+            elif known is not None:
+                self.of[node.id] = known
+            else:
+                loose.append(node)
+        self._serve(loose, graph)
         for node in graph.nodes:
-            if node.id in seen:
+            for source in node.sources:
+                if node.family not in ENDS:
+                    self.of_source.setdefault(source, self.of[node.id])
+
+    def _of_sources(self, node: GraphNode) -> int | None:
+        known = [self.of_source[s] for s in node.sources if s in self.of_source]
+        if not known:
+            return None
+        common = self._around(known)
+        return known[0] if common == ROOT else common
+
+    def _in_regions(self, node: GraphNode, holders: Mapping[str, GraphNode]) -> int:
+        """The innermost region around an operation, where the outermost one's operation stands."""
+        outermost = holders.get(node.regions[0], node)
+        around = self._of_sources(outermost) or ROOT
+        while self.blocks[around].is_region:
+            around = self.blocks[around].parent
+        for name in node.regions:
+            if (around, name) not in self.regions:
+                sources = holders[name].sources if name in holders else ()
+                self.regions[around, name] = self._add(Block(name, around, True, sources))
+            around = self.regions[around, name]
+        return around
+
+    def _serve(self, loose: Sequence[GraphNode], graph: Graph) -> None:
+        """Operations of their own stand with those that use them, else with those they use."""
+        if not loose:
+            return
+        waiting = {node.id for node in loose}
+        families = {node.id: node.family for node in graph.nodes}
+        users: dict[str, list[str]] = {}
+        used: dict[str, list[str]] = {}
+        for edge in graph.edges:
+            if families[edge.target] not in ENDS:
+                users.setdefault(edge.source, []).append(edge.target)
+            if families[edge.source] not in ENDS:
+                used.setdefault(edge.target, []).append(edge.source)
+        for node in reversed(loose):
+            known = [self.of[u] for u in users.get(node.id, ()) if u in self.of]
+            around = self._around(known) if known else ROOT
+            if around == ROOT and not known and not used.get(node.id):
+                self.of[node.id] = ROOT
+            elif around != ROOT or not used.get(node.id):
+                self.of[node.id] = around
+        for node in loose:
+            if node.id in self.of:
                 continue
-            seen.add(node.id)
-            scope = program
-            for part in _path(node):
-                scope = scope.parts.setdefault(part, _Scope())
-            for part in node.regions:
-                scope = scope.parts.setdefault(_REGION + part, _Scope(is_region=True))
-            if len(node.regions) % 2:
-                scope.sources = node.sources
-            scope.operations.append(node)
-    _simplify(program)
-    program = _without_only_block(program)
-    _divide(program, places)
-    blocks: list[Block] = []
-    of: dict[str, int] = {}
-    _number(program, "", ROOT, blocks, of)
-    return BlockTree(tuple(blocks), of)
+            known = [self.of[u] for u in used.get(node.id, ()) if u in self.of]
+            self.of[node.id] = self._around(known) if known else ROOT
+        for name in waiting:
+            self.of.setdefault(name, ROOT)
+
+    def _around(self, blocks: Iterable[int]) -> int:
+        """The innermost block around all of them."""
+        common, *others = dict.fromkeys(blocks)
+        for other in others:
+            while common != other:
+                if self.depth[common] >= self.depth[other]:
+                    common = self.blocks[common].parent
+                else:
+                    other = self.blocks[other].parent
+        return common
 
 
 def level_graphs(graph: Graph, tree: BlockTree) -> dict[int, Graph]:
@@ -158,128 +309,3 @@ def _unit_node(name: str, label: str, sources: tuple[str, ...] = ()) -> GraphNod
         sources=sources,
         device="",
     )
-
-
-def _path(node: GraphNode) -> tuple[str, ...]:
-    if node.family in _ENDS:
-        return ()
-    return tuple(part for part in node.scope.split("/") if part)
-
-
-def _simplify(scope: _Scope) -> None:
-    """A block of one operation is that operation; a block of only one block is that block."""
-    for name, part in list(scope.parts.items()):
-        _simplify(part)
-        if part.is_region:
-            continue
-        if part.count() == 1:
-            del scope.parts[name]
-            scope.operations.extend(part.operations)
-        elif not part.operations and len(part.parts) == 1:
-            ((inner_name, inner),) = part.parts.items()
-            if inner.is_region:
-                continue
-            scope.parts = {
-                (f"{name}/{inner_name}" if key == name else key): (inner if key == name else value)
-                for key, value in scope.parts.items()
-            }
-
-
-def _without_only_block(program: _Scope) -> _Scope:
-    """Where all operations stand in one block, what is in it stands in the program itself."""
-    while len(program.parts) == 1 and all(n.family in _ENDS for n in program.operations):
-        (part,) = program.parts.values()
-        if part.is_region:
-            break
-        program = _Scope([*program.operations, *part.operations], part.parts)
-    return program
-
-
-def _places(graph: Graph) -> dict[str, tuple[int, int]]:
-    """The order in which a program is cut: that of the model, but what depends on no input, such
-    as the making of a constant, stands right before its first user.
-
-    A file may begin with all its constants; a block of nothing but those shows no layer.
-    """
-    users: dict[str, list[str]] = {}
-    for edge in graph.edges:
-        users.setdefault(edge.source, []).append(edge.target)
-    own = {node.id: index for index, node in enumerate(graph.nodes)}
-    reached = [node.id for node in graph.nodes if node.family == "input"]
-    depends = set(reached)
-    while reached:
-        following = [user for user in users.get(reached.pop(), ()) if user not in depends]
-        depends.update(following)
-        reached.extend(following)
-    before: dict[str, int] = {}
-    for node in reversed(graph.nodes):
-        if node.id in depends or node.id not in users:
-            before[node.id] = own[node.id]
-        else:
-            before[node.id] = min(before.get(user, own[user]) for user in users[node.id])
-    return {name: (before[name], own[name]) for name in own}
-
-
-def _divide(scope: _Scope, places: Mapping[str, tuple[int, int]]) -> None:
-    """Cuts blocks with too many operations side by side."""
-    for part in scope.parts.values():
-        _divide(part, places)
-    inside = [node for node in scope.operations if node.family not in _ENDS]
-    if len(inside) <= MOST_UNITS:
-        return
-    # The model's own order shows its structure; what passes added follows its source nodes.
-    original = [node for node in inside if node.id in places] or inside
-    original.sort(key=lambda node: places.get(node.id, (0, 0)))
-    groups = _groups(original)
-    group_of = {node.id: label for label, nodes in groups for node in nodes}
-    of_source = {s: group_of[n.id] for _, nodes in groups for n in nodes for s in n.sources}
-    parts = {label: _Scope(list(nodes)) for label, nodes in groups}
-    last = groups[-1][0]
-    for node in inside:
-        if node.id not in group_of:
-            label = next((of_source[s] for s in node.sources if s in of_source), last)
-            parts[label].operations.append(node)
-    scope.operations = [node for node in scope.operations if node.family in _ENDS]
-    for label, part in parts.items():
-        if part.count() == 1:
-            scope.operations.extend(part.operations)
-        else:
-            scope.parts[label] = part
-
-
-def _groups(nodes: Sequence[GraphNode]) -> list[tuple[str, Sequence[GraphNode]]]:
-    """Repetitions of one structure, and runs of what stands before and behind them."""
-    repeat = find_repeat([f"{node.operation} {node.shape}" for node in nodes])
-    if repeat is None or 2 * repeat.covered < len(nodes):
-        return _runs(nodes, 0)
-    # Several repetitions in one block where there are very many.
-    together = -(-repeat.count // MOST_PARTS)
-    size = repeat.period * together
-    end = repeat.start + repeat.covered
-    groups = _runs(nodes[: repeat.start], 0)
-    for number, start in enumerate(range(repeat.start, end, size)):
-        first = number * together + 1
-        last = min(first + together - 1, repeat.count)
-        label = f"part {first}" if first == last else f"parts {first}–{last}"
-        groups.append((f"{label} of {repeat.count}", nodes[start : min(start + size, end)]))
-    return [*groups, *_runs(nodes[end:], end)]
-
-
-def _runs(nodes: Sequence[GraphNode], offset: int) -> list[tuple[str, Sequence[GraphNode]]]:
-    """Consecutive operations, as many in each run as there are runs at most."""
-    size = max(MOST_UNITS // 2, -(-len(nodes) // MOST_UNITS))
-    return [
-        (f"ops {offset + start + 1}–{offset + min(start + size, len(nodes))}",
-         nodes[start : start + size])
-        for start in range(0, len(nodes), size)
-    ]  # fmt: skip
-
-
-def _number(
-    scope: _Scope, label: str, parent: int, blocks: list[Block], of: dict[str, int]
-) -> None:
-    index = len(blocks)
-    blocks.append(Block(label.removeprefix(_REGION), parent, scope.is_region, scope.sources))
-    of.update(dict.fromkeys((node.id for node in scope.operations), index))
-    for name, part in scope.parts.items():
-        _number(part, name, index, blocks, of)

@@ -1,4 +1,4 @@
-"""Large graphs in blocks: the operations of one scope become one node that says how many.
+"""A large graph with its blocks closed, for pictures in which nothing can be opened.
 
     stage1/conv_1, stage1/relu_1, stage1/add_1, head/gemm_9   (limit 2)
         -> "stage1 · 3 ops", "gemm_9"
@@ -12,50 +12,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from explorer.results.graph import Graph, GraphEdge, GraphNode
+from explorer.views.drawing.blocks import (
+    PORT_IN,
+    PORT_OUT,
+    ROOT,
+    BlockTree,
+    build_blocks,
+    level_graphs,
+)
 
 LIMIT = 300
 """Most nodes that a person can still follow, and a browser draw without delay."""
 NAMED_MEMBERS = 8
 """Members that a block lists by their identity; the rest it counts."""
-_ENDS = ("input", "output")
 
 
 def collapse(graph: Graph, limit: int = LIMIT) -> Graph:
-    """The graph with at most about `limit` nodes; the same object when it has no more.
+    """The graph with at most `limit` nodes, or with all its blocks closed where these are more;
+    the same object when it has no more.
 
-    Scopes are collapsed from the innermost level outwards until the graph is small enough. What
-    is then still too much, or has no scope, is cut into runs of consecutive operations. Inputs
-    and outputs always stay.
+    Blocks (`blocks.py`) are opened, the largest first, as long as there is room for what is inside.
     """
-    return collapse_together((graph,), limit)[0]
+    return merged(graph, closed_units(graph, limit))
 
 
-def collapse_together(graphs: Sequence[Graph], limit: int = LIMIT) -> tuple[Graph, ...]:
-    """Collapses all snapshots of a compilation to the same depth, so that blocks keep their
-    identity from pass to pass. Graphs come back as they were when none has over `limit` nodes.
-    """
+def closed_units(graph: Graph, limit: int = LIMIT) -> dict[str, str]:
+    """For every operation the closed block that it stands in, or itself."""
     if limit < 1:
         raise ValueError(f"collapse: the limit must be at least 1, found {limit}")
-    if all(len(graph.nodes) <= limit for graph in graphs):
-        return tuple(graphs)
-    deepest = max((_depth(node) for graph in graphs for node in graph.nodes), default=0)
-    depth = next(
-        (
-            depth
-            for depth in range(deepest, 0, -1)
-            if all(len(set(_by_scope(graph, depth).values())) <= limit for graph in graphs)
-        ),
-        min(deepest, 1),
-    )
-    # One object in, one object out: unchanged snapshots stay the same object.
-    done: dict[int, Graph] = {}
-    for graph in graphs:
-        if id(graph) not in done:
-            blocks = _by_scope(graph, depth) if depth else {n.id: n.id for n in graph.nodes}
-            if len(set(blocks.values())) > limit:
-                blocks = _by_runs(graph, blocks, limit)
-            done[id(graph)] = _merge(graph, blocks)
-    return tuple(done[id(graph)] for graph in graphs)
+    if len(graph.nodes) <= limit:
+        return {node.id: node.id for node in graph.nodes}
+    tree = build_blocks([graph])
+    opened = _opened(graph, tree, limit)
+    units = {}
+    for node in graph.nodes:
+        closed = next((block for block in tree.chain(node.id) if block not in opened), None)
+        units[node.id] = node.id if closed is None else _identity(tree, closed)
+    return units
 
 
 def hidden_operations(graph: Graph) -> int:
@@ -69,52 +62,39 @@ def hidden_operations(graph: Graph) -> int:
     )
 
 
-def _depth(node: GraphNode) -> int:
-    return len(_scope_path(node))
-
-
-def _scope_path(node: GraphNode) -> tuple[str, ...]:
-    if node.family in _ENDS:
-        return ()
-    return tuple(part for part in node.scope.split("/") if part)
-
-
-def _by_scope(graph: Graph, depth: int) -> dict[str, str]:
-    """The block of every node: nodes at least `depth` scopes deep go into the block of their
-    first `depth` scopes. A block of one node is that node."""
-    blocks = {
-        node.id: "block:" + "/".join(path[:depth]) if len(path) >= depth else node.id
-        for node in graph.nodes
-        for path in (_scope_path(node),)
+def _opened(graph: Graph, tree: BlockTree, limit: int) -> set[int]:
+    held = {
+        block: sum(node.id not in (PORT_IN, PORT_OUT) for node in level.nodes)
+        for block, level in level_graphs(graph, tree).items()
     }
-    return _without_single_blocks(blocks)
+    total = dict.fromkeys(range(len(tree.blocks)), 0)
+    for node in graph.nodes:
+        for block in tree.chain(node.id):
+            total[block] += 1
+    opened = {ROOT}
+    seen = held.get(ROOT, 0)
+    # The program first, then the largest; a block is looked at when the one around it is open.
+    for block in sorted(held, key=lambda block: (-total[block], block)):
+        is_in_sight = tree.blocks[block].parent in opened
+        if block != ROOT and is_in_sight and seen - 1 + held[block] <= limit:
+            opened.add(block)
+            seen += held[block] - 1
+    return opened
 
 
-def _by_runs(graph: Graph, blocks: Mapping[str, str], limit: int) -> dict[str, str]:
-    """Joins consecutive blocks in program order, as many as it takes to stay within the limit.
-
-    Runs of a topological order make no new cycles.
-    """
-    ends = {node.id for node in graph.nodes if node.family in _ENDS}
-    units = list(dict.fromkeys(b for n, b in blocks.items() if n not in ends))
-    length = -(-len(units) // max(limit - len(ends), 1))
-    run_of: dict[str, str] = {}
-    for first in range(0, len(units), length):
-        run = units[first : first + length]
-        run_of |= dict.fromkeys(run, f"block:{first + 1}–{first + len(run)}")
-    return _without_single_blocks(
-        {node: node if node in ends else run_of[block] for node, block in blocks.items()}
-    )
+def _identity(tree: BlockTree, block: int) -> str:
+    """`block:stage 1/residual block 2`: unlike the number the same in a similar program."""
+    labels = []
+    while block != ROOT:
+        labels.append(tree.blocks[block].label)
+        block = tree.blocks[block].parent
+    return "block:" + "/".join(reversed(labels))
 
 
-def _without_single_blocks(blocks: Mapping[str, str]) -> dict[str, str]:
-    members: dict[str, int] = {}
-    for block in blocks.values():
-        members[block] = members.get(block, 0) + 1
-    return {node: node if members[block] == 1 else block for node, block in blocks.items()}
-
-
-def _merge(graph: Graph, blocks: Mapping[str, str]) -> Graph:
+def merged(graph: Graph, blocks: Mapping[str, str]) -> Graph:
+    """The graph of the blocks; the same object where every operation stands for itself."""
+    if all(block == node for node, block in blocks.items()):
+        return graph
     members: dict[str, list[GraphNode]] = {}
     for node in graph.nodes:
         members.setdefault(blocks[node.id], []).append(node)

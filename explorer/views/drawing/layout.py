@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from explorer.results.graph import Graph, GraphNode
-from explorer.views.drawing.collapse import collapse, collapse_together
+from explorer.views.drawing.collapse import collapse
 from explorer.views.drawing.layered import HORIZONTAL_GAP, Edge, Placement, place_graph
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "NODE_WIDTH",
     "Drawing",
     "collapse",
-    "collapse_together",
     "layout_graph",
     "layout_union",
 ]

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 LEAST_PERIOD = 4
 """Shorter runs are no layer: `relu relu relu` says nothing."""
+MOST_PERIOD = 256
+"""Longer runs are no layer that a person would look for, and looking for them takes long."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,12 @@ def find_repeat(labels: Sequence[str], least_period: int = LEAST_PERIOD) -> Repe
     the longest stretch of such equalities is looked for: O(n^2) comparisons in NumPy, 30 ms for
     5,000 labels.
     """
+    # Imported here: pictures of small graphs, which a notebook draws at once, need no numpy.
+    import numpy as np
+
     _, codes = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     best: Repeat | None = None
-    for period in range(least_period, len(codes) // 2 + 1):
+    for period in range(least_period, min(len(codes) // 2, MOST_PERIOD) + 1):
         start, length = _longest_stretch(codes[period:] == codes[:-period])
         found = Repeat(start, period, length // period + 1)
         if found.count >= 2 and (best is None or found.covered > best.covered):
@@ -48,6 +55,8 @@ def find_repeat(labels: Sequence[str], least_period: int = LEAST_PERIOD) -> Repe
 
 def _longest_stretch(is_equal: np.ndarray) -> tuple[int, int]:
     """(start, length) of the longest run of true values; the first one among equal ones."""
+    import numpy as np
+
     edges = np.flatnonzero(np.diff(np.concatenate(([0], is_equal.astype(np.int8), [0]))))
     if not len(edges):
         return 0, 0

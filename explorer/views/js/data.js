@@ -60,7 +60,7 @@ export class TraceData {
     this.revision = revision;
     for (const table of [this.chunks, this.decoded]) {
       for (const key of [...table.keys()])
-        if (!SETTLED.test(key) && !this.waiting.has(key)) table.delete(key);
+        if (!isSettled(key) && !this.waiting.has(key)) table.delete(key);
     }
     for (const [key, waiting] of this.waiting) {
       waiting.parts = [];
@@ -128,7 +128,7 @@ export class TraceData {
     const {revision} = this;
     const value = await decodeChunk();
     // What was asked for before more was known may be out of date by now.
-    if (revision === this.revision || SETTLED.test(key)) this.decoded.set(key, value);
+    if (revision === this.revision || isSettled(key)) this.decoded.set(key, value);
     return value;
   }
 
@@ -204,6 +204,30 @@ export class TraceData {
   async makersOf(operation) {
     const makers = await this.chunk("makers");
     return Object.hasOwn(makers, operation) ? makers[operation] : [];
+  }
+
+  // All events of all passes, in their order: what a list of them shows.
+  rewrites() {
+    return this.once("rewrites", async () => {
+      const raw = await this.chunk("rewrites");
+      return raw.rows.map(([pass, event, rule, applied, site, reason, made]) => ({
+        pass,
+        index: event,
+        rule: raw.rules[rule],
+        applied,
+        site,
+        reason: raw.reasons[reason],
+        made,
+      }));
+    });
+  }
+
+  // The lines and the drawing of one event; null where a saved page does not hold it.
+  async frame(pass, event) {
+    const perPage = 8; // FRAMES_PER_PAGE of payload/film.py
+    const key = `film/${pass}/${Math.floor(event / perPage)}`;
+    if (this.host.chunk && !this.host.holds(key)) return null;
+    return (await this.chunk(key)).frames[event % perPage];
   }
 
   passDetails(pass) {
@@ -377,6 +401,11 @@ export class TraceData {
     return {language: "python", lines, owners: lines.map(() => [])};
   }
 
+  // What steps of schedules do and take; null where nobody can be asked.
+  scheduleSteps() {
+    return this.once("asked/steps", () => this.chunk("asked/steps").catch(() => null));
+  }
+
   // What the instructions of all kernels mean and cost; null where there is no assembly.
   instructions() {
     if (!this.kernels.some(({assembly}) => assembly)) return null;
@@ -487,8 +516,15 @@ export class TraceData {
 }
 
 // Chunks that more knowledge of the same compilation does not change.
-const SETTLED =
-  /^(nodes|graph|text|lines|pass|measures|makers|layout|blocks?|source|operators|memory)(\/|$)/;
+const SETTLED = new RegExp(
+  "^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|" +
+    "memory)(/|$)",
+);
+const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either
+
+function isSettled(key) {
+  return SETTLED.test(key) || ASKED.test(key);
+}
 
 function expandRuns(raw, pages) {
   const lines = [],

@@ -1,6 +1,7 @@
 // The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
+import {carriedInto, selectedIn} from "./branches/carried.js";
 import {TraceData} from "./data.js";
 import {dockPane} from "./frame/dock.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
@@ -9,6 +10,8 @@ import {findEverywhere} from "./frame/find_everywhere.js";
 import {graphPane} from "./graph/graph.js";
 import {adaptHost} from "./ground/host.js";
 import {createHover} from "./ground/hover.js";
+import {createLooks, noteSizes, sizesOf} from "./ground/looks.js";
+import {createPlaces} from "./ground/places.js";
 import {inspectorPane} from "./frame/inspector.js";
 import {handleKey, helpContent} from "./frame/keys.js";
 import {countText} from "./ground/numbers.js";
@@ -17,7 +20,7 @@ import {passesPane} from "./frame/passes.js";
 import {clip} from "./ground/scene.js";
 import {createSession} from "./branches/session.js";
 import {isKnown, linkNotice, linkProblems} from "./ground/shared_link.js";
-import {createStore, stateFromLink, stateToLink} from "./ground/state.js";
+import {createStore, placeFromLink, stateFromLink, stateToLink} from "./ground/state.js";
 import {LOOK, STYLE} from "./theme.js";
 import {topBar} from "./frame/topbar.js";
 import {workspace} from "./frame/workspace.js";
@@ -35,7 +38,8 @@ function render({model, el}) {
   root.append(style, banner, stage, announcer);
   el.append(root);
 
-  const theme = followTheme(root, () => app?.repaint());
+  const looks = createLooks(host);
+  const theme = followTheme(root, looks, () => app?.repaint());
   let app = null;
   let session = null;
   let revision = -1;
@@ -44,6 +48,29 @@ function render({model, el}) {
   let shownModel = ""; // key of the model that `app` shows
   const left = new Map(); // key of a model -> {state, pass, camera, model} as it was left
   let notice = ""; // what of a link could not be restored
+  let returning = null; // {branch, link} that Back or Forward went to, until it is shown
+  const places =
+    host.mode === "notebook"
+      ? null
+      : createPlaces({
+          isGuarded: host.mode === "app",
+          onreturn: goBackTo,
+          onleave: () => app?.say("One more step back leaves the explorer; what is open stays."),
+        });
+
+  function goBackTo(place) {
+    returning = null;
+    if (!session || place.branch === session.branch() || place.branch === "") {
+      app?.goTo(place.link);
+      return;
+    }
+    if (!session.branches().some(({key}) => key === place.branch)) {
+      app?.say("That branch is not there any more: undo brings it back.");
+      return;
+    }
+    returning = place;
+    session.show(place.branch);
+  }
 
   function start() {
     const head = host.get("head");
@@ -77,14 +104,32 @@ function render({model, el}) {
             state: {...app.store.get(), rewrite: null},
             pass: app.data.head.passes[app.store.get().pass]?.name,
             camera: app.graph.camera(),
+            searchSettings: app.searchSettings,
             model: shownModel,
+            carried: selectedIn(app.data, app.store.get().selection),
             isRefused: Boolean(app.refusal),
           });
         const kept = left.get(model) ?? left.get(shownModel) ?? null;
         shownModel = model;
-        app = createApp({host, data, root, session, theme, announcer, kept, model, onnotice});
+        const place = returning?.branch === branch ? returning : null;
+        returning = null;
+        const isReturn = Boolean(place) || !app;
+        app = createApp({
+          host,
+          data,
+          root,
+          session,
+          theme,
+          looks,
+          places,
+          announcer,
+          kept,
+          model,
+          onnotice,
+        });
         replace(stage, app.node);
-        app.begin();
+        app.begin(isReturn);
+        if (place) app.goTo(place.link);
         drawBanner();
       },
       (failure) => {
@@ -150,9 +195,15 @@ function render({model, el}) {
     drawBanner();
   }
 
+  let restoresLooks = true; // once, with the first word of the other side
   session = createSession(
     host,
     () => {
+      if (restoresLooks) {
+        restoresLooks = false;
+        looks.restore(session.looks());
+        theme.restore();
+      }
       drawBanner();
       app?.sessionChanged();
       // The first compilation failed or was cancelled: there is no stage to keep.
@@ -178,6 +229,7 @@ function render({model, el}) {
   host.ready();
   return () => {
     keyTarget.removeEventListener("keydown", onkey);
+    places?.stop();
     theme.stop();
     root.remove();
   };
@@ -186,11 +238,26 @@ function render({model, el}) {
 const withoutUnset = (state) =>
   Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
 
-// kept: {state, pass, camera, model} of the compilation that was looked at before this one
-function createApp({host, data, root, session, theme, announcer, kept, model, onnotice}) {
-  const usesLink = host.mode !== "notebook";
+// kept: {state, pass, camera, searchSettings, model, carried, isRefused} of the compilation that
+// was looked at before this one
+function createApp({
+  host,
+  data,
+  root,
+  session,
+  theme,
+  looks,
+  places,
+  announcer,
+  kept,
+  model,
+  onnotice,
+}) {
+  const usesLink = places !== null;
   const {passes} = data.head;
-  const fromLink = usesLink && !kept ? stateFromLink(window.location.hash, data.head) : {};
+  // A page without an address of its own begins where its workspace was left.
+  const address = window.location.hash.length > 1 ? window.location.hash : (session?.place() ?? "");
+  const fromLink = usesLink && !kept ? stateFromLink(address, data.head) : {};
   // The first visit opens where there is most to see: the pass that fused most, the first of
   // equals.
   const weight = (pass) => 1000 * pass.fused + pass.removed;
@@ -214,11 +281,17 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
   const initial = kept
     ? {
         ...withoutUnset(liked),
-        ...(isBranch ? {initially} : {selection: null, step: null, blocks: null, ...fresh}),
-        pass: isBranch && again >= 0 ? again : first,
+        ...(isBranch
+          ? {initially, selection: carriedInto(data, kept.carried)}
+          : {selection: null, step: null, blocks: null, ...fresh}),
+        pass: again >= 0 && isBranch ? again : first,
       }
     : {pass: first, ...fresh, ...fromLink};
   const store = createStore(initial);
+  store.set({panes: {...store.get().panes, sizes: sizesOf(looks)}});
+  store.subscribe((state, changed) => {
+    if (changed.has("panes") && !app.stopped) noteSizes(looks, state.panes.sizes);
+  });
   instances += 1;
   const app = {
     host,
@@ -228,6 +301,8 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     store,
     hover: createHover(),
     look: createLook(),
+    looks,
+    searchSettings: kept?.searchSettings,
     id: instances,
     ready: false,
   };
@@ -403,11 +478,13 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     await data.refresh(head, revision);
     if (!app.ready) return;
     app.bar.learn();
+    app.graph.learn();
     app.passes.draw();
     app.inspector.update(true);
     app.dock.learn(before.has, head.has);
   };
   app.sessionChanged = () => {
+    app.markRefusedStep?.();
     const text = session.background();
     replace(
       app.background,
@@ -416,15 +493,19 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     const seen = JSON.stringify([
       session.branches(),
       session.against(),
+      session.turns(),
       session.bisection(),
       session.isBisecting(),
+      session.points(),
+      session.at(),
     ]);
     if (!app.ready || seen === app.seenSession) return;
     app.seenSession = seen;
-    if (["compare", "accuracy"].includes(store.get().dock)) app.dock.update();
+    if (["compare", "accuracy", "branches"].includes(store.get().dock)) app.dock.update();
   };
-  app.node = element("div", {class: "frame", "data-model": model});
-  app.begin = () => {
+  const branch = host.get("branch") || null;
+  app.node = element("div", {class: "frame", "data-model": model, "data-branch": branch});
+  app.begin = (isReturn) => {
     app.passes = passesPane(app);
     app.graph = graphPane(app);
     app.inspector = inspectorPane(app);
@@ -453,16 +534,34 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
     app.refusal = problemsBanner(app);
     app.ready = true;
     if (usesLink) {
-      store.subscribe((state) => {
-        if (!app.stopped)
-          window.history.replaceState(null, "", stateToLink(state, session?.link()));
+      store.subscribe((_, changed) => {
+        if (!app.stopped) notePlace(changed);
       });
       window.addEventListener("hashchange", followLink);
     }
     if (usesLink && !kept) noteLink();
     // Another model or branch is another link, before anything in it is touched.
-    if (session) window.history.replaceState(null, "", stateToLink(store.get(), session.link()));
-    if (session) app.sessionChanged();
+    if (session) {
+      places?.arrive(here(), session.branch(), isReturn);
+      app.sessionChanged();
+    }
+  };
+  // A link says which pane stands where; how large it is follows the person.
+  const sized = (patch) =>
+    patch.panes ? {...patch, panes: {...patch.panes, sizes: store.get().panes.sizes}} : patch;
+  const here = () => stateToLink(store.get(), session?.link());
+  const notePlace = (changed) => {
+    const link = here();
+    places.move(link, app.isReturning ? new Set() : changed, session?.branch() ?? "");
+    session?.notePlace(link);
+  };
+  // A place that Back or Forward went to: all of it, not only what its link says.
+  app.goTo = (link) => {
+    app.isReturning = true;
+    store.set(sized(placeFromLink(link, data.head, store.get().initially)));
+    app.isReturning = false;
+    const {selection} = store.get();
+    if (selection !== null) app.graph.reveal(selection);
   };
   const noteLink = () =>
     linkProblems(window.location.hash, data).then((problems) => {
@@ -472,7 +571,8 @@ function createApp({host, data, root, session, theme, announcer, kept, model, on
       onnotice(`It names ${problems.join("; ")}.`);
     });
   const followLink = () => {
-    store.set(stateFromLink(window.location.hash, data.head));
+    if (places?.isOurs()) return;
+    store.set(sized(stateFromLink(window.location.hash, data.head)));
     session?.follow(window.location.hash);
     noteLink();
   };
@@ -502,8 +602,9 @@ function keepFocus(event) {
 }
 
 // Light or dark: what the person chose here, else the host (JupyterLab), else the system.
-function followTheme(root, onchange) {
-  let chosen = null;
+function followTheme(root, looks, onchange) {
+  const named = (name) => (["light", "dark"].includes(name) ? name : null);
+  let chosen = named(looks.get("theme"));
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const apply = () => {
     const lab = document.body.getAttribute("data-jp-theme-light");
@@ -521,6 +622,11 @@ function followTheme(root, onchange) {
   return {
     toggle() {
       chosen = root.dataset.theme === "dark" ? "light" : "dark";
+      looks.set("theme", chosen);
+      apply();
+    },
+    restore() {
+      chosen = named(looks.get("theme"));
       apply();
     },
     stop() {

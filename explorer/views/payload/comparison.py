@@ -48,6 +48,18 @@ class Side:
     def profile(self) -> Json | None:
         return self.chunk("profile") if self.head["has"]["profile"] else None
 
+    @property
+    def launched(self) -> list[tuple[str, str]]:
+        """(operation, kernel) in the order in which they run."""
+        return [(operation, kernel) for operation, kernel, _ in self.chunk("index")["launches"]]
+
+    @cached_property
+    def places(self) -> list[tuple[str, int]]:
+        """(buffer, offset in bytes)."""
+        if not self.head["has"]["memory"]:
+            return []
+        return sorted((buffer[0], buffer[5]) for buffer in self.chunk("memory")["buffers"])
+
     def source_of(self, kernel: int) -> tuple[str, ...]:
         """Lines of a kernel's source."""
         raw = self.chunk(f"kernel/{kernel}")
@@ -68,10 +80,28 @@ def comparison_payload(sides: Sequence[Side]) -> Json:
         "summaries": [side.head["summary"] for side in sides],
         "operations": [side.head["passes"][-1]["after"] for side in sides],
         "kernelCounts": [len(side.kernels) for side in sides],
+        "samePrograms": [_is_same_program(sides[0], side) for side in sides],
         "differences": [_difference(sides[0], side) for side in sides[1:]],
         "passes": _passes(sides),
         "kernels": _kernels(sides),
     }
+
+
+def _is_same_program(left: Side, right: Side) -> bool:
+    """The same kernels, launched in the same order, with every buffer at the same place: what they
+    take differs by chance only."""
+    if left is right:
+        return True
+    if not left.kernels or len(left.kernels) != len(right.kernels):
+        return False
+    if left.launched != right.launched or left.places != right.places:
+        return False
+    numbers = {kernel["name"]: number for number, kernel in enumerate(right.kernels)}
+    return all(
+        kernel["name"] in numbers
+        and left.source_of(number) == right.source_of(numbers[kernel["name"]])
+        for number, kernel in enumerate(left.kernels)
+    )
 
 
 def _difference(left: Side, right: Side) -> Json:

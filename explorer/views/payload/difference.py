@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from explorer.results import Graph, GraphEdge, GraphNode
-from explorer.views.drawing.layout import layout_union
+from explorer.views.drawing.layout import Drawing, layout_graph, layout_union
 from explorer.views.payload.comparison import Side
 from explorer.views.payload.graph import drawing
 from explorer.views.payload.text import Json, expanded_lines
@@ -39,7 +39,7 @@ def difference_payload(sides: Sequence[Side], place: str) -> Json:
     return {
         "place": place,
         "passes": [side.head["passes"][i]["name"] for side, i in zip(sides, at, strict=True)],
-        "graphs": [_drawing(graphs[0], graph) for graph in graphs[1:]],
+        "graphs": [drawing_of_difference(graphs[0], graph) for graph in graphs[1:]],
         "rows": rows,
         "hiddenRows": hidden,
     }
@@ -99,7 +99,11 @@ class _Marks:
     """[what, value on the left, value on the right] by identity."""
 
 
-def _drawing(left: Graph, right: Graph) -> Json:
+def drawing_of_difference(left: Graph, right: Graph, shares_places: bool = True) -> Json:
+    """Two graphs in one drawing, with what is only in one of them, or changed.
+
+    What replaces an operation lies where that one lay, or, without shared places, beside it.
+    """
     right = _told_apart(left, right)
     marks = _marks(left, right)
     counts = {
@@ -108,7 +112,7 @@ def _drawing(left: Graph, right: Graph) -> Json:
     }
     chosen = _chosen(left, right, marks)
     drawn = [_restricted(graph, chosen) for graph in (left, right)]
-    picture = drawing(layout_union(drawn))
+    picture = drawing(layout_union(drawn) if shares_places else _beside(drawn))
     nodes = {node.id: node for graph in reversed(drawn) for node in graph.nodes}
     pairs = [{(e.source, e.target) for e in graph.edges} for graph in drawn]
     picture["nodes"] = [
@@ -127,6 +131,13 @@ def _drawing(left: Graph, right: Graph) -> Json:
         for key in ((ids[source], ids[target]) for source, target, _ in picture["routes"])
     ]
     return {**picture, "counts": counts, "hidden": len(marks.status) - len(ids)}
+
+
+def _beside(graphs: Sequence[Graph]) -> Drawing:
+    """Every operation at a place of its own."""
+    names = dict.fromkeys(node.id for graph in graphs for node in graph.nodes)
+    pairs = dict.fromkeys((e.source, e.target) for graph in graphs for e in graph.edges)
+    return layout_graph(list(names), list(pairs))
 
 
 def _told_apart(left: Graph, right: Graph) -> Graph:

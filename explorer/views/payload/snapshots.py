@@ -110,6 +110,8 @@ def _blocks_payload(tree: BlockTree) -> Json:
         "labels": [block.label for block in tree.blocks],
         "parents": [block.parent for block in tree.blocks],
         "regions": [index for index, block in enumerate(tree.blocks) if block.is_region],
+        "holds": [block.holds for block in tree.blocks],
+        "alike": [block.alike for block in tree.blocks],
     }
 
 

@@ -30,6 +30,7 @@ from explorer.views.theme import (
     REMOVED,
     Look,
     family,
+    text_on,
 )
 
 NODE_SIZE = (176.0, 38.0)
@@ -44,6 +45,8 @@ class GraphMarks:
 
     looks: Mapping[str, Look] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
+    grounds: Mapping[str, str] = field(default_factory=dict)
+    """Colours as `#rrggbb` that nodes are filled with instead of that of their family."""
 
 
 def graph_marks(diff: GraphDiff) -> GraphMarks:
@@ -80,9 +83,9 @@ def graph_text(graph: Graph, limit: int = TEXT_NODES) -> str:
 def graph_html(graph: Graph, limit: int = PICTURE_NODES) -> str:
     """The whole graph as a picture; above `limit` nodes in blocks, with a line that says so."""
     shown = collapse(graph, limit)
-    placed = _layout(shown)
+    drawing = placed(shown)
     hidden = hidden_operations(shown)
-    body = picture(graph_svg(shown, layout=placed), placed.width, f"graph: {_summary(graph)}")
+    body = picture(graph_svg(shown, layout=drawing), drawing.width, f"graph: {_summary(graph)}")
     body += legend(shown)
     if hidden:
         body += note(
@@ -99,12 +102,12 @@ def graph_svg(
     marks: GraphMarks | None = None,
 ) -> str:
     """The graph as an SVG document on a light ground; `marks` points out what a pass did."""
-    placed = layout or _layout(graph)
+    drawing = layout or placed(graph)
     marked = marks or GraphMarks()
     pairs = dict.fromkeys((edge.source, edge.target) for edge in graph.edges)
-    drawn = [_edge(placed.routes[pair], pair, marked) for pair in pairs if pair in placed.routes]
-    drawn += [_node(node, placed, marked) for node in graph.nodes]
-    return svg.document(placed.width, placed.height, "".join(drawn))
+    drawn = [_edge(drawing.routes[pair], pair, marked) for pair in pairs if pair in drawing.routes]
+    drawn += [_node(node, drawing, marked) for node in graph.nodes]
+    return svg.document(drawing.width, drawing.height, "".join(drawn))
 
 
 def graph_dot(graph: Graph, name: str = "snapshot") -> str:
@@ -147,7 +150,8 @@ def _summary(graph: Graph) -> str:
     )
 
 
-def _layout(graph: Graph) -> Drawing:
+def placed(graph: Graph) -> Drawing:
+    """Where everything stands in a picture."""
     ids = [node.id for node in graph.nodes]
     return layout_graph(
         ids, [(e.source, e.target) for e in graph.edges], sizes=dict.fromkeys(ids, NODE_SIZE)
@@ -167,26 +171,28 @@ def _edge(route: Route, pair: tuple[str, str], marks: GraphMarks) -> str:
     return svg.path(data, fill="none", stroke=colour, stroke_dasharray=dashes) + head
 
 
-def _node(node: GraphNode, placed: Drawing, marks: GraphMarks) -> str:
+def _node(node: GraphNode, drawing: Drawing, marks: GraphMarks) -> str:
     """A rounded box: glyph and identity, below it what it is or what the pass did to it."""
-    (x, y), (width, height) = placed.positions[node.id], placed.sizes[node.id]
+    (x, y), (width, height) = drawing.positions[node.id], drawing.sizes[node.id]
     left, top = x - width / 2, y - height / 2
     kind = family(node.family)
     look = marks.looks.get(node.id)
     edge = look.light.edge if look else kind.light.edge
+    ground = marks.grounds.get(node.id)
     parts = svg.rect(
         left + 0.5,
         top + 0.5,
         width - 1,
         height - 1,
         rx=5,
-        fill=LIGHT.background if look is REMOVED else kind.light.fill,
+        fill=ground or (LIGHT.background if look is REMOVED else kind.light.fill),
         stroke=edge,
         stroke_width=2 if look else 1,
         stroke_dasharray=look.dashes if look else "",
     )
-    ink = LIGHT.quiet if look is REMOVED else LIGHT.text
-    parts += svg.text(left + 9, top + 16, kind.glyph, fill=kind.light.ink, font_size=13)
+    ink = text_on(ground) if ground else LIGHT.quiet if look is REMOVED else LIGHT.text
+    glyph = ink if ground else kind.light.ink
+    parts += svg.text(left + 9, top + 16, kind.glyph, fill=glyph, font_size=13)
     name_width = width - 30 - (18 if look else 0)
     labelled = node.family in ("block", "input", "output")  # their identity says no more
     title = node.label if labelled else node.id
@@ -200,7 +206,11 @@ def _node(node: GraphNode, placed: Drawing, marks: GraphMarks) -> str:
     usual = node.shape if labelled else f"{node.label} · {node.shape}"
     detail = marks.remarks.get(node.id) or usual
     parts += svg.text(
-        left + 9, top + 31, svg.fit(detail, width - 16, 10), fill=LIGHT.quiet, font_size=10
+        left + 9,
+        top + 31,
+        svg.fit(detail, width - 16, 10),
+        fill=ink if ground else LIGHT.quiet,
+        font_size=10,
     )
     if look:
         parts += svg.text(

@@ -8,17 +8,28 @@
         ○ softmax_1 declined: softmax_1 is no elementwise operation
 
 The picture shows what changed with its neighbours, before and after in one drawing.
+
+Rewrite by rewrite, with the lines before and after and what differs inside them:
+
+    1  fuse-unary at relu1
+       - %conv4 = top.conv(%image, %w1, %w2) {dilations = (1, 1), ...
+         ^^^^^^
+       + %conv7 = top.conv(%image, %w1, %w2) {activation = relu, dilations = (1, 1), ...
+         ^^^^^^                               ^^^^^^^^^^^^^^^^^^
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.passes import PassRecord, RewriteEvent
 from explorer.results.trace import Trace
 from explorer.views.drawing.layout import layout_graph
-from explorer.views.numbers import format_change, format_count, format_exact, format_seconds
+from explorer.views.film.lines import Row, paired
+from explorer.views.film.marks import Ranges, marks
+from explorer.views.film.states import Film, Frame
+from explorer.views.numbers import MINUS, format_change, format_count, format_exact, format_seconds
 from explorer.views.static.graph import NODE_SIZE, GraphMarks, graph_marks, graph_svg, legend
 from explorer.views.static.markup import (
     badge,
@@ -35,12 +46,14 @@ from explorer.views.static.markup import (
     table,
 )
 from explorer.views.static.plain import columns
-from explorer.views.theme import ADDED, CHANGED, EQUAL, FUSED, NOT_RUN, REMOVED, Look
+from explorer.views.theme import ADDED, CHANGED, EQUAL, FUSED, MONOSPACE, NOT_RUN, REMOVED, Look
 
 LISTED = 10
 """Most changes or events that are listed of one kind."""
 PICTURE_CENTRES = 16
 """Most changed operations of the picture; their neighbours come on top."""
+MOST_FRAMES = 40
+"""Rewrites whose lines a card has; a text has all."""
 
 
 def pass_text(trace: Trace, index: int) -> str:
@@ -149,11 +162,17 @@ def _rule(rule: str, events: Sequence[RewriteEvent], index: int) -> str:
 
 
 def _delta(event: RewriteEvent) -> str:
-    rows = [[badge(REMOVED), code(text)] for _, text in event.delta.removed]
-    for _, before, after in event.delta.changed:
-        rows += [[badge(REMOVED), code(before)], [badge(ADDED), code(after)]]
-    rows += [[badge(ADDED), code(text)] for _, text in event.delta.added]
-    return table(rows, align="nl")
+    pairs = [
+        (was and was[1], now and now[1])
+        for was, now in paired(_named(event.delta.removed), _named(event.delta.added))
+    ]
+    pairs += [(f"%{i} = {was}", f"%{i} = {now}") for i, was, now in event.delta.changed]
+    rows = [Row("changed", was, now) for was, now in pairs]
+    return table([cells for row in rows for cells in _html_rows(row)], align="nl")
+
+
+def _named(operations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(identity, f"%{identity} = {text}") for identity, text in operations]
 
 
 def _numbers(record: PassRecord) -> str:
@@ -219,6 +238,87 @@ def _fired(event: RewriteEvent) -> str:
 
 def _microseconds(event: RewriteEvent) -> str:
     return format_seconds(event.microseconds / 1e6)
+
+
+# -- rewrite by rewrite ----------------------------------------------------------------------------
+
+
+def film_text(trace: Trace, index: int) -> str:
+    """The frames of the pass at `index`, one below the other."""
+    film = Film(trace, index)
+    lines = [f"{plain(trace.passes[index].name)}   {format_count(len(film), 'event')}"]
+    for number, frame in enumerate(film, start=1):
+        lines.append(f"{number:>3}  {plain(_frame_title(frame))}")
+        for row in frame.rows if frame.event.applied else ():
+            lines += _text_rows(row)
+    return "\n".join(lines)
+
+
+def film_html(trace: Trace, index: int) -> str:
+    """A card with a part to open for every rewrite."""
+    film = Film(trace, index)
+    body = ""
+    for number, frame in enumerate(film[:MOST_FRAMES], start=1):
+        cells = [cells for row in frame.rows for cells in _html_rows(row)]
+        body += fold(f"{number}  {_frame_title(frame)}", table(cells, align="nl"))
+    if len(film) > MOST_FRAMES:
+        body += note(f"{len(film) - MOST_FRAMES} more: explorer show MODEL --view rewrites")
+    return card(trace.passes[index].name, body, format_count(len(film), "event"))
+
+
+def _frame_title(frame: Frame) -> str:
+    event = frame.event
+    if not event.applied:
+        return f"{event.rule} declined at {event.site}: {event.reason}"
+    return f"{event.rule} at {event.site}"
+
+
+def _text_rows(row: Row) -> Iterator[str]:
+    if row.kind == "fold":
+        yield f"     {format_count(row.count, 'line')} as before"
+        return
+    if not row.kind:
+        yield f"       {plain(row.after)}"
+        return
+    gone, new = marks(row.before or "", row.after or "")
+    for sign, text, ranges in ((MINUS, row.before, gone), ("+", row.after, new)):
+        if text is not None:
+            yield f"     {sign} {plain(text)}"
+            if ranges:
+                yield f"       {_carets(ranges)}"
+
+
+def _carets(ranges: Ranges) -> str:
+    line = ""
+    for begin, end in ranges:
+        line += " " * (begin - len(line)) + "^" * (end - begin)
+    return line
+
+
+def _html_rows(row: Row) -> Iterator[list[str]]:
+    if row.kind == "fold":
+        yield ["", escape(f"{format_count(row.count, 'line')} as before")]
+        return
+    if not row.kind:
+        yield ["", _marked_code(row.after or "", ())]
+        return
+    gone, new = marks(row.before or "", row.after or "")
+    for look, text, ranges in ((REMOVED, row.before, gone), (ADDED, row.after, new)):
+        if text is not None:
+            yield [badge(look), _marked_code(text, ranges)]
+
+
+_MARKED = "font-weight:700;text-decoration:underline"
+
+
+def _marked_code(text: str, ranges: Ranges) -> str:
+    """A line with what differs in it underlined and bold."""
+    html, end = "", 0
+    for begin, stop in ranges:
+        html += escape(text[end:begin])
+        html += f'<span style="{_MARKED}">{escape(text[begin:stop])}</span>'
+        end = stop
+    return f'<span style="font-family:{MONOSPACE};font-size:12px">{html}{escape(text[end:])}</span>'
 
 
 FIRED = Look(

@@ -2,22 +2,16 @@
 // IR, passes, kernels. In the app the others are branches of this model or of any other one that is
 // open; a page of two traces holds its one comparison.
 
+import {kernelsOfAll, partings, passesOfAll, totalsTable} from "./compare_tables.js";
+import {fromBase, turnsOf} from "./direction.js";
 import {graphDifference, lineDifference} from "../graph/difference.js";
 import {setText} from "./documents.js";
-import {button, element, emptyState, markTab, sortableTable, tabRow} from "../ground/dom.js";
-import {choiceText} from "./fork.js";
-import {
-  bytesText,
-  countText,
-  decode,
-  errorText,
-  exactText,
-  ratioText,
-  secondsText,
-} from "../ground/numbers.js";
+import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
+import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
-import {LETTERS, passDiffers, sideHeads} from "../ground/sides.js";
+import {LETTERS} from "../ground/sides.js";
 import {steady} from "../ground/steady.js";
+import {openTwins} from "./twins.js";
 
 const COMPARE_VIEWS = [
   {id: "totals", label: "totals", title: "what each of them reaches, and where they part"},
@@ -26,13 +20,6 @@ const COMPARE_VIEWS = [
   {id: "passes", label: "passes", title: "every pass of all of them"},
   {id: "kernels", label: "kernels", title: "every kernel of all of them"},
 ];
-export const VERDICT_WORDS = {
-  equal: "equal to source",
-  "within-tolerance": "within tolerance",
-  wrong: "differs from source",
-  "not-run": "not compared",
-  reference: "the reference",
-};
 
 // Made once per compilation that is looked at: its controls stay while results arrive.
 export async function compareView(app) {
@@ -78,6 +65,12 @@ function createComparison(app) {
     return keys.length ? keys : [nearest(session).key];
   };
 
+  // All that stand side by side, from base to fork unless a person turned that round.
+  const sides = () => {
+    const keys = fromBase(session.branches(), [session.branch(), ...chosen()]);
+    return session.isSwapped ? keys.reverse() : keys;
+  };
+
   function choose(next) {
     view = next;
     if (session) session.compareView = next;
@@ -86,8 +79,9 @@ function createComparison(app) {
   }
 
   function drawList() {
-    const keys = chosen(),
+    const keys = sides(),
       most = session.mostCompared() - 1;
+    const isChosen = new Set(chosen());
     for (const [key, made] of boxes) {
       if (others().some((branch) => branch.key === key)) continue;
       made.row.remove();
@@ -99,7 +93,8 @@ function createComparison(app) {
         element("p", {class: "quiet-text"}, "compared with"),
       );
     const current = session.branches().find((branch) => branch.key === session.branch());
-    setText(list.firstChild, `A  ${clip(current?.fullLabel ?? "", 90)}`);
+    const letter = LETTERS[keys.indexOf(session.branch())];
+    setText(list.firstChild, `${letter}  ${clip(current?.fullLabel ?? "", 90)}`);
     for (const branch of others()) {
       if (!boxes.has(branch.key)) {
         const box = element("input", {
@@ -122,31 +117,84 @@ function createComparison(app) {
       const made = boxes.get(branch.key),
         place = keys.indexOf(branch.key);
       if (!made.row.isConnected) list.append(made.row);
-      made.box.checked = place >= 0;
+      made.box.checked = isChosen.has(branch.key);
       made.box.setAttribute("aria-label", `compare with ${clip(branch.fullLabel, 120)}`);
-      setText(made.letter, place >= 0 ? LETTERS[place + 1] : "");
+      setText(made.letter, place >= 0 ? LETTERS[place] : "");
       setText(made.label, clip(branch.fullLabel, 90));
       made.label.title = clip(branch.fullLabel, 400);
     }
     let note = list.querySelector(".cap");
     if (!note) note = element("p", {class: "cap"});
-    setText(note, `up to ${most + 1} side by side`);
-    list.append(note);
+    setText(note, `A is the base; up to ${most + 1} side by side`);
+    list.append(note, actions);
+    drawActions(keys);
+  }
+
+  // What can be done with all of them together.
+  const actions = element("div", {class: "compare-actions"});
+
+  function drawActions(keys) {
+    const turns = turnsOf(session, keys);
+    const isRunning = session.turns().some(({status}) => status === "running");
+    const canRun = keys.every((key) => {
+      const branch = session.branches().find((other) => other.key === key);
+      return session.models().find(({key: model}) => model === branch?.model)?.kind === "model";
+    });
+    replace(
+      actions,
+      button(
+        "swap",
+        "turn the direction round: what was the base becomes the change",
+        () => {
+          session.isSwapped = !session.isSwapped;
+          load();
+        },
+        {class: "quiet", "aria-pressed": String(Boolean(session.isSwapped))},
+      ),
+      button(
+        "side by side",
+        "graph and code of base and fork in the main panes, in step",
+        () =>
+          openTwins(
+            app,
+            [keys[0], keys[keys.length - 1]].map((key) =>
+              session.branches().find((branch) => branch.key === key),
+            ),
+          ),
+        {class: "quiet"},
+      ),
+      isRunning
+        ? button("stop measuring", "give the measurement up", () => session.cancelTurns(), {
+            class: "quiet",
+          })
+        : button(
+            "measure in turns",
+            canRun
+              ? "run all of them in turns, so that a change of the machine meets each alike"
+              : "a saved trace runs nothing",
+            () => session.measureInTurns(keys),
+            {class: "quiet", disabled: !canRun},
+          ),
+      turns
+        ? element("p", {class: "quiet-text turns-state", role: "status"}, turnsText(turns))
+        : null,
+    );
   }
 
   async function load() {
     turn += 1;
     const mine = turn;
     if (session) drawList();
-    const keys = session ? chosen() : null;
+    const keys = session ? sides() : [];
+    const turns = turnsOf(session, keys);
     const stamp = session
-      ? [session.branch(), ...keys]
+      ? keys
           .map((key) => session.branches().find((branch) => branch.key === key)?.stages ?? 0)
           .join(".")
       : "";
     const place = data.head.passes[store.get().pass].name;
     const isProgram = view === "graph" || view === "lines";
-    const about = JSON.stringify([view, keys, stamp, isProgram ? place : ""]);
+    const about = JSON.stringify([view, keys, stamp, isProgram ? place : "", turns?.status]);
     if (about === drawn) return;
     try {
       const comparison = await data.chunk(
@@ -160,7 +208,7 @@ function createComparison(app) {
       if (mine !== turn) return;
       const isFresh = !drawn || JSON.parse(drawn)[0] !== view;
       drawn = about;
-      showMain(content(comparison, difference), {isFresh});
+      showMain(content({...comparison, turns: turns?.result ?? null}, difference), {isFresh});
     } catch (failure) {
       if (mine === turn)
         showMain(
@@ -198,262 +246,24 @@ function createComparison(app) {
   };
 }
 
-// Where nobody has chosen: the first branch of the same model, or else of another.
+// Where nobody has chosen: what the branch was forked from, else the first branch of the same
+// model, or else of another.
 function nearest(session) {
+  const current = session.branches().find((branch) => branch.key === session.branch());
   const others = session.branches().filter((branch) => branch.key !== session.branch());
-  return others.find((branch) => branch.model === session.model()) ?? others[0];
-}
-
-function totalsTable(
-  app,
-  {summaries, labels, operations, kernelCounts, targets, models, ...comparison},
-) {
-  const decoded = (value) => (value === null ? null : decode(value));
-  const verdict = (name) => `${app.look.verdict(name).glyph} ${VERDICT_WORDS[name]}`;
-  const rows = [
-    totalRow("operations", operations, exactText),
-    totalRow("kernels", kernelCounts, exactText),
-    totalRow(
-      "peak memory",
-      summaries.map((summary) => summary.peak),
-      bytesText,
-    ),
-    totalRow(
-      "latency",
-      summaries.map((summary) =>
-        summary.milliseconds === null ? null : decode(summary.milliseconds) / 1e3,
-      ),
-      secondsText,
-    ),
-    totalRow(
-      "worst tensor",
-      summaries.map((summary) => decoded(summary.worst)),
-      errorText,
-    ),
-    ["compared with the source", summaries.map((summary) => [verdict(summary.verdict), ""])],
-    ["target", targets.map((target) => [target, ""])],
-    ...(new Set(models).size > 1 ? [["model", models.map((model) => [clip(model, 40), ""])]] : []),
-  ];
-  return element(
-    "table",
-    {"aria-label": "totals", class: "side-table"},
-    element("thead", {}, element("tr", {}, element("th", {}), sideHeads({labels, ...comparison}))),
-    element(
-      "tbody",
-      {},
-      rows.map(([name, cells]) =>
-        element(
-          "tr",
-          {},
-          element("th", {scope: "row"}, name),
-          cells.map(([text, change]) =>
-            element(
-              "td",
-              {class: text === cells[0][0] ? "" : "differs"},
-              element("span", {class: "mono"}, text),
-              change ? element("span", {class: "quiet-text"}, ` ${change}`) : null,
-            ),
-          ),
-        ),
-      ),
-    ),
+  return (
+    others.find((branch) => branch.key === current?.parent) ??
+    others.find((branch) => branch.model === session.model()) ??
+    others[0]
   );
 }
 
-// [name, [[text, change against A], ...]]
-function totalRow(name, values, text) {
-  const first = values[0];
-  return [
-    name,
-    values.map((value, index) => [
-      value === null ? "–" : text(value),
-      index && value !== null && first ? ratioText(first, value) : "",
-    ]),
-  ];
-}
-
-// The first decision in which each parts from A, with the reason where one is known; then the rest.
-function partings({differences, labels}) {
-  const value = (text) => (text === "" ? "not decided" : clip(choiceText(JSON.parse(text)), 80));
-  return element(
-    "div",
-    {class: "partings"},
-    differences.map(({first, reasons, decisions, differing}, index) => {
-      const letter = LETTERS[index + 1];
-      if (!first)
-        return element(
-          "section",
-          {},
-          element("h3", {}, `A and ${letter}`),
-          element(
-            "p",
-            {class: "quiet-text", title: clip(labels[index + 1], 400)},
-            "Every decision is the same.",
-          ),
-        );
-      return element(
-        "section",
-        {},
-        element("h3", {}, `first decision in which ${letter} differs from A`),
-        element("p", {class: "mono first-difference"}, clip(first[0], 160)),
-        element(
-          "p",
-          {},
-          element("span", {class: "was plain-was"}, `A ${value(first[1])}`),
-          "  →  ",
-          element("span", {class: "now"}, `${letter} ${value(first[2])}`),
-        ),
-        reasons.filter(Boolean).length
-          ? element(
-              "p",
-              {class: "quiet-text"},
-              [...new Set(reasons.filter(Boolean))].map((reason) => clip(reason, 300)).join(" / "),
-            )
-          : null,
-        differing > 1
-          ? element(
-              "details",
-              {"data-key": `decisions of ${letter}`},
-              element("summary", {}, `${countText(differing, "decision")} differ`),
-              element(
-                "ul",
-                {class: "plain mono"},
-                decisions.map(([address, a, b]) =>
-                  element("li", {}, clip(`${address}: ${value(a)} → ${value(b)}`, 160)),
-                ),
-              ),
-              differing > decisions.length
-                ? element(
-                    "p",
-                    {class: "cap"},
-                    `${differing - decisions.length} more are not listed`,
-                  )
-                : null,
-            )
-          : null,
-      );
-    }),
+function turnsText({status, number, most, error, result}) {
+  if (status === "running") return most ? `round ${number + 1} of ${most}` : "beginning";
+  if (status === "failed") return `not measured: ${error}`;
+  if (status === "cancelled") return "given up";
+  return (
+    `${countText(result.rounds, "round")} in turns on ${result.device}, ` +
+    countText(result.threads, "thread")
   );
-}
-
-// "14 → 17 → 17", or one number where all are the same.
-function inTurn(values, text) {
-  const shown = values.map((value) =>
-    value === null || value === undefined ? "–" : text(decode(value)),
-  );
-  return new Set(shown).size === 1 ? shown[0] : shown.join(" → ");
-}
-
-function passesOfAll(comparison) {
-  const column = (title, key, text) => ({
-    title,
-    number: true,
-    hint: `${title}, ${LETTERS.slice(0, comparison.labels.length).join(" → ")}`,
-    value: (row) => decode(row[1].find((side) => side)?.[key] ?? -1),
-    text: (row) =>
-      inTurn(
-        row[1].map((side) => side?.[key]),
-        text,
-      ),
-  });
-  return sortableTable(
-    [
-      {
-        title: "pass",
-        value: (row) => row[0],
-        text: (row) => clip(row[0], 40),
-        exact: (row) => row[0],
-      },
-      column("operations", "after", exactText),
-      column("rewrites", "rewrites", exactText),
-      column("live bytes", "peak", bytesText),
-      column("worst tensor", "worst", errorText),
-      {
-        title: "",
-        value: (row) => Number(passDiffers(row)),
-        text: (row) => (passDiffers(row) ? "≠" : "="),
-      },
-    ],
-    comparison.passes,
-    {label: "passes of all", isMarked: passDiffers},
-  );
-}
-
-function kernelsOfAll(app, comparison) {
-  const {data} = app;
-  const time = (side) => side?.nanoseconds ?? NaN;
-  const nanoseconds = (value) => secondsText(value / 1e9);
-  const where = (sides) => {
-    const missing = LETTERS.filter((_, index) => index < sides.length && !sides[index]);
-    return missing.length ? `not in ${missing.join(", ")}` : "";
-  };
-  const sourceOf = ([, , sides]) =>
-    where(sides) ||
-    (new Set(sides.map((side) => side.source)).size === 1
-      ? "the same"
-      : sides
-          .map((side, index) => (index && side.source !== sides[0].source ? LETTERS[index] : ""))
-          .filter(Boolean)
-          .join(", ") +
-        " differ" +
-        (sides.length === 2 || sides.filter((side) => side.source !== sides[0].source).length === 1
-          ? "s"
-          : ""));
-  return sortableTable(
-    [
-      {
-        title: "kernel",
-        value: (row) => row[0],
-        text: (row) => clip(row[0], 32),
-        exact: (row) => `${row[0]}, ${row[1]}`,
-      },
-      {title: "source", value: sourceOf, text: sourceOf},
-      {
-        title: "time",
-        number: true,
-        hint: "time of one inference, one after the other",
-        value: (row) => Math.max(...row[2].map((side) => time(side) || 0)),
-        text: (row) =>
-          inTurn(
-            row[2].map((side) => side?.nanoseconds),
-            nanoseconds,
-          ),
-      },
-      {
-        title: "change",
-        number: true,
-        hint: "of the last against A",
-        value: (row) => time(row[2].at(-1)) / time(row[2][0]),
-        text: ([, , sides]) =>
-          time(sides[0]) && time(sides.at(-1))
-            ? ratioText(time(sides[0]), time(sides.at(-1)))
-            : "–",
-      },
-      {
-        title: "choices that differ",
-        value: choicesText,
-        text: (row) => clip(choicesText(row), 80),
-        exact: choicesText,
-      },
-    ],
-    comparison.kernels,
-    {
-      label: "kernels of all",
-      isMarked: (row) => sourceOf(row) !== "the same",
-      onrow: (row) => {
-        const kernel = data.kernels[data.kernelIndex.get(row[0])];
-        if (kernel) app.select(kernel.operations[0], "dock");
-      },
-    },
-  );
-}
-
-function choicesText([, , sides]) {
-  const lists = sides.filter(Boolean).map((side) => side.choices);
-  if (lists.length < 2) return "";
-  const common = new Set(lists[0].filter((choice) => lists.every((list) => list.includes(choice))));
-  const own = lists.map((list) => list.filter((choice) => !common.has(choice)));
-  return own.some((list) => list.length)
-    ? own.map((list) => list.join(", ") || "–").join(" → ")
-    : "";
 }

@@ -4,6 +4,7 @@
 
 import {DIRECTION_MARKS, button, element, replace} from "../ground/dom.js";
 import {countText} from "../ground/numbers.js";
+import {NUMBERS_FILE} from "../graph/overlay_files.js";
 import {clip} from "../ground/scene.js";
 
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
@@ -229,7 +230,8 @@ export function acceptDrops(root, openFiles) {
     event.preventDefault();
     depth = 0;
     show(false);
-    openFiles([...event.dataTransfer.files]);
+    const models = [...event.dataTransfer.files].filter(({name}) => !NUMBERS_FILE.test(name));
+    if (models.length) openFiles(models);
   });
 }
 

@@ -8,6 +8,10 @@
 //            status: "idle" | "working" | "failed", progress: {stage, name, index, total} | null,
 //            error: {what, where, advice} | null, notice: what of a link could not be restored,
 //            branches: [{key, model, label, fullLabel, stages, verdict, settings}], branch,
+//            a branch has name, note, parent, decided, isAsleep, too; workspace: its name,
+//            looks: of the page, as they were; place: the link of what was looked at,
+//            points: what was done, in words; at: index of the one at which things stand,
+//            switchedOffAfter: for passes of switchedOff, the pass behind which they stood,
 //            pending: stages to come,
 //            bisection: {pass, rule, operation, address} | null, isBisecting,
 //            searches apart: [{kernel, branches, number, most, error,
@@ -21,6 +25,7 @@ import {acceptDrops, documentStrip, setText} from "./documents.js";
 import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
+import {undoButtons} from "./undoing.js";
 import {NO_SETTINGS, linkNotice, sameLink, sessionLink} from "../ground/shared_link.js";
 
 const NO_SESSION = {
@@ -41,7 +46,14 @@ const NO_SESSION = {
   upload: null,
   refusals: 0,
   mostCompared: 2,
+  turns: [],
+  looks: {},
+  place: "",
+  points: [],
+  at: -1,
+  switchedOffAfter: {},
 };
+const NOTING_MILLISECONDS = 400; // how long the place may change before the other side is told
 const STAGE_WORDS = {
   passes: "",
   program: "printing kernels",
@@ -64,9 +76,12 @@ export function createSession(host, onchange, root) {
   // The branch from which something was asked for that the other side has not heard of yet: what
   // it says of other things in the meantime must not turn the controls back.
   let askedFrom = null;
+  let noting = 0;
   const dialog = openDialog(host, now, root, (files) => strip.openFiles(files));
   const strip = documentStrip(host, now, dialog.ask);
   acceptDrops(root, strip.openFiles);
+  const undoing = undoButtons(host, now);
+  strip.node.append(undoing.node);
   const bar = statusBar(host);
   host.on("session", () => {
     const {status, branch, branches} = now();
@@ -77,6 +92,7 @@ export function createSession(host, onchange, root) {
     );
     strip.update();
     dialog.update();
+    undoing.update();
     onchange();
   });
   // Searches for schedules come apart from the rest: they tell more with every candidate.
@@ -223,6 +239,8 @@ export function createSession(host, onchange, root) {
     passSwitch,
     fork,
     banner: () => bar.show(now()),
+    // Why the last compilation was refused, while that is shown; null otherwise.
+    failure: () => (now().status === "failed" ? now().error : null),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
     askAgain: (why) => dialog.ask(now().model, why),
@@ -233,6 +251,25 @@ export function createSession(host, onchange, root) {
     isOptional: (name) => now().optional.includes(name),
     optional: () => now().optional,
     switchedOff: () => now().switchedOff,
+    switchedOffAfter: () => now().switchedOffAfter,
+    looks: () => now().looks,
+    place: () => now().place,
+    notePlace(place) {
+      clearTimeout(noting);
+      noting = setTimeout(() => host.send({kind: "place", place}), NOTING_MILLISECONDS);
+    },
+    points: () => now().points,
+    at: () => now().at,
+    undo: () => host.send({kind: "undo"}),
+    redo: () => host.send({kind: "redo"}),
+    goToPoint: (point) => host.send({kind: "go to", point}),
+    show(branch) {
+      askedFrom = now().branch;
+      host.send({kind: "show", branch});
+    },
+    rename: (branch, name) => host.send({kind: "rename", branch, name}),
+    note: (branch, note) => host.send({kind: "note", branch, note}),
+    forget: (branch) => host.send({kind: "forget", branch}),
     settings: () => now().settings,
     targets: () => now().targets,
     branches: () => now().branches,
@@ -255,6 +292,10 @@ export function createSession(host, onchange, root) {
     onSearches(draw) {
       drawSearch = draw;
     },
+    models: () => now().models,
+    turns: () => now().turns ?? [],
+    measureInTurns: (branches) => host.send({kind: "turns", branches}),
+    cancelTurns: () => host.send({kind: "cancel turns"}),
     bisection: () => now().bisection,
     isBisecting: () => now().isBisecting,
     bisect: () => host.send({kind: "bisect"}),

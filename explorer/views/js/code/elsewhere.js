@@ -9,6 +9,11 @@ import {cyclesButton, failureWords} from "./loop_cycles.js";
 import {element, emptyState} from "../ground/dom.js";
 import {countText} from "../ground/numbers.js";
 
+const PATIENCE_MILLISECONDS = 150; // until it is said that a compiler is at work
+
+const afterwards = (milliseconds) =>
+  new Promise((resolve) => setTimeout(() => resolve(null), milliseconds));
+
 // `state.build` is "gcc.AVX2.-O2"; what of it is nothing that is offered is the first that is.
 function buildOf(state, tools) {
   const [compiler, set, level] = state.build.split(".");
@@ -70,7 +75,25 @@ export async function elsewhereView(app, context, kernel) {
     ),
   );
   const rest = `${build.compiler}/${build.set}/${build.level}`;
-  const made = await data.chunk(`asked/build/${context.kernel}/${rest}`);
+  const asked = data.chunk(`asked/build/${context.kernel}/${rest}`);
+  const made = await Promise.race([asked, afterwards(PATIENCE_MILLISECONDS)]);
+  if (!made) {
+    const again = () => app.inspector.update(true);
+    asked.then(again, again);
+    return {
+      node: element(
+        "div",
+        {class: "code-host"},
+        bar,
+        element(
+          "p",
+          {class: "cap padded", role: "status"},
+          element("span", {class: "spin", "aria-hidden": "true"}),
+          ` ${build.compiler} compiles this kernel for ${build.set} …`,
+        ),
+      ),
+    };
+  }
   if (made.error)
     return {
       node: element(

@@ -311,7 +311,7 @@ export async function loopsView(app, context, kernel) {
           `${step.name} ${argumentsText(step, ", ")}`,
         ),
       ),
-      scheduleEditor(app, kernel),
+      scheduleEditor(app, kernel, app.session ? await app.data.scheduleSteps() : null),
       scheduleSearch(app, kernel),
       statementKey(app, hues, kernel),
       codeBar(

@@ -1,49 +1,50 @@
 // A kernel's schedule as a list of steps that a person edits: arguments, order, what is left out or
 // added. It is compiled as a branch; a step that is not legal is refused there, with the reason.
 //
-// One step per row, its arguments as JSON: `"loop": "j", "into": "jt jp", "factors": [14]`.
+// One step per row, its arguments as fields. A list that was refused marks the step that is meant.
 
 import {SCHEDULE, STEPS_CHOICE} from "../ground/addresses.js";
 import {button, element, replace} from "../ground/dom.js";
+import {argumentFields, fieldsOf, stepOf} from "./step_arguments.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 
 const MOST_EDITED = 400;
 
-function stepRow({step, ...given}) {
-  return {
-    step,
-    text: JSON.stringify(given).slice(1, -1).replaceAll('":', '": ').replaceAll(',"', ', "'),
-  };
-}
+const rowOf = (call, known) => ({step: call.step, fields: fieldsOf(call, known)});
 
-// The step of a row, or why it is none.
-function parsedRow({step, text}) {
-  let given;
-  try {
-    given = JSON.parse(`{${text}}`);
-  } catch {
-    return {problem: 'arguments are written as "name": value, with commas between them'};
-  }
-  if ("step" in given) return {problem: "the step's name stands before its arguments"};
-  return {value: {step, ...given}};
+// {step: number from 1, reason} where the last compilation was refused for a step of this kernel.
+function refusedStep(app, kernel) {
+  const what = app.session.failure()?.what ?? "";
+  const found = /^kernel (\S+) cannot be scheduled as asked: step (\d+)(?:, \w+)?: (.*)$/s.exec(
+    what,
+  );
+  if (!found || found[1] !== kernel.name) return null;
+  return {number: Number(found[2]), reason: found[3]};
 }
 
 // What is edited, by kernel, as long as the page is open and the same branch is looked at.
-function draftOf(app, kernel) {
+function draftOf(app, kernel, known) {
   app.scheduleDrafts ??= new Map();
   const key = `${app.session.branch()}/${kernel.name}`;
   if (!app.scheduleDrafts.has(key))
-    app.scheduleDrafts.set(key, {rows: kernel.schedule.map(stepRow), isOpen: false});
+    app.scheduleDrafts.set(key, {
+      rows: kernel.schedule.map((call) => rowOf(call, known)),
+      isOpen: false,
+    });
   return {
     draft: app.scheduleDrafts.get(key),
     reset() {
-      app.scheduleDrafts.set(key, {rows: kernel.schedule.map(stepRow), isOpen: true});
+      app.scheduleDrafts.set(key, {
+        rows: kernel.schedule.map((call) => rowOf(call, known)),
+        isOpen: true,
+      });
     },
   };
 }
 
-export function scheduleEditor(app, kernel) {
+// known: {step: [what it does, when it is illegal, [[argument, kind, is needed]]]}, or null
+export function scheduleEditor(app, kernel, known) {
   if (!app.session || app.session.isTrace() || !kernel.schedule.length) return null;
   if (kernel.schedule.length > MOST_EDITED)
     return element(
@@ -53,17 +54,17 @@ export function scheduleEditor(app, kernel) {
         "a notebook takes them.",
     );
   const host = element("details", {class: "schedule-editor"});
-  const known = element(
+  const offered = element(
     "datalist",
     {id: "schedule-steps"},
-    [...new Set(kernel.schedule.map(({step}) => step))].map((name) =>
-      element("option", {value: name}),
+    Object.keys(known ?? Object.fromEntries(kernel.schedule.map(({step}) => [step, true]))).map(
+      (name) => element("option", {value: name}),
     ),
   );
   const original = JSON.stringify(kernel.schedule);
 
   function draw() {
-    const {draft, reset} = draftOf(app, kernel);
+    const {draft, reset} = draftOf(app, kernel, known);
     host.open = draft.isOpen;
     const list = element("ol", {
       class: "edited-steps",
@@ -78,7 +79,7 @@ export function scheduleEditor(app, kernel) {
     const verdict = element("span", {class: "quiet-text", role: "status"});
 
     function check() {
-      const parsed = draft.rows.map(parsedRow);
+      const parsed = draft.rows.map(({step, fields}) => stepOf(step, fields));
       const wrong = parsed.findIndex(({problem}) => problem);
       const isSame = wrong < 0 && JSON.stringify(parsed.map(({value}) => value)) === original;
       compile.disabled = wrong >= 0 || isSame;
@@ -91,9 +92,11 @@ export function scheduleEditor(app, kernel) {
             : `${countText(draft.rows.length, "step")}, changed`,
       );
       for (const [index, item] of [...list.children].entries())
-        item
-          .querySelector("input")
-          .setAttribute("aria-invalid", parsed[index].problem ? "true" : "false");
+        for (const field of item.querySelectorAll("input"))
+          field.setAttribute(
+            "aria-invalid",
+            String(Boolean(parsed[index].problem) && parsed[index].name === field.dataset.argument),
+          );
       return wrong >= 0 ? null : parsed.map(({value}) => value);
     }
 
@@ -108,6 +111,27 @@ export function scheduleEditor(app, kernel) {
       app.session.fork(settings);
     }
 
+    const aboutStep = (name) => (known?.[name] ?? []).slice(0, 2).filter(Boolean).join("\n\n");
+
+    // The step that was refused, with the reason where it stands.
+    function mark() {
+      const refused = refusedStep(app, kernel);
+      for (const [index, item] of [...list.children].entries()) {
+        item.classList.toggle("refused", refused?.number === index + 1);
+        item.querySelector(".step-refusal")?.remove();
+        if (refused?.number !== index + 1) continue;
+        item.append(
+          element(
+            "p",
+            {class: "step-refusal", role: "alert"},
+            `✗ ${refused.reason}. Change this step, leave it out, or press reset for the steps ` +
+              "as they were.",
+          ),
+        );
+        item.scrollIntoView({block: "nearest"});
+      }
+    }
+
     /** @type {(edit: (rows: any[]) => void, focus?: number | null) => void} */
     function change(edit, focus = null) {
       edit(draft.rows);
@@ -120,19 +144,11 @@ export function scheduleEditor(app, kernel) {
         element(
           "li",
           {},
-          element("span", {class: "mono step"}, row.step),
-          element("input", {
-            type: "text",
-            class: "mono",
-            value: row.text,
-            spellcheck: "false",
-            "aria-label": `arguments of step ${index + 1}, ${row.step}`,
-            oninput: (event) => {
-              row.text = event.target.value;
-              check();
-            },
-            onkeydown: (event) => {
-              if (event.key === "Enter" && !compile.disabled) submit();
+          element("span", {class: "mono step", title: aboutStep(row.step)}, row.step),
+          argumentFields(row.step, row.fields, index + 1, {
+            onchange: check,
+            onenter: () => {
+              if (!compile.disabled) submit();
             },
           }),
           button(
@@ -156,7 +172,7 @@ export function scheduleEditor(app, kernel) {
     const choice = element("input", {
       type: "text",
       class: "mono",
-      list: known.id,
+      list: offered.id,
       placeholder: "unroll",
       "aria-label": "name of the step to add",
       size: 12,
@@ -174,11 +190,11 @@ export function scheduleEditor(app, kernel) {
       element(
         "div",
         {class: "actions"},
-        known,
+        offered,
         choice,
         button("add step", "at the end of the list", () =>
           change(
-            (rows) => rows.push({step: choice.value.trim() || choice.placeholder, text: ""}),
+            (rows) => rows.push(rowOf({step: choice.value.trim() || choice.placeholder}, known)),
             draft.rows.length,
           ),
         ),
@@ -196,10 +212,12 @@ export function scheduleEditor(app, kernel) {
       ),
     );
     check();
+    mark();
+    app.markRefusedStep = mark;
   }
 
   host.addEventListener("toggle", () => {
-    draftOf(app, kernel).draft.isOpen = host.open;
+    draftOf(app, kernel, known).draft.isOpen = host.open;
   });
   draw();
   return host;

@@ -2,6 +2,7 @@
 
 import {dockTabs} from "./dock.js";
 import {button, element} from "../ground/dom.js";
+import {undoKey} from "../branches/undoing.js";
 import {PRESETS} from "../ground/arrangement.js";
 import {TABS, toggleColumns} from "./inspector.js";
 import {choosePreset, enlarge} from "./workspace.js";
@@ -35,6 +36,7 @@ const HELP = [
   ["w s  a d", "in the timeline (press into it first): zoom, move"],
   ["f  /  0", "there: fit the selection or the marked area, find, show all; dragging marks"],
   ["Esc", "close, then let go of the selection"],
+  ["Ctrl Z", "undo; with Shift: redo (app)"],
   ["?", "this page"],
 ];
 
@@ -54,6 +56,7 @@ const WORDS = [
 
 export function handleKey(app, event) {
   const origin = event.composedPath()[0];
+  if (undoKey(app.session, event)) return;
   if (isFind(event) && !app.hasDialog()) {
     event.preventDefault();
     event.stopPropagation();

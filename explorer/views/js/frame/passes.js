@@ -80,36 +80,49 @@ export function passesPane(app) {
     const rows = [];
     const passes = data.head.passes;
     for (let index = 0; index < passes.length; index += 1) {
-      if (onlyChanges && !app.isStop(index) && index !== current) continue;
+      if (onlyChanges && !app.isStop(index) && index !== current) {
+        rows.push(...switchedOff(passes[index].name));
+        continue;
+      }
       let end = index;
       while (end < passes.length && !passes[end].changed && end > 0) end += 1;
       if (end - index < 2 || onlyChanges) {
-        rows.push(passRow(index));
+        rows.push(passRow(index), ...switchedOff(passes[index].name));
         continue;
       }
       const holdsCurrent = current >= index && current < end;
+      const isOpen = holdsCurrent || opened.has(index);
       if (!holdsCurrent) rows.push(foldRow(index, end));
-      if (holdsCurrent || opened.has(index))
-        for (let inner = index; inner < end; inner += 1) rows.push(passRow(inner));
+      for (let inner = index; inner < end; inner += 1)
+        rows.push(isOpen ? passRow(inner) : null, ...switchedOff(passes[inner].name));
       index = end - 1;
     }
-    const switchedOff = app.session?.switchedOff() || [];
-    rows.push(
-      ...switchedOff.map((name) =>
+    // Without a place of their own (nothing is known of a branch with them) they come last.
+    rows.push(...switchedOff(""));
+    replace(list, rows);
+  }
+
+  // Passes that are switched off, where they stood: behind the pass of that name.
+  function switchedOff(after) {
+    const {session} = app;
+    if (!session) return [];
+    const places = session.switchedOffAfter();
+    return session
+      .switchedOff()
+      .filter((name) => (places[name] ?? "") === after)
+      .map((name) =>
         element(
           "li",
           {class: "pass off"},
           element(
             "div",
             {class: "pass-row"},
-            app.session.passSwitch(name, false),
+            session.passSwitch(name, false),
             element("span", {class: "pass-name"}, name),
             element("span", {class: "quiet-text"}, "switched off"),
           ),
         ),
-      ),
-    );
-    replace(list, rows);
+      );
   }
 
   function foldRow(first, end) {

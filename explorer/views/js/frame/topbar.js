@@ -1,6 +1,6 @@
 // The bar on top: which model and target, the verdict, the totals, search, sharing, theme.
 
-import {VERDICT_WORDS} from "../branches/compare.js";
+import {VERDICT_WORDS} from "../branches/compare_tables.js";
 import {button, element, replace} from "../ground/dom.js";
 import {
   bytesText,

@@ -65,9 +65,8 @@ export function workspace(app, panes, found) {
     };
     panes[name].addEventListener("pointerenter", note);
     panes[name].addEventListener("focusin", note);
-    // The inspector's tabs need their whole row.
-    const head =
-      name === "inspector" ? panes[name] : panes[name].querySelector(".pane-head, .tab-bar");
+    // Rows of tabs need their whole width, and may be two.
+    const head = panes[name].querySelector(".pane-head") ?? panes[name];
     head.append(tools(name));
   }
   node.append(

@@ -9,12 +9,18 @@ const ROW_CLEARANCE = 20; // above and below an open block, for the edges that g
 const RANK_GAP = 28; // VERTICAL_GAP of layout.py
 const PORT_SIZE = [8, 4]; // of payload_graph.py
 const PROGRAM = 0;
+const MOST_TOGETHER = 48; // more repetitions are opened one by one: each is drawn
 
 export class BlockTree {
   constructor(raw, latest) {
     this.labels = raw.labels;
     this.parents = raw.parents;
     this.regions = new Set(raw.regions ?? []); // operations with regions, and their regions
+    this.holds = raw.holds; // what a block is a row of: "4 × residual block", "" for others
+    this.titles = raw.labels.map((label, block) =>
+      [label, raw.holds[block]].filter(Boolean).join(": "),
+    );
+    this.alike = raw.alike; // the first block that is built alike: one kind of blocks
     this.operations = raw.labels.map(() => []); // directly inside
     for (const record of latest.values()) this.operations[record.block].push(record.id);
     this.chains = raw.labels.map(() => null);
@@ -58,6 +64,28 @@ export class BlockTree {
       const closed = this.chain(block).find((outer) => outer !== PROGRAM && !open.has(outer));
       return closed === undefined ? null : `#${closed}`;
     });
+  }
+
+  // A block and those that repeat it: built alike, in the same block or in blocks that repeat it.
+  repetitions(block) {
+    if (block === PROGRAM || this.regions.has(block)) return [block];
+    const around = new Set(this.repetitions(this.parents[block]));
+    const found = this.labels
+      .map((_, other) => other)
+      .filter(
+        (other) => this.alike[other] === this.alike[block] && around.has(this.parents[other]),
+      );
+    return found.length <= MOST_TOGETHER ? found : [block];
+  }
+
+  // The open blocks after one is opened or closed: with it all that repeat it, unless it is alone.
+  toggled(open, block, alone = false) {
+    const next = new Set(open);
+    for (const one of alone ? [block] : this.repetitions(block)) {
+      if (open.has(block)) next.delete(one);
+      else next.add(one);
+    }
+    return next;
   }
 
   // The blocks that must be open for an operation, or the node of a block, to be seen.

@@ -147,9 +147,11 @@ export function createCamera(size, sceneNow) {
           view.y + scene.height * view.k < height + 1)
       );
     },
-    lookAt(other) {
-      Object.assign(view, other);
-      isFitted = false;
+    // What is looked at, as another camera takes it.
+    state: () => ({...view, isFitted}),
+    lookAt({x, y, k, ...other}) {
+      Object.assign(view, {x, y, k});
+      isFitted = other.isFitted;
     },
   };
 }

@@ -78,7 +78,7 @@ function differenceWord(name, letter) {
   return {added: `only in ${letter}`, removed: "only in A", changed: "changed"}[name];
 }
 
-function differencePicture(app, drawing, label) {
+export function differencePicture(app, drawing, label) {
   const scene = {node: drawing.node};
   const items = drawing.ids.map((id, index) => {
     const [text, family, shapeText, status, changes] = drawing.nodes[index];

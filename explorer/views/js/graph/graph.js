@@ -22,6 +22,7 @@ import {
   widthOfText,
 } from "./graph_nodes.js";
 import {createMinimap} from "./minimap.js";
+import {createOverlay} from "./overlay.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip, edgeLabels, safeName, turnsOf} from "../ground/scene.js";
 
@@ -117,11 +118,14 @@ export function graphPane(app) {
   const closeButton = button("close all", "close all blocks", () => openBlocks(new Set()), {
     class: "quiet close-all",
   });
+  const overlay = createOverlay(app, () => draw());
+  body.append(overlay.panel);
+  overlay.acceptDrops(app.node);
   const holdButton = button(
     element("span", {}, "hold", element("span", {class: "long"}, " still")),
     "one place for every operation in all passes, with room for those that are not there",
     () => store.set({hold: !store.get().hold}),
-    {class: "quiet hold-switch"},
+    {class: "quiet hold-switch", "aria-label": "hold still"},
   );
   const node = element(
     "section",
@@ -142,7 +146,7 @@ export function graphPane(app) {
       button("fit", "fit the graph into the pane (g)", () => fit(), {class: "quiet"}),
     ),
     body,
-    element("footer", {class: "graph-foot"}, legend, capNote),
+    element("footer", {class: "graph-foot"}, legend, capNote, overlay.choice),
   );
 
   let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
@@ -165,16 +169,14 @@ export function graphPane(app) {
     store.set({open: [...open].sort((a, b) => a - b)});
   }
 
-  // Opens a closed block and closes an open one; what is around it stays where it is on the screen.
-  function toggleBlock(unit) {
+  // Opens a closed block and closes an open one, with it those that repeat it; what is around it
+  // stays where it is on the screen.
+  function toggleBlock(unit, alone = false) {
     const block = data.blocks?.indexOf(unit);
     if (block === undefined || !arrangement.usesBlocks()) return;
-    const open = isOpen();
-    if (open.has(block)) open.delete(block);
-    else open.add(block);
     anchor = {block, at: topOf(block)};
     camera.stay();
-    openBlocks(open);
+    openBlocks(data.blocks.toggled(isOpen(), block, alone));
   }
 
   // The middle of the upper border of a block, open or closed, on the screen.
@@ -392,6 +394,7 @@ export function graphPane(app) {
   let asked = false;
   function moved() {
     apply();
+    app.graphMoved?.();
     if (asked) return;
     asked = true;
     requestAnimationFrame(() => {
@@ -466,6 +469,7 @@ export function graphPane(app) {
       makeEdge,
       edgeClass,
     );
+    overlay.paint(nodeElements, scene);
     const labels = view.k < LABEL_ZOOM ? [] : edgeLabels(edges.slice(0, MOST_ELEMENTS));
     keep(
       labelElements,
@@ -614,9 +618,9 @@ export function graphPane(app) {
     }
     showTip(event);
   });
-  const drop = () => {
+  const drop = (event) => {
     if (drag && !drag.far) {
-      if (drag.toggles) toggleBlock(drag.toggles);
+      if (drag.toggles) toggleBlock(drag.toggles, event.shiftKey);
       else app.select(drag.id, "graph");
     }
     drag = null;
@@ -640,7 +644,8 @@ export function graphPane(app) {
     const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
     const key = event.target.closest?.("[data-edge]")?.getAttribute("data-edge");
     app.hover.set(id ? [id] : [], []);
-    if (id && scene.byId.has(id)) replace(tip, tipOfNode(app, scene.byId.get(id)));
+    if (id && scene.byId.has(id))
+      replace(tip, tipOfNode(app, scene.byId.get(id)), overlay.lineOf(scene.byId.get(id)));
     else if (key && scene.edgeByKey.has(key)) replace(tip, tipOfEdge(scene.edgeByKey.get(key)));
     tip.hidden = !(id || key);
     if (tip.hidden) return;
@@ -748,8 +753,19 @@ export function graphPane(app) {
     // Identities of the operations before and after this pass; null before the first drawing.
     operations: () => scene && new Set([...scene.after.nodes.keys(), ...scene.before.nodes.keys()]),
     focus: () => svg.focus(),
+    learn: overlay.learn, // more was measured
     redraw: overview,
-    camera: () => ({...camera.view}),
+    camera: camera.state,
+    // Identity of what stands in the middle; null while nothing is drawn.
+    middle: () => camera.nearest()?.id ?? null,
+    // Brings an operation, or what it is drawn as, into the middle, at that scale.
+    bring(id, scale) {
+      const item = scene?.byId.get(id);
+      if (!item) return;
+      camera.zoomTo(scale);
+      camera.goTo(item);
+      moved();
+    },
     // Where another branch was looked at: the same part of this one.
     lookAt(view) {
       camera.lookAt(view);

@@ -126,7 +126,9 @@ function wordsInFull(app, {record, inside, constants}, [width, height], {label, 
     shape(
       "text",
       {class: "label", x: 28, y: 15, style: `font-size: ${label}px`},
-      fitText(app, record.label, room, `600 ${label}px`, inside ? clipFront : clip),
+      inside
+        ? nameThatFits(app, record.label, room, `600 ${label}px`)
+        : fitText(app, record.label, room, `600 ${label}px`, clip),
     ),
     shape(
       "text",
@@ -148,10 +150,11 @@ function wordsInFull(app, {record, inside, constants}, [width, height], {label, 
 function kindOf(app, {record, inside}, [width, height], {label, scale}) {
   const size = label * scale;
   const button = inside ? expanderWidth({scale}) : 0;
-  const room = (width - button) * scale - 10;
+  const room = (width - button) * scale - 7;
+  const font = `500 ${size}px`;
   const written = inside
-    ? fitText(app, record.label, room, `600 ${size}px`, clipFront)
-    : kindThatFits(app, record.label, room, `600 ${size}px`);
+    ? nameThatFits(app, record.label, room, font)
+    : kindThatFits(app, record.label, room, font);
   return shape(
     "text",
     {
@@ -173,6 +176,15 @@ function kindThatFits(app, label, room, font) {
   const [first] = label.split(" + ", 1);
   const fits = (text) => fitText(app, text, room, font, clip) === text;
   return [label, first].find(fits) ?? fitText(app, kind, room, font, clip);
+}
+
+// "transformer layer 12", or "layer 12" where there is no room for more, or "tra… 12".
+function nameThatFits(app, label, room, font) {
+  const [numbered] = label.match(/\S+ \d+$/) ?? [label];
+  return (
+    [label, numbered].find((text) => fitText(app, text, room, font, clip) === text) ??
+    fitText(app, label, room, font, clipName)
+  );
 }
 
 // A name across the graph, where no node has room for it.
@@ -277,7 +289,7 @@ export function makeTitle(app, box, {title}) {
     shape(
       "text",
       {class: "label", x: 2 * title, y: middle, style: `font-size: ${title}px`},
-      fitText(app, box.label, isShort ? box.width - 2.4 * title : room, font, clipFront),
+      fitText(app, box.label, isShort ? box.width - 2.4 * title : room, font, clipName),
     ),
     isShort
       ? null
@@ -340,6 +352,7 @@ export function tipOfNode(app, item) {
     return [
       element("strong", {}, clip(record.label, TIP_CHARACTERS)),
       element("div", {class: "mono"}, `block, ${record.shape}`),
+      item.holds ? element("div", {}, countText(inside.after || inside.before, "op")) : null,
       element("div", {}, kinds.join(", ")),
       refused,
       marks.map((name) =>
@@ -350,7 +363,7 @@ export function tipOfNode(app, item) {
             `${app.look.difference(name).title}`,
         ),
       ),
-      element("div", {class: "quiet-text"}, "click + or press e to open it"),
+      element("div", {class: "quiet-text"}, openingText(app, item.id)),
     ];
   }
   return [
@@ -381,6 +394,15 @@ export function tipOfNode(app, item) {
       ),
     ),
   ];
+}
+
+function openingText(app, unit) {
+  const {blocks} = app.data;
+  const others = blocks.repetitions(blocks.indexOf(unit)).length - 1;
+  return others
+    ? `click + or press e to open it and ${countText(others, "block")} that repeat it; ` +
+        "with Shift, it alone"
+    : "click + or press e to open it";
 }
 
 export function tipOfEdge(edge) {
@@ -516,7 +538,11 @@ function rulerOf(app, font) {
   return app.rulers.get(font);
 }
 
-// The end of a path says more than its beginning: …block0/conv.
-function clipFront(text, most) {
-  return text.length > most ? `…${text.slice(1 - most)}` : text;
+// Blocks of one name are told apart by their numbers: transformer layer 12 -> transfor… 12.
+function clipName(text, most) {
+  const [number] = text.match(/[\s._-]*\d+$/) ?? [""];
+  const room = most - number.length;
+  return text.length > most && room > 2
+    ? clip(text.slice(0, -number.length || undefined), room) + number
+    : clip(text, most);
 }

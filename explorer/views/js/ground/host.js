@@ -1,7 +1,10 @@
 // One face for the three places that run this module: a notebook (anywidget), the served app
 // (Panel's JSComponent), and one offline page, whose model is a plain object with all chunks.
 
+import {recall, remember} from "./browser_memory.js";
 import {sessionLink} from "./shared_link.js";
+
+const WORKSPACE = "workspace"; // under which name a browser remembers what it had open
 
 export function adaptHost(model) {
   if (typeof model.chunk === "function") {
@@ -12,6 +15,7 @@ export function adaptHost(model) {
       send: () => {},
       receive: () => {},
       chunk: model.chunk,
+      holds: model.holds,
       ready: () => {},
     };
   }
@@ -45,6 +49,8 @@ function adaptPanel(model) {
     }
     const names = Object.keys(message.values);
     for (const name of names) values.set(name, message.values[name]);
+    const workspace = message.values.session?.workspace;
+    if (workspace) for (const scope of ["tab", "browser"]) remember(scope, WORKSPACE, workspace);
     for (const [name, listener] of listeners) if (names.includes(name)) listener();
   });
   return {
@@ -56,6 +62,11 @@ function adaptPanel(model) {
       forward = listener;
     },
     chunk: null,
-    ready: () => model.send_msg({kind: "hello", link: sessionLink(window.location.hash)}),
+    ready: () =>
+      model.send_msg({
+        kind: "hello",
+        link: sessionLink(window.location.hash),
+        workspaces: [recall("tab", WORKSPACE), recall("browser", WORKSPACE)],
+      }),
   };
 }

@@ -103,7 +103,7 @@ export function settleScene(data, {units, edges, brackets, standIn, records}, pl
     boxes: boxes
       .map((box) => ({
         ...box,
-        label: data.blocks.labels[box.block],
+        label: data.blocks.titles[box.block],
         isRegion: data.blocks.regions.has(box.block),
         inside: countInside(data, box.block, records),
       }))
@@ -145,6 +145,7 @@ function blockItem(data, unit) {
   const label = data.blocks.labels[index];
   return {
     id: unit,
+    holds: data.blocks.holds[index],
     block: data.blocks.parents[index],
     constants: [],
     isGhost: false,
@@ -173,7 +174,8 @@ function finishBlock(item, state, isFirst) {
   const count = state.view === "before" && !isFirst ? before : after;
   const change =
     state.view === "diff" && before !== after && !isFirst ? `, ${changeText(before, after)}` : "";
-  item.record = {...item.record, shape: `${countText(count, "op")}${change}`};
+  const held = (!change && item.holds) || countText(count, "op");
+  item.record = {...item.record, shape: `${held}${change}`};
   if (state.view === "diff" && !isFirst)
     item.status = !after
       ? "removed"

@@ -17,6 +17,7 @@ const FRESH_STATE = {
   mode: "accumulated", // errors: accumulated, isolated
   metric: "relative", // errors: relative, sqnr, cosine
   bars: "time", // time line: time, kernel, source
+  overlay: "", // number by which operations are coloured: time, error, bytes, macs, roof, own
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
   panes: FRESH_PANES, // which pane stands where (arrangement.js)
@@ -38,6 +39,7 @@ export const IN_LINK = [
   "mode",
   "metric",
   "bars",
+  "overlay",
   "blocks",
   "hold",
   "open",
@@ -51,6 +53,7 @@ const CHOICES_IN_LINK = {
   mode: ["accumulated", "isolated"],
   metric: ["relative", "sqnr", "cosine"],
   bars: ["time", "kernel", "source"],
+  overlay: ["", "time", "error", "bytes", "macs", "roof", "own"],
 };
 
 export function createStore(initial) {
@@ -87,6 +90,13 @@ export function stateToLink(state, others = {}) {
 // The values that a name may have in a link; undefined where it may be any. `head`: of a trace.
 export function choicesInLink(name, head) {
   return name === "dock" ? head.tabs.map(({id}) => id) : CHOICES_IN_LINK[name];
+}
+
+// A whole place: what its link does not say is as it is by default.
+export function placeFromLink(link, head, initially) {
+  const fresh = Object.fromEntries(IN_LINK.map((name) => [name, FRESH_STATE[name]]));
+  fresh.open = initially;
+  return {...fresh, ...stateFromLink(link, head)};
 }
 
 // Unknown names and impossible values are dropped: a link may be old, or not ours.

@@ -1,7 +1,7 @@
 // Errors of every tensor after every pass: a heat map in cividis, columns in program order or the
-// worst first. The worst tensors stand beside it by name, so that nothing is said by colour alone; a
-// click shows where the tensor's values and errors lie, its worst elements, and its errors over all
-// passes. What was wrong first stands on top.
+// worst first. The worst tensors stand beside it by name, so that nothing is said by colour alone;
+// a click shows where the tensor's values and errors lie, its worst elements, and its errors over
+// all passes. What was wrong first stands on top.
 
 import {button, element, emptyState, tabRow} from "../ground/dom.js";
 import {MODE_TITLES, notCompared} from "../ground/errors.js";

@@ -6,6 +6,7 @@ import {element, emptyState, replace, shape} from "../ground/dom.js";
 import {launchesOf, notMeasured} from "./launches.js";
 import {amountText, countText, percentText, secondsText} from "../ground/numbers.js";
 import {familyOf, moveTip, tipElement} from "../ground/plot.js";
+import {roofsOf} from "../ground/roof.js";
 import {clip} from "../ground/scene.js";
 
 const MOST_POINTS = 400;
@@ -41,9 +42,7 @@ export async function rooflineView(app) {
         "No kernel of this program does arithmetic that was counted.",
       ),
     };
-  const {peakGflops: peak, peakGbytes: bandwidth} = profile;
-  const memory = bandwidth ? [{name: "memory", bytes: Infinity, gbytes: bandwidth}] : [];
-  const levels = peak ? [...profile.caches.filter(({gbytes}) => gbytes), ...memory] : [];
+  const {peak, levels, levelOf: levelOfLaunches, roof: roofOfLaunches} = roofsOf(profile);
   const intensity = (entry) => entry.flops / entry.bytes,
     speed = (entry) => entry.flops / entry.time;
   const notes = [];
@@ -110,13 +109,11 @@ export async function rooflineView(app) {
 
   // The nearest level that holds what one launch of the kernel reads and writes.
   function levelOf(entry) {
-    const bytes = entry.bytes / entry.operations.length;
-    return levels.find((level) => bytes <= level.bytes);
+    return levelOfLaunches({...entry, launches: entry.operations.length});
   }
 
   function roof(entry) {
-    const level = levelOf(entry);
-    return level ? Math.min(peak, intensity(entry) * level.gbytes) : peak;
+    return roofOfLaunches({...entry, launches: entry.operations.length});
   }
 
   function paint() {

@@ -48,7 +48,15 @@ export function firstAfter(spans, time) {
 // part of its time that lies inside; predicted: null where something has no prediction.
 export function sumsOf(tracks, from, to) {
   const kernels = new Map();
-  /** @type {{tracks: any[], work: number, count: number, predicted: number | null, kernels: any[]}} */
+  /**
+   * @type {{
+   *   tracks: any[],
+   *   work: number,
+   *   count: number,
+   *   predicted: number | null,
+   *   kernels: any[],
+   * }}
+   */
   const sums = {tracks: [], work: 0, count: 0, predicted: 0, kernels: []};
   for (const {name, spans} of tracks) {
     const own = {name, work: 0, overhead: 0, waiting: 0};

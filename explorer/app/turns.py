@@ -1,0 +1,66 @@
+"""Measurements in turns that a page started: of which branches, and how far each one is.
+
+page: {"kind": "turns", "branches": ["1", "2"]}
+    ->  Turns(7, ("1", "2"), request, "running", number=3, most=8)  and so on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.app.protocol import CompileRequest, SearchProgress
+
+KEPT_TURNS = 12
+"""Of one page; the oldest goes when there are more."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """One measurement. `status`: running, done, cancelled or failed."""
+
+    key: int
+    branches: tuple[str, ...]
+    """Their keys, the base of the others first."""
+    request: CompileRequest
+    """Of the base: what the worker knows it by."""
+    status: str = "running"
+    number: int = 0
+    most: int = 0
+    error: str = ""
+    result: Any = None  # JSON, see explorer.views.payload.turns
+
+    @property
+    def is_running(self) -> bool:
+        return self.status == "running"
+
+    def after(self, found: SearchProgress) -> Turns:
+        """The measurement with what is newly known; what is not told stays."""
+        return replace(
+            self,
+            status=found.status,
+            number=found.number or self.number,
+            most=found.most or self.most,
+            error=found.error,
+            result=self.result if found.result is None else found.result,
+        )
+
+    def session(self) -> dict[str, Any]:
+        """As session.js reads it."""
+        return {
+            "branches": list(self.branches),
+            "status": self.status,
+            "number": self.number,
+            "most": self.most,
+            "error": self.error,
+            "result": self.result,
+        }
+
+
+def with_turns(kept: Sequence[Turns], turns: Turns) -> tuple[Turns, ...]:
+    """The measurements with another one in place of an earlier one of the same branches."""
+    others = [
+        other for other in kept if other.key != turns.key and other.branches != turns.branches
+    ]
+    return (*others, turns)[-KEPT_TURNS:]

@@ -1,0 +1,130 @@
+"""Compilations timed in turns, whole and kernel by kernel.
+
+record = measure_in_turns([c, fork], rounds=8)
+record.sides[1].latency.ratio             0.86: the fork takes 14 % less
+record.sides[1].latency.is_different      False where the rounds differ by as much among themselves
+
+It is the benchmark against other runtimes (rounds.py) with compilations as its sides.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from explorer.compilation.measurements.rounds import Timings, take_turns
+from explorer.errors import InputError
+from explorer.results.runs.turns import TurnSide, TurnsRecord, TurnTimes
+from explorer.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from explorer.compilation.compiled import Compiled
+
+ROUNDS = 8
+LEAST_ROUNDS = 4
+"""Fewer say nothing of their spread."""
+
+
+class ProfiledSide:
+    """An opened program as a side: a turn times whole inferences, and then every launch."""
+
+    def __init__(self, name: str, executable: Executable, inputs: Mapping[str, np.ndarray]) -> None:
+        self.name = name
+        self.device = ""
+        self.threads = 1
+        self.kernels: dict[str, list[float]] = defaultdict(list)
+        """Nanoseconds of all launches of a kernel, by round."""
+        self._executable = executable
+        self._inputs = inputs
+
+    def time(self, least: int, budget_seconds: float) -> list[float]:
+        """`budget_seconds` is not used up: launches are timed as often as whole inferences."""
+        profile = self._executable.profile(self._inputs, least)
+        self.device, self.threads = profile.device, profile.threads
+        sums: dict[str, float] = defaultdict(float)
+        for event in profile.events:
+            if event.kernel:
+                sums[event.kernel] += event.end_ns - event.start_ns
+        for kernel, nanoseconds in sums.items():
+            self.kernels[kernel].append(nanoseconds)
+        return [profile.milliseconds / 1e3]
+
+
+def measure_in_turns(
+    compilations: Sequence[Compiled],
+    labels: Sequence[str] = (),
+    rounds: int = ROUNDS,
+    threads: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> TurnsRecord:
+    """All get the same inputs where they take the same. InputError for less than two of them."""
+    if len(compilations) < 2:
+        raise InputError("measuring in turns takes two compilations", hint="c.time_against(d)")
+    if rounds < LEAST_ROUNDS:
+        raise InputError(f"rounds: expected {LEAST_ROUNDS} or more, got {rounds}")
+    names = [f"{number} {c.label}" for number, c in enumerate(compilations)]
+    with ExitStack() as stack:
+        sides = [
+            ProfiledSide(name, stack.enter_context(c.open(threads)), c.example_inputs())
+            for name, c in zip(names, compilations, strict=True)
+        ]
+        timings = take_turns(sides, rounds, progress)
+    sources = [{k.name: k.source.lines for k in c.program.kernels} for c in compilations]
+    same = [_is_same_program(compilations[0], c) for c in compilations]
+    shown = labels or [c.label or "first" for c in compilations]
+    return turns_record(shown, sides, timings, sources, same)
+
+
+def _is_same_program(base: Compiled, other: Compiled) -> bool:
+    """The same kernels, launched in the same order on the same places of the memory."""
+    left, right = base.program, other.program
+    return left.source.lines == right.source.lines and left.launches == right.launches
+
+
+def turns_record(
+    labels: Sequence[str],
+    sides: Sequence[ProfiledSide],
+    timings: Timings,
+    sources: Sequence[Mapping[str, tuple[str, ...]]],
+    same: Sequence[bool],
+) -> TurnsRecord:
+    """What the rounds say. `sources`: of every side, the kernels' texts by name; `same`: whether
+    its program is that of the first."""
+    base = sides[0]
+    whole = [[1e9 * statistics.median(turn) for turn in timings.rounds[s.name]] for s in sides]
+    made = []
+    for number, side in enumerate(sides):
+        kernels = []
+        for name, found in sorted(side.kernels.items()):
+            is_same = number > 0 and sources[number].get(name) == sources[0].get(name)
+            kernels.append((name, _times(found, base.kernels.get(name), is_same)))
+        is_same = number > 0 and same[number]
+        latency = _times(whole[number], whole[0], is_same)
+        made.append(TurnSide(label=labels[number], latency=latency, kernels=tuple(kernels)))
+    return TurnsRecord(
+        device=base.device, threads=base.threads, rounds=len(whole[0]), sides=tuple(made)
+    )
+
+
+def _times(found: Sequence[float], base: Sequence[float] | None, is_same: bool) -> TurnTimes:
+    low, median, high = np.percentile(found, (25, 50, 75)).tolist()
+    if base is None or base is found or len(base) != len(found) or not all(base):
+        return TurnTimes(median_ns=median, low_ns=low, high_ns=high, is_same_code=is_same)
+    ratios = [mine / theirs for mine, theirs in zip(found, base, strict=True)]
+    low_ratio, ratio, high_ratio = np.percentile(ratios, (25, 50, 75)).tolist()
+    halves = [statistics.median(ratios[start::2]) for start in (0, 1)]
+    return TurnTimes(
+        median_ns=median,
+        low_ns=low,
+        high_ns=high,
+        ratio=ratio,
+        low_ratio=low_ratio,
+        high_ratio=high_ratio,
+        noise=max(halves) / max(min(halves), 1e-9),
+        is_same_code=is_same,
+    )

@@ -1,0 +1,200 @@
+"""Branches compared in the served app: from base to fork, timed in turns, what is no difference."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.views import module
+
+pytestmark = pytest.mark.browser
+
+
+def compare(page: Any, view: str) -> None:
+    dock = page.locator(".dock")
+    dock.get_by_role("tab", name="compare", exact=True).click()
+    dock.get_by_role("tab", name=view, exact=True).click()
+
+
+def heads(watched: Any) -> list[str]:
+    return [head.strip() for head in watched.names(".side-table thead th")[1:]]
+
+
+def row_of(page: Any, name: str) -> Any:
+    return page.locator(".side-table tbody tr", has=page.locator("th", has_text=name))
+
+
+@pytest.fixture
+def forked(opened_app: Any) -> Any:
+    """`without fuse-activation` of the first branch, which is looked at."""
+    watched = opened_app()
+    watched.wait_until_done()
+    watched.page.get_by_role("checkbox", name="run fuse-activation").first.uncheck()
+    watched.wait_for_branch("without fuse-activation")
+    watched.wait_until_done()
+    return watched
+
+
+def test_the_base_is_on_the_left_whichever_is_looked_at(forked: Any):
+    page = forked.page
+    compare(page, "totals")
+    page.wait_for_selector(".side-table")
+    assert heads(forked) == ["A first", "B without fuse-activation"]
+    expect(page.locator(".compare-current")).to_contain_text("B without fuse-activation")
+    expect(row_of(page, "operations")).to_contain_text("more")
+    page.get_by_label("branch", exact=True).select_option(index=0)
+    forked.wait_for_branch("first")
+    page.wait_for_selector(".side-table")
+    assert heads(forked) == ["A first", "B without fuse-activation"]
+    page.get_by_role("button", name="swap").click()
+    page.locator(".side-table th", has_text="A without fuse-activation").wait_for()
+    expect(row_of(page, "operations")).to_contain_text("less")
+    assert forked.is_clean(), forked
+
+
+def test_times_that_were_not_taken_in_turns_are_doubtful(forked: Any):
+    page = forked.page
+    compare(page, "totals")
+    expect(row_of(page, "latency")).to_contain_text("more ?")
+
+
+def test_in_turns_a_difference_is_told_from_the_spread(forked: Any):
+    page = forked.page
+    compare(page, "totals")
+    page.get_by_role("button", name="measure in turns").click()
+    page.locator(".turns-state", has_text="4 rounds in turns on Invented CPU").wait_for()
+    latency = row_of(page, "latency")
+    expect(latency).to_contain_text("100 µs (90 µs to 110 µs)")
+    expect(latency).to_contain_text("20% less")
+    assert "half of the rounds" in latency.locator("td").nth(1).get_attribute("title")
+    compare(page, "kernels")
+    row = page.locator(".dock-body tbody tr", has=page.get_by_text("conv_3", exact=True))
+    expect(row).to_contain_text("no difference")
+    assert forked.is_clean(), forked
+
+
+def test_the_same_program_makes_no_difference(opened_app: Any):
+    """A decision that changes nothing in the code: whatever was measured is chance."""
+    watched = opened_app()
+    page = watched.page
+    watched.wait_until_done()
+    page.locator('.node[data-id="conv_1"]').click()
+    page.get_by_role("button", name="fork +").click()
+    page.get_by_label("pixels of conv_1").select_option(label="4")
+    watched.wait_for_branch("conv_1 pixels = 4")
+    watched.wait_until_done()
+    compare(page, "totals")
+    expect(row_of(page, "latency")).to_contain_text("no difference")
+    compare(page, "kernels")
+    rows = page.locator(".dock-body tbody tr")
+    expect(rows.first).to_contain_text("no difference")
+    assert all("no difference" in row for row in watched.names(".dock-body tbody tr"))
+
+
+def test_a_selection_is_carried_into_the_branch(opened_app: Any):
+    """fused_1 took over conv_2 and the addition: without fusion there is no such operation."""
+    watched = opened_app()
+    page = watched.page
+    watched.wait_until_done()
+    page.get_by_role("slider", name="pass", exact=True).fill("8")
+    page.locator('.node[data-id="conv_1"]').click()
+    page.keyboard.press("4")
+    page.get_by_role("checkbox", name="run fuse-activation").first.uncheck()
+    watched.wait_for_branch("without fuse-activation")
+    watched.wait_until_done()
+    expect(page.locator(".subject h2")).not_to_be_empty()
+    expect(page.locator(".inspector")).not_to_contain_text("Nothing of this operation is left")
+    page.wait_for_selector(".inspector .code .line")
+    assert watched.is_clean(), watched
+
+
+def javascript(*names: str) -> str:
+    """Modules of the page as one script; what they import is among them."""
+    texts = [(module.FOLDER / "js" / name).read_text(encoding="utf-8") for name in names]
+    lines = re.sub(r"^import .*;$", "", "\n".join(texts), flags=re.MULTILINE)
+    return re.sub(r"^export ", "", lines, flags=re.MULTILINE)
+
+
+def test_what_others_come_from_goes_first_else_what_was_chosen_first(chromium: Any):
+    script = javascript("ground/numbers.js", "branches/direction.js")
+    branches = [
+        {"key": "1", "parent": ""},
+        {"key": "2", "parent": "1"},
+        {"key": "3", "parent": "2"},
+        {"key": "4", "parent": "1"},
+        {"key": "9", "parent": ""},
+    ]
+    page = chromium.new_page()
+    try:
+        for chosen, expected in (
+            (["2", "1"], ["1", "2"]),
+            (["1", "2"], ["1", "2"]),
+            (["3", "1"], ["1", "3"]),
+            (["3", "4"], ["3", "4"]),
+            (["4", "3"], ["4", "3"]),
+            (["9", "2", "1"], ["9", "1", "2"]),
+            (["3", "2", "1"], ["1", "2", "3"]),
+        ):
+            call = f"([branches, keys]) => {{ {script}\nreturn fromBase(branches, keys); }}"
+            assert page.evaluate(call, [branches, chosen]) == expected
+    finally:
+        page.close()
+
+
+def test_what_is_selected_is_found_again_by_the_nodes_it_comes_from(chromium: Any):
+    script = javascript("branches/carried.js")
+    call = f"""([records, chosen]) => {{ {script}
+        const data = {{latest: new Map(records.map((record) => [record.id, record]))}};
+        return carriedInto(data, chosen); }}"""
+    records = [
+        {"id": "conv1", "sources": ["Conv_1"], "family": "convolution"},
+        {"id": "relu1", "sources": ["Relu_1"], "family": "elementwise"},
+        {"id": "conv2", "sources": ["Conv_2"], "family": "convolution"},
+        {"id": "conv9", "sources": ["Conv_1"], "family": "convolution"},
+    ]
+    fused = {"selection": "conv8", "sources": ["Conv_1", "Relu_1"], "family": "convolution"}
+    page = chromium.new_page()
+    try:
+        assert page.evaluate(call, [records, fused]) == "conv9"  # what conv1 became
+        # The same name for another operation is not the same.
+        assert page.evaluate(call, [records, {**fused, "selection": "conv2"}]) == "conv9"
+        assert page.evaluate(call, [records, {**fused, "selection": "relu1"}]) == "relu1"
+        gone = {"selection": "x", "sources": ["Other"], "family": ""}
+        assert page.evaluate(call, [records, gone]) is None
+        nothing = {"selection": None, "sources": [], "family": ""}
+        assert page.evaluate(call, [records, nothing]) is None
+    finally:
+        page.close()
+
+
+def test_two_branches_stand_side_by_side_in_step(forked: Any):
+    page = forked.page
+    compare(page, "totals")
+    page.get_by_role("button", name="side by side").click()
+    columns = page.locator(".twin")
+    expect(columns).to_have_count(2)
+    base, fork = columns.nth(0), columns.nth(1)
+    expect(base.locator(".twin-name")).to_have_text("A first")
+    expect(fork.locator(".twin-name")).to_have_text("B without fuse-activation")
+    base.locator(".node").first.wait_for()
+    fork.locator(".node").first.wait_for()
+    # Selecting one selects its counterpart, which comes from the same nodes of the model.
+    base.locator('.node[data-id="conv_1"]').click()
+    expect(base.locator(".subject h2")).to_have_text("conv_1")
+    expect(fork.locator(".subject h2")).to_have_text("conv_1")
+    fork.locator('.node[data-id="conv_3"]').first.click()
+    expect(base.locator(".subject h2")).to_have_text("conv_3")
+    # The same level of code on both sides.
+    base.get_by_role("tab", name="C", exact=True).click()
+    base.locator(".inspector .code .line").first.wait_for()
+    fork.locator(".inspector .code .line").first.wait_for()
+    # A pass that the fork lacks leads to the last one before it.
+    names = page.locator(".twins-pass")
+    page.locator(".twins-head").get_by_title("pass before (k)").click()
+    expect(names).to_contain_text("after")
+    page.keyboard.press("Escape")
+    expect(columns).to_have_count(0)
+    # What was found stays.
+    expect(page.locator(".subject h2")).to_have_text("conv_3")
+    assert forked.is_clean(), forked

@@ -40,7 +40,7 @@ def main(paths: list[str]) -> None:
             for key in (*at_once, *payload.first):
                 encode(payload.chunk(key))
             marks.append(time.process_time())
-            payload.chunks()
+            payload.saved_chunks()
         marks.append(time.process_time())
         spent = [after - before for before, after in itertools.pairwise(marks)]
         columns = " ".join(

@@ -22,12 +22,12 @@ from explorer.results.decisions import DIMENSIONS, Decisions, label_of, place_of
 Progress = Callable[[str, int, int], None]
 """Called with (what is done next, how many are done, how many there are)."""
 
-STAGES = ("passes", "program", "texts", "kernels", "accuracy", "profile", "assembly")
+STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly", "texts")
 """What is made one after another; the page shows each as soon as it is there.
 
-passes: the program after every pass. program: kernels with their source. texts: what nobody asked
-for yet of the texts, drawings and measures of all passes. kernels: the steps of their schedules.
-Then errors, times, and the machine's instructions."""
+passes: the program after every pass. program: kernels with their source. kernels: the steps of
+their schedules. Then errors, times, and the machine's instructions; and at last what nobody asked
+for yet of the texts, drawings and measures of all passes."""
 TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""

@@ -195,14 +195,11 @@ class AccuracyReport:
     """Why it did not pass, where no tensor's error says so: something could not be compared."""
     oracle_note: str = ""
     """Why the oracle is not onnxruntime, where that was not asked for."""
-    right_answers: tuple[int, int] | None = None
-    """Of inputs with labels: how many the program answers rightly, and how many there are. None
-    where no labels are known."""
     against_float: tuple[PassAccuracy, ...] = ()
     """Of a float model that was quantized: its tensors in real numbers against the float model's,
     after every pass from the quantization on. Nothing is judged by them."""
     task: TaskAccuracy | None = None
-    """Answers beside labels, where there are some."""
+    """Of inputs with labels: how many the program answers rightly. None where none are known."""
     float_outputs: tuple[TensorError, ...] = ()
     """The outputs of the binary against the float model's."""
     bit_exact: bool | None = None

@@ -330,8 +330,8 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
         "rightAnswers": None
-        if report is None or report.right_answers is None
-        else list(report.right_answers),
+        if report is None or report.task is None
+        else [report.task.right, report.task.total],
         "compared": len(errors),
         "tolerance": number(tolerance),
         "task": None

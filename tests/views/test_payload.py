@@ -162,7 +162,17 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
     payload = trace_payload(bare)
     assert payload.head["summary"]["verdict"] == "not-run"
     assert payload.head["has"] == dict.fromkeys(
-        ("memory", "accuracy", "profile", "program", "steps", "compare", "operators", "workspace"),
+        (
+            "memory",
+            "accuracy",
+            "profile",
+            "program",
+            "steps",
+            "compare",
+            "operators",
+            "workspace",
+            "kernel",
+        ),
         False,
     )
     assert "memory" not in payload.chunk_keys()

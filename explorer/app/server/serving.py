@@ -90,12 +90,15 @@ def serve(
         state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
         return Page(state, standby.take, results, uploads, publish, workspace, opening)
 
-    paths = {absolute(choice.path) for choice in choices}
+    offered = {absolute(choice.path) for choice in choices}
 
     def fits(saved: SavedWorkspace) -> bool:
         """Whether a person who starts the app like this expects what was open then."""
         return (
-            not is_fresh and not decisions and saved.target == target and saved.open_paths <= paths
+            not is_fresh
+            and not decisions
+            and saved.target == target
+            and saved.open_paths <= offered
         )
 
     with upload_folder() as folder:

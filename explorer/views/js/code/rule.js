@@ -75,7 +75,7 @@ function withoutDocstring(entries) {
   });
 }
 
-// `explorer/passes/fuse_bias.py:20`: 20; 1 where it isn't said.
+// `explorer/passes/fuse/fuse_bias.py:20`: 20; 1 where it isn't said.
 function firstLineOf(source) {
   return Number(/:(\d+)$/.exec(source ?? "")?.[1] ?? 1);
 }

@@ -67,11 +67,11 @@ class Upload:
     label: str
     path: Path
     parts: int
+    received: int = 0
+    size_bytes: int = 0
     purpose: str = ""
     """Empty for what is opened at once, `ASKED` for a model that is asked about first, `VALUES`
     for values or labels."""
-    received: int = 0
-    size_bytes: int = 0
 
 
 class Uploads:
@@ -179,7 +179,9 @@ class Uploads:
         self._count += 1
         path = self._folder / f"upload_{self._count}{suffix}"
         path.write_bytes(b"")
-        self._current = Upload(label, path, parts, purpose if purpose in (ASKED, VALUES) else "")
+        self._current = Upload(
+            label, path, parts, purpose=purpose if purpose in (ASKED, VALUES) else ""
+        )
 
     def _give_up(self) -> None:
         """What is on its way does not arrive."""

@@ -79,7 +79,7 @@ FORM = {"inputs": [["x", "n f32"]], "sizes": [{"name": "n", "size": 16, "where":
 ASKED_ABOUT = after(OPENED, {"kind": "examine", "model": "1"}, ModelExamined(B.path, FORM))
 AT_EIGHT = CompileRequest.deciding(B.path, "cpu", {"dimensions/n": 8})
 MODEL_UPLOAD = Upload("mine.onnx", Path("/tmp/upload_9.onnx"), 1)
-LABELS_UPLOAD = Upload("l.txt", Path("/tmp/upload_8.txt"), 1, VALUES)
+LABELS_UPLOAD = Upload("l.txt", Path("/tmp/upload_8.txt"), 1, purpose=VALUES)
 
 
 def effects(state: PageState, message: Message) -> list[Effect]:

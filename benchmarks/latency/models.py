@@ -18,10 +18,10 @@ import numpy as np
 import onnx
 from architectures import NAMES, open_architecture
 
-from explorer.cli.inputs import check_arrays
 from explorer.cli.models import load_with_weights
 from explorer.errors import InputError
 from explorer.importers import SourceModel
+from explorer.importers.inputs import check_arrays
 from verification.checks.cases import Case, read_cases
 from verification.checks.examine import read_all
 

@@ -17,17 +17,26 @@ from dataclasses import replace
 
 from explorer.app.branches import MOST_COMPARED, Branch, ResultStore, compared, difference
 from explorer.app.later_chunks import LaterChunks
-from explorer.app.protocol import CompileRequest, Died, MadeChunk, SavedFile, Stopped
+from explorer.app.protocol import (
+    CompileRequest,
+    Died,
+    Examined,
+    MadeChunk,
+    SavedFile,
+    Stopped,
+)
 from explorer.app.state.messages import (
     Begun,
     Bisect,
     Cancel,
     Compile,
     Effect,
+    Examine,
     FileRefused,
     Forget,
     KeepResult,
     Message,
+    ModelExamined,
     PageMessage,
     Prepare,
     ReceiveUpload,
@@ -77,6 +86,8 @@ class Page:
         self._process: CompilerProcess | None = None
         self._timers: dict[int, threading.Timer] = {}
         """Of what is cancelled, until the worker has heard it."""
+        self._examining: dict[int, str] = {}
+        """Paths of models that a worker looks at, by key."""
         self.later = LaterChunks(self._need)
         """What is made when the page asks for it."""
         self._lock = threading.RLock()
@@ -164,7 +175,11 @@ class Page:
         """Does it; the messages that it answers with at once."""
         if isinstance(effect, Compile):
             return self._compile(effect)
-        if isinstance(effect, Prepare):
+        if isinstance(effect, Examine):
+            worker = self._running(CompileRequest(effect.path, effect.target))
+            self._examining[effect.key] = effect.path
+            worker.examine(effect.key, effect.path)
+        elif isinstance(effect, Prepare):
             self._running(effect.request).prepare(effect.request)
         elif isinstance(effect, Bisect):
             self._running(effect.request).bisect(effect.key, effect.request)
@@ -246,6 +261,9 @@ class Page:
         return UploadGrew(self._uploads.current) if upload is None else UploadArrived(upload)
 
     def _reported(self, key: int, report: Report) -> None:
+        if isinstance(report, Examined):
+            self._dispatch(ModelExamined(self._examining.pop(key, ""), report.form))
+            return
         if isinstance(report, SavedFile):
             self._takers.pop(key, _nobody)(report)
             return

@@ -22,12 +22,12 @@ from explorer.results.decisions import DIMENSIONS, Decisions, label_of, place_of
 Progress = Callable[[str, int, int], None]
 """Called with (what is done next, how many are done, how many there are)."""
 
-STAGES = ("passes", "program", "texts", "kernels", "accuracy", "profile", "assembly")
+STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly", "texts")
 """What is made one after another; the page shows each as soon as it is there.
 
-passes: the program after every pass. program: kernels with their source. texts: what nobody asked
-for yet of the texts, drawings and measures of all passes. kernels: the steps of their schedules.
-Then errors, times, and the machine's instructions."""
+passes: the program after every pass. program: kernels with their source. kernels: the steps of
+their schedules. Then errors, times, and the machine's instructions; and at last what nobody asked
+for yet of the texts, drawings and measures of all passes."""
 TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
@@ -49,6 +49,8 @@ class CompileRequest:
     target: str
     decisions: tuple[tuple[str, str], ...] = ()
     """(address, value as JSON), sorted: what is decided otherwise (`results.decisions`)."""
+    data: tuple[str, ...] = ()
+    """Files with values for the inputs (.npz), and with labels (.npy, .txt, .csv)."""
 
     @staticmethod
     def deciding(path: str, target: str, decisions: Decisions) -> CompileRequest:
@@ -91,6 +93,13 @@ class CompileRequest:
 
 
 @dataclass(frozen=True)
+class Examined:
+    """What can be said of a model before it is compiled: see `worker/examining.py`."""
+
+    form: dict[str, Any]  # JSON
+
+
+@dataclass(frozen=True)
 class MadeChunk:
     """A chunk that was made apart from a stage; None where there is no such chunk."""
 
@@ -120,6 +129,10 @@ class Compiler(Protocol):
 
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
+        ...
+
+    def examine(self, path: str) -> dict[str, Any]:
+        """What a model asks for before it is compiled, as JSON."""
         ...
 
     def optional(self, request: CompileRequest) -> tuple[str, ...]:

@@ -28,6 +28,10 @@ FREE_BYTES = 256 * 2**20
 """What must be left on the disk."""
 PIECE_LIMIT_BYTES = 512 * 1024
 MOST_LABEL = 120
+ASKED, VALUES = "asked", "values"
+"""What a file is for."""
+DATA_SUFFIXES = (".npz", ".npy", ".txt", ".csv")
+"""Of values for inputs, and of labels."""
 MIB = 2**20
 
 
@@ -65,6 +69,9 @@ class Upload:
     parts: int
     received: int = 0
     size_bytes: int = 0
+    purpose: str = ""
+    """Empty for what is opened at once, `ASKED` for a model that is asked about first, `VALUES`
+    for values or labels."""
 
 
 class Uploads:
@@ -102,7 +109,7 @@ class Uploads:
             self._give_up()
             raise UploadRefused("the upload was cut into pieces that don't fit together: try again")
         if part == 0:
-            self._begin(str(message.get("name", "")), parts)
+            self._begin(str(message.get("name", "")), parts, str(message.get("purpose", "")))
         current = self._current
         if current is None or part != current.received or parts != current.parts:
             self._give_up()
@@ -157,21 +164,24 @@ class Uploads:
         except OSError as error:
             raise UploadRefused(f"{label!r} could not be written: {error.strerror}") from error
 
-    def _begin(self, name: str, parts: int) -> None:
+    def _begin(self, name: str, parts: int, purpose: str) -> None:
         self._give_up()
         file_name = PurePosixPath(name.replace("\\", "/")).name
         label = file_name[:MOST_LABEL] or "model"
         suffix = PurePosixPath(file_name).suffix.lower()  # of the whole name, however long
-        suffixes = offered_suffixes()
+        suffixes = DATA_SUFFIXES if purpose == VALUES else offered_suffixes()
         if suffix not in suffixes:
+            what = "values or labels" if purpose == VALUES else "a model or a saved trace"
             raise UploadRefused(
-                f"{label!r} is nothing that can be read here: expected a model or a saved "
-                f"trace, {' or '.join(suffixes)}"
+                f"{label!r} is nothing that can be read here: expected {what}, "
+                f"{' or '.join(suffixes)}"
             )
         self._count += 1
         path = self._folder / f"upload_{self._count}{suffix}"
         path.write_bytes(b"")
-        self._current = Upload(label, path, parts)
+        self._current = Upload(
+            label, path, parts, purpose=purpose if purpose in (ASKED, VALUES) else ""
+        )
 
     def _give_up(self) -> None:
         """What is on its way does not arrive."""

@@ -109,8 +109,8 @@ def check_one(arguments: argparse.Namespace) -> int:
     import sys
 
     import explorer
-    from explorer.cli.inputs import read_inputs
     from explorer.cli.models import load_with_weights, told_sizes
+    from explorer.importers.inputs import read_inputs
     from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
@@ -181,7 +181,7 @@ def tell_outside(outside: Sequence[OutsideIndex], compilation: Compilation, as_j
 
 def read_golden(name: str) -> Mapping[str, np.ndarray]:
     """Tensors by name; none for the imported program's own."""
-    from explorer.cli.arrays import read_arrays
+    from explorer.importers.arrays import read_arrays
 
     return {} if name == "imported" else read_arrays(Path(name))
 

@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from explorer.cli.arrays import arrays_as_npz, quote_name
-    from explorer.cli.inputs import read_inputs
+    from explorer.importers.arrays import arrays_as_npz, quote_name
+    from explorer.importers.inputs import read_inputs
     from explorer.runtime.cache import default_cache
     from explorer.session import ModelSource
     from explorer.session.fallback import Fallback

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from explorer.cli.arrays import arrays_as_npz, quote_name, read_arrays, unquote_name
 from explorer.errors import ModelError
 from explorer.files import reading_file
 from explorer.importers import read_meanings
+from explorer.importers.arrays import arrays_as_npz, quote_name, read_arrays, unquote_name
 from explorer.ir.inspection.printing import parse
 from explorer.ir.weights import Weights
 

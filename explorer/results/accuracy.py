@@ -155,6 +155,20 @@ class PassAccuracy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaskAccuracy:
+    """Answers (the largest element of an output) that are what labels say."""
+
+    output: str
+    total: int
+    right: int
+    source_right: int
+    """Of the source model, run by its reference."""
+
+    def __str__(self) -> str:
+        return f"{self.right} of {self.total} right, source {self.source_right} of {self.total}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class AccuracyReport:
     target: str
     oracle: str
@@ -181,12 +195,11 @@ class AccuracyReport:
     """Why it did not pass, where no tensor's error says so: something could not be compared."""
     oracle_note: str = ""
     """Why the oracle is not onnxruntime, where that was not asked for."""
-    right_answers: tuple[int, int] | None = None
-    """Of inputs with labels: how many the program answers rightly, and how many there are. None
-    where no labels are known."""
     against_float: tuple[PassAccuracy, ...] = ()
     """Of a float model that was quantized: its tensors in real numbers against the float model's,
     after every pass from the quantization on. Nothing is judged by them."""
+    task: TaskAccuracy | None = None
+    """Of inputs with labels: how many the program answers rightly. None where none are known."""
     float_outputs: tuple[TensorError, ...] = ()
     """The outputs of the binary against the float model's."""
     bit_exact: bool | None = None

@@ -44,6 +44,7 @@ STYLES = (
     "graph.css",
     "overlay.css",
     "film.css",
+    "open_dialog.css",
 )
 SCALE_STEPS = 64
 

@@ -330,10 +330,13 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "worstTensor": "" if worst is None else worst.tensor,
         "worstOperation": "" if worst is None else worst.operation,
         "rightAnswers": None
-        if report is None or report.right_answers is None
-        else list(report.right_answers),
+        if report is None or report.task is None
+        else [report.task.right, report.task.total],
         "compared": len(errors),
         "tolerance": number(tolerance),
+        "task": None
+        if report is None or report.task is None
+        else [report.task.right, report.task.source_right, report.task.total],
         "oracle": "" if report is None else report.oracle,
         "peak": None if memory is None else memory.peak_bytes,
         "bound": None if memory is None else memory.bound_bytes,

@@ -19,16 +19,19 @@ from explorer.app.protocol import (
     SearchProgress,
 )
 from explorer.app.searches import SearchOrder
+from explorer.app.state.dialog import OpenDialog
 from explorer.app.state.messages import (
     Begun,
     Bisect,
     Cancel,
     Compile,
     Effect,
+    Examine,
     FileRefused,
     Forget,
     KeepResult,
     Message,
+    ModelExamined,
     Prepare,
     ReceiveUpload,
     RemoveUpload,
@@ -41,7 +44,7 @@ from explorer.app.state.messages import (
 )
 from explorer.app.state.page_state import PageState
 from explorer.app.state.step import PAGE_SAYS, step
-from explorer.app.uploads import Upload
+from explorer.app.uploads import ASKED, VALUES, Upload
 
 CHOICES = (Choice("0", "a.onnx", "/m/a.onnx"), Choice("1", "b.onnx", "/m/b.onnx"))
 A = first_request(CHOICES[0], "cpu")
@@ -70,6 +73,13 @@ def after(state: PageState, *messages: Message) -> PageState:
 
 OPENED = after(NEW, Begun(None), Reported(1, drawn(1)))
 BOTH = after(OPENED, {"kind": "open", "model": "1"}, Reported(2, drawn(1)))
+
+
+FORM = {"inputs": [["x", "n f32"]], "sizes": [{"name": "n", "size": 16, "where": "axis 0 of x"}]}
+ASKED_ABOUT = after(OPENED, {"kind": "examine", "model": "1"}, ModelExamined(B.path, FORM))
+AT_EIGHT = CompileRequest.deciding(B.path, "cpu", {"dimensions/n": 8})
+MODEL_UPLOAD = Upload("mine.onnx", Path("/tmp/upload_9.onnx"), 1)
+LABELS_UPLOAD = Upload("l.txt", Path("/tmp/upload_8.txt"), 1, purpose=VALUES)
 
 
 def effects(state: PageState, message: Message) -> list[Effect]:
@@ -125,6 +135,15 @@ TO_DO: list[tuple[PageState, Message, list[Effect]]] = [
     (OPENED, {"kind": "go to", "point": "0"}, []),
     (OPENED, {"kind": "rename", "branch": "1", "name": 5}, []),
     (OPENED, {"kind": "note", "branch": "9", "note": "n"}, []),
+    (OPENED, {"kind": "examine", "model": "1"}, [Examine(2, B.path, "cpu")]),
+    (OPENED, {"kind": "examine", "model": "9"}, []),
+    (ASKED_ABOUT, {"kind": "examine", "model": "1"}, []),
+    (ASKED_ABOUT, {"kind": "open with", "model": "1", "target": "cpu", "sizes": {"n": 8}},
+     [Compile(3, AT_EIGHT, may_be_known=True)]),
+    (ASKED_ABOUT, {"kind": "open with", "model": "1", "target": "cpu", "sizes": {"n": "8"}}, []),
+    (ASKED_ABOUT, {"kind": "open with", "model": "1", "target": "moon", "sizes": {}}, []),
+    (ASKED_ABOUT, UploadArrived(replace(MODEL_UPLOAD, purpose=ASKED)),
+     [Examine(3, str(MODEL_UPLOAD.path), "cpu")]),
     (OPENED, {"kind": "run", "code": "import os"}, []),
     (OPENED, {}, []),
 ]  # fmt: skip
@@ -153,6 +172,12 @@ TO_SEE: list[tuple[PageState, Message, dict[str, Any]]] = [
     (OPENED, {"kind": "unreadable", "name": "n"}, {"status": "failed", "refusals": 1}),
     (after(OPENED, FileRefused("too old")), {"kind": "dismiss"},
      {"status": "idle", "error": None}),
+    (ASKED_ABOUT, {"kind": "close dialog"},
+     {"dialog": OpenDialog("1", B.path, FORM, is_open=False)}),
+    (ASKED_ABOUT, UploadArrived(LABELS_UPLOAD),
+     {"dialog": OpenDialog("1", B.path, FORM, files=(("l.txt", "/tmp/upload_8.txt"),))}),
+    (after(ASKED_ABOUT, UploadArrived(LABELS_UPLOAD)), {"kind": "drop values", "name": "l.txt"},
+     {"dialog": OpenDialog("1", B.path, FORM)}),
     (BOTH, {"kind": "close", "model": "1"}, {"current": "1", "wanted": A}),
     (after(OPENED, {"kind": "bisect"}), Reported(1, None), {"status": "idle"}),
 ]  # fmt: skip

@@ -16,11 +16,11 @@ import numpy as np
 
 import explorer
 from explorer.accuracy.metrics import is_right, tensor_error
-from explorer.cli.inputs import check_arrays
 from explorer.cli.models import load_with_weights, told_sizes
 from explorer.compilation import Compilation
 from explorer.compilation.checking import Accuracy
 from explorer.errors import ExplorerError, ModelError
+from explorer.importers.inputs import check_arrays
 from explorer.results import AccuracyReport, PassAccuracy, TensorError
 from verification.checks.cases import Case, Golden, Source
 from verification.checks.sources import read_source

@@ -15,10 +15,10 @@ import numpy as np
 
 import explorer
 from explorer.accuracy.oracle import reference
-from explorer.cli.arrays import read_arrays
-from explorer.cli.inputs import check_arrays
 from explorer.errors import InputError, ModelError
 from explorer.files import reading_file
+from explorer.importers.arrays import read_arrays
+from explorer.importers.inputs import check_arrays
 from verification.checks.cases import Case, Labels, Source
 from verification.checks.examine import best, read_all
 from verification.checks.sources import file_in, read_source

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from explorer.cli.arrays import read_arrays
 from explorer.errors import InputError
 from explorer.files import reading_file
+from explorer.importers.arrays import read_arrays
 from verification.checks.cases import Source
 from verification.checks.steps import run_steps
 

@@ -22,10 +22,10 @@ from functools import cached_property
 from pathlib import Path
 
 from explorer.cli import opt, show
-from explorer.cli.inputs import read_inputs
 from explorer.compilation import Compilation, compile_model
 from explorer.errors import InputError
 from explorer.importers import SourceModel, load
+from explorer.importers.inputs import read_inputs
 from explorer.targets import Target, load_target
 from explorer.views import register
 from explorer.views.needs import LATE_PARTS

@@ -27,6 +27,7 @@ from panel.io.server import get_server
 from explorer.app.branches import Branch
 from explorer.app.effects import Page
 from explorer.app.protocol import MadeChunk, SavedFile
+from explorer.app.server.closing import quiet_about_closed_pages
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
 from explorer.app.state.page_json import searches_json, session_json
@@ -279,6 +280,7 @@ def run_server(
     guard(server._tornado, token, f"http://{place}")
     server.start()
     loop = server.io_loop
+    quiet_about_closed_pages(loop.asyncio_loop)  # pyright: ignore[reportAttributeAccessIssue]
 
     def stop(_number: int, _frame: object) -> None:
         loop.add_callback_from_signal(loop.stop)

@@ -46,6 +46,8 @@ def fork(state: PageState, settings: object) -> Step:
     request = request_of(settings, path, state.targets)
     if request is None:
         return state, []
+    if state.branch is not None:  # a fork has its values and labels, too
+        request = replace(request, data=state.branch.request.data)
     if request.is_trace:
         reason = (
             "A saved trace holds what a compilation was, not its model: open the model's file "

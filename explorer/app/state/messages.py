@@ -49,6 +49,14 @@ class Reported:
 
 
 @dataclass(frozen=True)
+class ModelExamined:
+    """What a worker found in a file: see `worker/examining.py`."""
+
+    path: str
+    form: Mapping[str, Any]  # JSON
+
+
+@dataclass(frozen=True)
 class WorkerReplaced:
     """A worker that did not answer was ended: what it was at is to be asked of another one."""
 
@@ -74,7 +82,16 @@ class FileRefused:
     reason: str
 
 
-Message = PageMessage | Begun | Reported | WorkerReplaced | UploadGrew | UploadArrived | FileRefused
+Message = (
+    PageMessage
+    | Begun
+    | Reported
+    | ModelExamined
+    | WorkerReplaced
+    | UploadGrew
+    | UploadArrived
+    | FileRefused
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,15 @@ class Compile:
     request: CompileRequest
     may_be_known: bool = False
     """Whether a result that this app has of it already will do."""
+
+
+@dataclass(frozen=True)
+class Examine:
+    """A model is to be looked at before it is compiled."""
+
+    key: int
+    path: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -155,6 +181,7 @@ class RemoveUpload:
 
 Effect = (
     Compile
+    | Examine
     | Prepare
     | Bisect
     | StartSearch

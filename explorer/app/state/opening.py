@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import CompileRequest
+from explorer.app.state.asking import choose_upload, take_values
 from explorer.app.state.compiling import Step, cancel, compile_request, drop, look_at, refuse
 from explorer.app.state.links import followed
 from explorer.app.state.messages import Effect, RemoveUpload
 from explorer.app.state.page_state import PageState
-from explorer.app.uploads import Upload
+from explorer.app.uploads import ASKED, VALUES, Upload
 
 MOST_OPEN = 8
 """Models and traces that are open at once."""
@@ -100,7 +101,9 @@ def _first_wanted(state: PageState) -> CompileRequest:
 
 
 def upload_arrived(state: PageState, upload: Upload) -> Step:
-    """A file becomes one more choice, and is opened."""
+    """A file becomes one more choice, and is opened; or it goes to the dialog."""
+    if upload.purpose == VALUES:
+        return take_values(state, upload), []
     state = replace(state, upload=None)
     labels = [choice.label for choice in state.choices]
     label, number = upload.label, 1
@@ -111,6 +114,8 @@ def upload_arrived(state: PageState, upload: Upload) -> Step:
     if not has_room(state):
         return without_room(state, choice), [RemoveUpload(upload.path)]
     state = replace(state, choices=(*state.choices, choice))
+    if upload.purpose == ASKED and choice.kind == "model":
+        return choose_upload(state, choice)
     return compile_request(state, first_request(choice, state.target))
 
 

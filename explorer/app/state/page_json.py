@@ -10,8 +10,9 @@ from typing import Any
 from explorer.app.branches import MOST_COMPARED, Branch
 from explorer.app.catalog import Choice, offered_suffixes
 from explorer.app.decisions import settings_of
+from explorer.app.state.dialog import dialog_json
 from explorer.app.state.page_state import PageState
-from explorer.app.uploads import UPLOAD_LIMIT_BYTES
+from explorer.app.uploads import DATA_SUFFIXES, UPLOAD_LIMIT_BYTES
 
 
 def searches_json(state: PageState) -> list[dict[str, Any]]:
@@ -70,6 +71,8 @@ def session_json(state: PageState) -> dict[str, Any]:
             "received": state.upload.received,
             "parts": state.upload.parts,
         },
+        "dialog": dialog_json(state.dialog),
+        "valueSuffixes": list(DATA_SUFFIXES),
         "refusals": state.refusals,
         "uploadLimit": UPLOAD_LIMIT_BYTES,
         "suffixes": list(offered_suffixes()),

@@ -13,6 +13,7 @@ from explorer.app.branches import Branch
 from explorer.app.catalog import Choice
 from explorer.app.protocol import CompileRequest, Failure, Progressed
 from explorer.app.searches import Search
+from explorer.app.state.dialog import OpenDialog
 from explorer.app.state.points import Look, Point
 from explorer.app.turns import Turns
 from explorer.app.uploads import Upload
@@ -68,6 +69,8 @@ class PageState:
     """Keys of the branches from which those were asked for that are not there yet."""
     following: CompileRequest | None = None
     """A link's fork, which is asked for when what it forks from is there."""
+    dialog: OpenDialog | None = None
+    """What is asked before a model is compiled, while that is asked."""
     last: Mapping[str, str] = field(default_factory=dict)
     """Of every model, by path, the branch that was looked at last."""
 

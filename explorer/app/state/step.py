@@ -17,6 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from explorer.app.searches import SearchOrder
+from explorer.app.state.asking import (
+    close_dialog,
+    drop_values,
+    examine,
+    examined,
+    open_with,
+)
 from explorer.app.state.compiling import (
     Step,
     cancel,
@@ -42,6 +49,7 @@ from explorer.app.state.messages import (
     Begun,
     FileRefused,
     Message,
+    ModelExamined,
     PageMessage,
     ReceiveUpload,
     RemoveUpload,
@@ -77,6 +85,8 @@ def _step(state: PageState, message: Message) -> Step:
         return (state, []) if says is None else says(state, message)
     if isinstance(message, Reported):
         return reported(state, message)
+    if isinstance(message, ModelExamined):
+        return examined(state, message.path, message.form), []
     if isinstance(message, Begun):
         return begin(state, message.link)
     if isinstance(message, UploadGrew):
@@ -133,6 +143,10 @@ PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "show": lambda state, message: look_at(state, _word(message, "branch")),
     "wake": lambda state, message: wake_beside(state, _word(message, "branch")),
     "forget": lambda state, message: forget(state, _word(message, "branch")),
+    "examine": examine,
+    "open with": open_with,
+    "drop values": lambda state, message: (drop_values(state, message), []),
+    "close dialog": lambda state, _: (close_dialog(state), []),
     "link": lambda state, message: follow(state, message.get("link")),
     "bisect": lambda state, _: bisect(state),
     "search": lambda state, message: search(state, SearchOrder.of_page(message)),

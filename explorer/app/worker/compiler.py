@@ -22,12 +22,15 @@ from explorer.app.protocol import (
     SaveOrder,
     SearchReport,
 )
+from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
+from explorer.app.worker.values import Values, batch_of
 from explorer.results import ProfileRecord, Trace
 
 if TYPE_CHECKING:
     from explorer.backends.peaks import PeakMeter
     from explorer.compilation import Accuracy, Compilation
+    from explorer.importers import SourceModel
     from explorer.runtime.profiles import Peaks
 
 
@@ -66,9 +69,9 @@ class ModelCompiler:
             program = compilation.program
             return replace(bare, kernels=program.kernels, program=program)
         if name == "accuracy":
-            self._accuracies[request] = compilation.accuracy(progress=progress)
+            self._accuracies[request] = self._compared(request, compilation, progress)
         elif name == "profile":
-            self._profiles[request] = self._measured(compilation, progress)
+            self._profiles[request] = self._measured(request, compilation, progress)
         elif name == "assembly":
             compilation.assembly()
         return replace(compilation.trace(), profile=self._profiles.get(request))
@@ -204,14 +207,48 @@ class ModelCompiler:
             for name, size in request.sizes.items()
         }
         largest = {n: size if isinstance(size, int) else size[-1] for n, size in given.items()}
-        self._tried[request] = suggested_sizes(model, largest)
+        largest = {**self._told_sizes(model, request), **largest}
+        self._tried[request] = {**largest, **suggested_sizes(model, largest)}
         sizes = {**self._tried[request], **given}
         return ex.compile(model, target=request.target, dimensions=sizes, progress=progress)
 
-    def _measured(self, compilation: Compilation, progress: Progress) -> ProfileRecord:
+    def _told_sizes(self, model: SourceModel, request: CompileRequest) -> dict[str, int]:
+        """Sizes that the person's values say; of many labelled samples one is run at a time."""
+        from explorer.importers.model import sizes_of_inputs
+
+        values = Values.of(request.data)
+        return {} if values.labels is not None else sizes_of_inputs(model, values.inputs)
+
+    def examine(self, path: str) -> dict[str, Any]:
+        return opening_form(path)
+
+    def _compared(
+        self, request: CompileRequest, compilation: Compilation, progress: Progress
+    ) -> Accuracy:
+        """Errors of every tensor, on the person's values where there are some; and its answers
+        beside labels."""
+        from explorer.accuracy.task import task_accuracy
+
+        values = Values.of(request.data)
+        accuracy = compilation.accuracy(values.first(compilation), progress=progress)
+        if values.labels is not None and values.inputs:
+            task = task_accuracy(
+                compilation.model,
+                compilation.run,
+                values.inputs,
+                values.labels,
+                batch_of(compilation),
+                progress,
+            )
+            accuracy.report = replace(accuracy.report, task=task)
+        return accuracy
+
+    def _measured(
+        self, request: CompileRequest, compilation: Compilation, progress: Progress
+    ) -> ProfileRecord:
         """Times of all launches, and what the device can do at best."""
         progress("measuring times", 0, 2)
-        profile = compilation.profile()
+        profile = compilation.profile(Values.of(request.data).first(compilation))
         progress("measuring the device's peaks", 1, 2)
         peaks = self._peaks(compilation, profile.threads)
         return profile if peaks is None else peaks.on(profile)

@@ -26,6 +26,7 @@ from explorer.app.protocol import (
     CompileRequest,
     Died,
     DrawnTrace,
+    Examined,
     Failure,
     MadeChunk,
     Progressed,
@@ -48,6 +49,7 @@ TERMINATION_SECONDS = 2.0
 Report = (
     Progressed
     | DrawnTrace
+    | Examined
     | MadeChunk
     | Failure
     | Bisection
@@ -121,8 +123,15 @@ class CompilerProcess:
 
     def need(self, key: int, chunk: str) -> None:
         """Has a chunk made before others; `MadeChunk` is reported. From any thread."""
+        self._ask_at_once("need", key, chunk)
+
+    def examine(self, key: int, path: str) -> None:
+        """Has a model looked at before it is compiled; `Examined` is reported."""
+        self._ask_at_once("examine", key, path)
+
+    def _ask_at_once(self, kind: str, key: int, what: str) -> None:
         with self._asking, suppress(OSError):  # a worker that has died is reported elsewhere
-            self._needs.send_bytes(json.dumps([key, chunk]).encode())
+            self._needs.send_bytes(json.dumps([kind, key, what]).encode())
 
     def cancel(self, key: int, request: CompileRequest) -> None:
         """Gives a compilation up; `Stopped` is reported when the worker has heard it."""
@@ -193,6 +202,8 @@ class CompilerProcess:
                 if drawn is not None and made.text is not None:
                     drawn.chunks[made.key] = made.text
                 self._tell(key, made)
+            elif kind == "examined":
+                self._tell(key, Examined(values[0]))
             elif kind == "chunk":
                 chunks.setdefault(key, {})[values[0]] = values[1]
             elif kind == "stage":

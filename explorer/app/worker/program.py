@@ -33,6 +33,7 @@ from explorer.app.protocol import (
     stages_of,
 )
 from explorer.app.worker.background import Background
+from explorer.errors import ExplorerError
 from explorer.results import Trace
 from explorer.results.encoding import from_json
 from explorer.runtime.processes import limit_memory
@@ -81,7 +82,7 @@ class Worker:
     def __init__(
         self, connection: Connection, compiler: Compiler, needs: Connection | None = None
     ) -> None:
-        """`needs`: where pages ask for chunks, [key, chunk] each."""
+        """`needs`: where pages ask at any time, ["need", key, chunk] or ["examine", key, path]."""
         self._connection = connection
         self._needs = needs
         self._sending = threading.Lock()
@@ -115,7 +116,19 @@ class Worker:
         assert self._needs is not None
         with suppress(EOFError, OSError):  # the app has closed it, and ends this process
             while True:
-                self.need(*json.loads(self._needs.recv_bytes()))
+                kind, key, what = json.loads(self._needs.recv_bytes())
+                if kind == "examine":
+                    self._examine(key, what)
+                else:
+                    self.need(key, what)
+
+    def _examine(self, key: int, path: str) -> None:
+        try:
+            form = self._compiler.examine(path)
+        except Exception as error:  # whatever a file provokes is for the person who opens it
+            message = error.message if isinstance(error, ExplorerError) else str(error)
+            form = {"error": message or type(error).__name__}
+        self._send("examined", key, form)
 
     def need(self, key: int, chunk: str) -> None:
         """Makes a chunk of a compilation now, or as soon as there is a trace of it."""

@@ -87,7 +87,7 @@ def complete_sizes(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, in
         return bind_dimensions(model, sizes)
     except InputError as error:
         check_dimension_names(model, sizes)
-        constraints = _constraints(model)
+        constraints = constraints_on_sizes(model)
         known = _with_implied(model, sizes, constraints)
         if set(symbolic_dimensions(model)) <= known.keys():
             return known
@@ -122,7 +122,7 @@ def suggested_sizes(model: SourceModel, given: Mapping[str, int] | None = None) 
         check_dimension_names(model, given)
     else:
         return {}
-    constraints = _constraints(model)
+    constraints = constraints_on_sizes(model)
     sizes = _with_implied(model, given, constraints)
     free = [name for name in symbolic_dimensions(model) if name not in sizes]
     if not free:
@@ -142,7 +142,7 @@ def suggested_sizes(model: SourceModel, given: Mapping[str, int] | None = None) 
     return sizes
 
 
-def _constraints(model: SourceModel) -> Sequence[Constraint] | None:
+def constraints_on_sizes(model: SourceModel) -> Sequence[Constraint] | None:
     """What a model asks of its dimensions; None where it can be imported at given sizes only."""
     try:
         module, _ = to_top(model)

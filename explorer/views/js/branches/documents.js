@@ -11,7 +11,8 @@ const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
 const PIECES_AHEAD = 4; // how many pieces may be on their way before the first is acknowledged
 
 // {node, update()}: `now()` gives the session
-export function documentStrip(host, now) {
+// `ask(model)` opens the dialog that asks for sizes and values first
+export function documentStrip(host, now, ask) {
   const list = element("div", {
     class: "documents",
     role: "tablist",
@@ -35,6 +36,7 @@ export function documentStrip(host, now) {
       const {value} = opener;
       opener.value = "+";
       if (value === "file") file.click();
+      else if (value === "ask") ask(null);
       else if (value !== "+") host.send({kind: "open", model: value});
     },
   });
@@ -124,6 +126,7 @@ export function documentStrip(host, now) {
           ),
         ),
         element("option", {value: "file"}, "a file …"),
+        element("option", {value: "ask"}, "with sizes, values or labels …"),
       );
       opener.value = "+";
     }
@@ -137,12 +140,20 @@ export function documentStrip(host, now) {
   let wake = () => {}; // of an upload that waits for an answer
   const acknowledge = () => wake();
 
+  // While the dialog is open files go to it; values are always for a model.
   async function openFiles(files) {
-    for (const chosen of files) if (!(await upload(chosen))) return;
+    for (const chosen of files) {
+      const isValues = (now().valueSuffixes ?? []).some((suffix) =>
+        chosen.name.toLowerCase().endsWith(suffix),
+      );
+      if (isValues && !now().dialog) ask(now().model);
+      const purpose = isValues ? "values" : now().dialog ? "asked" : "";
+      if (!(await upload(chosen, purpose))) return;
+    }
   }
 
   // Whether the file arrived; the other side says on the page why when it didn't.
-  async function upload(chosen) {
+  async function upload(chosen, purpose) {
     if (chosen.size > now().uploadLimit) {
       host.send({kind: "refused", name: chosen.name, size: chosen.size});
       return false;
@@ -166,6 +177,7 @@ export function documentStrip(host, now) {
         kind: "upload",
         name: chosen.name,
         size: chosen.size,
+        purpose,
         part,
         parts,
         bytes: btoa(text),

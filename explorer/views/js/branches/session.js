@@ -22,6 +22,7 @@
 
 import {decide, isOff} from "../ground/addresses.js";
 import {acceptDrops, documentStrip, setText} from "./documents.js";
+import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
 import {undoButtons} from "./undoing.js";
@@ -76,7 +77,8 @@ export function createSession(host, onchange, root) {
   // it says of other things in the meantime must not turn the controls back.
   let askedFrom = null;
   let noting = 0;
-  const strip = documentStrip(host, now);
+  const dialog = openDialog(host, now, root, (files) => strip.openFiles(files));
+  const strip = documentStrip(host, now, dialog.ask);
   acceptDrops(root, strip.openFiles);
   const undoing = undoButtons(host, now);
   strip.node.append(undoing.node);
@@ -89,6 +91,7 @@ export function createSession(host, onchange, root) {
       (key) => branches.some((other) => other.key === key) && key !== branch,
     );
     strip.update();
+    dialog.update();
     undoing.update();
     onchange();
   });
@@ -240,6 +243,7 @@ export function createSession(host, onchange, root) {
     failure: () => (now().status === "failed" ? now().error : null),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
+    askAgain: (why) => dialog.ask(now().model, why),
     // The name of what is waited for, or looked at.
     opening: () => modelOf(now().wanted.model ?? now().model)?.label ?? "",
     model: () => now().model,

@@ -119,6 +119,14 @@ function factsRow(app) {
           secondsText(decode(summary.milliseconds) / 1e3),
           `median of one inference, ${countText(summary.threads, "thread")}`,
         ),
+    summary.task
+      ? fact(
+          "top-1",
+          `${summary.task[0]} of ${summary.task[2]} right, source ${summary.task[1]}`,
+          `answers that are what the labels say; of the source model ${summary.task[1]} of ` +
+            `${summary.task[2]}`,
+        )
+      : null,
     fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"),
   );
 }

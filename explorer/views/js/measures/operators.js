@@ -321,6 +321,14 @@ export function problemsBanner(app) {
       ),
     ),
     element("span", {class: "grow"}),
+    app.session
+      ? button(
+          "other sizes or values …",
+          "what to compile the model with",
+          () => app.session.askAgain(reasons[0][1]),
+          {class: "ask-again"},
+        )
+      : null,
     button("list them", "every node that cannot be imported, with the reason", () =>
       app.store.set({dock: "model"}),
     ),

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explorer.cli.arrays import read_arrays
 from explorer.errors import InputError
+from explorer.importers.arrays import read_arrays
 from explorer.results.names import near_name
 
 if TYPE_CHECKING:

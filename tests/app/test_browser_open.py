@@ -1,0 +1,93 @@
+"""The dialog before a model is compiled: sizes, values, labels; and what does not fit."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, save
+from playwright.sync_api import expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+FILES = "files of values and labels, or a model"
+
+
+def model_file(path: Path, nodes: list[Any], shape: list[Any], weights: dict[str, Any]) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [
+            helper.make_tensor(name, TensorProto.FLOAT, array.shape, array.ravel().tolist())
+            for name, array in weights.items()
+        ],
+    )
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return path
+
+
+def ask(page: Any) -> Any:
+    page.get_by_label("open a model or a saved trace").select_option(value="ask")
+    dialog = page.get_by_role("dialog", name="open a model")
+    dialog.wait_for()
+    return dialog
+
+
+def test_a_model_whose_size_does_not_fit_is_asked_about_again(
+    visit: Callable[..., Any], tmp_path: Path
+):
+    window = model_file(
+        tmp_path / "window.onnx",
+        [helper.make_node("Conv", ["x", "w"], ["y"], "window")],
+        [1, 1, "length"],
+        {"w": np.ones((1, 1, 5), np.float32)},
+    )
+    seen = visit()
+    page = seen.page
+    dialog = ask(page)
+    dialog.get_by_label(FILES).set_input_files(str(window))
+    field = dialog.locator('input[name="length"]')
+    expect(field).to_have_value("16")
+    expect(dialog.get_by_text("1x1xlength f32")).to_be_visible()
+    expect(dialog.get_by_text("axis 2 of x")).to_be_visible()
+    field.fill("many")
+    field.press("Enter")
+    expect(dialog.locator('[data-error="length"]')).to_contain_text("a whole number")
+    field.fill("3")
+    field.press("Enter")
+    # In vain: it opens again, and says at the field what the compiler says.
+    expect(dialog.locator('[data-error="length"]')).to_contain_text("a window of 5 does not fit")
+    expect(page.locator(".banner.refused")).to_contain_text("window")
+    expect(page.locator(".node", has_text="Conv").first).to_be_visible()
+    field.fill("8")
+    dialog.get_by_role("button", name="compile").click()
+    expect(dialog).to_have_count(0)
+    expect(page.locator(".banner.refused")).to_have_count(0)
+    expect(page.locator(".pass-row").nth(9)).to_be_visible()
+    assert seen.is_clean(), seen
+
+
+def test_answers_are_counted_beside_labels(visit: Callable[..., Any], tmp_path: Path):
+    """Scores are the inputs themselves: the largest of three is the answer."""
+    scores = model_file(
+        tmp_path / "scores.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "scores")],
+        ["batch", 3],
+        {"w": np.eye(3, dtype=np.float32)},
+    )
+    np.savez(tmp_path / "values.npz", x=np.eye(3, dtype=np.float32)[[0, 1, 2, 1]])
+    (tmp_path / "labels.txt").write_text("0\n1\n2\n2\n")
+    seen = visit()
+    page = seen.page
+    dialog = ask(page)
+    dialog.get_by_label(FILES).set_input_files(str(scores))
+    dialog.locator('input[name="batch"]').wait_for()
+    for name in ("values.npz", "labels.txt"):
+        dialog.get_by_label(FILES).set_input_files(str(tmp_path / name))
+        dialog.locator(".chip", has_text=name).wait_for()
+    dialog.get_by_role("button", name="compile").click()
+    page.locator(".document.current", has_text="scores.onnx").wait_for()
+    page.locator(".totals, .facts, .top-bar", has_text="3 of 4 right").first.wait_for()
+    assert seen.is_clean(), seen

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.views.numbers import format_bytes
-    from explorer.views.static.plain import columns
+    from explorer.views.static.parts.plain import columns
 
     devices = explorer.devices()
     if arguments.json:

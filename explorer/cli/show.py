@@ -161,7 +161,7 @@ def _page_of(view: View, html: Face | None) -> Face | None:
         return None
 
     def page(trace: Trace, index: int) -> str:
-        from explorer.views.static.markup import document
+        from explorer.views.static.parts.markup import document
 
         title = trace.passes[index].name if view.is_of_pass else view.name
         return document(title, html(trace, index))

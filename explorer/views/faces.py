@@ -203,7 +203,7 @@ def program() -> Faces:
 
 def kernels() -> Faces:
     from explorer.views.static.kernels import kernel_html
-    from explorer.views.static.markup import plain
+    from explorer.views.static.parts.markup import plain
 
     def lines(kernel: KernelRecord) -> Iterator[str]:
         """The source, below a comment that says what it is for."""

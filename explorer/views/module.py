@@ -1,6 +1,6 @@
 """The explorer's ES module: its sources under `js/` joined into one file without imports.
 
-    js/explorer.js, what it imports  +  explorer.css, theme.py's colours as theme.js
+    js/explorer.js, what it imports  +  css/, theme.py's colours as theme.js
                                      +  the panes of register.py as panes.js
         ->  const $theme = ...; const $dom = ...; ... export default {render};
 
@@ -89,7 +89,7 @@ def _style() -> str:
         )
         for look in looks
     ]
-    layouts = [(FOLDER / name).read_text(encoding="utf-8") for name in STYLES]
+    layouts = [(FOLDER / "css" / name).read_text(encoding="utf-8") for name in STYLES]
     return "\n".join((stylesheet(".explorer"), *hues, *layouts))
 
 

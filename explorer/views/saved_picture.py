@@ -26,7 +26,7 @@ _HINT = "Run the cell again for the explorer, of which this is a picture."
 def saved_picture(trace: Trace) -> dict[str, str]:
     """The output as text and as HTML: the passes, and the graph as the page opens it."""
     from explorer.views.static.graph import graph_html
-    from explorer.views.static.markup import note
+    from explorer.views.static.parts.markup import note
     from explorer.views.static.passes import passes_html, passes_text
 
     body = passes_html(trace)

@@ -23,8 +23,8 @@ from explorer.results import (
     Trace,
 )
 from explorer.views import static
-from explorer.views.static.markup import escape, plain, shorten
-from explorer.views.static.plain import columns
+from explorer.views.static.parts.markup import escape, plain, shorten
+from explorer.views.static.parts.plain import columns
 
 HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
     "passes": static.passes_html,

@@ -82,9 +82,12 @@ class ModelCompiler:
         return tuple(p.name for p in self._compilations[request].pipeline if not p.is_required)
 
     def bisect(self, request: CompileRequest) -> Bisection | None:
-        compilation = self._compiled(request, lambda name, index, total: None)
+        def untold(name: str, index: int, total: int) -> None:
+            """Nobody waits for this."""
+
+        compilation = self._compiled(request, untold)
         if request not in self._accuracies:
-            self._accuracies[request] = compilation.accuracy()
+            self._accuracies[request] = self._compared(request, compilation, untold)
         fault = self._accuracies[request].bisect()
         if fault is None:
             return None
@@ -122,9 +125,9 @@ class ModelCompiler:
             return saved_file(order, self.stage(request, "passes", progress), None)
         compilation = self._compiled(request, progress)
         if "accuracy" in order.stages and request not in self._accuracies:
-            self._accuracies[request] = compilation.accuracy(progress=progress)
+            self._accuracies[request] = self._compared(request, compilation, progress)
         if "profile" in order.stages and request not in self._profiles:
-            self._profiles[request] = self._measured(compilation, progress)
+            self._profiles[request] = self._measured(request, compilation, progress)
         trace = replace(compilation.trace(), profile=self._profiles.get(request), label=order.label)
         if order.name:
             trace = replace(trace, model=replace(trace.model, name=order.name))

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from explorer.results.accuracy import AccuracyReport, Fault, PassAccuracy, TensorError
 from explorer.views.numbers import format_decibels, format_error
 from explorer.views.static import svg
-from explorer.views.static.details import detail_html, detail_text
-from explorer.views.static.markup import (
+from explorer.views.static.parts.details import detail_html, detail_text
+from explorer.views.static.parts.markup import (
     badge,
     card,
     code,
@@ -30,7 +30,7 @@ from explorer.views.static.markup import (
     section,
     table,
 )
-from explorer.views.static.plain import columns
+from explorer.views.static.parts.plain import columns
 from explorer.views.theme import (
     LIGHT,
     VERMILLION,

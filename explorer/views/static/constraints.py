@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.results import ConstraintRecord
-from explorer.views.static.markup import card, code, escape, note, shorten, table
+from explorer.views.static.parts.markup import card, code, escape, note, shorten, table
 
 NAME_CHARACTERS = 120
 

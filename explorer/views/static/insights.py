@@ -8,8 +8,8 @@ from __future__ import annotations
 from explorer.results import Trace
 from explorer.views.insights.finding import FINDERS, found, missing
 from explorer.views.insights.insight import Insight, Place
-from explorer.views.static.markup import card, code, escape, note, plain, quiet, table
-from explorer.views.static.plain import WIDTH, columns
+from explorer.views.static.parts.markup import card, code, escape, note, plain, quiet, table
+from explorer.views.static.parts.plain import WIDTH, columns
 
 NOTHING = "Nothing stands out."
 

@@ -17,7 +17,7 @@ from explorer.results.memory import MemoryPlan, PlacedBuffer, RefusedPlacement
 from explorer.views.numbers import format_bytes, format_count, format_percent, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static import svg
-from explorer.views.static.markup import (
+from explorer.views.static.parts.markup import (
     card,
     code,
     escape,

@@ -26,7 +26,7 @@ from explorer.views.numbers import (
     format_seconds,
 )
 from explorer.views.static import plain as text_form
-from explorer.views.static.markup import (
+from explorer.views.static.parts.markup import (
     badge,
     bar,
     card,

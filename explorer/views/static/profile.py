@@ -18,7 +18,7 @@ from explorer.views.numbers import (
     format_percent,
 )
 from explorer.views.static import plain as text_form
-from explorer.views.static.markup import badge, bar, card, code, escape, note, plain, table
+from explorer.views.static.parts.markup import badge, bar, card, code, escape, note, plain, table
 from explorer.views.theme import family
 
 SHOWN = 24

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from explorer.results import Trace
 from explorer.views.numbers import format_bytes, format_error, format_exact, format_seconds
-from explorer.views.static.markup import card, escape
+from explorer.views.static.parts.markup import card, escape
 
 MOST_ROWS = 40
 """Of a table; the rest is counted."""

@@ -17,7 +17,7 @@ from explorer.results.runs.tuning import Candidate, CostEstimate, KernelSearch, 
 from explorer.views.numbers import format_count, format_nanoseconds, format_percent, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static import svg
-from explorer.views.static.markup import (
+from explorer.views.static.parts.markup import (
     bar,
     card,
     code,

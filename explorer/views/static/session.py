@@ -15,7 +15,7 @@ from explorer.results.runs.sessions import SessionCall, SessionProgram, SessionR
 from explorer.views.numbers import format_count, format_exact, format_seconds
 from explorer.views.static import plain as text_form
 from explorer.views.static.lookups import tier_look
-from explorer.views.static.markup import (
+from explorer.views.static.parts.markup import (
     badge,
     bar,
     card,

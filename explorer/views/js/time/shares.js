@@ -1,7 +1,7 @@
 // What all launches add up to, by kernel and by the nodes of the model that they come from.
 
 import {element} from "../ground/dom.js";
-import {launchesOf} from "./launches.js";
+import {launchesOf} from "../measures/launches.js";
 import {countText, percentText, secondsText} from "../ground/numbers.js";
 import {familyOf} from "../ground/plot.js";
 import {clip} from "../ground/scene.js";

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from explorer.views.static.markup import escape, shorten
+from explorer.views.static.parts.markup import escape, shorten
 from explorer.views.theme import LIGHT, SANS, dark_counterparts
 
 CHARACTER_WIDTH = 0.6

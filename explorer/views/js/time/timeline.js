@@ -5,7 +5,7 @@
 import {areaSums} from "./area.js";
 import {button, element, tabRow} from "../ground/dom.js";
 import {saveText} from "../ground/download.js";
-import {launchesOf, notMeasured} from "./launches.js";
+import {launchesOf, notMeasured} from "../measures/launches.js";
 import {countText, secondsText} from "../ground/numbers.js";
 import {shareBars} from "./shares.js";
 import {decodeTracks, isGap, spanText} from "./spans.js";

@@ -1,0 +1,1 @@
+"""What static views are made of: tables, bars, frames, SVG, markup, plain text."""

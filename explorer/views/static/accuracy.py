@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from explorer.results.accuracy import AccuracyReport, Fault, PassAccuracy, TensorError
 from explorer.views.numbers import format_decibels, format_error
-from explorer.views.static import svg
+from explorer.views.static.parts import svg
 from explorer.views.static.parts.details import detail_html, detail_text
 from explorer.views.static.parts.markup import (
     badge,

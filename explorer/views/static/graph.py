@@ -17,7 +17,7 @@ from explorer.results.graph import Graph, GraphDiff, GraphNode
 from explorer.views.drawing.collapse import collapse, hidden_operations
 from explorer.views.drawing.layout import Drawing, Route, layout_graph
 from explorer.views.numbers import format_count
-from explorer.views.static import svg
+from explorer.views.static.parts import svg
 from explorer.views.static.parts.markup import card, legend_of, note, picture, plain
 from explorer.views.static.parts.plain import columns
 from explorer.views.theme import (

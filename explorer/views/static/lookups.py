@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from explorer.results.runs.lookups import ProgramLookup
 from explorer.views.numbers import format_count, format_seconds
-from explorer.views.static import plain as text_form
+from explorer.views.static.parts import plain as text_form
 from explorer.views.static.parts.markup import (
     badge,
     card,

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from explorer.results.graph import Graph
 from explorer.results.memory import MemoryPlan, PlacedBuffer, RefusedPlacement
 from explorer.views.numbers import format_bytes, format_count, format_percent, format_seconds
-from explorer.views.static import plain as text_form
-from explorer.views.static import svg
+from explorer.views.static.parts import plain as text_form
+from explorer.views.static.parts import svg
 from explorer.views.static.parts.markup import (
     card,
     code,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from explorer.results import OperatorRecord, Trace
 from explorer.views.numbers import format_amount, format_exact
-from explorer.views.static import plain as text_form
+from explorer.views.static.parts import plain as text_form
 from explorer.views.static.parts.markup import (
     badge,
     card,

@@ -25,7 +25,7 @@ from explorer.views.numbers import (
     format_milliseconds,
     format_seconds,
 )
-from explorer.views.static import plain as text_form
+from explorer.views.static.parts import plain as text_form
 from explorer.views.static.parts.markup import (
     badge,
     bar,

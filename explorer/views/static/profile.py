@@ -17,7 +17,7 @@ from explorer.views.numbers import (
     format_nanoseconds,
     format_percent,
 )
-from explorer.views.static import plain as text_form
+from explorer.views.static.parts import plain as text_form
 from explorer.views.static.parts.markup import badge, bar, card, code, escape, note, plain, table
 from explorer.views.theme import family
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from explorer.results.runs.sessions import SessionCall, SessionProgram, SessionRecord
 from explorer.views.numbers import format_count, format_exact, format_seconds
-from explorer.views.static import plain as text_form
 from explorer.views.static.lookups import tier_look
+from explorer.views.static.parts import plain as text_form
 from explorer.views.static.parts.markup import (
     badge,
     bar,

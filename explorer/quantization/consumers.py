@@ -50,37 +50,35 @@ class Consumers:
         self._examples.append(found)
         self._bytes += size
 
-    def error(self, name: str, chosen: Range, bits: int) -> float:
-        """Mean squared error of the results of all that reads the tensor; its own where nothing
-        can be computed from what was kept."""
+    def errors(self, name: str, candidates: Sequence[Range], bits: int) -> list[float]:
+        """For each range the mean squared error of the results of all that reads the tensor."""
         value = self._values[name]
-        kind = quantized_type(chosen, bits)
-        total = count = 0.0
+        kinds = [quantized_type(chosen, bits) for chosen in candidates]
+        totals, count = np.zeros(len(kinds)), 0
         for example in self._examples:
             real = example.get(value_name(value))
             if real is None:
                 continue
-            rounded = real_array(stored_array(real, kind), kind).astype(real.dtype)
+            rounded = [
+                real_array(stored_array(real, kind), kind).astype(real.dtype) for kind in kinds
+            ]
             for op in readers(value):
-                difference = self._difference(op, value, rounded, example)
-                total += float(np.vdot(difference, difference))
-                count += difference.size
-        return total / max(count, 1)
-
-    def _difference(
-        self, op: TopOperation, value: SSAValue, rounded: np.ndarray, example: Values
-    ) -> np.ndarray:
-        exact = self._evaluated(op, value, None, example)
-        return self._evaluated(op, value, rounded, example) - exact
+                exact = self._evaluated(op, value, real, example)
+                for place, array in enumerate(rounded):
+                    difference = self._evaluated(op, value, array, example) - exact
+                    totals[place] += np.vdot(difference, difference)
+                count += exact.size
+        return (totals / max(count, 1)).tolist()
 
     def _evaluated(
-        self, op: TopOperation, value: SSAValue, instead: np.ndarray | None, example: Values
+        self, op: TopOperation, value: SSAValue, array: np.ndarray, example: Values
     ) -> np.ndarray:
+        """The operation's result with an array in the place of a value."""
         arrays = []
         for operand in op.operands:
             stored = constant(operand, self._weights)
-            if operand is value and instead is not None:
-                arrays.append(instead)
+            if operand is value:
+                arrays.append(array)
             else:
                 arrays.append(example[value_name(operand)] if stored is None else stored)
         return np.asarray(op.evaluate(*arrays)[0]).astype(np.float64)

@@ -131,7 +131,8 @@ def best_range(histogram: Histogram, name: str, consumers: Consumers) -> Range:
     candidates = [*own, *others[: max(MEASURED - len(own), 0)]]
     least = min(squared_error(histogram, chosen, BITS) for chosen in candidates)
     close = [c for c in candidates if squared_error(histogram, c, BITS) <= HOPELESS * least]
-    return min(close, key=lambda chosen: consumers.error(name, chosen, BITS))
+    errors = consumers.errors(name, close, BITS)
+    return close[errors.index(min(errors))]
 
 
 def candidate_ranges(histogram: Histogram) -> Iterator[Range]:

@@ -102,7 +102,12 @@ class Branch:
         head = {name: self.trace.head[name] for name in ("label", "summary")}
         head["passes"] = [{"name": name} for name in self.pass_names]
         return Branch(
-            self.key, self.request, DrawnTrace(head, {}), self.name, self.note, self.parent
+            key=self.key,
+            request=self.request,
+            trace=DrawnTrace(head, {}),
+            name=self.name,
+            note=self.note,
+            parent=self.parent,
         )
 
     @property

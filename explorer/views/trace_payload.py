@@ -184,7 +184,9 @@ def trace_payload(
         makers["overlay"] = partial(_constant, asdict(overlay))
     later = frozenset(key for key in settled if key.split("/")[0] not in AT_ONCE)
     first = ("block/0",) if parts.opens_with_blocks else ("layout",)
-    payload = TracePayload(head, makers, settled, later, first, parts.lines)
+    payload = TracePayload(
+        head=head, makers=makers, settled=settled, later=later, first=first, lines=parts.lines
+    )
     if against is not None:
         sides = [side_of(p.head, p.chunk) for p in (payload, trace_payload(against))]
         makers["comparison"] = partial(comparison_payload, sides)

@@ -29,7 +29,14 @@ def noted(before: PageState, after: PageState) -> PageState:
     if is_look and past and past[-1].is_look:
         past = past[:-1]
     branches = tuple(branch.asleep() for branch in after.branches)
-    point = Point(words, after.choices, branches, after.current, after.last, is_look)
+    point = Point(
+        words=words,
+        choices=after.choices,
+        branches=branches,
+        current=after.current,
+        last=after.last,
+        is_look=is_look,
+    )
     points = (*past, point)[-MOST_POINTS:]
     return replace(after, points=points, at=len(points) - 1)
 

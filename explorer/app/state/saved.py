@@ -179,14 +179,14 @@ def _search(saved: SavedSearch, paths: Mapping[str, str], targets: Iterable[str]
     if request is None or saved.status not in ("done", "cancelled", "failed"):
         return None
     return Search(
-        saved.key,
-        request,
-        saved.order,
-        saved.status,
-        saved.number,
-        saved.most,
-        saved.error,
-        json.loads(saved.result),
+        key=saved.key,
+        request=request,
+        order=saved.order,
+        status=saved.status,
+        number=saved.number,
+        most=saved.most,
+        error=saved.error,
+        result=json.loads(saved.result),
     )
 
 
@@ -224,7 +224,14 @@ def _point(saved: SavedPoint, branches: Mapping[str, Branch], choices: tuple[Cho
     )
     paths = {absolute(branch.request.path): branch.request.path for branch in found}
     last = {paths[path]: key for path, key in saved.last if path in paths}
-    return Point(saved.words, choices, found, saved.current, last, saved.is_look)
+    return Point(
+        words=saved.words,
+        choices=choices,
+        branches=found,
+        current=saved.current,
+        last=last,
+        is_look=saved.is_look,
+    )
 
 
 def _regret(keys: list[str], saved: SavedWorkspace) -> str:

@@ -38,7 +38,9 @@ def test_an_uploaded_model_is_seen_by_nobody_else(
     later = visit(link="model=private+net.onnx&pass=3")
     assert mine.open_models() == ["digits_cnn.onnx", "private net.onnx"]
     for seen in (other, later):
-        assert offered(seen) == ["+ open", "digits_mlp.onnx", "mlp run.nnx (trace)", "a file …"]
+        others = ["digits_mlp.onnx", "mlp run.nnx (trace)"]
+        ways = ["a file …", "with sizes, values or labels …"]
+        assert offered(seen) == ["+ open", *others, *ways]
         assert seen.open_models() == ["digits_cnn.onnx"]
         assert "private net" not in seen.page.locator(".panes").inner_text()
         assert seen.is_clean(), seen
@@ -52,7 +54,7 @@ def test_an_uploaded_model_is_seen_by_nobody_else(
 @pytest.mark.slow
 def test_a_refusal_is_told_to_the_person_who_provoked_it(visit: Callable[..., Any], tmp_path: Path):
     mine, other = visit(), visit()
-    file = tmp_path / "notes.txt"
+    file = tmp_path / "notes.md"
     file.write_text("no model")
     mine.page.get_by_label("model file").set_input_files(str(file))
     mine.page.get_by_role("alert").wait_for()

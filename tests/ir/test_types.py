@@ -103,7 +103,6 @@ tensor_types = st.builds(
 
 
 @settings(max_examples=20)  # of up to twelve types: setting up a parser is what takes time
-@settings(deadline=None)
 @given(kinds=st.lists(tensor_types, min_size=1, max_size=12))
 def test_printing_and_parsing_types_is_the_identity(kinds):
     module = identity_module(*kinds)

@@ -222,7 +222,7 @@ def test_what_is_saved_is_the_chrome_trace(opened: Any, parted: Trace, tmp_path:
     watched = opened(parted, link="pass=8&dock=timeline")
     page = watched.page
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="save", exact=True).click()
+        page.get_by_role("button", name="save trace").click()
     assert waiting.value.suggested_filename == f"{parted.model.name}.trace.json"
     waiting.value.save_as(tmp_path / "made.json")
     made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))

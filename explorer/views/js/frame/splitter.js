@@ -2,7 +2,7 @@
 
 import {element} from "../ground/dom.js";
 
-const LEAST = {width: 176, height: 88}; // pixels
+const LEAST = {width: 176, height: 144}; // pixels: under its tabs a pane has room for some lines
 
 /**
  * `current()`: the size in pixels of what it makes larger; `resize(pixels)` sets another one, or

@@ -16,7 +16,8 @@ const BAR_HEIGHT = 4;
 const NAME_CHARACTERS = 60;
 const FOLDS = {sum: "sum of their operations", worst: "worst of their operations"};
 
-// redraw(): draws the nodes again, which calls `paint`; makeRoom(isShown): for the legend beside them.
+// redraw(): draws the nodes again, which calls `paint`; makeRoom(isShown): for the legend beside
+// them.
 export function createOverlay(app, redraw, makeRoom) {
   const {data, store} = app;
   /** @type {{columns: {title: string, values: Map<string, number>}[], filename: string,

@@ -130,7 +130,7 @@ function timeBars(app, profile, tracks) {
     button("+", "longer bars (w, or Ctrl and wheel)", () => first.zoom(0.5), {class: "icon"}),
     button("all", "the whole time (0)", () => first.all(), {class: "quiet"}),
     button(
-      "save",
+      "save trace",
       "save as a Chrome trace, which ui.perfetto.dev and chrome://tracing open",
       async () => {
         const name = `${data.head.model.name}.trace.json`;

@@ -1,8 +1,9 @@
 // What is asked before a model is compiled: sizes that it leaves open, values for its inputs,
 // the labels of their samples, the target. It opens when a person wants it, and again, with the
 // message at the field, when the model could not be compiled with what was given.
+//
 // session.dialog: {model, files: names, form: null | {error} | {inputs: [[name, type]], outputs,
-// sizes: [{name, size: number | null, where}], constraints: [text]}} | null
+//                  sizes: [{name, size: number | null, where}], constraints: [text]}} | null
 
 import {button, element, replace} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";

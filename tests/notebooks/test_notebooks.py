@@ -6,6 +6,7 @@
 import ast
 import importlib
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -15,6 +16,7 @@ REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "notebooks"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 SOLUTIONS = sorted(FOLDER.glob("solutions/*.ipynb"))
+EXPLORE = "-explore"
 WITH_EXERCISES = [p for p in LESSONS if not p.name.startswith("01")]
 
 
@@ -41,7 +43,11 @@ def test_a_notebook_is_stored_without_outputs_and_with_stable_names(path):
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
     assert notebook.metadata.kernelspec.name == "python3"
-    assert [c.id for c in notebook.cells] == [f"cell-{n:02}" for n in range(len(notebook.cells))]
+    # A cell that opens the explorer is named for the one before it.
+    names = [c.id for c in notebook.cells if not c.id.endswith(EXPLORE)]
+    assert names == [f"cell-{n:02}" for n in range(len(names))]
+    for before, cell in pairwise(notebook.cells):
+        assert not cell.id.endswith(EXPLORE) or cell.id == before.id + EXPLORE
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert cell.outputs == []

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import io
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from explorer.cli import opt, show
+from explorer.cli import make_parser, opt, show
 from explorer.compilation import Compilation, compile_model
 from explorer.errors import InputError
 from explorer.importers import SourceModel, load
@@ -56,6 +56,10 @@ class Readers:
             self._by_suffix[path.suffix](path)
 
     @cached_property
+    def _parser(self) -> ArgumentParser:
+        return make_parser()
+
+    @cached_property
     def _model(self) -> SourceModel:
         return load(self._model_path)
 
@@ -69,7 +73,7 @@ class Readers:
     def _trace(self, path: Path) -> None:
         for view in register.shown_views(register.VIEWS):
             if LATE_PARTS.isdisjoint(view.needs):  # of a trace without measurements
-                show.run(Namespace(model=str(path), view=view.name, pass_name=None, output=None))
+                show.run(self._parser.parse_args(["show", str(path), "--view", view.name]))
 
     def _arrays(self, path: Path) -> None:
         read_inputs(self._model, path, {})

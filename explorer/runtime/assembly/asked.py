@@ -39,6 +39,8 @@ from explorer.runtime.assembly.elsewhere import (
     assemble_elsewhere,
 )
 
+READ_BY_COMPILERS = frozenset(("c",))
+"""Languages of sources that gcc, clang and zig read."""
 PREFIX = "asked/"
 MOST_LOG = 20_000
 """Characters of a compiler's output that are shown."""
@@ -148,7 +150,7 @@ def _kernel(chunk: Chunk, number: str) -> KernelRecord:
     """
     raw = _raw_kernel(chunk, number)
     source = _text(raw["source"], raw["page"])
-    if source.language != "c":
+    if source.language not in READ_BY_COMPILERS:
         raise BuildError(
             f"{raw['name']} is written in {source.language}, for the compiler of its device",
             hint="compile the model for the target cpu to see other compilers' code",

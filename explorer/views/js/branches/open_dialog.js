@@ -138,7 +138,8 @@ export function openDialog(host, now, root, openFiles) {
         "p",
         {class: "quiet-text"},
         "Arrays by the names of inputs (.npz); labels as an array \u201clabels\u201d in it, or a " +
-          "file of one class number a sample (.npy, .txt). Without them random values are compared.",
+          "file of one class number a sample (.npy, .txt). Without them random values are " +
+          "compared.",
       ),
       element(
         "div",

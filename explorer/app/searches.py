@@ -51,6 +51,17 @@ class SearchOrder:
         return SearchOrder(kernel, candidates, float(seconds), keep)
 
 
+def newly_known(number: int, most: int, result: Any, found: SearchProgress) -> dict[str, Any]:
+    """Fields of what is measured bit by bit, by name, with those of `found` that it tells."""
+    return {
+        "status": found.status,
+        "number": found.number or number,
+        "most": found.most or most,
+        "error": found.error,
+        "result": result if found.result is None else found.result,
+    }
+
+
 @dataclass(frozen=True)
 class Search:
     """One search. `status`: running, done, cancelled or failed."""
@@ -70,14 +81,7 @@ class Search:
 
     def after(self, found: SearchProgress) -> Search:
         """The search with what is newly known; what is not told stays."""
-        return replace(
-            self,
-            status=found.status,
-            number=found.number or self.number,
-            most=found.most or self.most,
-            error=found.error,
-            result=self.result if found.result is None else found.result,
-        )
+        return replace(self, **newly_known(self.number, self.most, self.result, found))
 
     def applies_to(self, request: CompileRequest) -> bool:
         """Whether a branch has this kernel: only decisions about schedules may differ."""

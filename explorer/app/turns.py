@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.app.protocol import CompileRequest, SearchProgress
+from explorer.app.searches import newly_known
 
 KEPT_TURNS = 12
 """Of one page; the oldest goes when there are more."""
@@ -37,14 +38,7 @@ class Turns:
 
     def after(self, found: SearchProgress) -> Turns:
         """The measurement with what is newly known; what is not told stays."""
-        return replace(
-            self,
-            status=found.status,
-            number=found.number or self.number,
-            most=found.most or self.most,
-            error=found.error,
-            result=self.result if found.result is None else found.result,
-        )
+        return replace(self, **newly_known(self.number, self.most, self.result, found))
 
     def session(self) -> dict[str, Any]:
         """As session.js reads it."""

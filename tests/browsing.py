@@ -129,7 +129,7 @@ def watched(
     page.on("request", lambda request: note(request.url))
     page.on("websocket", lambda socket: note(socket.url))
     page.on("console", on_console)
-    page.on("pageerror", lambda error: seen.problems.append(str(error)))
+    page.on("pageerror", lambda error: seen.problems.append(f"{error}\n{error.stack}"))
     page.on("dialog", on_dialog)
     page.route(lambda address: not LOCAL.match(address), refuse)
     try:

@@ -83,6 +83,15 @@ def run_command(page: Page, identity: str, **options: object) -> None:
     page.evaluate(EXECUTE, [identity, options])
 
 
+def change_theme(page: Page, name: str) -> None:
+    """Until the page shows it. The splash screen that JupyterLab shows meanwhile is removed 200 ms
+    later; a change before that makes JupyterLab remove it twice, which is an error on its page."""
+    run_command(page, "apputils:change-theme", theme=name)
+    is_light = "true" if name.endswith("Light") else "false"
+    page.wait_for_selector(f'body[data-jp-theme-light="{is_light}"]', state="attached")
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

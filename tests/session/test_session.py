@@ -1,5 +1,6 @@
 """Sessions: what is compiled when, why, and that every mode answers alike."""
 
+import threading
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -108,10 +109,21 @@ def test_a_lazy_session_compiles_what_is_called_again(digits: Path, image: np.nd
         assert [call.answered_by for call in session.calls][:2] == ["onnxruntime"] * 2
 
 
-def test_an_asynchronous_session_never_waits(digits: Path, image: np.ndarray):
+def test_an_asynchronous_session_never_waits(
+    digits: Path, image: np.ndarray, monkeypatch: pytest.MonkeyPatch
+):
+    has_answered = threading.Event()
+    compile_program = Session._compile
+
+    def compile_after_the_answers(self: Session, given: Any) -> Any:
+        assert has_answered.wait(timeout=60)
+        return compile_program(self, given)
+
+    monkeypatch.setattr(Session, "_compile", compile_after_the_answers)
     with Session(digits, mode="asynchronous") as session:
         session(image)
         session(image)
+        has_answered.set()
         assert events(session) == ["compiling", "compiling"]
         assert all(call.compile_seconds == 0 for call in session.calls)
         session.wait()

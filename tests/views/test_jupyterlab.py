@@ -159,9 +159,7 @@ def test_the_theme_of_jupyterlab_is_followed(notebook: Any):
     page = notebook.page
     shown = {}
     for name in ("JupyterLab Dark", "JupyterLab Light"):
-        jupyterlab.run_command(page, "apputils:change-theme", theme=name)
-        is_light = "true" if name.endswith("Light") else "false"
-        page.wait_for_selector(f'body[data-jp-theme-light="{is_light}"]', state="attached")
+        jupyterlab.change_theme(page, name)
         shown[name] = theme(notebook)
     assert shown["JupyterLab Dark"][0] == "dark"
     assert shown["JupyterLab Light"][0] == "light"
@@ -214,7 +212,7 @@ def test_what_is_painted_follows_the_theme_while_it_is_shown(notebook: Any):
       return light / filled;
     }"""
     for name, is_dark in (("JupyterLab Dark", True), ("JupyterLab Light", False)):
-        jupyterlab.run_command(page, "apputils:change-theme", theme=name)
+        jupyterlab.change_theme(page, name)
         page.wait_for_function(f"({brightest})() {'<' if is_dark else '>'} 0.5")
 
 
@@ -225,12 +223,14 @@ def test_the_kernel_compiles_what_is_wanted_otherwise(notebook: Any):
     page.keyboard.press("x")
     page.wait_for_selector(".explorer .changing")
     branches = page.get_by_label("branch").locator("option")
-    expect(branches).to_have_count(1)
+    before = branches.count()  # more than one where this test runs again
+    if before > 1:
+        page.get_by_label("branch").select_option("0")
     page.locator(".explorer .pass-row", has_text="fuse-activation").click()
     page.keyboard.press("J")
     page.wait_for_selector(".explorer .rewrite-card")
     page.get_by_role("button", name="without this rewrite").click()
-    expect(branches).to_have_count(2, timeout=1000 * RUN_SECONDS)
+    expect(branches).to_have_count(before + 1, timeout=1000 * RUN_SECONDS)
 
     page.locator(".explorer .changing button", has_text="edit").click()
     written = page.get_by_label("IR", exact=True).and_(page.locator("textarea"))
@@ -238,12 +238,12 @@ def test_the_kernel_compiles_what_is_wanted_otherwise(notebook: Any):
     written.fill("no IR")
     page.get_by_role("button", name="compile from here").click()
     expect(page.locator(".explorer .changing .ink-wrong")).to_contain_text("not valid IR")
-    expect(branches).to_have_count(2)
+    expect(branches).to_have_count(before + 1)
 
     rule = page.get_by_label("rule", exact=True)
     rule.fill(RULE)
     page.get_by_role("button", name="insert", exact=True).click()
-    expect(branches).to_have_count(3, timeout=1000 * RUN_SECONDS)
+    expect(branches).to_have_count(before + 2, timeout=1000 * RUN_SECONDS)
     # The rewrite that was left out left one.
     page.wait_for_selector(".explorer .pass-name >> text=tanh-for-relu")
     page.get_by_label("branch").select_option("0")

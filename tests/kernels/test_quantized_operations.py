@@ -199,6 +199,17 @@ def test_generated_code_requantizes_as_the_reference(scheme, rounding, run):
     np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
 
 
+@pytest.mark.parametrize("exponent", [-33, -31, -1, 0, 1, 7, 29])
+def test_generated_code_multiplies_doubling_as_the_reference(exponent, run):
+    sums = QuantizedType.get(i32, [0.7 * 2.0**exponent], [0])
+    how = Requantization("doubling_high_multiply", "nearest_away_from_zero")
+    by = RequantizationAttr.get(quantized(ELEMENT_TYPES["int16"], 1.0, -5), how)
+    x = np.random.default_rng(1).integers(-(2**31), 2**31, 200)
+    x = np.append(x >> np.arange(200) % 31, [-(2**31), 2**31 - 1, -1, 0]).astype(np.int32)
+    op = build(RequantizeOp, [(sums, x.shape)], by=by)
+    np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
+
+
 def test_narrow_numbers_are_requantized_from_their_zero_point():
     by = RequantizationAttr.get(quantized(i8, 1.0, -3))
     op = build(RequantizeOp, [(quantized(U8, 0.5, 100), (4,))], by=by)

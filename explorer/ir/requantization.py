@@ -149,20 +149,16 @@ def requantize(
         scaled = rounded_float(accumulator.astype(np.float32) * ratio, how.rounding)
         # Limits of at most 16 bits and zero points inside them are whole in single precision.
         return np.clip(scaled, low - zero_point, high - zero_point).astype(np.int64) + zero_point
-    factors = fixed_point(ratio, how)
-    if how.scheme == "doubling_high_multiply":
-        scaled = doubling_high_multiply(accumulator, factors)
-        return np.clip(scaled + zero_point, low, high)
-    product = accumulator.astype(np.int64) * factors.multipliers
-    scaled = rounding_shift(product, factors.shifts, how.rounding)
+    scaled = multiplied(accumulator, fixed_point(ratio, how), how)
     return np.clip(scaled + zero_point, low, high)
 
 
-def doubling_high_multiply(x: np.ndarray, factors: FixedPoint) -> np.ndarray:
-    """x * ratio with two roundings, as i64; x has at most 32 bits.
-
-    The factors are positive, so that the product never saturates.
-    """
+def multiplied(x: np.ndarray, factors: FixedPoint, how: Requantization) -> np.ndarray:
+    """x * ratio by a scheme of integers, as i64; x has at most 32 bits."""
+    if how.scheme != "doubling_high_multiply":
+        product = x.astype(np.int64) * factors.multipliers
+        return rounding_shift(product, factors.shifts, how.rounding)
+    # The factors are positive, so that the product never saturates.
     lifts = np.maximum(DOUBLED_BITS - factors.shifts, 0)
     lifted = (x.astype(np.int64) << lifts).astype(np.int32).astype(np.int64)
     high = (lifted * factors.multipliers + (1 << (DOUBLED_BITS - 1))) >> DOUBLED_BITS
@@ -336,10 +332,10 @@ __all__ = [
     "RequantizationAttr",
     "Rounding",
     "Scheme",
-    "doubling_high_multiply",
     "fixed_point",
     "in_words",
     "integer_limits",
+    "multiplied",
     "ratio_of",
     "requantize",
     "rounded_float",

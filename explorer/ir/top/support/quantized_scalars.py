@@ -97,9 +97,14 @@ def requantization_tables(kind: QuantizedType, attribute: RequantizationAttr) ->
     ratios = ratio_of(kind, attribute.to, attribute.how)
     if attribute.how.scheme == "float":
         return [("ratios", ratios)]
-    factors = fixed_point(ratios, attribute.how)
-    shifts = ("shifts", factors.shifts.astype(np.int32))
-    return [("multipliers", factors.multipliers.astype(np.int32)), shifts]
+    return fixed_point_tables(ratios, attribute.how)
+
+
+def fixed_point_tables(ratios: np.ndarray, how: Requantization, prefix: str = "") -> Tables:
+    """The factors of a scheme of integers: multipliers and shifts."""
+    factors = fixed_point(ratios, how)
+    shifts = (f"{prefix}shifts", factors.shifts.astype(np.int32))
+    return [(f"{prefix}multipliers", factors.multipliers.astype(np.int32)), shifts]
 
 
 def table_reads(
@@ -213,6 +218,7 @@ __all__ = [
     "centered",
     "centered_scalar",
     "fixed_point_scalar",
+    "fixed_point_tables",
     "parameter_tables",
     "real_array",
     "real_scalar",

@@ -25,7 +25,7 @@ from explorer.ir.top.linear import convolution, matmul
 from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
 from explorer.ir.top.quantization import blocks as quantized_blocks
 from explorer.ir.top.quantization import dynamic as dynamic_quantization
-from explorer.ir.top.quantization import fixed_point, lookup, quantized
+from explorer.ir.top.quantization import fixed_point, integer_normalizations, lookup, quantized
 from explorer.ir.top.reductions import cumulative, normalization, reduction
 from explorer.ir.types import EncodingAttr, QuantizedType
 
@@ -40,6 +40,7 @@ _FAMILIES = (
     quantized_blocks,
     fixed_point,
     lookup,
+    integer_normalizations,
     pooling,
     reduction,
     cumulative,

@@ -29,7 +29,7 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access
 from explorer.ir.requantization import integer_limits, rounding_shift
 from explorer.ir.top.arithmetic import in_arithmetic_types
-from explorer.ir.top.definitions import load_element, store_element
+from explorer.ir.top.definitions import load_element
 from explorer.ir.top.support.broadcasting import ElementwiseOperation, iteration
 from explorer.ir.top.support.quantized_scalars import I32, I64, Tables
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype, shape_of, tensor_type
@@ -150,14 +150,8 @@ class LookupOp(ElementwiseOperation):
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, table = inputs
-        loops = iteration(output.shape)
-
-        def body(s: ScalarBuilder, *indices: Scalar) -> None:
-            at = indices[: len(output.shape)]
-            stored = load_element(s, x, at)
-            store_element(s, self._entry(s, stored, table), output, at)
-
-        k.nest(loops, body, parallel=" ".join(loops))
+        d = k.dimensions(**iteration(output.shape))
+        k.generic("plain", [x.at(*d)], output.at(*d), lambda s, x: self._entry(s, x, table))
         return "explicit"
 
     def _entry(self, s: ScalarBuilder, stored: Scalar, table: Access) -> Scalar:

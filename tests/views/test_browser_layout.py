@@ -105,6 +105,28 @@ def test_a_long_chain_stands_in_columns(laid_out: Any) -> None:
     assert scale > 2 * WIDE["height"] / tall["height"]
 
 
+def test_a_large_node_in_the_middle_leaves_two_columns(laid_out: Any) -> None:
+    names = "a b c d e f g h"
+    chain = graph(names, " ".join(f"{a}>{b}" for a, b in pairwise(names.split())))
+    chain["nodes"][4]["height"] = 400
+    (drawn,) = laid_out(chain)
+    assert len({round(x) for x, _ in drawn["at"]}) == 2
+    assert WIDE["height"] / drawn["height"] > 0.8
+
+
+@pytest.mark.parametrize("ends", ["results", "inputs"])
+def test_a_dozen_ends_of_one_operation_stand_in_rows(laid_out: Any, ends: str) -> None:
+    names = [f"n{index}" for index in range(12)]
+    edges = [f"b>{name}" if ends == "results" else f"{name}>b" for name in names]
+    (drawn,) = laid_out(graph(" ".join(["a", "b", "c", *names]), " ".join(["a>b b>c", *edges])))
+    assert drawn["width"] < 7 * (NODE[0] + 20)
+    assert not any(way["kind"] for way in drawn["ways"])
+    rows = {y for _, y in drawn["at"][3:]}
+    middle = drawn["at"][1][1]
+    assert len(rows) == 3
+    assert all(y > middle for y in rows) if ends == "results" else all(y < middle for y in rows)
+
+
 def test_only_a_cycle_runs_upwards_and_rather_by_what_is_loose(laid_out: Any) -> None:
     (cycle,) = laid_out(graph("a b c", "a>b b>c c>a"))
     assert [way["kind"] for way in cycle["ways"]] == ["", "", "back"]

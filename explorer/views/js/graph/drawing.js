@@ -10,6 +10,7 @@ import {gatherScene, settleScene, takersByPlace, takersBySource} from "../ground
 
 export const NODE = [140, 36];
 const LEGIBLE = 0.31; // at this scale a node has room for the kind of its operation
+const ROOMY = 0.5; // from here on most operations have room for all of their names
 const MOST_TRIED = 600; // operations of which a drawing without blocks is tried at first
 const ENOUGH_UNITS = 8; // with fewer in sight, a first visitor finds the largest blocks open
 const MOST_OPENED = 12;
@@ -45,7 +46,7 @@ export function createDrawings(data, store) {
         decided = null;
         return;
       }
-      if (scaleIn(room, flat.scene) >= LEGIBLE) {
+      if (scaleIn(room, flat.scene) >= ROOMY) {
         decided = false;
         return;
       }

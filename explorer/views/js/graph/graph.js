@@ -4,6 +4,7 @@
 
 import {NODE, createDrawings} from "./drawing.js";
 import {createCamera} from "./camera.js";
+import {edgeLabels} from "./edge_labels.js";
 import {letteringAt, namesWithRoom} from "./lettering.js";
 import {moveNodes} from "./motion.js";
 import {button, element, emptyState, markTab, replace, shape, tabRow} from "../ground/dom.js";
@@ -24,7 +25,7 @@ import {
 import {createMinimap} from "./minimap.js";
 import {createOverlay} from "./overlay.js";
 import {countText, exactText} from "../ground/numbers.js";
-import {clip, edgeLabels, safeName, turnsOf} from "../ground/scene.js";
+import {clip, safeName, turnsOf} from "../ground/scene.js";
 
 const VIEWS = [
   {id: "before", label: "before", title: "the program before this pass"},
@@ -474,11 +475,16 @@ export function graphPane(app) {
       edgeClass,
     );
     overlay.paint(nodeElements, scene);
-    const labels = view.k < LABEL_ZOOM ? [] : edgeLabels(edges.slice(0, MOST_ELEMENTS));
+    const labels =
+      view.k < LABEL_ZOOM
+        ? []
+        : labelsOfEdges().filter(
+            ({box}) => box.right > left && box.left < right && box.bottom > top && box.top < bottom,
+          );
     keep(
       labelElements,
       labelsLayer,
-      labels,
+      labels.slice(0, MOST_ELEMENTS),
       (label) => label.key,
       (label) => makeLabel(label, lettering),
       () => "edge-label",
@@ -499,6 +505,17 @@ export function graphPane(app) {
     if (scene.hiddenNote) notes.push(scene.hiddenNote);
     capNote.hidden = !notes.length;
     capNote.textContent = notes.join(" · ");
+  }
+
+  // In the whole drawing, so that a text stays in its place when the drawing is moved.
+  function labelsOfEdges() {
+    const margin = camera.beside();
+    const key = `${lettering.scale} ${margin}`;
+    if (scene.labelled?.key !== key) {
+      const widthOf = (text) => widthOfText(app, text, lettering.shape);
+      scene.labelled = {key, labels: edgeLabels(scene, lettering, widthOf, margin)};
+    }
+    return scene.labelled.labels;
   }
 
   function drawTitles() {

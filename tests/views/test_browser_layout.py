@@ -17,7 +17,8 @@ NODE = (140, 36)
 ENTRY = """import {layeredDrawing} from "./layout/layered.js";
 import {placeProgram} from "./layout/program.js";
 import {runSliced} from "./layout/slices.js";
-globalThis.layouts = {layeredDrawing, placeProgram, runSliced};
+import {takersBySource} from "./ground/scene.js";
+globalThis.layouts = {layeredDrawing, placeProgram, runSliced, takersBySource};
 """
 RUN = """([graphs, room]) => {
   let memory = null;
@@ -125,6 +126,23 @@ def test_a_dozen_ends_of_one_operation_stand_in_rows(laid_out: Any, ends: str) -
     middle = drawn["at"][1][1]
     assert len(rows) == 3
     assert all(y > middle for y in rows) if ends == "results" else all(y < middle for y in rows)
+
+
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_what_took_a_place_stands_there_in_one_drawing(page: Any, is_flat: bool) -> None:
+    """conv of block 1 and relu of block 2 became one operation, which stands in neither."""
+    takers = page.evaluate(
+        """(isFlat) => {
+          const item = (id, block, sources) =>
+            ({id, block, record: {family: "convolution", sources}});
+          const graph = (...ids) => ({nodes: new Map(ids.map((id) => [id, id]))});
+          const items = [item("conv", 1, ["c"]), item("conv_relu", 0, ["c", "r"])];
+          const blockOf = isFlat ? () => 0 : ({block}) => block;
+          return [...layouts.takersBySource(items, graph("conv"), graph("conv_relu"), blockOf)];
+        }""",
+        is_flat,
+    )
+    assert takers == ([["conv", "conv_relu"]] if is_flat else [])
 
 
 def test_only_a_cycle_runs_upwards_and_rather_by_what_is_loose(laid_out: Any) -> None:

@@ -188,8 +188,8 @@ function finishBlock(item, state, isFirst) {
 
 // What took the place of a removed operation: a new one that comes from some of the same source
 // nodes, best one of its own family, then the one with most of them in common. The removed one
-// looks out from behind it.
-export function takersBySource(items, before, after) {
+// looks out from behind it. blockOf(item): the drawing in which it stands.
+export function takersBySource(items, before, after, blockOf) {
   const removed = items.filter((item) => !item.inside && !after.nodes.has(item.id));
   const bySource = new Map();
   for (const item of removed)
@@ -203,7 +203,7 @@ export function takersBySource(items, before, after) {
     const shared = new Map();
     for (const source of item.record.sources)
       for (const other of bySource.get(source) ?? [])
-        if (!takers.has(other.id) && other.block === item.block)
+        if (!takers.has(other.id) && blockOf(other) === blockOf(item))
           shared.set(other, (shared.get(other) ?? 0) + 1);
     let best = null,
       most = 0;

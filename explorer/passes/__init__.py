@@ -83,9 +83,10 @@ BEFORE_QUANTIZING: tuple[type[Pass], ...] = (FoldBatchNorm, FuseBias)
 """Passes of the fusion that change weights: they come first where weights become integers."""
 
 
-def before_quantizing(integers_only: bool = False) -> tuple[type[Pass], ...]:
+def before_quantizing(integers_only: bool = False) -> list[Pass]:
     """Without floats attention is taken apart, too: what is inside it gets quantized types."""
-    return (SplitAttentions, *BEFORE_QUANTIZING) if integers_only else BEFORE_QUANTIZING
+    split = [SplitAttentions(fuses=False)] if integers_only else []
+    return [*split, *(kind() for kind in BEFORE_QUANTIZING)]
 
 
 def top_pipeline(
@@ -115,18 +116,17 @@ def top_pipeline(
         ComputeInIntegers: ComputeInIntegers(requantization),
         ComputeWithoutFloats: ComputeWithoutFloats(requantization),
         FuseQuantization: FuseQuantization(multiplies_pairs, splits_signs),
-        SplitAttentions: SplitAttentions(fuses_attention and not integers_only),
+        SplitAttentions: SplitAttentions(fuses_attention),
     }
     first = (*DECOMPOSITION, *SIMPLIFICATION, *RECOGNITION)
     behind = TOP_PIPELINE[len(first) :]
     if not integers_only:
         behind = tuple(kind for kind in behind if kind is not ComputeWithoutFloats)
-    if quantizing:
-        ahead = before_quantizing(integers_only)
-        first = (*first, *ahead)
-        behind = tuple(kind for kind in behind if kind not in ahead)
+    ahead = before_quantizing(integers_only) if quantizing else []
+    behind = tuple(kind for kind in behind if kind not in {type(pass_) for pass_ in ahead})
     return [
         *(made.get(kind) or kind() for kind in first),
+        *ahead,
         *quantizing,
         *(made.get(kind) or kind() for kind in behind),
     ]

@@ -1,4 +1,4 @@
-"""Programs for targets without floats: integers from the quantized input to the quantized output."""
+"""Programs for targets without floats: integers between the first and the last conversion."""
 
 import sys
 from pathlib import Path
@@ -121,6 +121,20 @@ def test_a_scheme_of_integers_is_kept(integers):
     assert "doubling_high_multiply" in str(integers["compute-without-floats"].after.program)
 
 
+def test_the_best_thresholds_are_found_for_all_tensors(tmp_path, data):
+    """Also for what a softmax at the end makes."""
+    model = source_model(
+        tmp_path,
+        """ends (float[1,4,8,8] x) => (float[1,5,8,8] y) <float[5,4,1,1] w> {
+        c = Conv (x, w)
+        y = Softmax <axis = 1> (c) }""",
+    )
+    table = calibrate(model, {"x": data["x"][:4]}, "best", arithmetic="integer")
+    assert list(table.thresholds) == ["x", "c", "y"]
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    assert float_kernels(c) == {"quantize_ui8", "dequantize"}
+
+
 def test_what_stays_in_floats_is_named(tmp_path, data):
     model = source_model(
         tmp_path,
@@ -137,8 +151,8 @@ def test_what_stays_in_floats_is_named(tmp_path, data):
 
 
 def test_a_table_for_floats_lacks_tensors_and_an_unknown_arithmetic_is_refused(model, data):
+    fewer = calibrate(model, data, "min-max")
     with pytest.raises(InputError, match="the table lacks"):
-        fewer = calibrate(model, data, "min-max")
         explorer.compile(model, quantization=fewer, decisions=INTEGER)
     with pytest.raises(InputError, match="no arithmetic 'fixed'"):
         calibrate(model, data, "min-max", arithmetic="fixed")  # pyright: ignore[reportArgumentType]

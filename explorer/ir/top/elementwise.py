@@ -213,7 +213,7 @@ class BinaryOp(Differentiable, ComputesSizes, RealOperation):
     @property
     def has_integer_form(self) -> bool:
         """Fixed point, and with a single constant a function of one number."""
-        is_function = any(is_constant(o) and np.prod(shape_of(o)) == 1 for o in self.operands)
+        is_function = any(is_constant(o) and set(shape_of(o)) <= {1} for o in self.operands)
         return self.is_quantizable or (is_function and not self.table.compares)
 
     def infer_types(self) -> list[Attribute]:

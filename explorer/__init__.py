@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
     from explorer.results import SearchResult
+    from explorer.results.sensitivity import MixedPrecision
     from explorer.session import Session, Started
     from explorer.targets import Target
 
@@ -43,6 +44,7 @@ __all__ = [
     "host_values",
     "inspect",
     "load",
+    "mixed",
     "open",
     "start",
     "targets",
@@ -118,6 +120,31 @@ def calibrate(
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
     return calibrated(source, data, method, dimensions, progress)
+
+
+def mixed(
+    model: SourceModel | str | Path,
+    data: Mapping[str, np.ndarray],
+    *,
+    table: ThresholdTable | str | Path,
+    labels: np.ndarray | None = None,
+    accuracy: float | None = None,
+    sqnr: float | None = None,
+    latency: float | None = None,
+    **options: Any,  # of explorer.tuning.mixed.mixed_precision
+) -> MixedPrecision:
+    """Which tensors of a table are better INT16 or F32: how sensitive outputs are to each, and the
+    cheapest modes that reach an accuracy (per cent, which takes labels), an SQNR (dB) or the best
+    within a latency (ms). `compile(model, quantization=table, modes=point.modes)` takes them.
+
+    Further options: dimensions, jobs, backend, progress.
+    """
+    from explorer.tuning.mixed import Wanted, mixed_precision
+
+    _register_representations()
+    source = load(model) if isinstance(model, str | Path) else model
+    wanted = Wanted(accuracy=accuracy, sqnr_db=sqnr, milliseconds=latency)
+    return mixed_precision(source, table, data, wanted, labels, **options)
 
 
 def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:

@@ -3,8 +3,8 @@
     python benchmarks/accuracy --models DIR --journal accuracy.json [MODEL ...] [--only METHOD,...]
 
 DIR holds the models and data (by default what `EXPLORER_MODELS` names). Every result is in the
-journal as soon as it is known: a run that was interrupted goes on, and tries again what failed. Data that calibrate are never
-those that are tested.
+journal as soon as it is known: a run that was interrupted goes on, and tries again what failed.
+Data that calibrate are never those that are tested.
 
 Peers run in a virtual environment of their own, which `--environment FOLDER` names or is to become:
 onnxruntime's static quantization (min-max, percentile, entropy) and NNCF, from PyPI. A peer that

@@ -135,9 +135,15 @@ def observe(
         found |= {value: inputs[name] for name, value in values.items() if name in inputs}
         for name, value in values.items():
             histograms[name] = histograms[name].including(found[value])
-    digest = digest_of_model(model)
-    kept = kept_examples(examples)
-    return Observed(tuple(values), histograms, model, dimensions, kept, digest, examples.count)
+    return Observed(
+        tensors=tuple(values),
+        histograms=histograms,
+        source=model,
+        dimensions=dimensions,
+        kept=kept_examples(examples),
+        model=digest_of_model(model),
+        examples=examples.count,
+    )
 
 
 def kept_examples(examples: Examples) -> list[dict[str, np.ndarray]]:

@@ -7,6 +7,7 @@ import {addPointing} from "./pointing.js";
 import {createCamera} from "./camera.js";
 import {createCanvas} from "./canvas.js";
 import {createHead} from "./head.js";
+import {edgeLabels} from "./edge_labels.js";
 import {letteringAt, namesWithRoom} from "./lettering.js";
 import {moveNodes} from "./motion.js";
 import {edgeClass, markSelection, nodeClass} from "./selection.js";
@@ -26,7 +27,7 @@ import {
 import {createMinimap} from "./minimap.js";
 import {createOverlay} from "./overlay.js";
 import {countText} from "../ground/numbers.js";
-import {clip, edgeLabels, turnsOf} from "../ground/scene.js";
+import {clip, turnsOf} from "../ground/scene.js";
 
 const SIGHT_MARGIN = 160;
 const MOST_ELEMENTS = 1500;
@@ -357,11 +358,16 @@ export function graphPane(app) {
       (edge) => edgeClass(scene, edge),
     );
     overlay.paint(nodeElements, scene);
-    const labels = view.k < LABEL_ZOOM ? [] : edgeLabels(edges.slice(0, MOST_ELEMENTS));
+    const labels =
+      view.k < LABEL_ZOOM
+        ? []
+        : labelsOfEdges().filter(
+            ({box}) => box.right > left && box.left < right && box.bottom > top && box.top < bottom,
+          );
     keep(
       labelElements,
       labelsLayer,
-      labels,
+      labels.slice(0, MOST_ELEMENTS),
       (label) => label.key,
       (label) => makeLabel(label, lettering),
       () => "edge-label",
@@ -382,6 +388,17 @@ export function graphPane(app) {
     if (scene.hiddenNote) notes.push(scene.hiddenNote);
     capNote.hidden = !notes.length;
     capNote.textContent = notes.join(" · ");
+  }
+
+  // In the whole drawing, so that a text stays in its place when the drawing is moved.
+  function labelsOfEdges() {
+    const margin = camera.beside();
+    const key = `${lettering.scale} ${margin}`;
+    if (scene.labelled?.key !== key) {
+      const widthOf = (text) => widthOfText(app, text, lettering.shape);
+      scene.labelled = {key, labels: edgeLabels(scene, lettering, widthOf, margin)};
+    }
+    return scene.labelled.labels;
   }
 
   function drawTitles() {

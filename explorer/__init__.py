@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,18 +112,20 @@ def calibrate(
     method: str = "best",
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
+    arithmetic: Literal["float", "integer"] = "float",
 ) -> ThresholdTable:
     """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
     examples. `compile(model, quantization=table)` takes them.
 
     method: best (all together, by the error of the outputs), min-max, moving-average, percentile,
-    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`).
+    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). arithmetic: that of the
+    target: tables for targets without floats name more tensors.
     """
     from explorer.tuning.calibration import calibrate as calibrated
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
-    return calibrated(source, data, method, dimensions, progress)
+    return calibrated(source, data, method, dimensions, progress, arithmetic)
 
 
 def mixed(

@@ -10,11 +10,11 @@ A page shows one pass of thirty at first, and of the others how many operations 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Protocol
 
 from explorer.ir.operation import IDENTITY, TopOperation, from_attribute
-from explorer.ir.structure import OperationRecord, record
+from explorer.ir.structure import OperationRecord, record, value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
 from explorer.results import GraphDiff, NodeChange
@@ -52,7 +52,6 @@ class _Difference:
     def __init__(self, before: ComparedProgram, after: ComparedProgram) -> None:
         self.before = before
         self.after = after
-        self.changes_of = cache(self._changes_of)
 
     @cached_property
     def added(self) -> tuple[str, ...]:
@@ -64,7 +63,7 @@ class _Difference:
 
     @cached_property
     def changed(self) -> tuple[NodeChange, ...]:
-        return tuple(change for name in self._staying() for change in self.changes_of(name))
+        return tuple(change for name in self._staying() for change in self._changes_of(name))
 
     @cached_property
     def fused(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -81,7 +80,7 @@ class _Difference:
             own = self.after.sources[identity]
             places = sorted({place for source in own for place in gone_of.get(source, ())})
             stays = identity in self.before.operations
-            if len(places) + stays < 2 or (stays and not self.changes_of(identity)):
+            if len(places) + stays < 2 or (stays and not self._is_changed(identity)):
                 continue
             found.append((identity, tuple(self.removed[place] for place in places)))
         return tuple(found)
@@ -89,6 +88,17 @@ class _Difference:
     def _staying(self) -> list[str]:
         after, before = self.after.operations, self.before.operations
         return [name for name, op in after.items() if name in before and _is_compared(op)]
+
+    def _is_changed(self, identity: str) -> bool:
+        """Whether there are changes. What stayed shares the objects of its attributes and types,
+        which are the same at a glance; operands are compared by their names, last."""
+        old, new = self.before.operations[identity], self.after.operations[identity]
+        return (
+            old.name != new.name
+            or old.properties != new.properties
+            or [r.type for r in old.results] != [r.type for r in new.results]
+            or [value_name(o) for o in old.operands] != [value_name(o) for o in new.operands]
+        )
 
     def _changes_of(self, identity: str) -> tuple[NodeChange, ...]:
         old = record(self.before.operations[identity])

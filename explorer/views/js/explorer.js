@@ -95,8 +95,12 @@ function render({model, el}) {
     const data = new TraceData(host, head, revision);
     loading = data;
     if (!app) replace(stage, waiting());
+    // Nobody has been anywhere in it, and no link leads elsewhere than to its first place.
+    const isFirstVisit = app
+      ? model !== shownModel && !left.has(model)
+      : window.location.hash.length < 2 && !session?.place() && !head.at?.pass;
     // What is shown stays until all is there, and what is done in it until then counts.
-    data.load().then(
+    data.load(isFirstVisit && !head.at?.operation).then(
       () => {
         if (loading !== data) return;
         loading = null;
@@ -263,21 +267,13 @@ function createApp({
   // A page without an address of its own begins where its workspace was left.
   const address = window.location.hash.length > 1 ? window.location.hash : (session?.place() ?? "");
   const fromLink = usesLink && !kept ? stateFromLink(address, data.head, Boolean(session)) : {};
-  // The first visit opens where there is most to see: the pass that fused most, the first of
-  // equals.
-  const weight = (pass) => 1000 * pass.fused + pass.removed;
   const start = passes.findIndex((pass) => pass.level !== "source");
-  const eventful = passes.reduce(
-    (best, pass, index) =>
-      index > start && weight(pass) > (best > start ? weight(passes[best]) : 0) ? index : best,
-    Math.max(0, start),
-  );
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
   const isBranch = kept?.model === model;
   const initially = data.head.blocks.initially ?? [];
   // Of a wrong program the first thing to see is what is wrong.
   const {fault} = data.head.summary;
-  const first = fault?.pass ?? eventful;
+  const first = fault?.pass ?? data.head.first;
   const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
   const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
   // Another model starts at its own first place; how a person likes to look at things stays.
@@ -511,6 +507,17 @@ function createApp({
   };
   const branch = host.get("branch") || null;
   app.node = element("div", {class: "frame", "data-model": model, "data-branch": branch});
+  // The first picture is there, of one pass: the operations of the others come behind it.
+  const complete = () =>
+    data.whole().then(
+      () => {
+        if (app.stopped) return;
+        app.graph.update();
+        app.inspector.update(true);
+        app.dock.update();
+      },
+      () => {}, // who needs them asks again, and is told
+    );
   app.begin = (isReturn) => {
     app.passes = passesPane(app);
     app.graph = graphPane(app);
@@ -534,6 +541,7 @@ function createApp({
     if (isBranch) app.graph.lookAt(kept.camera);
     app.graph.update().then(() => {
       if (selection !== null) app.graph.reveal(selection);
+      if (!data.isWhole) complete();
     });
     app.inspector.update();
     app.dock.update();

@@ -83,8 +83,12 @@ function render({model, el}) {
     const data = new TraceData(host, head, revision);
     loading = data;
     if (!app) replace(stage, waiting());
+    // Nobody has been anywhere in it, and no link leads elsewhere than to its first place.
+    const isFirstVisit = app
+      ? model !== shownModel && !left.has(model)
+      : window.location.hash.length < 2 && !session?.place() && !head.at?.pass;
     // What is shown stays until all is there, and what is done in it until then counts.
-    data.load().then(
+    data.load(isFirstVisit && !head.at?.operation).then(
       () => {
         if (loading !== data) return;
         loading = null;

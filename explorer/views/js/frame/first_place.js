@@ -9,20 +9,12 @@ const withoutUnset = (state) =>
 // before, a branch of the same model where `isBranch`; fromLink: what the address says.
 export function firstPlace({data, kept, isBranch, fromLink}) {
   const {passes} = data.head;
-  // The first visit opens where there is most to see: the pass that fused most, the first of
-  // equals.
-  const weight = (pass) => 1000 * pass.fused + pass.removed;
   const start = passes.findIndex((pass) => pass.level !== "source");
-  const eventful = passes.reduce(
-    (best, pass, index) =>
-      index > start && weight(pass) > (best > start ? weight(passes[best]) : 0) ? index : best,
-    Math.max(0, start),
-  );
   const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
   const initially = data.head.blocks.initially ?? [];
   // Of a wrong program the first thing to see is what is wrong.
   const {fault} = data.head.summary;
-  const first = fault?.pass ?? eventful;
+  const first = fault?.pass ?? data.head.first;
   const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
   const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
   // Another model starts at its own first place; how a person likes to look at things stays.

@@ -1,7 +1,7 @@
 // The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
-import {carriedInto, selectedIn} from "./branches/carried.js";
+import {carriedInto, passCarriedInto, selectedIn} from "./branches/carried.js";
 import {TraceData} from "./data.js";
 import {dockPane} from "./frame/dock.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
@@ -104,7 +104,7 @@ function render({model, el}) {
         if (app)
           left.set(shownModel, {
             state: {...app.store.get(), rewrite: null},
-            pass: app.data.head.passes[app.store.get().pass]?.name,
+            passes: app.data.head.passes.slice(0, app.store.get().pass + 1).map(({name}) => name),
             camera: app.graph.camera(),
             searchSettings: app.searchSettings,
             model: shownModel,
@@ -242,8 +242,8 @@ function render({model, el}) {
 const withoutUnset = (state) =>
   Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
 
-// kept: {state, pass, camera, searchSettings, model, carried, isRefused} of the compilation that
-// was looked at before this one
+// kept: {state, passes: names up to that which is shown, camera, searchSettings, model, carried,
+// isRefused} of the compilation that was looked at before this one
 function createApp({
   host,
   data,
@@ -272,7 +272,8 @@ function createApp({
       index > start && weight(pass) > (best > start ? weight(passes[best]) : 0) ? index : best,
     Math.max(0, start),
   );
-  const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
+  // A branch is looked at where the one before was, or at the last pass before that it has, too.
+  const again = kept ? passCarriedInto(passes, kept.passes) : -1;
   const isBranch = kept?.model === model;
   const initially = data.head.blocks.initially ?? [];
   // Of a wrong program the first thing to see is what is wrong.

@@ -96,7 +96,7 @@ function render({model, el}) {
         if (app)
           left.set(shownModel, {
             state: {...app.store.get(), rewrite: null},
-            pass: app.data.head.passes[app.store.get().pass]?.name,
+            passes: app.data.head.passes.slice(0, app.store.get().pass + 1).map(({name}) => name),
             camera: app.graph.camera(),
             searchSettings: app.searchSettings,
             model: shownModel,

@@ -23,7 +23,7 @@ import {workspace} from "./workspace.js";
 
 let instances = 0;
 
-// kept: {state, pass, camera, searchSettings, model, carried, isRefused} of the compilation that
+// kept: {state, passes, camera, searchSettings, model, carried, isRefused} of the compilation that
 // was looked at before this one
 export function createApp({
   host,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
     from explorer.results import SearchResult
+    from explorer.results.sensitivity import MixedPrecision
     from explorer.session import Session, Started
     from explorer.targets import Target
 
@@ -43,6 +44,7 @@ __all__ = [
     "host_values",
     "inspect",
     "load",
+    "mixed",
     "open",
     "start",
     "targets",
@@ -110,18 +112,45 @@ def calibrate(
     method: str = "best",
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
+    arithmetic: Literal["float", "integer"] = "float",
 ) -> ThresholdTable:
     """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
     examples. `compile(model, quantization=table)` takes them.
 
     method: best (all together, by the error of the outputs), min-max, moving-average, percentile,
-    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`).
+    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). arithmetic: that of the
+    target: tables for targets without floats name more tensors.
     """
     from explorer.tuning.calibration import calibrate as calibrated
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
-    return calibrated(source, data, method, dimensions, progress)
+    return calibrated(source, data, method, dimensions, progress, arithmetic)
+
+
+def mixed(
+    model: SourceModel | str | Path,
+    data: Mapping[str, np.ndarray],
+    *,
+    table: ThresholdTable | str | Path,
+    labels: np.ndarray | None = None,
+    accuracy: float | None = None,
+    sqnr: float | None = None,
+    latency: float | None = None,
+    **options: Any,  # of explorer.tuning.mixed.mixed_precision
+) -> MixedPrecision:
+    """Which tensors of a table are better INT16 or F32: how sensitive outputs are to each, and the
+    cheapest modes that reach an accuracy (per cent, which takes labels), an SQNR (dB) or the best
+    within a latency (ms). `compile(model, quantization=table, modes=point.modes)` takes them.
+
+    Further options: dimensions, jobs, backend, progress.
+    """
+    from explorer.tuning.mixed import Wanted, mixed_precision
+
+    _register_representations()
+    source = load(model) if isinstance(model, str | Path) else model
+    wanted = Wanted(accuracy=accuracy, sqnr_db=sqnr, milliseconds=latency)
+    return mixed_precision(source, table, data, wanted, labels, **options)
 
 
 def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:

@@ -75,7 +75,8 @@ def is_wanted(value: SSAValue, integers_only: bool = False) -> bool:
     if not is_read and not (integers_only and _is_result(value)):
         return False
     if isinstance(value.owner, Moving) and moves(value.owner):
-        return False
+        # A table of embeddings has no type that what is gathered from it could have.
+        return integers_only and is_constant(moved_from(value))
     return not all(_clamps(reader) for reader in readers)
 
 

@@ -258,8 +258,10 @@ def test_softmax_is_within_a_step(source, to, shape):
 
 @pytest.mark.parametrize(("types", "shape"), [(0, (5, 37)), (1, (2, 9, 6)), (3, (4, 65))])
 def test_kernels_of_softmax_are_their_meaning(types, shape, run):
-    op, x = softmax_case(*SOFTMAX_TYPES[types], shape)
-    np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
+    source, to = SOFTMAX_TYPES[types]
+    op, x = softmax_case(source, to, shape)
+    for choices in (None, {}):
+        np.testing.assert_array_equal(run_kernel(op, [x], run, choices), op.evaluate(x)[0])
 
 
 def test_every_difference_of_a_softmax_of_words_is_within_a_step():
@@ -328,8 +330,11 @@ def test_layer_norm_is_within_two_steps(source, to, shape, is_centered):
     [(0, (7, 48), True), (1, (6, 3, 8), True), (2, (7, 33), True), (0, (7, 48), False)],
 )
 def test_kernels_of_layer_norm_are_their_meaning(types, shape, is_centered, run):
-    op, operands, _ = layer_norm_case(*LAYER_NORM_TYPES[types], shape, is_centered)
-    np.testing.assert_array_equal(run_kernel(op, operands, run), op.evaluate(*operands)[0])
+    source, to = LAYER_NORM_TYPES[types]
+    op, operands, _ = layer_norm_case(source, to, shape, is_centered)
+    for choices in (None, {}):
+        found = run_kernel(op, operands, run, choices)
+        np.testing.assert_array_equal(found, op.evaluate(*operands)[0])
 
 
 def test_slices_whose_variance_exceeds_62_bits_are_refused():

@@ -135,6 +135,26 @@ def test_the_best_thresholds_are_found_for_all_tensors(tmp_path, data):
     assert float_kernels(c) == {"quantize_ui8", "dequantize"}
 
 
+def test_embeddings_are_gathered_as_integers(tmp_path):
+    model = source_model(
+        tmp_path,
+        """embeds (int64[1,6] ids) => (float[1,6,5] y)
+        <float[30,8] words, float[6,8] places, float[8] scale, float[8] shift, float[8,5] w> {
+        e = Gather <axis = 0> (words, ids)
+        a = Add (e, places)
+        n = LayerNormalization <axis = -1> (a, scale, shift)
+        y = MatMul (n, w) }""",
+    )
+    ids = np.random.default_rng(0).integers(0, 30, (8, 1, 6))
+    table = calibrate(model, {"ids": ids}, "min-max", arithmetic="integer")
+    assert list(table.thresholds) == ["e", "a", "n"]
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    assert "store-moved-constants" in {e.rule for e in c["compute-without-floats"].rewrites}
+    assert float_kernels(c) == {"dequantize"}
+    accuracy = c.accuracy({"ids": ids[0]})
+    assert accuracy.passed and accuracy.report.bit_exact
+
+
 def test_what_stays_in_floats_is_named(tmp_path, data):
     model = source_model(
         tmp_path,

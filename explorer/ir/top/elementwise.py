@@ -20,7 +20,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.constants import is_constant
 from explorer.ir.gradients import GradientBuild, NotDifferentiable, Term
 from explorer.ir.interfaces import (
     ComputesSizes,
@@ -34,6 +33,7 @@ from explorer.ir.operation import Access
 from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.casting import CastOp
+from explorer.ir.top.data import WeightOp
 from explorer.ir.top.sizes import EXACT_IN_FLOATS, combined
 from explorer.ir.top.support.binary_kinds import BINARY, BinaryKind
 from explorer.ir.top.support.broadcasting import (
@@ -213,7 +213,8 @@ class BinaryOp(Differentiable, ComputesSizes, RealOperation):
     @property
     def has_integer_form(self) -> bool:
         """Fixed point, and with a single constant a function of one number."""
-        is_function = any(is_constant(o) and np.prod(shape_of(o)) == 1 for o in self.operands)
+        constants = [o for o in self.operands if isinstance(o.owner, WeightOp)]
+        is_function = any(set(shape_of(o)) <= {1} for o in constants)
         return self.is_quantizable or (is_function and not self.table.compares)
 
     def infer_types(self) -> list[Attribute]:

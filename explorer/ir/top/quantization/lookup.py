@@ -21,7 +21,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
@@ -92,7 +98,8 @@ def table_of(function: Function, source: QuantizedType, to: QuantizedType) -> Fu
         found = np.clip(table.at(numbers, lowest), *low_high)
         if np.abs(found - wanted).max() <= 1:
             return table
-    raise ValueError(f"tables of {len(places)} entries are more than a step off")
+    count = 2 ** (source.storage.width.data - FEWEST_STEP_BITS) + 1
+    raise ValueError(f"tables of {count} entries are more than a step off")
 
 
 @irdl_op_definition
@@ -122,7 +129,7 @@ class LookupOp(ElementwiseOperation):
 
     @property
     def entries(self) -> FunctionTable:
-        numbers = np.array(self.table.get_values(), np.int64)
+        numbers = np.array(self.get("table"), np.int64)
         return FunctionTable(numbers, self.get("step_bits", 0), self.get("fraction_bits", 0))
 
     def infer_types(self) -> list[Attribute]:

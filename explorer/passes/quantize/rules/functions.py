@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -20,10 +20,10 @@ from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.quantization.lookup import LookupOp, table_of
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.types import shape_of
+from explorer.ir.weights import Weights
 from explorer.passes.analysis.matching import maker
 
 Chain = list[UnaryOp | BinaryOp]
-Weights = Mapping[str, np.ndarray]
 
 
 class TabulateFunction(Rule):
@@ -98,6 +98,6 @@ def _applied(chain: Sequence[UnaryOp | BinaryOp], x: np.ndarray, weights: Weight
             continue
         left, right = scalar(op.left, weights), scalar(op.right, weights)
         x = op.table.meaning(
-            x if left is None else np.float64(left), x if right is None else np.float64(right)
+            x if left is None else np.asarray(left), x if right is None else np.asarray(right)
         )
     return x

@@ -10,7 +10,7 @@ For targets without floats; others compute these in f32 inside a kernel (`fusion
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -85,7 +85,7 @@ class ComputeInFixedPoint(Rule):
         by = RequantizationAttr.get(op.to, self._how, limits)
         kind = made.kind.data
         types = [self._stored_type(o, made, rewriter) for o in made.operands]
-        require_legal(FixedPointOp, made, types, kind=kind, by=by)
+        require_legal(FixedPointOp, made, types, {"kind": kind, "by": by})
         operands = [
             self._stored(o, own, made, rewriter)
             for o, own in zip(made.operands, types, strict=True)
@@ -159,7 +159,7 @@ class NormalizeIntegers(Rule):
             return
         if not is_static(norm.input) or not op.to.is_per_tensor:
             raise Declined(f"the size of {identity_of(norm)} is not known, or its scale is not one")
-        factors = []
+        factors: list[np.ndarray] = []
         for operand, default in ((norm.scale, 1.0), (norm.shift, 0.0)):
             array = np.array([default])
             if operand is not None:
@@ -169,10 +169,10 @@ class NormalizeIntegers(Rule):
             factors.append(array)
         count = prod(static_shape(norm.input)[norm.get("axis") :])
         try:
-            multipliers, offsets, bits = layer_norm_factors(*factors, count, op.to)
+            multipliers, offsets, bits = layer_norm_factors(factors[0], factors[1], count, op.to)
         except ValueError as error:
             raise Declined(f"{identity_of(norm)}: {error}") from error
-        properties = {
+        properties: dict[str, Property] = {
             "axis": norm.get("axis"),
             "epsilon": norm.get("epsilon"),
             "fraction_bits": bits,
@@ -180,12 +180,12 @@ class NormalizeIntegers(Rule):
             "to": op.to,
         }
         types = [tensor_type(I32, multipliers.shape), tensor_type(I64, offsets.shape)]
-        require_legal(IntegerLayerNormOp, norm, [inner.input.type, *types], **properties)
+        require_legal(IntegerLayerNormOp, norm, [inner.input.type, *types], properties)
         weights = [
             rewriter.add_weight(op, weight_name(norm, role), array, like=op)
             for role, array in (("multipliers", multipliers), ("offsets", offsets))
         ]
-        new = IntegerLayerNormOp.make([inner.input, *weights], **properties)
+        new = IntegerLayerNormOp.make([inner.input, *weights], None, **properties)
         rewriter.replace(op, new, absorbs=[norm, inner])
 
 
@@ -218,7 +218,7 @@ class AverageIntegers(Rule):
         ones = QuantizedType.get(I8, [1 / size], [0])
         by = RequantizationAttr.get(op.to, self._how)
         sums_kind = sums_type(kind, ones, 0, 1)
-        require_legal(RequantizeOp, pool, [tensor_type(sums_kind, (1, channels))], by=by)
+        require_legal(RequantizeOp, pool, [tensor_type(sums_kind, (1, channels))], {"by": by})
         array = np.ones((channels, 1, *pool.get("window")), np.int8)
         weight = rewriter.add_weight(
             op, weight_name(pool, "ones"), array, like=op, element_type=ones
@@ -273,13 +273,12 @@ def require_legal(
     made: type[TopOperation],
     op: TopOperation,
     types: Sequence[Attribute],
-    /,
-    **properties: Property,
+    properties: Mapping[str, Property],
 ) -> None:
     """Declined where an operation on operands of these types would not be one: nothing is made."""
     block = Block(arg_types=types)
     try:
-        made.make(list(block.args), **properties).erase()
+        made.make(list(block.args), None, **properties).erase()
     except ValueError as error:
         raise Declined(f"{identity_of(op)}: {error}") from error
 

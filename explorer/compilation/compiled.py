@@ -21,7 +21,7 @@ from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.rule_sources import text_of
-from explorer.compilation.kernel_records import ladder, schedule_calls, with_assembly
+from explorer.compilation.kernel_records import schedule_calls, schedule_steps, with_assembly
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
@@ -184,7 +184,7 @@ class Compiled:
 
     @property
     def kernels(self) -> dict[str, KernelRecord]:
-        """Kernel records by name: the schedule's ladder, source with line map, phases.
+        """Kernel records by name: the steps of the schedule, source with line map, phases.
 
         Their assembly is there once `assembly()` was called.
         """
@@ -205,7 +205,7 @@ class Compiled:
         return {
             k.name: replace(
                 k,
-                steps=ladder(self._scheduled[k.name]),
+                steps=schedule_steps(self._scheduled[k.name]),
                 calls=schedule_calls(self._scheduled[k.name]),
             )
             for k in self.program.kernels

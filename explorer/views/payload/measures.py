@@ -111,7 +111,7 @@ def profile_payload(profile: ProfileRecord) -> Json:
 
 
 def kernel_payload(kernel: KernelRecord) -> Json:
-    """A kernel with the ladder of its schedule; lines that the steps share stand once."""
+    """A kernel with the steps of its schedule; lines that the steps share stand once."""
     table = LineTable(page_characters=1 << 60)
     steps = [
         {

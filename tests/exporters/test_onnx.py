@@ -28,6 +28,11 @@ NEVER_WRITTEN = {
     "top.transfer",  # only after placement
     "top.convert_layout",
     "top.requantize",  # only after `compute-in-integers`
+    "top.fixed_point",  # these four only after `compute-without-floats`
+    "top.lookup",
+    "top.integer_softmax",
+    "top.integer_layer_norm",
+    "top.simulate_quantization",  # only in programs that simulate a quantization
     "top.node",  # a node that only contents decide
 }
 

@@ -40,6 +40,12 @@ from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
+from explorer.ir.top.quantization.fixed_point import FixedPointOp
+from explorer.ir.top.quantization.integer_normalizations import (
+    IntegerLayerNormOp,
+    IntegerSoftmaxOp,
+)
+from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.quantization.simulated import SimulateQuantizationOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
@@ -170,6 +176,10 @@ IN_TESTS_OF_THEIR_OWN = {
     RequantizeOp,
     DequantizeBlocksOp,
     DynamicQuantizeOp,
+    FixedPointOp,
+    LookupOp,
+    IntegerSoftmaxOp,
+    IntegerLayerNormOp,
     InterpolateOp,
 }
 

@@ -147,6 +147,17 @@ def type_of(threshold: Threshold, mode: str = INT8, is_symmetric: bool = False) 
                 threshold / 127; i16 with threshold / 32767
     asymmetric  ui8 with scale (high - low) / 255; zero point round(-low / scale)
     """
+    try:
+        return _type_of(threshold, mode, is_symmetric)
+    except ValueError as error:  # finite and positive, and yet no number in single precision
+        raise InputError(
+            f"{threshold.tensor} cannot be represented from {threshold.low:g} to "
+            f"{threshold.high:g} with the threshold {threshold.threshold:g}: {error}",
+            hint="a threshold of the size of the tensor's numbers",
+        ) from error
+
+
+def _type_of(threshold: Threshold, mode: str, is_symmetric: bool) -> QuantizedType:
     if mode == INT16:
         return QuantizedType.get(I16, [threshold.threshold / 32767], [0])
     if threshold.low >= 0:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+import numpy as np
+
 from explorer.errors import InputError
 from explorer.files import write_file
 from explorer.results.names import near_name
@@ -26,6 +28,8 @@ from explorer.results.names import near_name
 MODES = ("INT8", "INT16", "F32")
 """What a layer computes in; INT8 where a table says nothing."""
 MOST_BYTES = 64 << 20
+APART = 32.0
+"""How much further than others numbers of the same scale reach at most."""
 HEADER = "# name threshold min max"
 MODEL, METHOD = "# model ", "# method "
 
@@ -152,6 +156,25 @@ def require_known(table: ThresholdTable, tensors: Sequence[str]) -> None:
         file=table.path,
         hint=near_name(unknown[0], list(tensors)),
     )
+
+
+def require_scale(table: ThresholdTable, inputs: Mapping[str, np.ndarray]) -> None:
+    """InputError where an input's numbers reach much further, or much less far, than those that the
+    table was made of: then one of them was scaled and the other was not."""
+    for name, array in inputs.items():
+        known = table.thresholds.get(name)
+        numbers = np.asarray(array)
+        if known is None or not numbers.size or numbers.dtype.kind not in "fiu":
+            continue
+        low, high = float(numbers.min()), float(numbers.max())
+        reach = max(abs(low), abs(high))
+        if reach > APART * known.threshold or 0 < APART * reach < known.threshold:
+            raise InputError(
+                f"the numbers of input `{name}` lie between {low:g} and {high:g}; the table was "
+                f"made for {known.low:g} to {known.high:g}",
+                file=table.path,
+                hint="scale the inputs as the data of the calibration were",
+            )
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

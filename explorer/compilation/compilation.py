@@ -48,7 +48,7 @@ from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_i
 from explorer.compilation.tracing import make_trace
 from explorer.compilation.turns import ROUNDS, measure_in_turns
 from explorer.errors import InputError
-from explorer.importers import SourceModel, program_inputs
+from explorer.importers import SourceModel, is_host_value, program_inputs
 from explorer.ir.functions.calls import device_functions
 from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.planners import Planner
@@ -138,6 +138,9 @@ def settings_for(
     modes: Mapping[str, str] | str | Path | None = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
+    if inputs and any(is_host_value(value) for value in inputs.values()):
+        given = (dimensions or {}).items()
+        inputs = program_inputs(model, inputs, {n: s for n, s in given if isinstance(s, int)})
     asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
     sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
@@ -178,7 +181,7 @@ class Compilation(Compiled):
         check_indices: InputError where an index that data decided lies outside of what it indexes;
         without it, such an index is clamped. The check runs the program once more, on the host.
         """
-        if any(array.dtype.kind in "OUS" for array in map(np.asarray, inputs.values())):
+        if any(is_host_value(value) for value in inputs.values()):
             inputs = program_inputs(self.model, inputs, self.settings.dimensions)
         if check_indices:
             require_inside(self.outside_indices(inputs))

@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
+from explorer.ir.constants import is_constant
 from explorer.ir.gradients import GradientBuild, NotDifferentiable, Term
 from explorer.ir.interfaces import (
     ComputesSizes,
@@ -139,6 +140,11 @@ class UnaryOp(Differentiable, KeepsNumbers, RealOperation):
         return self.table.keeps_finite
 
     @property
+    def has_integer_form(self) -> bool:
+        """Any function of one number is a table."""
+        return not self.table.tests
+
+    @property
     def keeps_numbers(self) -> bool:
         return self.kind.data in ("relu", "abs", "neg")
 
@@ -203,6 +209,12 @@ class BinaryOp(Differentiable, ComputesSizes, RealOperation):
     @property
     def keeps_finite(self) -> bool:
         return self.table.keeps_finite
+
+    @property
+    def has_integer_form(self) -> bool:
+        """Fixed point, and with a single constant a function of one number."""
+        is_function = any(is_constant(o) and np.prod(shape_of(o)) == 1 for o in self.operands)
+        return self.is_quantizable or (is_function and not self.table.compares)
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in BINARY:

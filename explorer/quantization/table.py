@@ -31,6 +31,8 @@ MOST_BYTES = 64 << 20
 APART = 32.0
 """How much further than others numbers of the same scale reach at most."""
 HEADER = "# name threshold min max"
+OTHER_SECTIONS = ("#int4_th", "#weight_scale")
+"""Lines behind which tables of TPU-MLIR's quantization-aware training have other numbers."""
 MODEL, METHOD = "# model ", "# method "
 
 
@@ -46,6 +48,20 @@ class Threshold:
     threshold: float
     low: float
     high: float
+
+    @property
+    def represented(self) -> tuple[float, float]:
+        """The range where it need not be symmetric: from low to high, cut off at the threshold.
+
+        A threshold beyond both ends widens the range in proportion: what a person writes there
+        has an effect in either direction.
+        """
+        reach = max(-self.low, self.high)
+        if not reach:
+            return 0.0, self.threshold
+        if self.threshold > reach:
+            return self.low * self.threshold / reach, self.high * self.threshold / reach
+        return max(self.low, -self.threshold), min(self.high, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,8 @@ def read_thresholds(path: Path) -> ThresholdTable:
     found: dict[str, Threshold] = {}
     said = {MODEL: "", METHOD: ""}
     for number, line in _lines(path):
+        if line in OTHER_SECTIONS:
+            break
         for key in said:
             if line.startswith(key):
                 said[key] = line.removeprefix(key).strip()

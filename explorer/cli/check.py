@@ -111,6 +111,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.cli.models import load_with_weights, sizes_with_note
     from explorer.importers.inputs import read_inputs
+    from explorer.quantization.table import require_scale
     from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
@@ -131,6 +132,9 @@ def check_one(arguments: argparse.Namespace) -> int:
             **options.compile_options(arguments),
             progress=progress,
         )
+    table = compilation.settings.quantization
+    if table is not None and inputs is not None:
+        require_scale(table, inputs)
     try:
         if outside := compilation.outside_indices(inputs):
             tell_outside(outside, compilation, arguments.json)

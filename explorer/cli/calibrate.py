@@ -3,7 +3,8 @@
     explorer calibrate net.onnx --data images.npz -o net.table
     explorer check net.onnx --quantize net.table --input image.npz
 
-Arrays are named as the model's inputs; their first axis counts examples.
+Arrays are named as the model's inputs; their first axis counts examples. What was seen of every
+tensor (its histogram, what all methods say) lies beside the table, in TABLE.npz: views show it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import explorer
+    from explorer.quantization.observations import path_beside, write_observations
     from explorer.quantization.table import write_thresholds
     from explorer.tuning.calibration import read_data
 
@@ -57,11 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
             progress=progress,
         )
     write_thresholds(arguments.output, table)
+    beside = path_beside(arguments.output)
+    write_observations(beside, table.observations, table.model)
     if arguments.json:
         rows = [vars(threshold) for threshold in table.thresholds.values()]
         print_json({"model": table.model, "method": table.method, "thresholds": rows})
         return 0
     for warning in table.warnings:
         print_lines([f"note: {warning}"])
-    print_lines([f"{len(table.thresholds)} thresholds ({table.method}); wrote {arguments.output}"])
+    wrote = f"wrote {arguments.output}, histograms {beside}"
+    print_lines([f"{len(table.thresholds)} thresholds ({table.method}); {wrote}"])
     return 0

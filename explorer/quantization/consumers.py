@@ -33,6 +33,7 @@ class Consumers:
         self._values = {tensor.name: tensor.value for tensor in tensors}
         self._examples: list[dict[str, np.ndarray]] = []
         self._bytes = 0
+        self._measured: dict[tuple[str, Range], float] = {}
         self._needed = {
             value_name(operand)
             for value in self._values.values()
@@ -68,7 +69,13 @@ class Consumers:
                     difference = self._evaluated(op, value, array, example) - exact
                     totals[place] += np.vdot(difference, difference)
                 count += exact.size
-        return (totals / max(count, 1)).tolist()
+        errors = (totals / max(count, 1)).tolist()
+        self._measured.update(((name, c), e) for c, e in zip(candidates, errors, strict=True))
+        return errors
+
+    def measured_error(self, name: str, chosen: Range) -> float | None:
+        """What `errors` found of a range before; None where nobody asked."""
+        return self._measured.get((name, chosen))
 
     def _evaluated(
         self, op: TopOperation, value: SSAValue, array: np.ndarray, example: Values

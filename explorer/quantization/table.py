@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote
 from explorer.errors import InputError
 from explorer.files import write_file
 from explorer.results.names import near_name
+from explorer.results.runs.quantization import ObservedTensor
 
 MODES = ("INT8", "INT16", "F32")
 """What a layer computes in; INT8 where a table says nothing."""
@@ -57,6 +58,10 @@ class ThresholdTable:
     """The file, for messages."""
     warnings: tuple[str, ...] = ()
     """What was odd about the data."""
+    observations: Mapping[str, ObservedTensor] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Histograms and candidates by tensor, as far as they are known: they decide nothing."""
 
     @property
     def digest(self) -> str:

@@ -33,8 +33,10 @@ from explorer.quantization.choosing import Tensor, quantizable_tensors
 from explorer.quantization.consumers import Consumers
 from explorer.quantization.histogram import Histogram
 from explorer.quantization.methods import RANGES, Range, squared_error
+from explorer.quantization.observations import observed_tensor
 from explorer.quantization.table import Threshold, ThresholdTable
 from explorer.results.names import near_name, nearest
+from explorer.results.runs.quantization import ObservedTensor
 
 BEST = "best"
 METHODS = (BEST, *RANGES)
@@ -87,7 +89,7 @@ def thresholds_of(
     observed: Observed, method: str, progress: Progress | None = None
 ) -> ThresholdTable:
     """The table of one method, of what was seen."""
-    found = {}
+    found, seen = {}, {}
     for number, name in enumerate(observed.tensors):
         if progress is not None:
             progress(f"threshold of {name}", number, len(observed.tensors))
@@ -100,11 +102,21 @@ def thresholds_of(
         # A tensor that is always 0 is represented by any scale.
         threshold = chosen.threshold or 1.0
         found[name] = Threshold(name, threshold, chosen.low, chosen.high)
+        seen[name] = observation_of(histogram, name, observed.consumers)
     return ThresholdTable(
         found,
         observed.model,
         f"{method}, {observed.examples} examples",
         warnings=tuple(warnings_of(observed)),
+        observations=seen,
+    )
+
+
+def observation_of(histogram: Histogram, name: str, consumers: Consumers) -> ObservedTensor:
+    """The histogram with what every method says, and the errors that were measured by now."""
+    ranges = [(method, find(histogram, BITS)) for method, find in RANGES.items()]
+    return observed_tensor(
+        histogram, [(m, c, consumers.measured_error(name, c)) for m, c in ranges], BITS
     )
 
 

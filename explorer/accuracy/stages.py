@@ -137,7 +137,17 @@ def _layer_errors(
         weights_db=decibels(True, False) if has_weights else None,
         activations_db=decibels(False, True) if has_activations else None,
         both_db=decibels(True, True),
+        reads=tuple(dict.fromkeys(name for o in op.operands for name in _read(o, names))),
     )
+
+
+def _read(value: SSAValue, names: Mapping[str, str]) -> Iterator[str]:
+    """Tensors of a table that an operand is, or that were moved into it."""
+    if value_name(value) in names:
+        yield names[value_name(value)]
+    elif isinstance(value.owner, Moving) and moves(value.owner):
+        for moved in value.owner.moved_operands():
+            yield from _read(moved, names)
 
 
 def _source_tensor(op: TopOperation) -> str:

@@ -113,6 +113,8 @@ class LayerErrors:
     activations_db: float | None
     """Only what it reads is."""
     both_db: float
+    reads: tuple[str, ...] = ()
+    """The quantized tensors that it reads, perhaps behind moves."""
 
 
 @dataclass(frozen=True, kw_only=True)

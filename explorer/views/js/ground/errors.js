@@ -3,7 +3,7 @@
 import {emptyState} from "./dom.js";
 import {countText, notFinite} from "./numbers.js";
 
-export const MODE_TITLES = {
+const MODE_TITLES = {
   accumulated: "errors travel from operation to operation",
   isolated: "every operation is fed the reference's inputs, so that the guilty one stands out",
   float: "a quantized program against the float model: measured, and judged by nobody",

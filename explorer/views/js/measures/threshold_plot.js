@@ -11,6 +11,7 @@ const BOTTOM = 18;
 const SIDE = 10;
 const LINE = 11; // of a row of names
 const LETTER = 5.6; // a character of a name
+const NAME_LINES = 3;
 const KEY_STEP = 1.02; // by which an arrow moves the threshold
 
 export const shortRange = (value) => String(Number(value.toPrecision(3)));
@@ -63,11 +64,16 @@ export function thresholdPlot(row, fork) {
         ),
       ),
       // Above the lines of the others, which they may cross.
-      marks.map(({at, label, line}) =>
+      marks.map(({at, label, line, isBefore}) =>
         label
           ? shape(
               "text",
-              {class: "candidate-name", x: at - 3, y: TOP - 4 - line * LINE, "text-anchor": "end"},
+              {
+                class: "candidate-name",
+                x: at + (isBefore ? -3 : 3),
+                y: TOP - 4 - line * LINE,
+                "text-anchor": isBefore ? "end" : "start",
+              },
               label,
             )
           : null,
@@ -182,7 +188,7 @@ export function thresholdPlot(row, fork) {
   return {node, paint};
 }
 
-export function histogramOf(observed) {
+function histogramOf(observed) {
   const [start, width] = [decode(observed.start), decode(observed.width)];
   return {
     start,
@@ -195,7 +201,7 @@ export function histogramOf(observed) {
 
 // Expected squared error of a number, and the share of those that saturate: step^2 / 12 inside,
 // where zero costs nothing, and the distance from the end outside.
-export function errorsOf({start, width, counts, zeros}, low, high, bits) {
+function errorsOf({start, width, counts, zeros}, low, high, bits) {
   const step = (high - low) / (2 ** bits - 1);
   let total = 0,
     inside = 0,
@@ -248,14 +254,18 @@ function marksOf(observed, x) {
     .sort((a, b) => b.at - a.at)
     .map(({at, names, titles}) => {
       const label = names.join(", ");
-      const left = at - label.length * LETTER - 6;
+      const size = label.length * LETTER + 6;
+      // Left of the mark, but where the picture ends.
+      const isBefore = at - size > 0;
+      const [from, to] = isBefore ? [at - size, at] : [at, at + size];
       let line = 0;
-      while (label && line < 2 && (lines[line] ?? Infinity) < at) line += 1;
-      const isFree = label && (lines[line] ?? Infinity) >= at;
-      if (isFree) lines[line] = left;
+      while (line < NAME_LINES && (lines[line] ?? Infinity) < to) line += 1;
+      const isFree = label !== "" && line < NAME_LINES;
+      if (isFree) lines[line] = from;
       return {
         at,
         label: isFree ? label : "",
+        isBefore,
         line: isFree ? line : 0,
         title: titles.join("\n"),
       };

@@ -110,7 +110,7 @@ def calibrate(
     """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
     examples. `compile(model, quantization=table)` takes them.
 
-    method: best (per tensor, by the error of what reads it), min-max, moving-average, percentile,
+    method: best (all together, by the error of the outputs), min-max, moving-average, percentile,
     kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`).
     """
     from explorer.tuning.calibration import calibrate as calibrated

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         default="best",
         metavar="M",
-        help="best (per tensor, by the error of what reads it), min-max, moving-average, "
+        help="best (all together, by the error of the outputs), min-max, moving-average, "
         "percentile, kl, mse, aciq-gauss or aciq-laplace (default: best)",
     )
     parser.add_argument(

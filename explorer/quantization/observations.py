@@ -35,14 +35,14 @@ Observations = Mapping[str, ObservedTensor]
 def observed_tensor(
     histogram: Histogram, ranges: Iterable[tuple[str, Range, float | None]], bits: int
 ) -> ObservedTensor:
-    """ranges: (method, what it represents, measured error of what reads the tensor)."""
+    """ranges: (method, what it represents, signal to noise of the outputs where measured)."""
     candidates = tuple(
         RangeCandidate(
             method=method,
             low=chosen.low,
             high=chosen.high,
             squared_error=squared_error(histogram, chosen, bits),
-            consumer_error=measured,
+            outputs_db=measured,
         )
         for method, chosen, measured in ranges
     )

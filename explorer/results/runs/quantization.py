@@ -36,8 +36,9 @@ class RangeCandidate:
     high: float
     squared_error: float
     """Expected squared error of the tensor's own numbers, in its unit squared."""
-    consumer_error: float | None = None
-    """Mean squared error of the results of all that reads it; None where it was not measured."""
+    outputs_db: float | None = None
+    """Signal to noise of the model's outputs with this range and all other tensors quantized, too;
+    None where that was not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)

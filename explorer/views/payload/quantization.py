@@ -76,7 +76,7 @@ def _observed(seen: ObservedTensor) -> Json:
                 "low": number(c.low),
                 "high": number(c.high),
                 "own": rounded(c.squared_error),
-                "consumers": _optional(c.consumer_error),
+                "outputs": _optional(c.outputs_db),
             }
             for c in seen.candidates
         ],

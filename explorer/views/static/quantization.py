@@ -59,7 +59,7 @@ def quantization_text(trace: Trace, width: int) -> str:
         candidates = [
             (c.method, range_words(c.low, c.high), *_candidate_errors(c)) for c in _candidates(row)
         ]
-        lines += columns(candidates, ("method", "represents", "own error", "of readers"), "llrr")
+        lines += columns(candidates, ("method", "represents", "own error", "outputs"), "llrr")
     return "\n".join(lines)
 
 
@@ -81,7 +81,7 @@ def quantization_html(trace: Trace) -> str:
             [escape(c.method), escape(range_words(c.low, c.high)), *_candidate_errors(c)]
             for c in _candidates(row)
         ]
-        body += table(cells, ("method", "represents", "own error", "error of readers"), "llrr")
+        body += table(cells, ("method", "represents", "own error", "outputs"), "llrr")
     if len(observed) > DRAWN:
         body += note(f"Histograms of the {DRAWN} costliest of {len(observed)} tensors.")
     return card("Quantization", body, subtitle=plain(record.method))
@@ -143,8 +143,9 @@ def _candidates(row: QuantizedRow) -> tuple[RangeCandidate, ...]:
 
 
 def _candidate_errors(candidate: RangeCandidate) -> tuple[str, str]:
-    measured = candidate.consumer_error
-    return format_error(candidate.squared_error), "" if measured is None else format_error(measured)
+    measured = candidate.outputs_db
+    own = format_error(candidate.squared_error)
+    return own, "" if measured is None else f"{measured:.1f} dB"
 
 
 def _histogram_svg(row: QuantizedRow) -> str:

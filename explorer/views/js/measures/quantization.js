@@ -248,19 +248,11 @@ function lackOf({tensor}) {
 }
 
 function candidateTable({tensor, observed}, fork) {
-  const least = Math.min(...observed.candidates.map(({own}) => decode(own)));
-  const measured = observed.candidates
-    .map(({consumers}) => consumers)
-    .filter((value) => value !== null);
-  const leastOfReaders = Math.min(...measured.map(decode));
-  const cell = (value, best) =>
-    value === null
-      ? element("td", {class: "number quiet-text", title: "not measured"}, "–")
-      : element(
-          "td",
-          {class: `number${decode(value) === best ? " least" : ""}`},
-          errorText(decode(value)),
-        );
+  const own = observed.candidates.map((candidate) => decode(candidate.own));
+  const outputs = observed.candidates.map((candidate) =>
+    candidate.outputs === null ? -Infinity : decode(candidate.outputs),
+  );
+  const cell = (text, isBest) => element("td", {class: `number${isBest ? " least" : ""}`}, text);
   return element(
     "div",
     {class: "table-host quantized-candidates"},
@@ -273,7 +265,7 @@ function candidateTable({tensor, observed}, fork) {
         element(
           "tr",
           {},
-          ["method", "represents", "own error", "of readers", ""].map((title) =>
+          ["method", "represents", "own error", "outputs", ""].map((title) =>
             element(
               "th",
               {scope: "col", title: HINTS[title] ?? "", class: title in HINTS ? "number" : ""},
@@ -285,7 +277,7 @@ function candidateTable({tensor, observed}, fork) {
       element(
         "tbody",
         {},
-        observed.candidates.map((candidate) => {
+        observed.candidates.map((candidate, place) => {
           const [low, high] = [decode(candidate.low), decode(candidate.high)];
           const isUsed = isSame(low, tensor.low, tensor) && isSame(high, tensor.high, tensor);
           return element(
@@ -293,8 +285,11 @@ function candidateTable({tensor, observed}, fork) {
             {class: isUsed ? "marked" : ""},
             element("td", {}, candidate.method),
             element("td", {class: "mono"}, rangeText(low, high)),
-            cell(candidate.own, least),
-            cell(candidate.consumers, leastOfReaders),
+            cell(errorText(own[place]), own[place] === Math.min(...own)),
+            cell(
+              candidate.outputs === null ? "–" : `${outputs[place].toFixed(1)} dB`,
+              candidate.outputs !== null && outputs[place] === Math.max(...outputs),
+            ),
             element(
               "td",
               {},
@@ -321,7 +316,7 @@ function candidateTable({tensor, observed}, fork) {
 }
 const HINTS = {
   "own error": "expected squared error of the tensor's own numbers",
-  "of readers": "mean squared error of the results of all that reads the tensor",
+  outputs: "signal to noise of the model's outputs with this range; – was not measured",
 };
 
 // Up to the rounding of scales and zero points.

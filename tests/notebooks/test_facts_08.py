@@ -1,5 +1,6 @@
 """What lesson 8 says, and what its cells show."""
 
+from itertools import pairwise
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -26,7 +27,7 @@ def lesson(tmp_path_factory):
 def numbers(text: str) -> list[float]:
     """Those that stand before `dB`."""
     words = text.replace(",", " ").split()
-    return [float(number) for number, unit in zip(words, words[1:], strict=False) if unit == "dB"]
+    return [float(number) for number, unit in pairwise(words) if unit == "dB"]
 
 
 def test_predictions_answered_with_the_key_are_right(lesson):

@@ -36,6 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "percentile, kl, mse, aciq-gauss or aciq-laplace (default: best)",
     )
     parser.add_argument(
+        "--arithmetic",
+        default="float",
+        metavar="A",
+        help="that of the target: float, or integer where nothing is to be computed in floats, "
+        "which takes thresholds of more tensors (default: float)",
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="TABLE", help="the file to write"
     )
     options.add_dimensions(parser)
@@ -57,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             method=arguments.method,
             dimensions=dict(arguments.dim),
             progress=progress,
+            arithmetic=arguments.arithmetic,
         )
     write_thresholds(arguments.output, table)
     beside = path_beside(arguments.output)

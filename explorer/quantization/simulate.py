@@ -39,10 +39,12 @@ class SimulateTensors(Pass):
     """What reads a tensor that can be quantized reads it rounded, by parameters set later.
 
     returns_logits: whether what a softmax at the end reads is returned instead of its result, which
-    says nothing of most errors: numbers near 0 and 1 hide them.
+    says nothing of most errors: numbers near 0 and 1 hide them. integers_only: whether the target
+    computes without floats, so that more tensors are quantized.
     """
 
     returns_logits: bool = False
+    integers_only: bool = False
 
     name = "simulate-tensors"
     is_required = True
@@ -50,7 +52,7 @@ class SimulateTensors(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
         events = EventLog(self.name, rewriter)
-        for tensor in quantizable_tensors(function):
+        for tensor in quantizable_tensors(function, self.integers_only):
             owner = tensor.value.owner
             is_made = isinstance(owner, Operation)
             with events.rewrite("simulate", owner if is_made else function, tensor.name):
@@ -65,6 +67,8 @@ class SimulateTensors(Pass):
         assert end is not None
         for index, value in enumerate(end.operands):
             softmax = value.owner
+            if isinstance(softmax, SimulateQuantizationOp):
+                softmax = softmax.input.owner
             if self.returns_logits and isinstance(softmax, SoftmaxOp):
                 with events.rewrite("logits", softmax, "its operand is returned"):
                     rewriter.set_operand(end, index, softmax.input)

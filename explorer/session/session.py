@@ -526,7 +526,10 @@ class Session:
         return tuple(form)
 
     def _checked_inputs(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        if any(np.asarray(array).dtype.kind in "OUS" for array in inputs.values()):
+        if any(
+            name not in self._names or np.asarray(value).dtype.kind in "OUS"
+            for name, value in inputs.items()
+        ):
             from explorer.importers import program_inputs
 
             inputs = program_inputs(self.model, inputs, {})

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 from xdsl.dialects import func
@@ -27,7 +28,7 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass
 from explorer.ir.structure import value_name
-from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION
+from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION, before_quantizing
 from explorer.passes.lower.legalize import Legalize
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 from explorer.quantization.choosing import Tensor, quantizable_tensors
@@ -40,7 +41,10 @@ from explorer.results.runs.quantization import ObservedTensor
 from explorer.tuning.refining import MOST_EXAMPLES, is_same, refined_ranges
 from explorer.tuning.simulation import simulated_program
 
-BEST = "best"
+Arithmetic = Literal["float", "integer"]
+"""Of the target that the table is for."""
+ARITHMETICS: tuple[Arithmetic, ...] = get_args(Arithmetic)
+BEST, MIN_MAX = "best", "min-max"
 METHODS = (BEST, *RANGES)
 BITS = 8
 KEPT_BYTES = 256 << 20
@@ -60,6 +64,8 @@ class Observed:
     model: str
     """Digest of the model's file."""
     examples: int
+    integers_only: bool = False
+    """Whether the tensors are those that a target without floats quantizes."""
 
 
 def calibrate(
@@ -68,19 +74,24 @@ def calibrate(
     method: str = BEST,
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    arithmetic: Arithmetic = "float",
 ) -> ThresholdTable:
     """Thresholds of all tensors that can be quantized.
 
     data: arrays by input name, whose first axis counts examples; `best` chooses per tensor what
-    makes the outputs of the whole network most like those in floats.
+    makes the outputs of the whole network most like those in floats. arithmetic: "integer" for
+    targets without floats, which need thresholds of more tensors.
 
     Raises:
-        InputError: for data that do not fit, are empty or not finite, and a method that there is
-            not.
+        InputError: for data that do not fit, are empty or not finite, and a method or an
+            arithmetic that there is not.
     """
+    if arithmetic not in ARITHMETICS:
+        raise InputError(f"there is no arithmetic {arithmetic!r}", hint=" or ".join(ARITHMETICS))
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
-    return thresholds_of(observe(model, data, dimensions, progress), method, progress)
+    observed = observe(model, data, dimensions, progress, arithmetic == "integer")
+    return thresholds_of(observed, method, progress)
 
 
 def thresholds_of(
@@ -89,16 +100,26 @@ def thresholds_of(
     """The table of one method, of what was seen."""
     noises: dict[str, dict[Range, float]] = {name: {} for name in observed.tensors}
     if method == BEST:
-        program = simulated_program(observed.source, observed.dimensions, returns_logits=True)
+        program = simulated_program(
+            observed.source,
+            observed.dimensions,
+            returns_logits=True,
+            integers_only=observed.integers_only,
+        )
 
         def note(name: str, tried: Range, noise: float) -> None:
             noises[name][tried] = noise
 
         ranges = refined_ranges(program, observed.histograms, observed.kept, progress, note)
+        # What a softmax at the end makes is no part of that program: all of it is represented.
+        method_of_others = MIN_MAX
     else:
-        ranges = {n: RANGES[method](observed.histograms[n], BITS) for n in observed.tensors}
+        ranges, method_of_others = {}, method
+    others = (name for name in observed.tensors if name not in ranges)
+    ranges |= {n: RANGES[method_of_others](observed.histograms[n], BITS) for n in others}
     found = {}
-    for name, chosen in ranges.items():
+    for name in observed.tensors:
+        chosen = ranges[name]
         # A tensor that is always 0 is represented by any scale.
         threshold = chosen.threshold or 1.0
         found[name] = Threshold(name, threshold, chosen.low, chosen.high)
@@ -141,11 +162,12 @@ def observe(
     data: Mapping[str, np.ndarray],
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    integers_only: bool = False,
 ) -> Observed:
     """Runs the model over all examples; InputError as for `calibrate`."""
-    program = calibration_program(model, dimensions)
+    program = calibration_program(model, dimensions, integers_only)
     snapshot = program[BEFORE_QUANTIZING[-1].name].after
-    tensors = tensors_of(snapshot)
+    tensors = tensors_of(snapshot, integers_only)
     if not tensors:
         raise InputError("nothing in this model can be quantized: it has no products of floats")
     examples = examples_of(program, data)
@@ -168,6 +190,7 @@ def observe(
         kept=kept_examples(examples),
         model=digest_of_model(model),
         examples=examples.count,
+        integers_only=integers_only,
     )
 
 
@@ -178,28 +201,30 @@ def kept_examples(examples: Examples) -> list[dict[str, np.ndarray]]:
     return [examples.at(int(number)) for number in np.linspace(0, examples.count - 1, most)]
 
 
-def tensors_of(snapshot: Snapshot) -> list[Tensor]:
+def tensors_of(snapshot: Snapshot, integers_only: bool = False) -> list[Tensor]:
     function = entry_function(snapshot.program)
     assert isinstance(function, func.FuncOp)
-    return quantizable_tensors(function)
+    return quantizable_tensors(function, integers_only)
 
 
 def calibration_program(
-    model: SourceModel, dimensions: Mapping[str, int] | None = None
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    integers_only: bool = False,
 ) -> Compilation:
     """The float program with a value for each tensor that can be quantized, for this processor."""
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
-    return plain.fork(pipeline=calibration_passes(plain.settings))
+    return plain.fork(pipeline=calibration_passes(plain.settings, integers_only))
 
 
-def calibration_passes(settings: Settings) -> list[Pass]:
+def calibration_passes(settings: Settings, integers_only: bool = False) -> list[Pass]:
     """The target's passes without fusion, but for what changes weights, which comes first."""
     passes = default_pipeline(settings, device_for(settings.target))
     kept = (Legalize, EliminateDeadCode)
     dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION) if kind not in kept)
     found = [p for p in passes if not isinstance(p, dropped)]
     place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
-    return [*found[:place], *(kind() for kind in BEFORE_QUANTIZING), *found[place:]]
+    return [*found[:place], *before_quantizing(integers_only), *found[place:]]
 
 
 # -- data ------------------------------------------------------------------------------------------

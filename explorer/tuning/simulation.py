@@ -34,7 +34,7 @@ from explorer.ir.requantization import integer_limits
 from explorer.ir.rewriting.passes import Pass
 from explorer.ir.top.quantization.simulated import TABLES, UNQUANTIZED
 from explorer.ir.types import QuantizedType
-from explorer.passes import BEFORE_QUANTIZING
+from explorer.passes import before_quantizing
 from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 from explorer.quantization.simulate import (
@@ -79,16 +79,18 @@ def simulated_program(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
     returns_logits: bool = False,
+    integers_only: bool = False,
 ) -> SimulatedProgram:
     """Compiles it for this processor.
 
-    returns_logits: whether outputs are what a softmax at the end reads.
+    returns_logits: whether outputs are what a softmax at the end reads; integers_only: whether it
+    stands for a target without floats, on which more tensors are quantized.
 
     Raises:
         InputError: where nothing can be quantized, or the host computes a part of the model.
     """
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
-    tensors = SimulateTensors(returns_logits)
+    tensors = SimulateTensors(returns_logits, integers_only)
     made = plain.fork(pipeline=_passes(plain, tensors, SimulateWeights(is_rounded=False)))
     rounded = plain.fork(pipeline=_passes(plain, tensors, SimulateWeights(is_rounded=True)))
     if made.built.parts:
@@ -107,14 +109,14 @@ def simulated_program(
 
 def _passes(plain: Compilation, tensors: SimulateTensors, weights: SimulateWeights) -> list[Pass]:
     """The target's, with the simulation where a table would quantize, and weights behind fusion."""
+    before = before_quantizing(tensors.integers_only)
     passes = [
         p
         for p in default_pipeline(plain.settings, device_for(plain.settings.target))
-        if not isinstance(p, BEFORE_QUANTIZING)
+        if not isinstance(p, tuple(type(pass_) for pass_ in before))
     ]
     first = next(i for i, p in enumerate(passes) if isinstance(p, ComputeInIntegers))
     last = next(i for i, p in enumerate(passes) if isinstance(p, EliminateDeadCode)) + 1
-    before = [kind() for kind in BEFORE_QUANTIZING]
     begun = [*passes[:first], *before, tensors, *passes[first:last]]
     return [*begun, weights, EliminateDeadCode(), *passes[last:]]
 

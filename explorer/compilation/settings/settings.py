@@ -97,6 +97,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             multiplies_pairs=backend.multiplies_pairs(lanes),
             splits_signs=backend.splits_signs(lanes),
             quantizing=_quantizing(settings),
+            integers_only=target.arithmetic == "integer",
         ),
         # One program for a range of sizes has one function.
         PlaceOnDevice(target.name, settings.host and settings.open_range is None),
@@ -106,7 +107,8 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
 
 def _quantizing(settings: Settings) -> tuple[Pass, ...]:
     table = settings.quantization
-    return () if table is None else (QuantizeTensors(table),)
+    integers_only = settings.target.arithmetic == "integer"
+    return () if table is None else (QuantizeTensors(table, integers_only=integers_only),)
 
 
 def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:

@@ -83,8 +83,12 @@ function render({model, el}) {
     const data = new TraceData(host, head, revision);
     loading = data;
     if (!app) replace(stage, waiting());
+    // Nobody has been anywhere in it, and no link leads elsewhere than to its first place.
+    const isFirstVisit = app
+      ? model !== shownModel && !left.has(model)
+      : window.location.hash.length < 2 && !session?.place() && !head.at?.pass;
     // What is shown stays until all is there, and what is done in it until then counts.
-    data.load().then(
+    data.load(isFirstVisit && !head.at?.operation).then(
       () => {
         if (loading !== data) return;
         loading = null;
@@ -92,7 +96,7 @@ function render({model, el}) {
         if (app)
           left.set(shownModel, {
             state: {...app.store.get(), rewrite: null},
-            pass: app.data.head.passes[app.store.get().pass]?.name,
+            passes: app.data.head.passes.slice(0, app.store.get().pass + 1).map(({name}) => name),
             camera: app.graph.camera(),
             searchSettings: app.searchSettings,
             model: shownModel,

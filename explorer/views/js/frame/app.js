@@ -23,7 +23,7 @@ import {workspace} from "./workspace.js";
 
 let instances = 0;
 
-// kept: {state, pass, camera, searchSettings, model, carried, isRefused} of the compilation that
+// kept: {state, passes, camera, searchSettings, model, carried, isRefused} of the compilation that
 // was looked at before this one
 export function createApp({
   host,
@@ -124,6 +124,17 @@ export function createApp({
   };
   const branch = host.get("branch") || null;
   app.node = element("div", {class: "frame", "data-model": model, "data-branch": branch});
+  // The first picture is there, of one pass: the operations of the others come behind it.
+  const complete = () =>
+    data.whole().then(
+      () => {
+        if (app.stopped) return;
+        app.graph.update();
+        app.inspector.update(true);
+        app.dock.update();
+      },
+      () => {}, // who needs them asks again, and is told
+    );
   app.begin = (isReturn) => {
     app.passes = passesPane(app);
     app.graph = graphPane(app);
@@ -147,6 +158,7 @@ export function createApp({
     if (isBranch) app.graph.lookAt(kept.camera);
     app.graph.update().then(() => {
       if (selection !== null) app.graph.reveal(selection);
+      if (!data.isWhole) complete();
     });
     app.inspector.update();
     app.dock.update();

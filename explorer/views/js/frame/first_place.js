@@ -1,28 +1,21 @@
 // Where a page begins: with another model, another branch of the same, or a first visit.
 
-import {carriedInto} from "../branches/carried.js";
+import {carriedInto, passCarriedInto} from "../branches/carried.js";
 
 const withoutUnset = (state) =>
   Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
 
-// The first state of the page. kept: {state, pass, carried, isRefused} of what was looked at
+// The first state of the page. kept: {state, passes, carried, isRefused} of what was looked at
 // before, a branch of the same model where `isBranch`; fromLink: what the address says.
 export function firstPlace({data, kept, isBranch, fromLink}) {
   const {passes} = data.head;
-  // The first visit opens where there is most to see: the pass that fused most, the first of
-  // equals.
-  const weight = (pass) => 1000 * pass.fused + pass.removed;
   const start = passes.findIndex((pass) => pass.level !== "source");
-  const eventful = passes.reduce(
-    (best, pass, index) =>
-      index > start && weight(pass) > (best > start ? weight(passes[best]) : 0) ? index : best,
-    Math.max(0, start),
-  );
-  const again = kept ? passes.findIndex((pass) => pass.name === kept.pass) : -1;
+  // A branch is looked at where the one before was, or at the last pass before that it has, too.
+  const again = kept ? passCarriedInto(passes, kept.passes) : -1;
   const initially = data.head.blocks.initially ?? [];
   // Of a wrong program the first thing to see is what is wrong.
   const {fault} = data.head.summary;
-  const first = fault?.pass ?? eventful;
+  const first = fault?.pass ?? data.head.first;
   const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
   const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
   // Another model starts at its own first place; how a person likes to look at things stays.

@@ -10,7 +10,7 @@ import {gatherScene, settleScene, takersByPlace, takersBySource} from "../ground
 
 export const NODE = [140, 36];
 const BROAD = 0.45; // from this scale on a block has room for its name
-const ROOMY = 0.5; // from here on most operations have room for all of their names
+const ROOMY = 0.6; // from here on most operations have room for all of their names
 const MOST_TRIED = 600; // operations of which a drawing without blocks is tried at first
 const ENOUGH_UNITS = 8; // with fewer in sight, a first visitor finds the largest blocks open
 const MOST_OPENED = 12;

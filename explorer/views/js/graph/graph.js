@@ -7,57 +7,20 @@ import {addPointing} from "./pointing.js";
 import {createCamera} from "./camera.js";
 import {createCanvas} from "./canvas.js";
 import {createHead} from "./head.js";
-import {edgeLabels} from "./edge_labels.js";
-import {letteringAt, namesWithRoom} from "./lettering.js";
+import {createSight} from "./sight.js";
+import {letteringAt} from "./lettering.js";
 import {moveNodes} from "./motion.js";
-import {edgeClass, markSelection, nodeClass} from "./selection.js";
+import {markSelection} from "./selection.js";
 import {button, element, emptyState, replace} from "../ground/dom.js";
-import {
-  legendContent,
-  makeBracket,
-  makeEdge,
-  makeFarName,
-  makeFrame,
-  makeLabel,
-  makeNode,
-  makeTitle,
-  makeTurn,
-  widthOfText,
-} from "./graph_nodes.js";
+import {legendContent} from "./graph_nodes.js";
 import {createMinimap} from "./minimap.js";
 import {createOverlay} from "./overlay.js";
 import {countText} from "../ground/numbers.js";
-import {clip, turnsOf} from "../ground/scene.js";
-
-const SIGHT_MARGIN = 160;
-const MOST_ELEMENTS = 1500;
-const LABEL_ZOOM = 0.7; // from here on edges say what they carry
-// Families whose names come first where there is no room for all.
-const IMPORTANT = new Map([
-  ["input", 9],
-  ["output", 9],
-  ["convolution", 8],
-  ["recurrent", 8],
-  ["normalization", 6],
-  ["pooling", 5],
-  ["reduction", 4],
-  ["elementwise", 2],
-]);
 
 export function graphPane(app) {
   const {data, store} = app;
-  const {
-    svg,
-    plane,
-    boxesLayer,
-    edgesLayer,
-    labelsLayer,
-    marksLayer,
-    nodesLayer,
-    turnsLayer,
-    titlesLayer,
-    namesLayer,
-  } = createCanvas();
+  const canvas = createCanvas();
+  const {svg, plane} = canvas;
   const tip = element("div", {class: "tip", role: "tooltip", hidden: true});
   const legend = element("details", {class: "legend"});
   const minimap = createMinimap((x, y) => {
@@ -105,15 +68,12 @@ export function graphPane(app) {
   let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
   let anchor = null; // {block, at}: what stays in its place on the screen when it is drawn next
   let hasFitted = false;
-  let lettering = letteringAt(1);
   let asking = 0; // the number of the drawing that was asked for last
   let drawn = Promise.resolve(); // the last drawing that was asked for
-  const nodeElements = new Map();
-  const edgeElements = new Map();
-  const labelElements = new Map();
   const drawings = createDrawings(data, store);
   const sceneNow = () => scene;
   const camera = createCamera(size, sceneNow);
+  const sight = createSight({app, camera, canvas, overlay, sceneNow, size});
 
   // ---- what is drawn
 
@@ -195,17 +155,7 @@ export function graphPane(app) {
       ? `${countText(hidden, "operation")} in ${countText(closed.length, "closed block")}: ` +
         "open one with +, or search with /"
       : "";
-    for (const elements of [nodeElements, edgeElements, labelElements]) {
-      for (const item of elements.values()) item.remove();
-      elements.clear();
-    }
-    replace(boxesLayer, scene.boxes.map(makeFrame));
-    lettering = letteringAt(camera.view.k);
-    drawTitles();
-    replace(
-      marksLayer,
-      scene.brackets.map((bracket) => makeBracket(scene, bracket)),
-    );
+    sight.begin();
     if (!scene.items.length) {
       message.hidden = false;
       replace(
@@ -228,8 +178,14 @@ export function graphPane(app) {
     draw();
     overview();
     const half = [NODE[0] / 2, NODE[1] / 2];
-    const fades = [edgesLayer, labelsLayer, marksLayer, boxesLayer, turnsLayer];
-    moveNodes(nodeElements, scene.byId, places, camera.view, half, fades);
+    const fades = [
+      canvas.edgesLayer,
+      canvas.labelsLayer,
+      canvas.marksLayer,
+      canvas.boxesLayer,
+      canvas.turnsLayer,
+    ];
+    moveNodes(sight.nodes, scene.byId, places, camera.view, half, fades);
   }
 
   // What stays where it is on the screen: the block that was opened or closed, what is selected, or
@@ -250,18 +206,19 @@ export function graphPane(app) {
     return staying.slice(0, 1).map(([id, [x, y]]) => [scene.byId.get(id), x, y]);
   }
 
-  function updateSelection() {
+  function draw() {
     if (!scene) return;
-    markSelection(scene, app, refreshClasses);
-    refreshClasses();
-    overview();
+    const notes = sight.draw();
+    lost.hidden = !scene.items.length || scene.items.some(camera.isInSight);
+    capNote.hidden = !notes.length;
+    capNote.textContent = notes.join(" · ");
   }
 
-  function refreshClasses() {
-    for (const [id, item] of nodeElements)
-      item.setAttribute("class", nodeClass(scene, scene.byId.get(id)));
-    for (const [key, item] of edgeElements)
-      item.setAttribute("class", edgeClass(scene, scene.edgeByKey.get(key)));
+  function updateSelection() {
+    if (!scene) return;
+    markSelection(scene, app, sight.refreshClasses);
+    sight.refreshClasses();
+    overview();
   }
 
   // ---- camera
@@ -309,154 +266,10 @@ export function graphPane(app) {
     const [width, height] = size();
     const [x, y] = camera.onScreen(item);
     const isNear = x > 72 && x < width - 72 && y > 32 && y < height - 32;
-    if (lettering.level !== "far" && isNear) return;
-    if (lettering.level === "far") camera.zoomTo(0.75);
+    if (sight.level() !== "far" && isNear) return;
+    if (sight.level() === "far") camera.zoomTo(0.75);
     camera.goTo(item);
     moved();
-  }
-
-  // ---- drawing
-
-  function draw() {
-    if (!scene) return;
-    const [width, height] = size();
-    const {view} = camera;
-    const letters = letteringAt(view.k);
-    if (letters.scale !== lettering.scale) {
-      lettering = letters;
-      for (const elements of [nodeElements, labelElements]) {
-        for (const item of elements.values()) item.remove();
-        elements.clear();
-      }
-      drawTitles();
-    }
-    const left = (-view.x - SIGHT_MARGIN) / view.k,
-      right = (width - view.x + SIGHT_MARGIN) / view.k;
-    const top = (-view.y - SIGHT_MARGIN) / view.k,
-      bottom = (height - view.y + SIGHT_MARGIN) / view.k;
-    const inSight = scene.items.filter(
-      (item) => item.x > left && item.x < right && item.y > top && item.y < bottom,
-    );
-    const shown = inSight.slice(0, MOST_ELEMENTS);
-    keep(
-      nodeElements,
-      nodesLayer,
-      shown,
-      (item) => item.id,
-      (item) => makeNode(app, scene, item, lettering),
-      (item) => nodeClass(scene, item),
-    );
-    const edges = scene.edges.filter(
-      (edge) => edge.right > left && edge.left < right && edge.bottom > top && edge.top < bottom,
-    );
-    keep(
-      edgeElements,
-      edgesLayer,
-      edges.slice(0, MOST_ELEMENTS),
-      (edge) => edge.key,
-      makeEdge,
-      (edge) => edgeClass(scene, edge),
-    );
-    overlay.paint(nodeElements, scene);
-    const labels =
-      view.k < LABEL_ZOOM
-        ? []
-        : labelsOfEdges().filter(
-            ({box}) => box.right > left && box.left < right && box.bottom > top && box.top < bottom,
-          );
-    keep(
-      labelElements,
-      labelsLayer,
-      labels.slice(0, MOST_ELEMENTS),
-      (label) => label.key,
-      (label) => makeLabel(label, lettering),
-      () => "edge-label",
-    );
-    drawTurns(edges);
-    drawFarNames(shown);
-    lost.hidden = !scene.items.length || scene.items.some(camera.isInSight);
-    const notes = [];
-    if (edges.length > MOST_ELEMENTS)
-      notes.push(
-        `${edges.length - MOST_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`,
-      );
-    if (inSight.length > shown.length)
-      notes.push(
-        `${inSight.length - shown.length} of ${inSight.length} operations in sight are not ` +
-          "drawn: zoom in",
-      );
-    if (scene.hiddenNote) notes.push(scene.hiddenNote);
-    capNote.hidden = !notes.length;
-    capNote.textContent = notes.join(" · ");
-  }
-
-  // In the whole drawing, so that a text stays in its place when the drawing is moved.
-  function labelsOfEdges() {
-    const margin = camera.beside();
-    const key = `${lettering.scale} ${margin}`;
-    if (scene.labelled?.key !== key) {
-      const widthOf = (text) => widthOfText(app, text, lettering.shape);
-      scene.labelled = {key, labels: edgeLabels(scene, lettering, widthOf, margin)};
-    }
-    return scene.labelled.labels;
-  }
-
-  function drawTitles() {
-    replace(
-      titlesLayer,
-      scene.boxes.map((box) => makeTitle(app, box, lettering)),
-    );
-  }
-
-  // Where the drawing goes on in the next column, the same number stands at both ends.
-  function drawTurns(edges) {
-    replace(
-      turnsLayer,
-      turnsOf(edges).map((turn) => makeTurn(turn, lettering)),
-    );
-  }
-
-  // From far away no node has room for its name: some names stand across the graph.
-  function drawFarNames(items) {
-    if (lettering.level !== "far") {
-      if (namesLayer.childElementCount) namesLayer.replaceChildren();
-      return;
-    }
-    const size = lettering.label * lettering.scale;
-    const names = items
-      .filter((item) => !item.isGhost)
-      .map((item) => {
-        const [x, y] = camera.onScreen(item);
-        const weight =
-          (item.inside ? 100 : 0) +
-          (item.id === scene.selected ? 1000 : 0) +
-          (IMPORTANT.get(item.record.family) ?? 0);
-        return {item, x, y, text: clip(item.record.label, 24), weight};
-      });
-    const chosen = namesWithRoom(names, (text) => widthOfText(app, text, size), size * 1.3);
-    replace(
-      namesLayer,
-      chosen.map((name) => makeFarName(name, lettering)),
-    );
-  }
-
-  function keep(elements, layer, wanted, keyOf, make, classOf) {
-    const keys = new Set(wanted.map(keyOf));
-    for (const [key, item] of elements) {
-      if (!keys.has(key)) {
-        item.remove();
-        elements.delete(key);
-      }
-    }
-    for (const item of wanted) {
-      if (elements.has(keyOf(item))) continue;
-      const made = make(item);
-      made.setAttribute("class", classOf(item));
-      elements.set(keyOf(item), made);
-      // Ghosts lie below what replaces them.
-      if (item.isGhost) layer.prepend(made);
-      else layer.append(made);
-    }
   }
 
   function overview() {
@@ -475,7 +288,7 @@ export function graphPane(app) {
         ? id
         : scene.unitOf(scene.after.nodes.get(id) ?? scene.before.nodes.get(id) ?? {id});
     scene.hovered = new Set([...operations].map(unit));
-    refreshClasses();
+    sight.refreshClasses();
   });
   store.subscribe((_, changed) => {
     if (["pass", "view", "open", "blocks", "hold"].some((name) => changed.has(name)))

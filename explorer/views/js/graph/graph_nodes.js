@@ -196,12 +196,12 @@ function nameThatFits(app, label, room, font) {
   );
 }
 
-// "stage 3: 6 × residual block", or "stage 3", or "sta… 3".
+// "stage 3: 6 × residual block", or "stage 3"; "transformer layer 1", or "layer 1".
 function titleThatFits(app, title, room, font) {
   const [name] = title.split(/: (?=\d+ ×)/);
   return fitText(app, title, room, font, clip) === title
     ? title
-    : fitText(app, name, room, font, clipName);
+    : nameThatFits(app, name, room, font);
 }
 
 // A name across the graph, where no node has room for it.

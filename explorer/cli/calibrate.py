@@ -5,6 +5,8 @@
 
 Arrays are named as the model's inputs; their first axis counts examples. What a calibration that
 was interrupted had seen lies beside the table, and the next one with the same data goes on there.
+What was seen of every tensor (its histogram, what all methods say) lies beside the table as well,
+in TABLE.observed.npz: views show it.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import explorer
+    from explorer.quantization.observations import path_beside, write_observations
     from explorer.quantization.table import write_thresholds
     from explorer.tuning.calibration_state import SUFFIX
     from explorer.tuning.examples import Chosen, read_case_data, read_data
@@ -94,11 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
             arithmetic=arguments.arithmetic,
         )
     write_thresholds(arguments.output, table)
+    beside = path_beside(arguments.output)
+    write_observations(beside, table.observations, table.model)
     if arguments.json:
         rows = [vars(threshold) for threshold in table.thresholds.values()]
         print_json({"model": table.model, "method": table.method, "thresholds": rows})
         return 0
     for warning in table.warnings:
         print_lines([f"note: {warning}"])
-    print_lines([f"{len(table.thresholds)} thresholds ({table.method}); wrote {arguments.output}"])
+    wrote = f"wrote {arguments.output}, histograms {beside}"
+    print_lines([f"{len(table.thresholds)} thresholds ({table.method}); {wrote}"])
     return 0

@@ -45,6 +45,8 @@ from explorer.kernels.program.build import BuiltProgram
 from explorer.kernels.program.parts import build_parts
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORY, plans_of
+from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.quantization.records import quantization_record
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -55,6 +57,7 @@ from explorer.results import (
     OperatorRecord,
     Program,
     ProgramLookup,
+    QuantizationRecord,
     RuleRecord,
     SourceText,
 )
@@ -140,6 +143,14 @@ class Compiled:
         result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), self.passes[-1])
         self._artifact(MEMORY)  # InputError where there is none
         return plans_of(result.artifacts, result.after.program)
+
+    @cached_property
+    def quantization(self) -> QuantizationRecord | None:
+        """How a float model was quantized, with what calibration saw where the table holds it."""
+        for result, pass_ in zip(self.passes[1:], self.pipeline, strict=False):
+            if isinstance(pass_, QuantizeTensors):
+                return quantization_record(result.before, result.after, pass_.table)
+        return None
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:

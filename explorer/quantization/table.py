@@ -24,6 +24,7 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.files import write_file
 from explorer.results.names import near_name
+from explorer.results.runs.quantization import ObservedTensor
 
 MODES = ("INT8", "INT16", "F32")
 """What a layer computes in; INT8 where a table says nothing."""
@@ -77,6 +78,10 @@ class ThresholdTable:
     """The file, for messages."""
     warnings: tuple[str, ...] = ()
     """What was odd about the data."""
+    observations: Mapping[str, ObservedTensor] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Histograms and candidates by tensor, as far as they are known: they decide nothing."""
 
     @property
     def digest(self) -> str:

@@ -9,6 +9,7 @@ nothing is fused, and each is read after it was computed. Memory is bounded: a h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,14 @@ from explorer.passes.lower.legalize import Legalize
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 from explorer.quantization.choosing import Tensor, quantizable_tensors
 from explorer.quantization.histogram import Histogram
-from explorer.quantization.methods import RANGES
+from explorer.quantization.methods import RANGES, Range
+from explorer.quantization.observations import observed_tensor
 from explorer.quantization.table import Threshold, ThresholdTable
 from explorer.results.names import near_name
+from explorer.results.runs.quantization import ObservedTensor
 from explorer.tuning.calibration_state import State
 from explorer.tuning.examples import Chosen, Data, Examples, examples_of, read_data
-from explorer.tuning.refining import MOST_EXAMPLES, refined_ranges
+from explorer.tuning.refining import MOST_EXAMPLES, is_same, refined_ranges
 from explorer.tuning.simulation import simulated_program
 
 Arithmetic = Literal["float", "integer"]
@@ -107,6 +110,7 @@ def thresholds_of(
     observed: Observed, method: str, progress: Progress | None = None
 ) -> ThresholdTable:
     """The table of one method, of what was seen."""
+    noises: dict[str, dict[Range, float]] = {name: {} for name in observed.tensors}
     if method == BEST:
         program = simulated_program(
             observed.source,
@@ -114,7 +118,11 @@ def thresholds_of(
             returns_logits=True,
             integers_only=observed.integers_only,
         )
-        ranges = refined_ranges(program, observed.histograms, observed.kept, progress)
+
+        def note(name: str, tried: Range, noise: float) -> None:
+            noises[name][tried] = noise
+
+        ranges = refined_ranges(program, observed.histograms, observed.kept, progress, note)
         # What a softmax at the end makes is no part of that program: all of it is represented.
         method_of_others = MIN_MAX
     else:
@@ -132,7 +140,24 @@ def thresholds_of(
         observed.model,
         f"{method}, {observed.examples} examples",
         warnings=tuple(warnings_of(observed)),
+        observations={
+            name: observation_of(histogram, noises[name])
+            for name, histogram in observed.histograms.items()
+        },
     )
+
+
+def observation_of(histogram: Histogram, noises: Mapping[Range, float]) -> ObservedTensor:
+    """The histogram with what every method says, and the noise of the outputs where it was tried,
+    or where a range was that is as good as the same."""
+
+    def decibels(chosen: Range) -> float | None:
+        near = [noise for tried, noise in noises.items() if is_same(tried, chosen)]
+        found = noises.get(chosen, near[0] if near else None)
+        return None if found is None else -10 * math.log10(found)
+
+    ranges = [(method, find(histogram, BITS)) for method, find in RANGES.items()]
+    return observed_tensor(histogram, [(m, c, decibels(c)) for m, c in ranges], BITS)
 
 
 def warnings_of(observed: Observed) -> Iterator[str]:

@@ -37,6 +37,24 @@ def test_a_table_says_its_model_and_its_method(table):
     assert all(len(line.split()) == 4 for line in lines[3:])
 
 
+def test_histograms_lie_beside_the_table_and_are_shown(explorer_command, mlp, table):
+    assert table.with_name(f"{table.name}.npz").is_file()
+    shown = explorer_command(
+        "show", str(mlp), "--quantize", str(table), "--what", "quantization"
+    ).output
+    assert "thresholds: best, 20 examples" in shown
+    assert "Candidates of" in shown and "aciq-laplace" in shown
+
+
+def test_the_app_is_not_started_with_a_table_that_is_none(explorer_command, mlp, tmp_path):
+    path = tmp_path / "bad.table"
+    path.write_text("conv1 oops\n")
+    done = explorer_command("serve", str(mlp), "--quantize", str(path), "--no-browser")
+    assert done.status == 2 and "bad.table:1" in done.errors
+    done = explorer_command("serve", str(mlp), "--qtable", str(path), "--no-browser")
+    assert done.status == 2 and "--qtable without --quantize" in done.errors
+
+
 def test_check_tells_decibels_and_bits(explorer_command, mlp, table, data, tmp_path):
     one = tmp_path / "one.npz"
     np.savez(one, image=np.load(data)["image"][:1])

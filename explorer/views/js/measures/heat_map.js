@@ -288,7 +288,7 @@ export function heatMap(app, table, options) {
   plot.node.addEventListener("pointermove", (event) => {
     const place = at(event);
     tip.hidden = !place;
-    app.hover.set(place ? [accuracy.maker(place.column, place.row)] : [], []);
+    app.hover.set(place ? [accuracy.maker(place.column, place.row, table.mode)] : [], []);
     if (!place) return;
     replace(
       tip,

@@ -19,6 +19,9 @@ from explorer.passes import top_pipeline
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.sizes.keep_range import KeepRange
+from explorer.quantization.corrections.correct_bias import CorrectBias
+from explorer.quantization.corrections.record import ADAROUND, BIAS, Corrections
+from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.table import ThresholdTable
 from explorer.results.names import near_name
@@ -70,6 +73,12 @@ class Settings:
     """Text of a person's own in the place of what some pass made."""
 
 
+CORRECTING: Mapping[str, Callable[[Corrections], Pass]] = {
+    ADAROUND: RoundWeights,
+    BIAS: CorrectBias,
+}
+
+
 def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
     """The passes for a target, in order."""
     target = settings.target
@@ -106,7 +115,16 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
 
 def _quantizing(settings: Settings) -> tuple[Pass, ...]:
     table = settings.quantization
-    return () if table is None else (QuantizeTensors(table),)
+    if table is None:
+        return ()
+    return (*correcting_passes(table.corrections), QuantizeTensors(table))
+
+
+def correcting_passes(record: Corrections | None) -> tuple[Pass, ...]:
+    """Those that the record has something for, in the order in which it was found."""
+    if record is None:
+        return ()
+    return tuple(CORRECTING[kind](record) for kind in record.kinds)
 
 
 def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:

@@ -104,6 +104,7 @@ def calibrate(
     data: Mapping[str, np.ndarray],
     *,
     method: str = "best",
+    corrections: str | Sequence[str] = (),
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
 ) -> ThresholdTable:
@@ -111,13 +112,16 @@ def calibrate(
     examples. `compile(model, quantization=table)` takes them.
 
     method: best (per tensor, by the error of what reads it), min-max, moving-average, percentile,
-    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`).
+    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). corrections: adaround,
+    bias: what passes before the quantization make better (`explorer.quantization.corrections`).
     """
-    from explorer.tuning.calibration import calibrate as calibrated
+    from explorer.quantization.corrections.record import chosen_kinds
+    from explorer.tuning.correcting import calibrate_corrected
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
-    return calibrated(source, data, method, dimensions, progress)
+    kinds = chosen_kinds(corrections)
+    return calibrate_corrected(source, data, method, kinds, dimensions, progress)
 
 
 def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:

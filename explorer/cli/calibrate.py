@@ -3,7 +3,8 @@
     explorer calibrate net.onnx --data images.npz -o net.table
     explorer check net.onnx --quantize net.table --input image.npz
 
-Arrays are named as the model's inputs; their first axis counts examples.
+Arrays are named as the model's inputs; their first axis counts examples. Corrections are written
+beside the table, as `net.table.npz`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "percentile, kl, mse, aciq-gauss or aciq-laplace (default: best)",
     )
     parser.add_argument(
+        "--corrections",
+        default="adaround,bias",
+        metavar="KINDS",
+        help="what makes up for rounding, by commas: adaround (weights go to that neighbour that "
+        "makes the sums err least), bias (the sums' mean error is taken away); or none "
+        "(default: adaround,bias)",
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="TABLE", help="the file to write"
     )
     options.add_dimensions(parser)
@@ -43,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import explorer
+    from explorer.quantization.corrections.record import effects_of
     from explorer.quantization.table import write_thresholds
     from explorer.tuning.calibration import read_data
 
@@ -53,13 +63,22 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             data,
             method=arguments.method,
+            corrections=arguments.corrections,
             dimensions=dict(arguments.dim),
             progress=progress,
         )
     write_thresholds(arguments.output, table)
     if arguments.json:
         rows = [vars(threshold) for threshold in table.thresholds.values()]
-        print_json({"model": table.model, "method": table.method, "thresholds": rows})
+        found = {} if table.corrections is None else effects_of(table.corrections)
+        print_json(
+            {
+                "model": table.model,
+                "method": table.method,
+                "thresholds": rows,
+                "corrections": found,
+            }
+        )
         return 0
     for warning in table.warnings:
         print_lines([f"note: {warning}"])

@@ -60,6 +60,9 @@ class Observed:
     model: str
     """Digest of the model's file."""
     examples: int
+    snapshot: Snapshot
+    """The float program before it is quantized."""
+    data: Examples
 
 
 def calibrate(
@@ -177,7 +180,9 @@ def observe(
         if number < KEPT_EXAMPLES:
             consumers.keep(found, KEPT_BYTES)
     digest = digest_of_model(model)
-    return Observed(tuple(values), histograms, consumers, digest, examples.count)
+    return Observed(
+        tuple(values), histograms, consumers, digest, examples.count, snapshot, examples
+    )
 
 
 def tensors_of(snapshot: Snapshot) -> list[Tensor]:

@@ -91,8 +91,8 @@ def real_tensors(snapshot: Snapshot, values: Values) -> dict[str, np.ndarray]:
     """Tensors of the source, as the program has them, in real numbers; outputs by their names."""
     found = dict(outputs_by_name(snapshot.program, values))
     for name, origin in snapshot.origins.items():
-        if name in values and not origin.steps:
-            found[origin.tensor] = real_value(snapshot, name, values[name])
+        if name in values and origin.only_scaled:
+            found[origin.key] = real_value(snapshot, name, values[name])
     return found
 
 

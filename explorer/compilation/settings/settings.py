@@ -20,8 +20,10 @@ from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.sizes.keep_range import KeepRange
 from explorer.quantization.corrections.correct_bias import CorrectBias
-from explorer.quantization.corrections.record import ADAROUND, BIAS, Corrections
+from explorer.quantization.corrections.equalize_layers import EqualizeLayers
+from explorer.quantization.corrections.record import ADAROUND, BIAS, CLE, SMOOTH, Corrections
 from explorer.quantization.corrections.round_weights import RoundWeights
+from explorer.quantization.corrections.smooth_activations import SmoothActivations
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.table import ThresholdTable
 from explorer.results.names import near_name
@@ -74,6 +76,8 @@ class Settings:
 
 
 CORRECTING: Mapping[str, Callable[[Corrections], Pass]] = {
+    CLE: lambda record: EqualizeLayers(),
+    SMOOTH: SmoothActivations,
     ADAROUND: RoundWeights,
     BIAS: CorrectBias,
 }

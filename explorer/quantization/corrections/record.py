@@ -23,8 +23,8 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.files import reading_file, write_file
 
-ADAROUND, BIAS = "adaround", "bias"
-KINDS = (ADAROUND, BIAS)
+CLE, SMOOTH, ADAROUND, BIAS = "cle", "smooth", "adaround", "bias"
+KINDS = (CLE, SMOOTH, ADAROUND, BIAS)
 """In the order in which they are applied: each is found for a program with those before it."""
 DIGITS = 16
 MOST_BYTES = 1 << 30
@@ -67,6 +67,31 @@ class Corrections:
     """What there is: some of `KINDS`, in that order."""
     roundings: Mapping[str, Rounding] = field(default_factory=dict)
     shifts: Mapping[str, Shift] = field(default_factory=dict)
+    limits: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By tensor (2, slices) f32: lowest and highest number of each channel, without factors."""
+    eighths: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By tensor (slices,) i16: the factors 2^(e / 8) with which the table's threshold was found."""
+
+    def stretched(self, tensor: str, eighths: tuple[int, ...]) -> tuple[float, float]:
+        """By how much both ends of a tensor's range move where factors are others than were seen.
+
+        The ends of all numbers do; a method's threshold is taken to keep its share of them.
+        """
+        limits = self.limits.get(tensor)
+        if limits is None:
+            return 1.0, 1.0
+        none = np.zeros(limits.shape[1])
+        before = np.asarray(self.eighths.get(tensor, none), np.float64)
+        now = np.asarray(eighths or none, np.float64)
+        if now.shape != before.shape or np.array_equal(now, before):
+            return 1.0, 1.0
+        wide = limits.astype(np.float64)
+        ends = [
+            (min((wide[0] * f).min(), 0.0), max((wide[1] * f).max(), 0.0))
+            for f in (np.exp2(before / 8), np.exp2(now / 8))
+        ]
+        (low, high), (low_now, high_now) = ends
+        return low_now / low if low else 1.0, high_now / high if high else 1.0
 
     @property
     def digest(self) -> str:
@@ -137,6 +162,7 @@ def read_corrections(path: Path, digest: str) -> Corrections:
 
 
 _ROUNDING = ("integers", "scales", "axis", "weights", "error", "error_after")
+LIMITS, EIGHTHS = "limits", "eighths"
 _SHIFT = ("numbers", "weights", "error", "error_after")
 
 
@@ -150,6 +176,9 @@ def _arrays(record: Corrections) -> dict[str, np.ndarray]:
         for name, part in parts.items():
             for field_ in fields:
                 found[f"{kind}/{quote(name, safe='')}/{field_}"] = np.asarray(getattr(part, field_))
+    for field_, arrays in ((LIMITS, record.limits), (EIGHTHS, record.eighths)):
+        for name, array in arrays.items():
+            found[f"{CLE}/{quote(name, safe='')}/{field_}"] = array
     return found
 
 
@@ -181,4 +210,11 @@ def _record(arrays: Mapping[str, np.ndarray]) -> Corrections:
         )
         for name, part in found[BIAS].items()
     }
-    return Corrections(kinds=kinds, roundings=roundings, shifts=shifts)
+    ranges = found[CLE].items()
+    return Corrections(
+        kinds=kinds,
+        roundings=roundings,
+        shifts=shifts,
+        limits={n: part[LIMITS].astype(np.float32) for n, part in ranges if LIMITS in part},
+        eighths={n: part[EIGHTHS].astype(np.int16) for n, part in ranges if EIGHTHS in part},
+    )

@@ -9,7 +9,7 @@ nothing is fused, and each is read after it was computed. Memory is bounded: a h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,10 +157,15 @@ def observe(
     data: Mapping[str, np.ndarray],
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    corrections: Sequence[Pass] = (),
 ) -> Observed:
-    """Runs the model over all examples; InputError as for `calibrate`."""
-    program = calibration_program(model, dimensions)
-    snapshot = program[BEFORE_QUANTIZING[-1].name].after
+    """Runs the model over all examples; InputError as for `calibrate`.
+
+    corrections: passes behind `BEFORE_QUANTIZING` that keep what the program computes.
+    """
+    before = [*(kind() for kind in BEFORE_QUANTIZING), *corrections]
+    program = calibration_program(model, dimensions, before)
+    snapshot = program[before[-1].name].after
     tensors = tensors_of(snapshot)
     if not tensors:
         raise InputError("nothing in this model can be quantized: it has no products of floats")
@@ -192,21 +197,27 @@ def tensors_of(snapshot: Snapshot) -> list[Tensor]:
 
 
 def calibration_program(
-    model: SourceModel, dimensions: Mapping[str, int] | None = None
+    model: SourceModel,
+    dimensions: Mapping[str, int] | None = None,
+    before: Sequence[Pass] | None = None,
 ) -> Compilation:
-    """The float program with a value for each tensor that can be quantized, for this processor."""
+    """The float program with a value for each tensor that can be quantized, for this processor.
+
+    before: passes that change weights, `BEFORE_QUANTIZING` by default.
+    """
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
-    return plain.fork(pipeline=calibration_passes(plain.settings))
+    first = [kind() for kind in BEFORE_QUANTIZING] if before is None else before
+    return plain.fork(pipeline=calibration_passes(plain.settings, first))
 
 
-def calibration_passes(settings: Settings) -> list[Pass]:
+def calibration_passes(settings: Settings, before: Sequence[Pass]) -> list[Pass]:
     """The target's passes without fusion, but for what changes weights, which comes first."""
     passes = default_pipeline(settings, device_for(settings.target))
     kept = (Legalize, EliminateDeadCode)
     dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION) if kind not in kept)
     found = [p for p in passes if not isinstance(p, dropped)]
     place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
-    return [*found[:place], *(kind() for kind in BEFORE_QUANTIZING), *found[place:]]
+    return [*found[:place], *before, *found[place:]]
 
 
 # -- data ------------------------------------------------------------------------------------------

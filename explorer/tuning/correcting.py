@@ -18,30 +18,45 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from explorer.compilation.settings.settings import Progress
+from explorer.accuracy.execution import TappedProgram
+from explorer.compilation.settings.settings import Progress, correcting_passes
 from explorer.importers import SourceModel
 from explorer.ir.constants import constant
 from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
+from explorer.ir.structure import value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
 from explorer.ir.types import QuantizedType
+from explorer.passes import BEFORE_QUANTIZING
 from explorer.quantization.choosing import has_integer_form, moved_from, quantizable_tensors
 from explorer.quantization.corrections.moments import Linear, grouped, moments_of, ungrouped
 from explorer.quantization.corrections.record import (
     ADAROUND,
     BIAS,
+    CLE,
+    SMOOTH,
     Corrections,
     Rounding,
     Shift,
     digest_of_weights,
 )
 from explorer.quantization.corrections.rounding import errors, nearest, rounded
+from explorer.quantization.corrections.seams import eighths_of, seams
 from explorer.quantization.quantize_tensors import FLOAT, type_of, weight_type
 from explorer.quantization.table import ThresholdTable
-from explorer.tuning.calibration import BEST, Examples, Observed, calibrate, observe, thresholds_of
+from explorer.tuning.calibration import (
+    BEST,
+    Examples,
+    Observed,
+    calibrate,
+    calibration_program,
+    examples_of,
+    observe,
+    thresholds_of,
+)
 
 Arrays = list[np.ndarray]
 
@@ -65,9 +80,49 @@ def calibrate_corrected(
     """As `calibrate`, and the table has the corrections of these kinds."""
     if not kinds:
         return calibrate(model, data, method, dimensions, progress)
-    observed = observe(model, data, dimensions, progress)
+    factors = [kind for kind in kinds if kind in (CLE, SMOOTH)]
+    record = Corrections(kinds=tuple(factors))
+    if factors:
+        record = with_limits(record, model, data, dimensions, progress)
+    passes = correcting_passes(record)
+    observed = observe(model, data, dimensions, progress, passes)
     table = thresholds_of(observed, method, progress)
-    return with_corrections(table, observed, kinds, progress)
+    return with_corrections(table, observed, kinds, progress, record)
+
+
+def with_limits(
+    record: Corrections,
+    model: SourceModel,
+    data: Mapping[str, np.ndarray],
+    dimensions: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
+) -> Corrections:
+    """With the limits of all channels that can have a factor, and the factors that they get."""
+    program = calibration_program(model, dimensions)
+    snapshot = program[BEFORE_QUANTIZING[-1].name].after
+    function = entry_function(snapshot.program)
+    names = {tensor.value: tensor.name for tensor in quantizable_tensors(function)}
+    places = {
+        names[place.value]: place
+        for _, seam in seams(function, snapshot.weights)
+        if not isinstance(seam, str)
+        for place in seam.between
+        if place.value in names
+    }
+    examples = examples_of(program, data)
+    tapped = TappedProgram(program.executable)
+    limits: dict[str, np.ndarray] = {}
+    for number in range(examples.count):
+        if progress is not None:
+            progress("channels of example", number, examples.count)
+        found = tapped.values(examples.at(number), {})
+        for name, place in places.items():
+            array = np.moveaxis(found[value_name(place.value)], place.axis, 0)
+            array = array.reshape(len(array), -1)
+            ends = np.stack([array.min(axis=1), array.max(axis=1)])
+            known = limits.get(name, ends)
+            limits[name] = np.stack([np.minimum(known[0], ends[0]), np.maximum(known[1], ends[1])])
+    return replace(record, limits={n: a.astype(np.float32) for n, a in limits.items()})
 
 
 def with_corrections(
@@ -75,18 +130,31 @@ def with_corrections(
     observed: Observed,
     kinds: Sequence[str],
     progress: Progress | None = None,
+    record: Corrections | None = None,
 ) -> ThresholdTable:
-    """The table, with what is found of the same examples; with a warning where nothing can be."""
+    """The table, with what is found of the same examples; with a warning where nothing can be.
+
+    record: of the corrections that the observed program has already.
+    """
+    record = record or Corrections(kinds=())
     function = entry_function(observed.snapshot.program)
+    eighths = {
+        tensor.name: np.array(eighths_of(tensor.value), np.int16)
+        for tensor in quantizable_tensors(function)
+        if tensor.name in record.limits and eighths_of(tensor.value)
+    }
+    record = replace(record, eighths=eighths, kinds=tuple(kinds))
     odd = [op for op in function.body.block.ops if op.regions]
     if odd:
         words = f"no corrections: {identity_of(odd[0])} decides what is computed"
-        return replace(table, warnings=(*table.warnings, words))
+        record = replace(record, kinds=tuple(k for k in kinds if k in (CLE, SMOOTH)))
+        return replace(table, corrections=record, warnings=(*table.warnings, words))
     walk = Walk(observed.snapshot, table, tuple(kinds))
-    record = walk.over(observed.data, progress)
+    if ADAROUND in kinds or BIAS in kinds:
+        walk.over(observed.data, progress)
     return replace(
         table,
-        corrections=record,
+        corrections=replace(record, roundings=walk.roundings, shifts=walk.shifts),
         method=f"{table.method}, {','.join(kinds)}",
         warnings=(*table.warnings, *walk.warnings),
     )
@@ -124,8 +192,8 @@ class Walk:
             if self.table.mode(tensor.name) != FLOAT
         }
 
-    def over(self, examples: Examples, progress: Progress | None = None) -> Corrections:
-        """What is found over a sample of the examples."""
+    def over(self, examples: Examples, progress: Progress | None = None) -> None:
+        """Finds roundings and shifts over a sample of the examples."""
         inputs = [examples.at(number) for number in sampled(examples.count, self.snapshot)]
         self.count = len(inputs)
         names = input_names(self.function)
@@ -140,7 +208,6 @@ class Walk:
                 progress(f"corrections of {identity_of(op)}", number, len(steps))
             self._step(op)
             self._forget(op)
-        return Corrections(kinds=self.kinds, roundings=self.roundings, shifts=self.shifts)
 
     def _step(self, op: TopOperation) -> None:
         exact = self._evaluated(op, [self._exact(o) for o in op.operands])

@@ -104,7 +104,7 @@ def calibrate(
     data: Mapping[str, np.ndarray],
     *,
     method: str = "best",
-    corrections: str | Sequence[str] = (),
+    corrections: str | Sequence[str] | None = None,
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
 ) -> ThresholdTable:
@@ -112,15 +112,16 @@ def calibrate(
     examples. `compile(model, quantization=table)` takes them.
 
     method: best (per tensor, by the error of what reads it), min-max, moving-average, percentile,
-    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). corrections: adaround,
-    bias: what passes before the quantization make better (`explorer.quantization.corrections`).
+    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). corrections: cle,
+    smooth, adaround, bias, or () for none: what passes before the quantization make better
+    (`explorer.quantization.corrections`). By default what has made no model worse: adaround.
     """
-    from explorer.quantization.corrections.record import chosen_kinds
+    from explorer.quantization.corrections.record import DEFAULT, chosen_kinds
     from explorer.tuning.correcting import calibrate_corrected
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
-    kinds = chosen_kinds(corrections)
+    kinds = chosen_kinds(DEFAULT if corrections is None else corrections)
     return calibrate_corrected(source, data, method, kinds, dimensions, progress)
 
 

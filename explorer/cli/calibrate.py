@@ -37,11 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--corrections",
-        default="adaround,bias",
+        default=None,
         metavar="KINDS",
-        help="what makes up for rounding, by commas: adaround (weights go to that neighbour that "
-        "makes the sums err least), bias (the sums' mean error is taken away); or none "
-        "(default: adaround,bias)",
+        help="what makes up for rounding, by commas: cle (neighbouring layers get like ranges), "
+        "smooth (outliers of channels go into weights), adaround (a weight goes to that "
+        "neighbour that makes sums err least), bias (the sums' mean error is taken away); or none "
+        "(default: adaround)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="TABLE", help="the file to write"
@@ -82,5 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for warning in table.warnings:
         print_lines([f"note: {warning}"])
-    print_lines([f"{len(table.thresholds)} thresholds ({table.method}); wrote {arguments.output}"])
+    kinds = "" if table.corrections is None else f", {', '.join(table.corrections.kinds)}"
+    beside = "" if table.corrections is None else f" and {arguments.output}.npz"
+    found = f"{len(table.thresholds)} thresholds ({table.method}{kinds})"
+    print_lines([f"{found}; wrote {arguments.output}{beside}"])
     return 0

@@ -81,9 +81,14 @@ def calibrate(
         InputError: for data that do not fit, are empty or not finite, and a method that there is
             not.
     """
+    require_method(method)
+    return thresholds_of(observe(model, data, dimensions, progress), method, progress)
+
+
+def require_method(method: str) -> None:
+    """InputError where there is no method of that name."""
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
-    return thresholds_of(observe(model, data, dimensions, progress), method, progress)
 
 
 def thresholds_of(

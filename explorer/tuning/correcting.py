@@ -55,6 +55,7 @@ from explorer.tuning.calibration import (
     calibration_program,
     examples_of,
     observe,
+    require_method,
     thresholds_of,
 )
 
@@ -78,6 +79,7 @@ def calibrate_corrected(
     progress: Progress | None = None,
 ) -> ThresholdTable:
     """As `calibrate`, and the table has the corrections of these kinds."""
+    require_method(method)
     if not kinds:
         return calibrate(model, data, method, dimensions, progress)
     factors = [kind for kind in kinds if kind in (CLE, SMOOTH)]
@@ -155,7 +157,6 @@ def with_corrections(
     return replace(
         table,
         corrections=replace(record, roundings=walk.roundings, shifts=walk.shifts),
-        method=f"{table.method}, {','.join(kinds)}",
         warnings=(*table.warnings, *walk.warnings),
     )
 

@@ -20,8 +20,7 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.operation import TopOperation, identity_of, set_identity
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.top.linear.convolution import ConvOp
-from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.record import Corrections, Shift, digest_of_weights
 from explorer.quantization.corrections.weights import is_wanted
 
@@ -43,7 +42,7 @@ class CorrectBias(Pass):
         events = EventLog(self.name, rewriter)
         for op in list(entry_function(rewriter.module).body.block.ops):
             found = self.record.shifts.get(identity_of(op))
-            if found is None or not isinstance(op, ConvOp | MatMulOp):
+            if found is None or not isinstance(op, Linear):
                 continue
             array = constant(op.operands[1], rewriter.weights)
             if array is None or digest_of_weights(array) != found.weights:
@@ -57,7 +56,7 @@ class CorrectBias(Pass):
         return events.rewrites
 
 
-def add_to_bias(op: ConvOp | MatMulOp, numbers: np.ndarray, rewriter: RecordedRewriter) -> None:
+def add_to_bias(op: Linear, numbers: np.ndarray, rewriter: RecordedRewriter) -> None:
     """The numbers, one per channel, become part of the bias; of one that is made where none is."""
     own = None if op.bias is None else constant(op.bias, rewriter.weights)
     total = numbers if own is None else own.astype(np.float64) + numbers

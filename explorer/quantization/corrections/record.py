@@ -26,6 +26,8 @@ from explorer.files import reading_file, write_file
 CLE, SMOOTH, ADAROUND, BIAS = "cle", "smooth", "adaround", "bias"
 KINDS = (CLE, SMOOTH, ADAROUND, BIAS)
 """In the order in which they are applied: each is found for a program with those before it."""
+DEFAULT = (ADAROUND,)
+"""What has made no model worse that was measured (docs/quantization.md)."""
 DIGITS = 16
 MOST_BYTES = 1 << 30
 

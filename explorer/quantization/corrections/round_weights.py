@@ -15,10 +15,10 @@ import numpy as np
 
 from explorer.ir.constants import constant
 from explorer.ir.evaluation import entry_function
-from explorer.ir.interfaces import Quantizable
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.record import Corrections, Rounding, digest_of_weights
 from explorer.quantization.corrections.weights import decibels, is_wanted, set_weight
 
@@ -40,10 +40,9 @@ class RoundWeights(Pass):
         events = EventLog(self.name, rewriter)
         for op in list(entry_function(rewriter.module).body.block.ops):
             found = self.record.roundings.get(identity_of(op))
-            place = op.quantized_weight() if isinstance(op, Quantizable) else None
-            if found is None or place is None:
+            if found is None or not isinstance(op, Linear):
                 continue
-            index = place[0]
+            index = op.quantized_weight()[0]
             array = constant(op.operands[index], rewriter.weights)
             if array is None or digest_of_weights(array) != found.weights:
                 events.decline(RULE, op, "its weights are not those that were rounded")

@@ -30,9 +30,9 @@ from explorer.ir.top.reductions.normalization import LayerNormOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import is_static, shape_of, static_shape
 from explorer.ir.weights import Weights
+from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.weights import set_weight
 
-Linear = ConvOp | MatMulOp
 CLOSE = 1e-3
 """Means of equal numbers are these, but for rounding."""
 MOST_EIGHTHS = 64

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -123,7 +123,7 @@ def effects_of(record: Corrections) -> dict[str, list[dict[str, object]]]:
     return found
 
 
-def chosen_kinds(names: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+def chosen_kinds(names: str | Sequence[str]) -> tuple[str, ...]:
     """Names of corrections, in the order in which they are applied; InputError for others."""
     given = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
     wanted = [n for n in given if n and n != "none"]

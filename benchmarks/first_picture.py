@@ -1,31 +1,84 @@
 """Measures what a page waits for between the end of a compilation and its first picture.
 
-    python benchmarks/first_picture.py net.onnx other.onnx
+    python benchmarks/first_picture.py net.onnx other.onnx            in this process
+    python benchmarks/first_picture.py --page net.onnx other.onnx     in a browser, served
 
-| measured, in seconds of one processor                             | aim      |
-| compiled: reading the file, importing, all passes                 |          |
-| head: the trace, graphs and differences of all passes, blocks      | with the |
-| first: what the first picture needs, as JSON                      | head 1 s |
-| rest: texts, drawings and measures of all passes, which are made   |          |
-|   when they are looked at, else in the background                 |          |
+| measured, in seconds of one processor                                | aim      |
+| compiled: reading the file, importing, all passes                    |          |
+| head: the trace, what every pass fused, blocks                       | with the |
+| first: what the first picture needs, as JSON                         | head 1 s |
+| rest: graphs, texts and measures of all other passes, which are made |          |
+|   when they are looked at, else in the background                    |          |
 
-In the worker's own steps (`explorer/app/worker/`), with collection of garbage paused as there.
+In the worker's own steps (`explorer/app/worker/`), with collection of garbage paused as there. With
+`--page`, in seconds of a clock: from opening the page to the word that all passes have run, and
+from there to the first operations in a headless Chromium.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 
 import explorer
+from explorer.app.worker.program import NOT_AT_FIRST
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.settings.sizes import suggested_sizes
 from explorer.views.payload.snapshots import SnapshotParts
 from explorer.views.trace_payload import encode, trace_payload
 
+SERVED = SimpleNamespace(**run_path(str(Path(__file__).with_name("explorer_served.py"))))
 
-def main(paths: list[str]) -> None:
+MARKS = """
+window.marks = {};
+const look = () => {
+  const note = (name, isThere) => {
+    if (isThere) window.marks[name] ??= performance.now() / 1000;
+  };
+  note("drawing", q(".banner.working .banner-text")?.textContent === "drawing");
+  note("painted", q(".graph .node") !== null);
+  requestAnimationFrame(look);
+};
+if (document.documentElement) look();
+else document.addEventListener("readystatechange", look, {once: true});
+"""
+"""When, in seconds, all passes had run, and operations were first drawn."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description="How long a first picture takes.")
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--page", action="store_true", help="in a browser, served")
+    chosen = parser.parse_args(arguments)
+    (measure_pages if chosen.page else measure_worker)(chosen.models)
+
+
+def measure_pages(paths: Sequence[str]) -> None:
+    print(f"{'model':28} {'compiled':>9} {'picture':>8}")
+    with SERVED.browsing.chromium() as browser:
+        for path in paths:
+            with (
+                SERVED.served(Path(path)) as address,
+                SERVED.browsing.watched(browser, timeout_seconds=SERVED.COMPILE_SECONDS) as seen,
+            ):
+                seen.page.add_init_script(SERVED.DEEP + MARKS)
+                seen.page.goto(address, wait_until="commit")
+                seen.page.wait_for_selector(".graph .node")
+                marks = seen.page.evaluate("window.marks")
+                assert seen.is_clean(), seen
+                waited = marks["painted"] - marks["drawing"]
+                print(
+                    f"{Path(path).stem[:28]:28} {marks['drawing']:9.2f} {waited:8.2f}", flush=True
+                )
+
+
+def measure_worker(paths: Sequence[str]) -> None:
     print(f"{'model':28} {'nodes':>6} {'compiled':>9} {'head':>6} {'first':>6} {'rest':>6}")
     for path in paths:
         marks = [time.process_time()]
@@ -36,7 +89,11 @@ def main(paths: list[str]) -> None:
             trace = compilation.trace(with_code=False)
             payload = trace_payload(trace, parts=SnapshotParts.of(trace))
             marks.append(time.process_time())
-            at_once = [key for key in payload.chunk_keys() if key not in payload.later]
+            at_once = [
+                key
+                for key in payload.chunk_keys()
+                if not payload.is_later(key) and key not in NOT_AT_FIRST
+            ]
             for key in (*at_once, *payload.first):
                 encode(payload.chunk(key))
             marks.append(time.process_time())

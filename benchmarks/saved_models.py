@@ -105,9 +105,10 @@ def answer(replies: int) -> int:
 
 def examine(request: Mapping[str, str]) -> Finding:
     """Deviations of the saved model, or why there are none."""
+    from explorer.cases.cases import Case, read_cases
+    from explorer.cases.sources import read_all
     from explorer.errors import ExplorerError
-    from verification.checks.cases import Case, read_cases
-    from verification.checks.examine import one_line, read_all
+    from verification.checks.examine import one_line
 
     path, files = Path(request["path"]), Path(request["files"])
     cases = read_cases(Path(request["cases"])) if request["cases"] else {}

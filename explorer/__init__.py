@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
     from explorer.results import SearchResult
+    from explorer.results.sensitivity import MixedPrecision
     from explorer.session import Session, Started
     from explorer.targets import Target
 
@@ -43,6 +44,7 @@ __all__ = [
     "host_values",
     "inspect",
     "load",
+    "mixed",
     "open",
     "start",
     "targets",
@@ -50,11 +52,15 @@ __all__ = [
 ]
 
 
-def load(path: str | Path) -> SourceModel:
-    """Reads a model file (ONNX). ModelError says why it cannot be read."""
+def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> SourceModel:
+    """Reads a model file (ONNX). ModelError says why it cannot be read.
+
+    inputs: values of inputs that are sequences or optionals: lists of arrays, or None. The model is
+    the one for sequences of that length.
+    """
     from explorer import importers
 
-    return importers.load(path)
+    return importers.load(path, inputs)
 
 
 def inspect(
@@ -77,14 +83,14 @@ def compile(
     *,
     disable: Sequence[str] = (),
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Mapping[str, Any] | None = None,  # arrays, or what `load` takes
     **options: Any,  # the fields of explorer.compilation.Settings
 ) -> Compilation:
     """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
 
     disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
     pair (lowest, highest) for one of them: one program for all these sizes. inputs: arrays whose
-    shapes tell the sizes that dimensions leaves out.
+    shapes tell the sizes that dimensions leaves out; lists of them for sequences.
     Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
     schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
     quantization (a table of thresholds or its file), modes (INT8, INT16 or F32 by tensor),
@@ -93,7 +99,7 @@ def compile(
     from explorer.compilation import compile_model
 
     _register_representations()
-    source = load(model) if isinstance(model, str | Path) else model
+    source = load(model, inputs) if isinstance(model, str | Path) else model
     return compile_model(
         source, target, disable=disable, dimensions=dimensions, inputs=inputs, **options
     )
@@ -107,14 +113,16 @@ def calibrate(
     corrections: str | Sequence[str] | None = None,
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
+    arithmetic: Literal["float", "integer"] = "float",
 ) -> ThresholdTable:
     """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
     examples. `compile(model, quantization=table)` takes them.
 
-    method: best (per tensor, by the error of what reads it), min-max, moving-average, percentile,
+    method: best (all together, by the error of the outputs), min-max, moving-average, percentile,
     kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). corrections: cle,
     smooth, adaround, bias, or () for none: what passes before the quantization make better
     (`explorer.quantization.corrections`). By default what has made no model worse: adaround.
+    arithmetic: that of the target: tables for targets without floats name more tensors.
     """
     from explorer.quantization.corrections.record import DEFAULT, chosen_kinds
     from explorer.tuning.correcting import calibrate_corrected
@@ -122,7 +130,32 @@ def calibrate(
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
     kinds = chosen_kinds(DEFAULT if corrections is None else corrections)
-    return calibrate_corrected(source, data, method, kinds, dimensions, progress)
+    return calibrate_corrected(source, data, method, kinds, dimensions, progress, arithmetic)
+
+
+def mixed(
+    model: SourceModel | str | Path,
+    data: Mapping[str, np.ndarray],
+    *,
+    table: ThresholdTable | str | Path,
+    labels: np.ndarray | None = None,
+    accuracy: float | None = None,
+    sqnr: float | None = None,
+    latency: float | None = None,
+    **options: Any,  # of explorer.tuning.mixed.mixed_precision
+) -> MixedPrecision:
+    """Which tensors of a table are better INT16 or F32: how sensitive outputs are to each, and the
+    cheapest modes that reach an accuracy (per cent, which takes labels), an SQNR (dB) or the best
+    within a latency (ms). `compile(model, quantization=table, modes=point.modes)` takes them.
+
+    Further options: dimensions, jobs, backend, progress.
+    """
+    from explorer.tuning.mixed import Wanted, mixed_precision
+
+    _register_representations()
+    source = load(model) if isinstance(model, str | Path) else model
+    wanted = Wanted(accuracy=accuracy, sqnr_db=sqnr, milliseconds=latency)
+    return mixed_precision(source, table, data, wanted, labels, **options)
 
 
 def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:

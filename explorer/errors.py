@@ -105,6 +105,10 @@ class InputError(ExplorerError):
     """An input array or an argument that does not fit: its name, what was expected, what came."""
 
 
+class RangeError(InputError):
+    """One program for a range of sizes is not possible: the operations that ask for one size."""
+
+
 class BuildError(ExplorerError):
     """A compiler is missing, refused generated code, or took too long."""
 

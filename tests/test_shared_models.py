@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from explorer.cases.cases import Case, read_cases
+from explorer.cases.sources import file_in
 from explorer.runtime.devices import list_devices
-from verification.checks.cases import Case, read_cases
 from verification.checks.examine import PASSED, REFUSED, examine
-from verification.checks.sources import file_in
 
 CASES = Path(__file__).resolve().parent.parent / "benchmarks" / "models.toml"
 

@@ -18,12 +18,12 @@ import numpy as np
 import onnx
 from architectures import NAMES, open_architecture
 
+from explorer.cases.cases import Case, read_cases
+from explorer.cases.sources import read_all
 from explorer.cli.models import load_with_weights
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.importers.inputs import check_arrays
-from verification.checks.cases import Case, read_cases
-from verification.checks.examine import read_all
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 SAMPLES = REPOSITORY / "sample_models"

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         default="best",
         metavar="M",
-        help="best (per tensor, by the error of what reads it), min-max, moving-average, "
+        help="best (all together, by the error of the outputs), min-max, moving-average, "
         "percentile, kl, mse, aciq-gauss or aciq-laplace (default: best)",
     )
     parser.add_argument(
@@ -43,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "smooth (outliers of channels go into weights), adaround (a weight goes to that "
         "neighbour that makes sums err least), bias (the sums' mean error is taken away); or none "
         "(default: adaround)",
+    )
+    parser.add_argument(
+        "--arithmetic",
+        default="float",
+        metavar="A",
+        help="that of the target: float, or integer where nothing is to be computed in floats, "
+        "which takes thresholds of more tensors (default: float)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="TABLE", help="the file to write"
@@ -67,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             corrections=arguments.corrections,
             dimensions=dict(arguments.dim),
             progress=progress,
+            arithmetic=arguments.arithmetic,
         )
     write_thresholds(arguments.output, table)
     if arguments.json:

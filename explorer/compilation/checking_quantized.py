@@ -9,8 +9,8 @@
                                       quantized bit by bit, floats within the tolerance
     all from the quantization on      against the float source in real numbers: measured, not judged
 
-What is right about integers is decided by the program behind `compute-in-integers`: from there on
-no rounding is anybody's choice.
+What is right about integers is decided by the program behind `compute-in-integers`, on targets
+without floats behind `compute-without-floats`: from there on no rounding is anybody's choice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from explorer.ir.program import Snapshot
 from explorer.ir.top.quantization.quantized import DequantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import is_float_dtype
-from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
+from explorer.passes import QUANTIZATION
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.quantize_tensors import QuantizeTensors
@@ -69,8 +69,8 @@ class QuantizedReference:
         names = compilation.names
         first = names.index(QuantizeTensors.name)
         # Whoever leaves the integers out has the pairs for a meaning.
-        has_integers = ComputeInIntegers.name in names
-        meaning = names.index(ComputeInIntegers.name) if has_integers else first
+        deciding = [kind.name for kind in QUANTIZATION if kind.name in names]
+        meaning = names.index(deciding[-1]) if deciding else first
         snapshot = compilation.passes[meaning].after
         values = snapshot.run(inputs)
         return QuantizedReference(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.custom_passes.continuing import edit_by_hand
 from explorer.compilation.custom_passes.inserting import Insertable, make_insertion
+from explorer.compilation.exporting import onnx_model, write_model
 from explorer.compilation.running import Run, run
 from explorer.compilation.settings.forking import (
     KEEP,
@@ -47,7 +48,7 @@ from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_i
 from explorer.compilation.tracing import make_trace
 from explorer.compilation.turns import ROUNDS, measure_in_turns
 from explorer.errors import InputError
-from explorer.importers import SourceModel, program_inputs
+from explorer.importers import SourceModel, is_host_value, program_inputs
 from explorer.ir.functions.calls import device_functions
 from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.planners import Planner
@@ -62,6 +63,9 @@ from explorer.targets import Target, load_target
 from explorer.traces.comparing import Comparison
 from explorer.traces.saving import save
 from explorer.traces.tables import CODE_KINDS, to_frame
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 def compile_model(
@@ -134,6 +138,9 @@ def settings_for(
     modes: Mapping[str, str] | str | Path | None = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
+    if inputs and any(is_host_value(value) for value in inputs.values()):
+        given = (dimensions or {}).items()
+        inputs = program_inputs(model, inputs, {n: s for n, s in given if isinstance(s, int)})
     asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
     sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
@@ -174,7 +181,7 @@ class Compilation(Compiled):
         check_indices: InputError where an index that data decided lies outside of what it indexes;
         without it, such an index is clamped. The check runs the program once more, on the host.
         """
-        if any(array.dtype.kind in "OUS" for array in map(np.asarray, inputs.values())):
+        if any(is_host_value(value) for value in inputs.values()):
             inputs = program_inputs(self.model, inputs, self.settings.dimensions)
         if check_indices:
             require_inside(self.outside_indices(inputs))
@@ -396,6 +403,21 @@ class Compilation(Compiled):
         """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""
         snapshots = [result.after for result in self.passes]
         return save(self.trace(), snapshots, self.source, path)
+
+    def to_onnx(
+        self, path: str | Path | None = None, at: str = "", weights: str = "uint8"
+    ) -> ModelProto:
+        """The program as ONNX, opset 21, written where there is a path.
+
+        at: the pass after which; by default as it is before anything is computed in integers:
+        with a table of thresholds, pairs of QuantizeLinear and DequantizeLinear around floats.
+        weights: of quantized products, uint8 (which onnxruntime multiplies exactly on every
+        processor) or int8 (which accelerators want).
+        UnsupportedError names operations that ONNX does not have.
+        """
+        if path is None:
+            return onnx_model(self, at, weights)
+        return write_model(self, Path(path), at, weights)
 
     def __str__(self) -> str:
         lines = [f"{self.model.name} for {self.target.name}"]

@@ -146,12 +146,15 @@ def sizes_of_compilation(compilation: Compiled) -> Sizes:
 def fixed_contents(
     compilation: Compiled, inputs: Mapping[str, np.ndarray]
 ) -> tuple[FixedContent, ...] | None:
-    """What the inputs hold that decide shapes; None where that is too much."""
+    """What the inputs hold that decide shapes, as far as it is known; None where it is too much."""
     entry = entry_function(compilation.passes[0].after.program)
     contents = []
     for name in specialized_inputs(entry):
         array = inputs.get(name)
-        if array is None or array.nbytes > MOST_CONTENT_BYTES:
+        if array is None:
+            contents.append(FixedContent(name, None))
+            continue
+        if array.nbytes > MOST_CONTENT_BYTES:
             return None
         contents.append(FixedContent(name, array.tobytes().hex(), preview_of(array)))
     return tuple(contents)

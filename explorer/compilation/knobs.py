@@ -81,6 +81,8 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
         )
         if target.requantization is not None:
             yield from _requantization_knobs(target.requantization)
+            why = "integer: quantized programs compute without floats"
+            yield Knob(f"{TARGET}/arithmetic", target.arithmetic, ("float", "integer"), why)
         why = "what has no compiled form runs there" if settings.host else "such models are refused"
         yield Knob(HOST, settings.host, BOTH, why)
     for name, size in settings.dimensions.items():

@@ -26,7 +26,7 @@ from explorer.compilation.settings.settings import (
     full_pipeline,
     without_disabled,
 )
-from explorer.errors import ExplorerError, InputError, PassError, UnsupportedError
+from explorer.errors import ExplorerError, PassError, RangeError, UnsupportedError
 from explorer.importers import OpenedProgram, SourceModel, open_program
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
@@ -181,9 +181,10 @@ def _import_whole(model: SourceModel, settings: Settings) -> tuple[str, OpenedPr
             raise
         if settings.open_range is not None:
             name = settings.open_range.name
-            raise InputError(
+            raise RangeError(
                 f"one program for a range of {name!r} is not possible: {error.problems[0]}",
-                hint=f"give one size: --dim {name}={settings.open_range.highest}",
+                hint=f"give one size: --dim {name}={settings.open_range.highest}; "
+                "a session compiles for each size that comes",
             ) from error
         return f" (imported at {sizes})", open_program(model, dimensions)
 

@@ -30,9 +30,13 @@ if TYPE_CHECKING:
     from explorer.ir.weights import Weights
 
 
-def load(path: str | Path) -> SourceModel:
-    """Reads a model file; ModelError says why it cannot be read or that its format is not ours."""
-    return _load(Path(path))
+def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> SourceModel:
+    """Reads a model file; ModelError says why it cannot be read or that its format is not ours.
+
+    inputs: values of inputs: those that are no tensors but sequences or optionals (lists of arrays,
+    None) become the tensors that they hold.
+    """
+    return _load(Path(path), inputs=inputs)
 
 
 def load_to_examine(path: str | Path) -> SourceModel:
@@ -43,7 +47,9 @@ def load_to_examine(path: str | Path) -> SourceModel:
     return _load(Path(path), is_examined=True)
 
 
-def _load(path: Path, is_examined: bool = False) -> SourceModel:
+def _load(
+    path: Path, is_examined: bool = False, inputs: Mapping[str, Any] | None = None
+) -> SourceModel:
     hint = "compare the file with its original, or export the model again"
     with reading_file(path, "model", hint=hint):
         if path.is_dir():
@@ -52,7 +58,8 @@ def _load(path: Path, is_examined: bool = False) -> SourceModel:
             )
         if not path.is_file():
             raise ModelError("no such file", file=str(path), hint="check the path")
-        return importer_for(format_of(path)).load(path, is_examined)
+        importer = importer_for(format_of(path))
+        return importer.load_for(path, inputs) if inputs else importer.load(path, is_examined)
 
 
 def to_top(
@@ -82,8 +89,18 @@ def program_inputs(
     model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
     """The inputs as a program takes them whose symbolic dimensions have these sizes: strings as
-    their code points."""
+    their code points, sequences as their tensors."""
     return importer_of(model).program_inputs(model, inputs, sizes)
+
+
+def is_host_value(value: Any) -> bool:
+    """Whether an input is a sequence, an empty optional, or holds strings: `program_inputs` makes
+    tensors of it."""
+    import numpy as np
+
+    if value is None or isinstance(value, list | tuple):
+        return True
+    return np.asarray(value).dtype.kind in "OUS"
 
 
 def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> ExaminedModel:
@@ -138,6 +155,7 @@ __all__ = [
     "host_arrays",
     "host_values",
     "index_limits",
+    "is_host_value",
     "load",
     "load_to_examine",
     "open_program",

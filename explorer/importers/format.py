@@ -86,11 +86,17 @@ class Importer(Protocol):
         del model
         return {}
 
+    def load_for(self, path: Path, inputs: Mapping[str, Any]) -> SourceModel:
+        """As `load`, for values of inputs that are no tensors: sequences become the tensors that
+        they hold."""
+        del inputs
+        return self.load(path)
+
     def program_inputs(
         self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
     ) -> dict[str, np.ndarray]:
         """The inputs as a program takes them whose symbolic dimensions have these sizes: code
-        points instead of strings."""
+        points instead of strings, the tensors of sequences."""
         del model, sizes
         return dict(inputs)
 

@@ -158,13 +158,15 @@ def evaluate_function(
     arguments: Sequence[np.ndarray],
     replaced: Mapping[str, np.ndarray] | None = None,
     after: Callable[[Operation], None] | None = None,
+    run_region: RunRegion | None = None,
 ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
     """What a function that calls no other returns for arrays, and all its values by name.
 
     `replaced` as in `evaluate_module`. `after` is called with every operation of the function
-    itself when it is done. Nothing is remembered for a later run.
+    itself when it is done. `run_region` may run regions in the place of their NumPy meaning; the
+    values inside are then not among the function's. Nothing is remembered for a later run.
     """
-    run = _Run({}, weights, EvaluationCache(), replaced or {}, after)
+    run = _Run({}, weights, EvaluationCache(), replaced or {}, after, run_region)
     run.repeating = 1  # so that no structures are compared
     block = function.body.block
     outputs, _ = run.block(block, arguments, [_OF_AN_ITERATION] * len(arguments))
@@ -176,6 +178,13 @@ def entry_return(function: func.FuncOp) -> Operation:
     assert last is not None
     return last
 
+
+RunRegion = Callable[
+    [TopOperation, int, Sequence[np.ndarray], Callable[[SSAValue], np.ndarray]],
+    list[np.ndarray] | None,
+]
+"""What a region of an operation returns for arguments, and for what it reads from outside; None
+where it is to be interpreted."""
 
 Known = tuple[np.ndarray, int]
 """A value and the key of its structure."""
@@ -192,12 +201,14 @@ class _Run:
         cache: EvaluationCache,
         replaced: Mapping[str, np.ndarray],
         after: Callable[[Operation], None] | None = None,
+        run_region: RunRegion | None = None,
     ):
         self.functions = called
         self.weights = weights
         self.cache = cache
         self.replaced = replaced
         self.after = after
+        self.run_region = run_region
         self.values: dict[str, np.ndarray] = {}
         self.repeating = 0
         """Loops around what runs now: results of single iterations are not worth keeping."""
@@ -264,6 +275,10 @@ class _Run:
         """Control flow: the operation decides which of its regions runs, on what, how often."""
 
         def run_region(index: int, *arguments: np.ndarray) -> list[np.ndarray]:
+            if self.run_region is not None:
+                made = self.run_region(op, index, arguments, lambda value: known[value][0])
+                if made is not None:
+                    return made
             keys = [self._array_key(a) for a in arguments]
             return self.block(op.regions[index].block, arguments, keys, known)[0]
 

@@ -451,6 +451,12 @@ class Quantizable(TopOperation):
         return True
 
     @property
+    def has_integer_form(self) -> bool:
+        """Whether it can be computed without any float between quantized operands and results:
+        for targets that have none, more is quantized."""
+        return self.is_quantizable
+
+    @property
     def clamps(self) -> bool:
         """Whether it only moves numbers to the nearest of a range: what saturates does so, too,
         and what is clamped needs no quantized type of its own."""

@@ -2,17 +2,25 @@
 
     accumulator 1000, scales 0.02 -> 0.05, zero point 3:   round(1000 * 0.4) + 3 = 403 -> 255 (u8)
 
-Three schemes find round(accumulator * ratio), ratio = (scale of the accumulator) / (new scale):
+Four schemes find round(accumulator * ratio), ratio = (scale of the accumulator) / (new scale):
 
     float             single precision: round(f32(accumulator) * f32(ratio)), as onnxruntime has it
     multiplier_shift  integers: (accumulator * m) >> s with ratio ~ m / 2^s and one rounding; m has
                       `multiplier_bits` bits with its sign, its upper half being set
+    doubling_high_multiply
+                      integers: ratio ~ m / 2^s, m of 32 bits, and two roundings: the upper half of
+                      2 * accumulator * m is rounded half up, and shifted by s - 31 half away from
+                      zero (s < 31: the accumulator is shifted to the left first, modulo 2^32)
     shift             integers: accumulator >> s with ratio ~ 1 / 2^s
 
-`requantize` is the one reference; generated code and the meanings of operations agree with it to
-the last bit. References: Jacob et al., "Quantization and Training of Neural Networks for Efficient
+The integer schemes know ratios in double precision, as TensorFlow Lite does. `requantize` is the
+one reference; generated code and the meanings of operations agree with it to the last bit.
+References: Jacob et al., "Quantization and Training of Neural Networks for Efficient
 Integer-Arithmetic-Only Inference", 2018, section 2.2; TensorFlow Lite,
-`MultiplyByQuantizedMultiplier` with TFLITE_SINGLE_ROUNDING; onnxruntime, `MlasRequantizeOutput`.
+`MultiplyByQuantizedMultiplier` with TFLITE_SINGLE_ROUNDING (multiplier_shift, 32 bits, nearest_up)
+and without it (doubling_high_multiply: gemmlowp's `SaturatingRoundingDoublingHighMul` and
+`RoundingDivideByPOT`, which CMSIS-NN and Ethos-U compute, too); onnxruntime,
+`MlasRequantizeOutput`.
 """
 
 from __future__ import annotations
@@ -29,7 +37,7 @@ from xdsl.printer import Printer
 
 from explorer.ir.types import QuantizedType
 
-Scheme = Literal["float", "multiplier_shift", "shift"]
+Scheme = Literal["float", "multiplier_shift", "doubling_high_multiply", "shift"]
 Rounding = Literal["nearest_even", "nearest_up", "nearest_away_from_zero", "down", "to_zero"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
@@ -37,6 +45,8 @@ FEWEST_MULTIPLIER_BITS, MOST_MULTIPLIER_BITS = 2, 32
 """Of a multiplier with its sign: its product with an accumulator of 32 bits must fit into 64."""
 LARGEST_SHIFT = 62
 """A larger one leaves no bit of a product; the ratio counts as 0 then."""
+DOUBLED_BITS = 31
+"""By which the upper half of twice a product of 32 bits is shifted."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +55,13 @@ class Requantization:
 
     scheme: Scheme
     rounding: Rounding
+    """Of all schemes but doubling_high_multiply, whose two roundings are its own."""
     multiplier_bits: int = 32
     """Of the scheme multiplier_shift, sign included."""
 
     def __str__(self) -> str:
+        if self.scheme == "doubling_high_multiply":
+            return "doubling high multiply"
         bits = f" of {self.multiplier_bits} bits" if self.scheme == "multiplier_shift" else ""
         return f"{self.scheme}{bits}, {self.rounding}".replace("_", " ")
 
@@ -70,6 +83,8 @@ def fixed_point(ratios: np.ndarray, how: Requantization) -> FixedPoint:
     ValueError for a ratio that needs a multiplier of more than 32 bits.
     """
     ratios = np.asarray(ratios, np.float64)
+    if how.scheme == "doubling_high_multiply":
+        return _doubling_factors(ratios)
     if how.scheme == "shift":
         shifts = -np.rint(np.log2(ratios)).astype(np.int64)
         multipliers = np.ones_like(shifts)
@@ -91,12 +106,30 @@ def fixed_point(ratios: np.ndarray, how: Requantization) -> FixedPoint:
     return FixedPoint(np.where(vanishes, 0, multipliers), np.where(vanishes, 0, shifts))
 
 
-def ratio_of(source: QuantizedType, target: QuantizedType) -> np.ndarray:
-    """source scale / target scale in single precision: one number, or one per slice of the source.
+def _doubling_factors(ratios: np.ndarray) -> FixedPoint:
+    """As TensorFlow Lite's `QuantizeMultiplier`: multipliers in [2^30, 2^31), shifts in [1, 62]."""
+    fractions, exponents = np.frexp(ratios)
+    multipliers = np.floor(np.ldexp(fractions, 31) + 0.5).astype(np.int64)
+    shifts = DOUBLED_BITS - exponents.astype(np.int64)
+    is_power = multipliers == 1 << 31
+    multipliers = np.where(is_power, multipliers >> 1, multipliers)
+    shifts = np.where(is_power, shifts - 1, shifts)
+    if np.any(shifts < 1):
+        raise ValueError(
+            f"requantization by {ratios.max():g} shifts accumulators by more than 30 bits"
+        )
+    vanishes = shifts > LARGEST_SHIFT
+    return FixedPoint(np.where(vanishes, 0, multipliers), np.where(vanishes, DOUBLED_BITS, shifts))
 
-    The target has one scale.
+
+def ratio_of(source: QuantizedType, target: QuantizedType, how: Requantization) -> np.ndarray:
+    """source scale / target scale: one number, or one per slice of the source.
+
+    In single precision for the scheme float, else in double. The target has one scale.
     """
-    return source.scale_array / target.scale_array[0]
+    if how.scheme == "float":
+        return source.scale_array / target.scale_array[0]
+    return source.double_scales / target.double_scales[0]
 
 
 def requantize(
@@ -108,18 +141,29 @@ def requantize(
 ) -> np.ndarray:
     """round(accumulator * ratio) + zero point, kept within limits, as i64.
 
-    `accumulator`: integers of at most 32 bits; `ratio` (f32) and `zero_point` broadcast to it.
+    `accumulator`: integers of at most 32 bits; `ratio` and `zero_point` broadcast to it.
     """
     low, high = limits
-    ratio = np.asarray(ratio, np.float32)
     if how.scheme == "float":
+        ratio = np.asarray(ratio, np.float32)
         scaled = rounded_float(accumulator.astype(np.float32) * ratio, how.rounding)
         # Limits of at most 16 bits and zero points inside them are whole in single precision.
         return np.clip(scaled, low - zero_point, high - zero_point).astype(np.int64) + zero_point
-    factors = fixed_point(ratio, how)
-    product = accumulator.astype(np.int64) * factors.multipliers
-    scaled = rounding_shift(product, factors.shifts, how.rounding)
+    scaled = multiplied(accumulator, fixed_point(ratio, how), how)
     return np.clip(scaled + zero_point, low, high)
+
+
+def multiplied(x: np.ndarray, factors: FixedPoint, how: Requantization) -> np.ndarray:
+    """x * ratio by a scheme of integers, as i64; x has at most 32 bits."""
+    if how.scheme != "doubling_high_multiply":
+        product = x.astype(np.int64) * factors.multipliers
+        return rounding_shift(product, factors.shifts, how.rounding)
+    # The factors are positive, so that the product never saturates.
+    lifts = np.maximum(DOUBLED_BITS - factors.shifts, 0)
+    lifted = (x.astype(np.int64) << lifts).astype(np.int32).astype(np.int64)
+    high = (lifted * factors.multipliers + (1 << (DOUBLED_BITS - 1))) >> DOUBLED_BITS
+    rest = np.maximum(factors.shifts - DOUBLED_BITS, 0)
+    return rounding_shift(high, rest, "nearest_away_from_zero")
 
 
 def rounded_float(x: np.ndarray, rounding: Rounding) -> np.ndarray:
@@ -191,10 +235,11 @@ class RequantizationAttr(ParametrizedAttribute):
     ) -> RequantizationAttr:
         low, high = integer_limits(to.storage) if limits is None else limits
         has_multiplier = how.scheme == "multiplier_shift"
+        is_doubling = how.scheme == "doubling_high_multiply"
         return RequantizationAttr(
             to,
             StringAttr(how.scheme),
-            StringAttr(how.rounding),
+            StringAttr("nearest_away_from_zero" if is_doubling else how.rounding),
             IntAttr(how.multiplier_bits if has_multiplier else Requantization.multiplier_bits),
             IntAttr(low),
             IntAttr(high),
@@ -278,6 +323,7 @@ def in_words(attribute: Attribute | None) -> str:
 
 __all__ = [
     "AS_ONNXRUNTIME",
+    "DOUBLED_BITS",
     "LARGEST_SHIFT",
     "ROUNDINGS",
     "SCHEMES",
@@ -289,6 +335,7 @@ __all__ = [
     "fixed_point",
     "in_words",
     "integer_limits",
+    "multiplied",
     "ratio_of",
     "requantize",
     "rounded_float",

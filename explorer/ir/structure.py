@@ -114,6 +114,16 @@ def outermost(op: Operation, block: Block) -> Operation:
     return op
 
 
+def read_values(op: Operation) -> list[SSAValue]:
+    """All that an operation reads, what its regions take from outside included."""
+    if not op.regions:
+        return list(op.operands)
+    inside = {v for o in op.walk() for region in o.regions for b in region.blocks for v in b.args}
+    inside |= {result for inner in op.walk() if inner is not op for result in inner.results}
+    read = dict.fromkeys(operand for inner in op.walk() for operand in inner.operands)
+    return [value for value in read if value not in inside]
+
+
 def operations(module: ModuleOp) -> Iterator[TopOperation]:
     """All tensor operations in program order, those in nested regions included."""
     for function in functions(module):

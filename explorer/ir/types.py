@@ -152,12 +152,17 @@ class EncodingAttr(ParametrizedAttribute):
         return list(EncodingAttr.get(names, Layout(block, halo, fill)).parameters)
 
 
+WIDEST_NARROW = 16
+"""Bits of the widest integers that are not for sums."""
+
+
 @irdl_attr_definition
 class QuantizedType(ParametrizedAttribute, TypeAttribute):
     """Element type of a quantized tensor: real = (stored - zero_point) * scale.
 
-    storage: an integer type; scales (f32) and zero_points: one, or one per slice of `axis`
-    (axis -1: per tensor). As MLIR's quant dialect has it:
+    storage: an integer type; scales and zero_points: one, or one per slice of `axis` (axis -1: per
+    tensor). Scales of at most 16 bits are singles; those of wider storage, which is for sums of
+    products, are doubles: the product of two singles is exact. As MLIR's quant dialect has it:
 
         !top.quantized<ui8, 0.05:128>                      one scale and zero point
         !top.quantized<i8, axis 0, {0.5:0, 0.25:3}>        one for each slice of axis 0
@@ -166,7 +171,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
     name = "top.quantized"
 
     storage: IntegerType
-    scales: DenseArrayBase[Float32Type]
+    scales: DenseArrayBase[Float32Type | Float64Type]
     zero_points: DenseArrayBase[IntegerType]
     axis: IntAttr
 
@@ -180,9 +185,12 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
         numbers = np.asarray(scales, np.float32)
         if not np.all((numbers > 0) & np.isfinite(numbers)):
             raise ValueError("scales must be positive and finite")
+        is_wide = storage.width.data > WIDEST_NARROW
         return QuantizedType(
             storage,
-            DenseArrayBase.from_list(Float32Type(), numbers.tolist()),
+            DenseArrayBase.from_list(Float64Type(), [float(s) for s in scales])
+            if is_wide
+            else DenseArrayBase.from_list(Float32Type(), numbers.tolist()),
             DenseArrayBase.from_list(IntegerType(32), [int(z) for z in zero_points]),
             IntAttr(axis),
         )
@@ -199,6 +207,11 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
     def scale_array(self) -> np.ndarray:
         """Scales in single precision: one, or one per slice."""
         return np.array(self.scales.get_values(), np.float32)
+
+    @property
+    def double_scales(self) -> np.ndarray:
+        """Scales as they are kept, in double precision."""
+        return np.array(self.scales.get_values(), np.float64)
 
     @property
     def zero_point_array(self) -> np.ndarray:

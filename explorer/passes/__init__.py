@@ -18,6 +18,7 @@ from explorer.passes.fuse.fuse_residual import FuseResidual
 from explorer.passes.lower.legalize import Legalize
 from explorer.passes.lower.split_attention import SplitAttentions
 from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
+from explorer.passes.quantize.compute_without_floats import ComputeWithoutFloats, without_floats
 from explorer.passes.quantize.fuse_quantization import FuseQuantization
 from explorer.passes.recognize.recognize_activations import RecognizeActivations
 from explorer.passes.recognize.recognize_attention import RecognizeAttentions
@@ -52,8 +53,9 @@ RECOGNITION: tuple[type[Pass], ...] = (
 )
 """Operations that a model spells out, found in that form."""
 
-QUANTIZATION: tuple[type[Pass], ...] = (ComputeInIntegers,)
-"""What a quantized model stands for: products and sums of integers."""
+QUANTIZATION: tuple[type[Pass], ...] = (ComputeInIntegers, ComputeWithoutFloats)
+"""What a quantized model stands for: products and sums of integers. The second pass is for targets
+without floats only."""
 
 FUSION: tuple[type[Pass], ...] = (
     SplitAttentions,
@@ -81,6 +83,12 @@ BEFORE_QUANTIZING: tuple[type[Pass], ...] = (FoldBatchNorm, FuseBias)
 """Passes of the fusion that change weights: they come first where weights become integers."""
 
 
+def before_quantizing(integers_only: bool = False) -> list[Pass]:
+    """Without floats attention is taken apart, too: what is inside it gets quantized types."""
+    split = [SplitAttentions(fuses=False)] if integers_only else []
+    return [*split, *(kind() for kind in BEFORE_QUANTIZING)]
+
+
 def top_pipeline(
     sizes: Mapping[str, int],
     default: int | None = 1,
@@ -89,6 +97,7 @@ def top_pipeline(
     multiplies_pairs: bool = False,
     splits_signs: bool = False,
     quantizing: Sequence[Pass] = (),
+    integers_only: bool = False,
 ) -> list[Pass]:
     """The passes over `top` in order.
 
@@ -96,22 +105,28 @@ def top_pipeline(
     (None makes that an error); requantization: the scheme of the target; fuses_attention: whether
     its tasks have memory of their own for rows of scores; multiplies_pairs: whether it adds up
     products of bytes in pairs of 16 bits; splits_signs: whether it does so in vectors of 256 bits;
-    quantizing: passes that quantize a float program. `BEFORE_QUANTIZING` stands before them then:
-    integers are made of the weights that are multiplied with.
+    quantizing: passes that quantize a float program. `before_quantizing` stands before them then:
+    integers are made of the weights that are multiplied with; integers_only: whether quantized
+    programs compute without floats.
     """
+    if integers_only:
+        requantization = without_floats(requantization)
     made: dict[type[Pass], Pass] = {
         BindDimensions: BindDimensions(sizes, default),
         ComputeInIntegers: ComputeInIntegers(requantization),
+        ComputeWithoutFloats: ComputeWithoutFloats(requantization),
         FuseQuantization: FuseQuantization(multiplies_pairs, splits_signs),
         SplitAttentions: SplitAttentions(fuses_attention),
     }
     first = (*DECOMPOSITION, *SIMPLIFICATION, *RECOGNITION)
     behind = TOP_PIPELINE[len(first) :]
-    if quantizing:
-        first = (*first, *BEFORE_QUANTIZING)
-        behind = tuple(kind for kind in behind if kind not in BEFORE_QUANTIZING)
+    if not integers_only:
+        behind = tuple(kind for kind in behind if kind is not ComputeWithoutFloats)
+    ahead = before_quantizing(integers_only) if quantizing else []
+    behind = tuple(kind for kind in behind if kind not in {type(pass_) for pass_ in ahead})
     return [
         *(made.get(kind) or kind() for kind in first),
+        *ahead,
         *quantizing,
         *(made.get(kind) or kind() for kind in behind),
     ]
@@ -125,5 +140,6 @@ __all__ = [
     "RECOGNITION",
     "SIMPLIFICATION",
     "TOP_PIPELINE",
+    "before_quantizing",
     "top_pipeline",
 ]

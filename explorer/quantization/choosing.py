@@ -5,7 +5,8 @@
 
 A tensor is one of them where an operation that has a form in integers makes it or reads it, also
 through operations that only move numbers. What a clamp reads is none: it stays a sum until the
-clamp saturates it. Results that only floats read are none either: sums are as good.
+clamp saturates it. Results that only floats read are none either: sums are as good. Where nothing
+is to be computed in floats, results of all but products are quantized, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from explorer.ir.evaluation import input_names
 from explorer.ir.interfaces import Moving, Quantizable
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of
+from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, is_static
 
 F32 = Float32Type()
@@ -35,13 +37,17 @@ class Tensor:
     value: SSAValue
 
 
-def quantizable_tensors(function: func.FuncOp) -> list[Tensor]:
-    """In program order, inputs first."""
+def quantizable_tensors(function: func.FuncOp, integers_only: bool = False) -> list[Tensor]:
+    """In program order, inputs first.
+
+    integers_only: whether nothing is to be computed in floats; what normalizations and all
+    functions read and make is quantized then, too.
+    """
     names = dict(zip(function.body.block.args, input_names(function), strict=True))
     found: list[Tensor] = []
     taken: set[str] = set()
     for value in _values(function):
-        if not is_wanted(value):
+        if not is_wanted(value, integers_only):
             continue
         name = names[value] if isinstance(value, BlockArgument) else name_of(value)
         if name in taken:  # two values of one source tensor
@@ -61,29 +67,51 @@ def name_of(value: SSAValue) -> str:
     return origin.tensor if origin is not None and origin.only_scaled else identity_of(owner)
 
 
-def is_wanted(value: SSAValue) -> bool:
+def is_wanted(value: SSAValue, integers_only: bool = False) -> bool:
     """Whether the value itself gets a quantized type; moved numbers have that of what was moved."""
     if element_type_of(value) != F32 or is_constant(value) or not is_static(value):
         return False
     readers = [use.operation for use in value.uses]
-    if not any(reads_quantized(reader, value) for reader in readers):
+    is_read = any(reads_quantized(reader, value, integers_only) for reader in readers)
+    if not is_read and not (integers_only and _is_result(value)):
         return False
     if isinstance(value.owner, Moving) and moves(value.owner):
-        return False
+        # A table of embeddings has no type that what is gathered from it could have.
+        return integers_only and is_constant(moved_from(value))
     return not all(_clamps(reader) for reader in readers)
 
 
-def reads_quantized(op: Operation, value: SSAValue) -> bool:
+def reads_quantized(op: Operation, value: SSAValue, integers_only: bool = False) -> bool:
     """Whether an operation computes with integers of this operand, at once or after a move."""
-    if has_integer_form(op):
+    if has_integer_form(op, integers_only):
         return True
     if isinstance(op, Moving) and moves(op) and value in op.moved_operands():
-        return any(reads_quantized(use.operation, r) for r in op.results for use in r.uses)
+        readers = ((use.operation, result) for result in op.results for use in result.uses)
+        return any(reads_quantized(reader, moved, integers_only) for reader, moved in readers)
     return False
 
 
-def has_integer_form(op: Operation) -> bool:
-    return isinstance(op, Quantizable) and op.is_quantizable
+def _is_result(value: SSAValue) -> bool:
+    """Whether something that is no product makes a result of the model, which has no type else."""
+    op = value.owner
+    if not isinstance(op, Quantizable) or not op.has_integer_form:
+        return False
+    return op.quantized_weight() is None and _is_returned(value)
+
+
+def _is_returned(value: SSAValue) -> bool:
+    """Whether the model returns it, maybe moved."""
+    readers = [use.operation for use in value.uses]
+    moved = [r for r in readers if isinstance(r, Moving) and moves(r)]
+    return any(isinstance(reader, ReturnOp) for reader in readers) or any(
+        _is_returned(result) for reader in moved for result in reader.results
+    )
+
+
+def has_integer_form(op: Operation, integers_only: bool = False) -> bool:
+    if not isinstance(op, Quantizable):
+        return False
+    return op.is_quantizable or (integers_only and op.has_integer_form)
 
 
 def moves(op: Moving) -> bool:

@@ -59,17 +59,19 @@ class QuantizeTensors(Pass):
 
     is_symmetric: whether zero points are 0. Otherwise a range need not lie around zero, and
     unsigned bytes have the zero point that makes the most of it.
+    integers_only: whether the target computes without floats, so that more tensors are quantized.
     """
 
     table: ThresholdTable
     is_symmetric: bool = False
+    integers_only: bool = False
 
     name = "quantize-tensors"
     is_required = True
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
-        tensors = quantizable_tensors(function)
+        tensors = quantizable_tensors(function, self.integers_only)
         self._require_complete(tensors)
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []

@@ -21,7 +21,7 @@ Record = TypeVar("Record")
 def deferring(kind: type[Record], **fields: Any) -> Record:  # Any: what the fields hold
     """The record of type `kind`; fields given as a `Later` are made when they are first read.
 
-    Those are fields without a default: a default would be found instead.
+    Those are fields without a default: a default would be found instead. A default factory may be.
     """
     record = object.__new__(_deferring(kind))
     record.__dict__.update(
@@ -54,9 +54,12 @@ def _deferring(kind: type) -> type:
 
     def __getattr__(self: Any, name: str) -> Any:
         later = self.__dict__.get(_LATER, {})
-        if name not in later:
+        make = later.get(name)
+        if make is None and name in self.__dict__:  # another thread has made it meanwhile
+            return self.__dict__[name]
+        if make is None:
             raise AttributeError(f"{kind.__name__} has no {name!r}")
-        value = later[name]()
+        value = make()
         self.__dict__[name] = value
         later.pop(name, None)  # what it was made from may go
         return value

@@ -59,8 +59,8 @@ class NodeChange:
 
 @dataclass(frozen=True)
 class GraphDiff:
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    changed: tuple[NodeChange, ...] = ()
-    fused: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    added: tuple[str, ...] = field(default_factory=tuple)
+    removed: tuple[str, ...] = field(default_factory=tuple)
+    changed: tuple[NodeChange, ...] = field(default_factory=tuple)
+    fused: tuple[tuple[str, tuple[str, ...]], ...] = field(default_factory=tuple)
     """(operation, the removed operations whose sources it took over)."""

@@ -6,13 +6,12 @@
     part.run({"x": array}); part.run({"x": array})     the second time compiled for these sizes
 
 What is worth compiling, but has sizes that only a run tells, is compiled for the sizes that come
-again, `MOST_COMPILED` of them at most; a size that comes once costs no compilation.
+again, and so are bodies of loops and branches by themselves (`sized.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -20,26 +19,23 @@ from typing import Self
 import numpy as np
 from xdsl.ir import Operation
 
-from explorer.errors import DeviceError, ExplorerError, InputError
+from explorer.errors import DeviceError, InputError
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.structure import HOST
 from explorer.results.program import Program
 from explorer.results.runs.events import ProfileRecord, TimedEvent
-from explorer.runtime.executable import Arrays, Executable, TapKey, Taps, check_repeats
+from explorer.runtime.executable import Arrays, TapKey, Taps, check_repeats
 from explorer.runtime.profiles import median_intervals
-
-HOT_AFTER = 2
-"""Runs with the same sizes until these are compiled for."""
-MOST_COMPILED = 8
-"""Programs of one part that are kept, each for its sizes."""
-MOST_SEEN = 10_000
-"""Sizes that are counted."""
-
-Sizes = tuple[tuple[int, ...], ...]
-CompileFor = Callable[[HostFunction, Sequence[np.ndarray]], Executable]
-"""Compiles a function of the host for the sizes of its arguments."""
+from explorer.runtime.sized import (
+    HOT_AFTER,
+    CompileFor,
+    RegionPrograms,
+    SizedPrograms,
+    Sizes,
+    named,
+)
 
 
 class HostProgram:
@@ -50,27 +46,30 @@ class HostProgram:
     ) -> None:
         self.program = program
         self._host = host
-        self._compile_for = compile_for if host.compiled_for else None
-        self._seen: Counter[Sizes] = Counter()
-        self._compiled: OrderedDict[Sizes, Executable] = OrderedDict()
-        self.refused: dict[Sizes, str] = {}
-        """Why it cannot be compiled for certain sizes."""
+        self._sized = (
+            SizedPrograms(host, compile_for, HOT_AFTER)
+            if compile_for is not None and host.compiled_for
+            else None
+        )
+        has_regions = any(op.regions for op in host.operations)
+        self.regions = RegionPrograms(host, compile_for) if compile_for and has_regions else None
+        """Of loops and branches; None where there are none, or nothing compiles."""
         self._is_closed = False
+
+    @property
+    def refused(self) -> Mapping[Sizes, str]:
+        """Why it cannot be compiled for certain sizes."""
+        return {} if self._sized is None else self._sized.refused
 
     @property
     def compiled_sizes(self) -> tuple[Sizes, ...]:
         """For which sizes of its inputs there is a program, the last used last."""
-        return tuple(self._compiled)
+        return () if self._sized is None else tuple(self._sized.compiled)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         arguments = self._arguments(inputs)
-        compiled = self._compiled_for(arguments)
-        if compiled is not None:
-            found = compiled.run(_renamed(compiled.program, arguments))
-            made = [found[port.name] for port in compiled.program.outputs]
-        else:
-            made, _ = self._host.evaluate(arguments)
-        return self._outputs(made, arguments)
+        made = None if self._sized is None else self._sized.run(arguments)
+        return self._outputs(self._evaluate(arguments) if made is None else made, arguments)
 
     def run_with_taps(
         self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
@@ -89,10 +88,10 @@ class HostProgram:
         """Median times of every operation, or of every launch where it is compiled."""
         check_repeats(repeats)
         arguments = self._arguments(inputs)
-        for _ in range(HOT_AFTER if self._compile_for else 0):
-            compiled = self._compiled_for(arguments)
+        for _ in range(HOT_AFTER if self._sized else 0):
+            compiled = self._sized.find(arguments) if self._sized else None
             if compiled is not None:
-                return compiled.profile(_renamed(compiled.program, arguments), repeats)
+                return compiled.profile(named(compiled.program, arguments), repeats)
         tables = [self._times(arguments) for _ in range(repeats + 1)][1:]
         intervals = median_intervals(tables, len(self._host.operations))
         events = tuple(
@@ -116,8 +115,9 @@ class HostProgram:
 
     def close(self) -> None:
         self._is_closed = True
-        while self._compiled:
-            self._compiled.popitem()[1].close()
+        for programs in (self._sized, self.regions):
+            if programs is not None:
+                programs.close()
 
     def __enter__(self) -> Self:
         return self
@@ -130,30 +130,11 @@ class HostProgram:
     ) -> None:
         self.close()
 
-    # -- compiling for sizes ---------------------------------------------------------------------
-    def _compiled_for(self, arguments: Sequence[np.ndarray]) -> Executable | None:
-        """The program for the arguments' sizes; None where these are new, or cannot be had."""
-        if self._compile_for is None:
-            return None
-        sizes = tuple(array.shape for array in arguments)
-        if sizes in self._compiled:
-            self._compiled.move_to_end(sizes)
-            return self._compiled[sizes]
-        if sizes in self.refused:
-            return None
-        if len(self._seen) >= MOST_SEEN:
-            self._seen.clear()
-        self._seen[sizes] += 1
-        if self._seen[sizes] < HOT_AFTER or any(0 in shape for shape in sizes):
-            return None
-        try:
-            self._compiled[sizes] = self._compile_for(self._host, arguments)
-        except ExplorerError as error:
-            self.refused[sizes] = str(error)
-            return None
-        while len(self._compiled) > MOST_COMPILED:
-            self._compiled.popitem(last=False)[1].close()
-        return self._compiled[sizes]
+    def _evaluate(
+        self, arguments: Sequence[np.ndarray], after: Callable[[Operation], None] | None = None
+    ) -> list[np.ndarray]:
+        run_region = None if self.regions is None else self.regions.run
+        return self._host.evaluate(arguments, after=after, run_region=run_region)[0]
 
     # -- arrays ----------------------------------------------------------------------------------
     def _arguments(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -187,13 +168,8 @@ class HostProgram:
             ends[op] = (last - begin, now - begin)
             last = now
 
-        self._host.evaluate(arguments, after=note)
+        self._evaluate(arguments, note)
         return [number for op in self._host.operations for number in ends[op]]
-
-
-def _renamed(program: Program, arguments: Sequence[np.ndarray]) -> Arrays:
-    ports = program.inputs
-    return {port.name: array for port, array in zip(ports, arguments, strict=True)}
 
 
 def _value(key: TapKey) -> str:

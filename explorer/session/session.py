@@ -29,7 +29,7 @@ import numpy as np
 
 from explorer.backends import backend_named
 from explorer.backends.starting import open_kept
-from explorer.errors import ExplorerError, InputError
+from explorer.errors import ExplorerError, InputError, RangeError
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.kept import NEVER, Startable
@@ -148,6 +148,8 @@ class Session:
         self._names = [value.name for value in self.inputs]
         self._pending: dict[Signature, Future[LoadedProgram]] = {}
         self._refused: dict[Signature, str] = {}
+        self._one_by_one: dict[tuple[str, Range], str] = {}
+        """Buckets that cannot be one program, each with the reason: their sizes have their own."""
         self._seen: Counter[Signature] = Counter()
         self._not_kept: dict[Signature, str] = {}
         """Why no finished program was there when a signature was first met."""
@@ -203,6 +205,8 @@ class Session:
                 signature = self._plain(given)
                 program, event, waited = self._decide(given, signature)
                 reason = self._explained(event, reason, signature)
+                for why in self._why_one_by_one(given):
+                    reason += f"; {why}"
             text = str(self._plain(given))
             if program is not None:
                 program.calls += 1
@@ -314,7 +318,8 @@ class Session:
         if self.mode == "strict":
             program = self._compile(given)
             self._keep(program)
-            return program, "compiled", time.perf_counter() - started
+            event = "started" if program.compilation is None else "compiled"
+            return program, event, time.perf_counter() - started
         if self.mode == "lazy":
             if self._seen[signature] < self.hot_after:
                 return None, "not hot", 0.0
@@ -398,7 +403,12 @@ class Session:
         started = time.perf_counter()
         source = replace(self.model, assumed=self._assumed(given))
         dimensions, ranges = self._dimensions(given)
-        compilation = compile_model(source, self.target, dimensions=dimensions, **self._options)
+        try:
+            compilation = compile_model(source, self.target, dimensions=dimensions, **self._options)
+        except RangeError as error:
+            found = ((name, size) for name, size in dimensions.items() if isinstance(size, tuple))
+            self._one_by_one.update(dict.fromkeys(found, error.message))
+            return self._start(self._plain(given), given) or self._compile(given)
         entry = entry_function(compilation.passes[0].after.program)
         signature = Signature.of(given, specialized_inputs(entry), ranges)
         executable = compilation.open(
@@ -442,7 +452,9 @@ class Session:
         return sizes, ranges
 
     def _bucket(self, dimension: str, size: int) -> Range | None:
-        return next((r for r in self._ranges.get(dimension, ()) if r[0] <= size <= r[1]), None)
+        ranges = self._ranges.get(dimension, ())
+        found = next((r for r in ranges if r[0] <= size <= r[1]), None)
+        return None if found is None or (dimension, found) in self._one_by_one else found
 
     def _fitting(self, given: Inputs) -> LoadedProgram | None:
         return next((p for p in self._programs.values() if p.signature.fits(given)), None)
@@ -461,6 +473,21 @@ class Session:
             return f"{reason}; started from the kept program"
         missed = self._not_kept.get(signature, NEVER)
         return reason if missed == NEVER else f"{reason}; no kept program: {missed}"
+
+    def _why_one_by_one(self, given: Inputs) -> list[str]:
+        """Why sizes that lie in a bucket have a program each."""
+        sizes = {
+            name: array.shape[axis]
+            for value in self.inputs
+            for array in (given[value.name],)
+            for axis, name in enumerate(value.shape or ())
+            if isinstance(name, str)
+        }
+        return [
+            why
+            for (name, (low, high)), why in self._one_by_one.items()
+            if low <= sizes[name] <= high
+        ]
 
     def _reason(self, given: Inputs) -> str:
         """How the inputs differ from the known program that is most like them."""
@@ -499,7 +526,10 @@ class Session:
         return tuple(form)
 
     def _checked_inputs(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        if any(np.asarray(array).dtype.kind in "OUS" for array in inputs.values()):
+        if any(
+            name not in self._names or np.asarray(value).dtype.kind in "OUS"
+            for name, value in inputs.items()
+        ):
             from explorer.importers import program_inputs
 
             inputs = program_inputs(self.model, inputs, {})

@@ -49,6 +49,8 @@ class Started:
     """None where nothing was compiled."""
     seconds: float
     """Until it was there."""
+    not_kept: str = ""
+    """Why what was compiled will be compiled again; nothing where it is kept now."""
 
     @property
     def program(self) -> Program:
@@ -128,8 +130,9 @@ def start(
     compilation = compile_model(source.model, target, dimensions=dimensions, **options)
     executable = compilation.open(threads, isolated, affinity=affinity, cache=cache)
     seconds = time.perf_counter() - begin
+    not_kept = source.undigested
     if source.request is not None:
-        keep(compilation, source.request, cache, seconds=seconds)
+        not_kept = keep(compilation, source.request, cache, seconds=seconds)
     return Started(
         executable=executable,
         model=source.interface,
@@ -137,4 +140,5 @@ def start(
         why=missed,
         compilation=compilation,
         seconds=seconds,
+        not_kept=not_kept,
     )

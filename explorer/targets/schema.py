@@ -238,6 +238,9 @@ class Target:
     engines: tuple[Engine, ...] = ()
     layout: LayoutRules = LayoutRules()
     requantization: Requantization | None = None
+    arithmetic: Literal["float", "integer"] = "float"
+    """integer: quantized programs compute without floats from input to output; the scheme of
+    requantization `float` counts as doubling_high_multiply then."""
     costs: Costs = Costs()
     core: Core = Core()
     caches: tuple[Cache, ...] = ()

@@ -4,7 +4,7 @@
 
 The program that runs is generated code for this processor in which all of these tensors exist:
 nothing is fused, and each is read after it was computed. Memory is bounded: a histogram per tensor
-(`quantization/histogram.py`), and for `best` the tensors of a few examples.
+(`quantization/histogram.py`), and for `best` some examples (`refining.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 from xdsl.dialects import func
@@ -26,28 +27,25 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass
 from explorer.ir.structure import value_name
-from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION
+from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION, before_quantizing
 from explorer.passes.lower.legalize import Legalize
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 from explorer.quantization.choosing import Tensor, quantizable_tensors
-from explorer.quantization.consumers import Consumers
 from explorer.quantization.histogram import Histogram
-from explorer.quantization.methods import RANGES, Range, squared_error
+from explorer.quantization.methods import RANGES
 from explorer.quantization.table import Threshold, ThresholdTable
 from explorer.results.names import near_name, nearest
+from explorer.tuning.refining import MOST_EXAMPLES, refined_ranges
+from explorer.tuning.simulation import simulated_program
 
-BEST = "best"
+Arithmetic = Literal["float", "integer"]
+"""Of the target that the table is for."""
+ARITHMETICS: tuple[Arithmetic, ...] = get_args(Arithmetic)
+BEST, MIN_MAX = "best", "min-max"
 METHODS = (BEST, *RANGES)
 BITS = 8
-KEPT_EXAMPLES = 8
-"""Whose tensors `best` measures errors with."""
 KEPT_BYTES = 256 << 20
-MEASURED = 12
-"""Candidates of a tensor whose effect is measured."""
-HOPELESS = 16.0
-"""A candidate is not measured whose own squared error is so many times the least one's."""
-STEPS = 21
-"""Thresholds that `best` tries between that of KL and the largest magnitude."""
+"""Of examples that `best` measures errors with; the first is always kept."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,20 @@ class Observed:
 
     tensors: tuple[str, ...]
     histograms: Mapping[str, Histogram]
-    consumers: Consumers
+    source: SourceModel
+    dimensions: Mapping[str, int] | None
+    kept: Sequence[Mapping[str, np.ndarray]]
+    """Inputs of some examples, spread over all."""
     model: str
     """Digest of the model's file."""
     examples: int
     snapshot: Snapshot
     """The float program before it is quantized."""
     data: Examples
+    integers_only: bool = False
+    """Whether the tensors are those that a target without floats quantizes."""
+    corrections: Sequence[Pass] = ()
+    """Passes that the program had, which keep what it computes."""
 
 
 def calibrate(
@@ -71,22 +76,27 @@ def calibrate(
     method: str = BEST,
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    arithmetic: Arithmetic = "float",
 ) -> ThresholdTable:
     """Thresholds of all tensors that can be quantized.
 
     data: arrays by input name, whose first axis counts examples; `best` chooses per tensor what
-    makes the results of the operations that read it most like those in floats.
+    makes the outputs of the whole network most like those in floats. arithmetic: "integer" for
+    targets without floats, which need thresholds of more tensors.
 
     Raises:
-        InputError: for data that do not fit, are empty or not finite, and a method that there is
-            not.
+        InputError: for data that do not fit, are empty or not finite, and a method or an
+            arithmetic that there is not.
     """
-    require_method(method)
-    return thresholds_of(observe(model, data, dimensions, progress), method, progress)
+    require_asked(method, arithmetic)
+    observed = observe(model, data, dimensions, progress, arithmetic == "integer")
+    return thresholds_of(observed, method, progress)
 
 
-def require_method(method: str) -> None:
-    """InputError where there is no method of that name."""
+def require_asked(method: str, arithmetic: str) -> None:
+    """InputError where there is no method or no arithmetic of that name."""
+    if arithmetic not in ARITHMETICS:
+        raise InputError(f"there is no arithmetic {arithmetic!r}", hint=" or ".join(ARITHMETICS))
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
 
@@ -95,16 +105,24 @@ def thresholds_of(
     observed: Observed, method: str, progress: Progress | None = None
 ) -> ThresholdTable:
     """The table of one method, of what was seen."""
-    found = {}
-    for number, name in enumerate(observed.tensors):
-        if progress is not None:
-            progress(f"threshold of {name}", number, len(observed.tensors))
-        histogram = observed.histograms[name]
-        chosen = (
-            best_range(histogram, name, observed.consumers)
-            if method == BEST
-            else RANGES[method](histogram, BITS)
+    if method == BEST:
+        program = simulated_program(
+            observed.source,
+            observed.dimensions,
+            returns_logits=True,
+            integers_only=observed.integers_only,
+            corrections=observed.corrections,
         )
+        ranges = refined_ranges(program, observed.histograms, observed.kept, progress)
+        # What a softmax at the end makes is no part of that program: all of it is represented.
+        method_of_others = MIN_MAX
+    else:
+        ranges, method_of_others = {}, method
+    others = (name for name in observed.tensors if name not in ranges)
+    ranges |= {n: RANGES[method_of_others](observed.histograms[n], BITS) for n in others}
+    found = {}
+    for name in observed.tensors:
+        chosen = ranges[name]
         # A tensor that is always 0 is represented by any scale.
         threshold = chosen.threshold or 1.0
         found[name] = Threshold(name, threshold, chosen.low, chosen.high)
@@ -125,60 +143,27 @@ def warnings_of(observed: Observed) -> Iterator[str]:
             yield f"{name} was {histogram.low:g} in all examples: its range is a guess"
 
 
-def best_range(histogram: Histogram, name: str, consumers: Consumers) -> Range:
-    """The range of the smallest squared error of what reads the tensor.
-
-    Measured are the `MEASURED` candidates with the smallest error of the tensor itself, and those
-    of the methods: what errors cost further on differs less than they do themselves.
-    """
-    own = dict.fromkeys(method(histogram, BITS) for method in RANGES.values())
-    others = sorted(
-        (c for c in dict.fromkeys(candidate_ranges(histogram)) if c not in own),
-        key=lambda chosen: squared_error(histogram, chosen, BITS),
-    )
-    candidates = [*own, *others[: max(MEASURED - len(own), 0)]]
-    least = min(squared_error(histogram, chosen, BITS) for chosen in candidates)
-    close = [c for c in candidates if squared_error(histogram, c, BITS) <= HOPELESS * least]
-    errors = consumers.errors(name, close, BITS)
-    return close[errors.index(min(errors))]
-
-
-def candidate_ranges(histogram: Histogram) -> Iterator[Range]:
-    """Those of all methods, and steps from the threshold of KL up to the largest magnitude.
-
-    Source of the steps: TPU-MLIR's tuning of thresholds.
-    """
-    for method in RANGES.values():
-        yield method(histogram, BITS)
-    start, stop = RANGES["kl"](histogram, BITS).threshold, histogram.largest
-    for share in np.linspace(0.0, 1.0, STEPS).tolist():
-        threshold = start + share * (stop - start)
-        low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
-        yield Range(max(low, -threshold), min(high, threshold))
-
-
 def observe(
     model: SourceModel,
     data: Mapping[str, np.ndarray],
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    integers_only: bool = False,
     corrections: Sequence[Pass] = (),
 ) -> Observed:
     """Runs the model over all examples; InputError as for `calibrate`.
 
-    corrections: passes behind `BEFORE_QUANTIZING` that keep what the program computes.
+    corrections: passes behind `before_quantizing` that keep what the program computes.
     """
-    before = [*(kind() for kind in BEFORE_QUANTIZING), *corrections]
-    program = calibration_program(model, dimensions, before)
-    snapshot = program[before[-1].name].after
-    tensors = tensors_of(snapshot)
+    program = calibration_program(model, dimensions, integers_only, corrections)
+    snapshot = program[(*BEFORE_QUANTIZING, *corrections)[-1].name].after
+    tensors = tensors_of(snapshot, integers_only)
     if not tensors:
         raise InputError("nothing in this model can be quantized: it has no products of floats")
     examples = examples_of(program, data)
     tapped = TappedProgram(program.executable)
     values = {tensor.name: value_name(tensor.value) for tensor in tensors}
     histograms = {tensor.name: Histogram() for tensor in tensors}
-    consumers = Consumers(snapshot.weights, tensors)
     for number in range(examples.count):
         if progress is not None:
             progress("example", number, examples.count)
@@ -187,41 +172,59 @@ def observe(
         found |= {value: inputs[name] for name, value in values.items() if name in inputs}
         for name, value in values.items():
             histograms[name] = histograms[name].including(found[value])
-        if number < KEPT_EXAMPLES:
-            consumers.keep(found, KEPT_BYTES)
-    digest = digest_of_model(model)
     return Observed(
-        tuple(values), histograms, consumers, digest, examples.count, snapshot, examples
+        tensors=tuple(values),
+        histograms=histograms,
+        source=model,
+        dimensions=dimensions,
+        kept=kept_examples(examples),
+        model=digest_of_model(model),
+        examples=examples.count,
+        integers_only=integers_only,
+        corrections=corrections,
+        snapshot=snapshot,
+        data=examples,
     )
 
 
-def tensors_of(snapshot: Snapshot) -> list[Tensor]:
+def kept_examples(examples: Examples) -> list[dict[str, np.ndarray]]:
+    """As many as `best` can make use of and memory is for, at equal distances."""
+    size = sum(array.nbytes for array in examples.at(0).values())
+    most = max(min(MOST_EXAMPLES, KEPT_BYTES // max(size, 1), examples.count), 1)
+    return [examples.at(int(number)) for number in np.linspace(0, examples.count - 1, most)]
+
+
+def tensors_of(snapshot: Snapshot, integers_only: bool = False) -> list[Tensor]:
     function = entry_function(snapshot.program)
     assert isinstance(function, func.FuncOp)
-    return quantizable_tensors(function)
+    return quantizable_tensors(function, integers_only)
 
 
 def calibration_program(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
-    before: Sequence[Pass] | None = None,
+    integers_only: bool = False,
+    corrections: Sequence[Pass] = (),
 ) -> Compilation:
     """The float program with a value for each tensor that can be quantized, for this processor.
 
-    before: passes that change weights, `BEFORE_QUANTIZING` by default.
+    corrections: passes before the quantization that keep what the program computes.
     """
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
-    first = [kind() for kind in BEFORE_QUANTIZING] if before is None else before
-    return plain.fork(pipeline=calibration_passes(plain.settings, first))
+    passes = calibration_passes(plain.settings, integers_only, corrections)
+    return plain.fork(pipeline=passes)
 
 
-def calibration_passes(settings: Settings, before: Sequence[Pass]) -> list[Pass]:
+def calibration_passes(
+    settings: Settings, integers_only: bool = False, corrections: Sequence[Pass] = ()
+) -> list[Pass]:
     """The target's passes without fusion, but for what changes weights, which comes first."""
     passes = default_pipeline(settings, device_for(settings.target))
     kept = (Legalize, EliminateDeadCode)
     dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION) if kind not in kept)
     found = [p for p in passes if not isinstance(p, dropped)]
     place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
+    before = [*before_quantizing(integers_only), *corrections]
     return [*found[:place], *before, *found[place:]]
 
 

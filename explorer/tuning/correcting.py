@@ -49,13 +49,14 @@ from explorer.quantization.quantize_tensors import FLOAT, type_of, weight_type
 from explorer.quantization.table import ThresholdTable
 from explorer.tuning.calibration import (
     BEST,
+    Arithmetic,
     Examples,
     Observed,
     calibrate,
     calibration_program,
     examples_of,
     observe,
-    require_method,
+    require_asked,
     thresholds_of,
 )
 
@@ -77,17 +78,19 @@ def calibrate_corrected(
     kinds: Sequence[str] = (),
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    arithmetic: Arithmetic = "float",
 ) -> ThresholdTable:
     """As `calibrate`, and the table has the corrections of these kinds."""
-    require_method(method)
+    require_asked(method, arithmetic)
     if not kinds:
-        return calibrate(model, data, method, dimensions, progress)
+        return calibrate(model, data, method, dimensions, progress, arithmetic)
+    integers_only = arithmetic == "integer"
     factors = [kind for kind in kinds if kind in (CLE, SMOOTH)]
     record = Corrections(kinds=tuple(factors))
     if factors:
-        record = with_limits(record, model, data, dimensions, progress)
+        record = with_limits(record, model, data, dimensions, progress, integers_only)
     passes = correcting_passes(record)
-    observed = observe(model, data, dimensions, progress, passes)
+    observed = observe(model, data, dimensions, progress, integers_only, passes)
     table = thresholds_of(observed, method, progress)
     return with_corrections(table, observed, kinds, progress, record)
 
@@ -98,12 +101,13 @@ def with_limits(
     data: Mapping[str, np.ndarray],
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    integers_only: bool = False,
 ) -> Corrections:
     """With the limits of all channels that can have a factor, and the factors that they get."""
-    program = calibration_program(model, dimensions)
+    program = calibration_program(model, dimensions, integers_only)
     snapshot = program[BEFORE_QUANTIZING[-1].name].after
     function = entry_function(snapshot.program)
-    names = {tensor.value: tensor.name for tensor in quantizable_tensors(function)}
+    names = {tensor.value: tensor.name for tensor in quantizable_tensors(function, integers_only)}
     places = {
         names[place.value]: place
         for _, seam in seams(function, snapshot.weights)
@@ -142,7 +146,7 @@ def with_corrections(
     function = entry_function(observed.snapshot.program)
     eighths = {
         tensor.name: np.array(eighths_of(tensor.value), np.int16)
-        for tensor in quantizable_tensors(function)
+        for tensor in quantizable_tensors(function, observed.integers_only)
         if tensor.name in record.limits and eighths_of(tensor.value)
     }
     record = replace(record, eighths=eighths, kinds=tuple(kinds))
@@ -151,7 +155,7 @@ def with_corrections(
         words = f"no corrections: {identity_of(odd[0])} decides what is computed"
         record = replace(record, kinds=tuple(k for k in kinds if k in (CLE, SMOOTH)))
         return replace(table, corrections=record, warnings=(*table.warnings, words))
-    walk = Walk(observed.snapshot, table, tuple(kinds))
+    walk = Walk(observed.snapshot, table, tuple(kinds), observed.integers_only)
     if ADAROUND in kinds or BIAS in kinds:
         walk.over(observed.data, progress)
     return replace(
@@ -176,6 +180,7 @@ class Walk:
     snapshot: Snapshot
     table: ThresholdTable
     kinds: tuple[str, ...]
+    integers_only: bool = False
     values: dict[SSAValue, Pair] = field(default_factory=dict)
     roundings: dict[str, Rounding] = field(default_factory=dict)
     shifts: dict[str, Shift] = field(default_factory=dict)
@@ -189,7 +194,7 @@ class Walk:
         self.function = function
         self.types: dict[SSAValue, QuantizedType] = {
             tensor.value: type_of(self.table.thresholds[tensor.name], self.table.mode(tensor.name))
-            for tensor in quantizable_tensors(function)
+            for tensor in quantizable_tensors(function, self.integers_only)
             if self.table.mode(tensor.name) != FLOAT
         }
 
@@ -286,7 +291,7 @@ class Walk:
 
     def _integer_weight(self, op: TopOperation) -> np.ndarray | None:
         """The weights that `quantize-tensors` makes integers of; None where there are none."""
-        if not isinstance(op, Linear) or not has_integer_form(op):
+        if not isinstance(op, Linear) or not has_integer_form(op, self.integers_only):
             return None
         if moved_from(op.operands[0]) not in self.types:
             return None

@@ -45,6 +45,7 @@ STYLES = (
     "overlay.css",
     "film.css",
     "open_dialog.css",
+    "narrow.css",
 )
 SCALE_STEPS = 64
 

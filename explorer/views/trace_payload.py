@@ -1,7 +1,9 @@
 """A trace as data for the explorer: a small head for the first paint, and chunks by key.
 
     Trace  ->  head    model, passes with their counts, verdict       (some KB)
-               chunks  "index"      kernels, launches, rules, names of source nodes
+               chunks  "index"      kernels, launches, rules
+                       "start/12"   of a large program: all that a picture of pass 12 needs
+                       "graphs"     pages of operations, names of source nodes
                        "nodes/0"    operations, shared by all snapshots
                        "graph/2"    snapshot 2: its operations and edges
                        "text/2"     snapshot 2: its IR as runs of the "lines/..." that it names
@@ -63,16 +65,18 @@ from explorer.views.payload.passes import (
     rules_payload,
 )
 from explorer.views.payload.search import search_payload
-from explorer.views.payload.snapshots import SnapshotParts
-from explorer.views.payload.text import Json, LineTable
+from explorer.views.payload.snapshots import DRAWN, START, SnapshotParts
+from explorer.views.payload.text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
 from explorer.views.verdicts import worst_judged
 
 PAYLOAD_VERSION = 2
 MESSAGE_CHARACTERS = 400_000
 """Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
-AT_ONCE = ("nodes", "blocks", "graph", "memory")
+AT_ONCE = ("memory",)
 """Kinds of settled chunks that are small, or needed by every page."""
+GRAPHS = ("graphs", "nodes", "blocks", "graph")
+"""Those that are as well where the program is so small that a page begins with all passes."""
 
 
 class UnknownChunk(KeyError):
@@ -95,20 +99,33 @@ class TracePayload:
     makers: Mapping[str, Callable[[], Json]]
     settled: frozenset[str]
     """Chunks that stay as they are when kernels, errors and times arrive later."""
-    later: frozenset[str]
-    """Settled chunks that a page needs only when it shows what they hold: made when asked for."""
-    first: tuple[str, ...]
-    """Those of them that the first picture needs."""
-    lines: LineTable
-    """What `lines/...` are pages of: they are there once a text that needs them is."""
+    parts: SnapshotParts
+    """With the pages of lines and of nodes, which are there once something needs them."""
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """Later chunks that the first picture needs."""
+        first = self.parts.first
+        excerpt = (f"{START}/{first}",) if self.parts.has_excerpts else ()
+        return (*excerpt, f"pass/{first}") if f"pass/{first}" in self.makers else excerpt
+
+    def is_later(self, key: str) -> bool:
+        """Whether a page needs a chunk only when it shows what that holds: made when asked for."""
+        kind = key.split("/")[0]
+        at_once = AT_ONCE if self.parts.has_excerpts else (*AT_ONCE, *GRAPHS)
+        return (key in self.settled or kind in DRAWN) and kind not in at_once
 
     def chunk_keys(self) -> list[str]:
-        """All that can be asked for by now: each `text/` adds the pages that it needs."""
-        return [*self.makers, *(f"lines/{name}" for name in self.lines.names())]
+        """All that can be asked for by now: each `text/` adds the pages that it needs, and the
+        first of all graphs those of the nodes, and the drawings of blocks."""
+        lines = (f"lines/{name}" for name in self.parts.lines.names())
+        return [*self.makers, *self.parts.drawn_makers(is_needed=False), *lines]
 
     def saved_chunks(self) -> dict[str, Json]:
-        """What a saved page holds, made now: all but some frames (`payload/film.py`)."""
-        made = {key: self.makers[key]() for key in saved_keys(self.makers)}
+        """What a saved page holds, made now: all but some frames (`payload/film.py`), and but
+        excerpts, for it holds the whole."""
+        keys = [key for key in saved_keys(self.makers) if not key.startswith(f"{START}/")]
+        made = {key: self.makers[key]() for key in keys}
         pages = [key for key in self.chunk_keys() if key not in self.makers]
         return {**made, **{key: self.chunk(key) for key in pages}}
 
@@ -121,7 +138,10 @@ class TracePayload:
         if key in self.makers:
             return self.makers[key]()
         kind, _, name = key.partition("/")
-        page = self.lines.named_page(name) if kind == "lines" else None
+        drawn = self.parts.drawn_makers(is_needed=kind in DRAWN)
+        if key in drawn:
+            return drawn[key]()
+        page = self.parts.lines.named_page(name) if kind == "lines" else None
         if page is None:
             raise UnknownChunk(key, self.chunk_keys())
         return page
@@ -156,7 +176,7 @@ def trace_payload(
             (makers if view.is_settled else late)[view.name] = partial(make, trace)
     settled = frozenset(makers)
     makers |= late
-    makers["index"] = partial(_index_payload, trace, parts)
+    makers["index"] = partial(_index_payload, trace)
     if any(kernel.assembly for kernel in trace.kernels):
         makers["instructions"] = partial(instructions_payload, trace.kernels, trace.processor)
     if trace.program is not None:
@@ -182,11 +202,7 @@ def trace_payload(
     if overlay is not None:
         head["overlay"] = True
         makers["overlay"] = partial(_constant, asdict(overlay))
-    later = frozenset(key for key in settled if key.split("/")[0] not in AT_ONCE)
-    first = ("block/0",) if parts.opens_with_blocks else ("layout",)
-    payload = TracePayload(
-        head=head, makers=makers, settled=settled, later=later, first=first, lines=parts.lines
-    )
+    payload = TracePayload(head=head, makers=makers, settled=settled, parts=parts)
     if against is not None:
         sides = [side_of(p.head, p.chunk) for p in (payload, trace_payload(against))]
         makers["comparison"] = partial(comparison_payload, sides)
@@ -230,12 +246,13 @@ def _head(
         "label": trace.label,
         "passes": [
             {
-                **pass_summary(record, diff),
+                **pass_summary(record),
                 "snapshot": parts.place[index],
                 **checks.get(index, {"check": "not-run", **judged_payload(None, 0.0)}),
             }
-            for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True))
+            for index, record in enumerate(trace.passes)
         ],
+        "first": parts.first,
         "constraints": [
             {"text": c.text, "node": ", ".join(c.nodes), "kind": c.kind} for c in trace.constraints
         ],
@@ -247,9 +264,9 @@ def _head(
         "summary": _summary(trace, tables),
         "problems": problems_payload(trace),
         "lookups": lookups_payload(trace.lookups),
-        "pages": {"nodes": parts.nodes.page_count()},
+        "excerpts": parts.has_excerpts,
         "blocks": {
-            "count": len(parts.tree.blocks) - 1,
+            "count": parts.block_count,
             "flat": parts.is_flat_possible,
             "opens": parts.opens_with_blocks,
             "initially": list(parts.open_at_first),
@@ -260,9 +277,10 @@ def _head(
     }
 
 
-def _index_payload(trace: Trace, parts: SnapshotParts) -> Json:
+def _index_payload(trace: Trace) -> Json:
     """Tables by which panes find one another; too large for the head of a large model."""
     launches = () if trace.program is None else trace.program.launches
+    sources: dict[str, int] = {}
     return {
         "rules": rules_payload(trace),
         "kernels": [
@@ -272,11 +290,10 @@ def _index_payload(trace: Trace, parts: SnapshotParts) -> Json:
             for k in trace.kernels
         ],
         "launches": [
-            [launch.operation, launch.kernel, [parts.nodes.source(n) for n in launch.sources]]
-            for launch in launches
+            [it.operation, it.kernel, [sources.setdefault(n, len(sources)) for n in it.sources]]
+            for it in launches
         ],
-        # After everything that may name a source node.
-        "sources": list(parts.nodes.sources),
+        "sources": list(sources),  # after the launches, which name them
     }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Pane:
     key: str = ""
     """The key that opens it."""
     redraws: tuple[str, ...] = ()
-    """Names of the page's state (js/ground/state.js) with which it is drawn anew."""
+    """Names of the page's state (js/state/state.js) with which it is drawn anew."""
     count: Callable[[Trace], int] | None = None
     """A number beside the tab's name."""
     is_optional: bool = False

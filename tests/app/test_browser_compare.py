@@ -198,3 +198,14 @@ def test_two_branches_stand_side_by_side_in_step(forked: Any):
     # What was found stays.
     expect(page.locator(".subject h2")).to_have_text("conv_3")
     assert forked.is_clean(), forked
+
+
+def test_a_branch_without_a_pass_is_looked_at_where_the_pass_was(chromium: Any):
+    page = chromium.new_page()
+    page.add_script_tag(content=javascript("branches/carried.js"))
+    carried = "([passes, names]) => passCarriedInto(passes.map((name) => ({name})), names)"
+    seen = ["model", "import", "fold", "fuse"]
+    assert page.evaluate(carried, [["model", "import", "fold", "fuse", "plan"], seen]) == 3
+    assert page.evaluate(carried, [["model", "import", "fold", "plan"], seen]) == 2
+    assert page.evaluate(carried, [["source"], seen]) == -1
+    page.close()

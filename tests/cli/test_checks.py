@@ -13,13 +13,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from explorer.cases.cases import Case, Golden, Source, read_cases
+from explorer.cases.labels import read_examples
+from explorer.cases.sources import read_source
+from explorer.cases.steps import STEPS, run_steps
 from explorer.errors import InputError
-from verification.checks.cases import Case, Golden, Source, read_cases
 from verification.checks.examine import PASSED, WRONG, examine, judge
 from verification.checks.jobs import Limits, find_models, make_jobs, read_record, run_jobs
-from verification.checks.labels import read_examples
-from verification.checks.sources import read_source
-from verification.checks.steps import STEPS, run_steps
 from verification.checks.table import Table
 
 X = np.array([[1, -2, 3]], np.float32)

@@ -125,3 +125,40 @@ def test_modes_need_thresholds(explorer_command, mlp, table, tmp_path):
     finished = explorer_command("compile", mlp, "--qtable", modes)
     assert finished.status == 2 and "--quantize" in finished.errors
     assert explorer_command("compile", mlp, "--quantize", table, "--qtable", modes).status == 0
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def test_a_quantized_model_is_written_and_read_back(explorer_command, mlp, table, data, tmp_path):
+    written = tmp_path / "mlp.int8.onnx"
+    finished = explorer_command("quantize", mlp, "--table", table, "-o", written)
+    assert finished.status == 0 and f"tensors quantized; wrote {written}" in finished.output
+    one, first, second = (tmp_path / f"{name}.npz" for name in ("one", "first", "second"))
+    np.savez(one, image=np.load(data)["image"][:1])
+    run = ("run", "--input", one, "--output")
+    assert explorer_command(*run, first, mlp, "--quantize", table).status == 0
+    assert explorer_command(*run, second, written).status == 0
+    assert np.array_equal(np.load(first)["logits"], np.load(second)["logits"])
+
+
+def test_what_stays_float_is_listed(explorer_command, mlp, table, tmp_path):
+    modes, written = tmp_path / "modes", tmp_path / "out.onnx"
+    modes.write_text("image F32\n")
+    asked = ("quantize", mlp, "--table", table, "--qtable", modes, "-o", written)
+    summary = json.loads(explorer_command(*asked, "--json").output)
+    tensors = sum(not line.startswith("#") for line in table.read_text().splitlines())
+    assert summary["opset"] == 21 and summary["tensors"] == tensors - 1
+    (first,) = summary["float"]
+    assert (first["kind"], first["reason"]) == ("top.matmul", "an operand is not quantized")
+    assert "1 operations stay float (an operand is not" in explorer_command(*asked).output
+
+
+def test_nothing_is_written_for_a_table_that_does_not_fit(
+    explorer_command, sample_models, table, tmp_path
+):
+    written = tmp_path / "out.onnx"
+    other = sample_models / "digits_cnn.onnx"
+    finished = explorer_command("quantize", other, "--table", table, "-o", written)
+    assert finished.status == 2 and "another file than that of digits_cnn" in finished.errors
+    assert not list(tmp_path.iterdir())

@@ -307,6 +307,41 @@ product (float[512,64] x, bool[512] c) => (float[k,64] y) <float[64,64] w> {
 """
 
 
+LOOPING = """
+looping (float[64,128] x, int64 n) => (float[64,128] y) <float[128,128] w, bool go> {
+  s = Relu (x)
+  y = Loop (n, go, s) <body = body (int64 i, bool c, float[64,128] a)
+      => (bool d, float[64,128] b) {
+    p = MatMul (a, w)
+    q = Tanh (p)
+    b = Add (q, s)
+    d = Identity (c)
+  }>
+}
+"""
+
+
+def test_the_body_of_a_loop_of_the_host_is_compiled_when_it_runs_often(tmp_path: Path):
+    weight = numbers(128, 128, seed=1) / 16
+    constants = {"w": weight, "go": np.bool_(True)}
+    compilation = explorer.compile(sources.source_model(tmp_path, LOOPING, **constants))
+    executable = compilation.executable
+    assert isinstance(executable, PartsProgram)
+    part = executable.executables["main_host"]
+    assert isinstance(part, HostProgram) and part.regions is not None
+    start = np.maximum(x := numbers(64, 128), 0)
+    for count, compiled in ((5, 0), (20, 1), (0, 1), (5, 1)):
+        expected = start
+        for _ in range(count):
+            expected = np.tanh(expected @ weight) + start
+        found = compilation.run({"x": x, "n": np.array(count)})["y"]
+        # Sums of 128 products in another order, and what becomes of that in 20 iterations.
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+        (programs,) = part.regions.programs.values()
+        assert len(programs.compiled) == compiled
+    compilation.close()
+
+
 def test_products_are_compiled_for_sizes_that_come_again(tmp_path: Path):
     weight = numbers(64, 64, seed=1)
     compilation = explorer.compile(sources.source_model(tmp_path, PRODUCT, w=weight))

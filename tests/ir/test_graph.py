@@ -4,12 +4,13 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
-from explorer.ir.inspection.graph import graph_diff, module_graph
-from explorer.ir.origins import location_of, sources_of
-from explorer.ir.program import Snapshot
+from explorer.ir.inspection.difference import program_difference
+from explorer.ir.inspection.graph import module_graph
+from explorer.ir.origins import location_of
 from explorer.passes.fuse.fuse_activation import FuseActivation
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import GraphDiff, GraphEdge, GraphNode, NodeChange
+from explorer.results.deferring import made_fields
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 
@@ -109,16 +110,9 @@ def test_one_value_that_is_read_twice_is_two_edges():
 # -- differences -----------------------------------------------------------------------------------
 
 
-def difference(before: Snapshot, after: Snapshot) -> GraphDiff:
-    def sources(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
-        return {name: sources_of(op) for name, op in snapshot.operations.items()}
-
-    return graph_diff(before.index, after.index, sources(before), sources(after))
-
-
 def test_equal_programs_have_no_difference():
     one, two = (programs.program(CONV_RELU).snapshot for _ in range(2))
-    assert difference(one, two) == GraphDiff()
+    assert program_difference(one, two) == GraphDiff()
 
 
 def test_a_fusion_names_what_it_took_over():
@@ -132,7 +126,7 @@ def test_a_fusion_names_what_it_took_over():
 def test_changed_properties_operands_and_types_are_named():
     before = programs.program(CONV_RELU).snapshot
     changed = CONV_RELU.replace('{kind = "relu"}', '{kind = "clip", beta = 6.0}')
-    assert difference(before, programs.program(changed).snapshot).changed == (
+    assert program_difference(before, programs.program(changed).snapshot).changed == (
         NodeChange("y", "kind", "relu", "clip"),
         NodeChange("y", "beta", "", "6.0"),
     )
@@ -140,7 +134,7 @@ def test_changed_properties_operands_and_types_are_named():
         '"relu"} : tensor<1x2x4x4xf32>',
         '"relu"} : tensor<1x2x4x4xf32, #top.encoding<block = 16>>',
     ).replace("-> tensor<1x2x4x4xf32>", "-> tensor<1x2x4x4xf32, #top.encoding<block = 16>>")
-    assert difference(before, programs.program(blocked).snapshot).changed == (
+    assert program_difference(before, programs.program(blocked).snapshot).changed == (
         NodeChange("y", "type", "1x2x4x4 f32", "1x2x4x4 f32 nchw16c"),
     )
 
@@ -148,5 +142,12 @@ def test_changed_properties_operands_and_types_are_named():
 def test_weights_do_not_count():
     renamed = CONV_RELU.replace("%w", "%v").replace('weight = "w"', 'weight = "v"')
     one, two = (programs.program(t).snapshot for t in (CONV_RELU, renamed))
-    assert difference(one, two).added == difference(one, two).removed == ()
-    assert difference(one, two).changed == (NodeChange("c", "operands", "x, w", "x, v"),)
+    assert program_difference(one, two).added == program_difference(one, two).removed == ()
+    assert program_difference(one, two).changed == (NodeChange("c", "operands", "x, w", "x, v"),)
+
+
+def test_a_difference_finds_what_is_asked_for():
+    (fused,) = programs.run_passes(programs.program(CONV_RELU), [FuseActivation()])
+    assert not made_fields(fused.diff)
+    assert fused.diff.removed == ("c", "y")
+    assert made_fields(fused.diff) == {"removed"}

@@ -41,6 +41,7 @@ from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
+from explorer.ir.top.quantization.simulated import SimulateQuantizationOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
@@ -93,6 +94,7 @@ VALID = [
     Valid(MatMulOp, [reals(2, 3, 4), reals(4, 5), reals(5), reals(2, 3, 5)]),
     Valid(PoolOp, [reals(1, 3, 5, 5)], {"kind": "max", "window": [3, 3], **WINDOW}),
     Valid(QuantizeOp, [reals(2, 3, 4)], {"to": _BYTES}),
+    Valid(SimulateQuantizationOp, [reals(2, 3, 4)], {"tensor": "x"}),
     Valid(ReduceOp, [reals(2, 3, 4)], {"kind": "sum", "axes": [1], "keepdims": True}),
     Valid(
         ArgOp,

@@ -15,7 +15,9 @@ from explorer.ir.requantization import (
     RequantizationAttr,
     Rounding,
     fixed_point,
+    in_words,
     integer_limits,
+    ratio_of,
     requantize,
     rounded_float,
     rounding_shift,
@@ -64,6 +66,71 @@ def test_a_multiplier_has_its_upper_half_set_and_errs_by_half_a_unit(ratio, bits
     assert 2 ** (bits - 2) <= multiplier
     error = abs(Fraction(ratio) * 2**shift - multiplier)
     assert error <= Fraction(1, 2) * 2 ** int(unit)
+
+
+def published(accumulator: int, ratio: float) -> int:
+    """TensorFlow Lite's MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING, word by word:
+    QuantizeMultiplier, SaturatingRoundingDoublingHighMul, RoundingDivideByPOT."""
+    fraction, shift = math.frexp(ratio)
+    fixed = math.floor(fraction * 2**31 + 0.5)  # std::round of a positive number
+    if fixed == 2**31:
+        fixed, shift = fixed // 2, shift + 1
+    if shift < -31:
+        fixed, shift = 0, 0
+    left, right = max(shift, 0), max(-shift, 0)
+    lifted = (accumulator * 2**left + 2**31) % 2**32 - 2**31
+    product = lifted * fixed
+    nudged = product + (2**30 if product >= 0 else 1 - 2**30)
+    high = abs(nudged) // 2**31 * (1 if nudged >= 0 else -1)  # C's division truncates
+    mask = 2**right - 1
+    threshold = (mask >> 1) + (high < 0)
+    return (high >> right) + ((high & mask) > threshold)
+
+
+EXTREMES = [-(2**31), -(2**31) + 1, -(2**30), -1, 0, 1, 2**30, 2**31 - 1]
+
+
+@given(
+    st.one_of(accumulators, st.sampled_from(EXTREMES)),
+    st.one_of(st.floats(2**-40, 2**29), st.sampled_from([2.0**-32, 0.5, 1 - 2.0**-53, 1.0])),
+)
+def test_a_doubling_high_multiply_rounds_twice_as_published(accumulator, ratio):
+    how = Requantization("doubling_high_multiply", "nearest_away_from_zero")
+    found = requantize(np.array([accumulator], np.int32), np.array(ratio), 0, WIDE, how)
+    assert found[0] == published(accumulator, ratio)
+
+
+def test_two_roundings_are_not_one():
+    """-1.5 steps: half up in the first rounding, away from zero in the second."""
+    twice = Requantization("doubling_high_multiply", "nearest_away_from_zero")
+    once = Requantization("multiplier_shift", "nearest_up")
+    sums, ratio = np.array([-3, -6, 6, 3], np.int32), np.array(0.25)
+    assert requantize(sums, ratio, 0, WIDE, twice).tolist() == [-1, -2, 2, 1]
+    assert requantize(sums, ratio, 0, WIDE, once).tolist() == [-1, -1, 2, 1]
+
+
+def test_a_doubling_high_multiply_knows_no_other_rounding():
+    to = QuantizedType.get(U8, [0.1], [3])
+    down = RequantizationAttr.get(to, Requantization("doubling_high_multiply", "down"))
+    assert down == RequantizationAttr.get(
+        to, Requantization("doubling_high_multiply", "nearest_even")
+    )
+    assert "doubling high multiply" in in_words(down)
+
+
+def test_a_ratio_that_lifts_out_of_32_bits_is_refused():
+    how = Requantization("doubling_high_multiply", "nearest_even")
+    with pytest.raises(ValueError, match="more than 30 bits"):
+        fixed_point(np.array([2.0**31]), how)
+
+
+def test_integer_schemes_know_ratios_in_double_precision():
+    source = QuantizedType.get(IntegerType(32), [float(np.float32(0.1)) ** 2], [0])
+    to = QuantizedType.get(i8, [0.3], [0])
+    exact = float(np.float32(0.1)) ** 2 / float(np.float32(0.3))
+    assert ratio_of(source, to, Requantization("shift", "down"))[0] == exact
+    single = ratio_of(source, to, Requantization("float", "down"))[0]
+    assert single.dtype == np.float32 and float(single) != exact
 
 
 @given(accumulators, ratios, roundings)

@@ -163,7 +163,9 @@ def test_what_works_row_by_row_stays_open(make_program, shape, lines, rows):
 def test_what_needs_all_rows_is_refused_with_its_reason(make_program, shape, lines, reason):
     with pytest.raises(InputError, match=reason) as caught:
         kept(make_program, program(shape, *lines))
-    assert caught.value.hint == "give one size: --dim n=1"
+    assert (
+        caught.value.hint == "give one size: --dim n=1; a session compiles for each size that comes"
+    )
 
 
 def test_a_range_must_meet_the_constraints(make_program):

@@ -92,6 +92,35 @@ def test_a_matmul_with_scales_per_column(check):
     assert checked.lines[0] == f"%p1 = top.matmul(%qa, %qb) : tensor<3x2x{sums}>"
 
 
+def test_a_constant_that_is_added_is_the_bias_of_integers(check):
+    """Behind a product of matrices, which ONNX has no bias for, and through moves before it."""
+    columns = "!top.quantized<i8, axis 1, {0.25:0, 0.5:0}>"
+    checked = check(
+        ComputeInIntegers(),
+        f"""
+        func.func @main(%qa: tensor<3x2x2x{Q}>) {{
+          %qb = top.weight() {{weight = "b"}} : tensor<4x2x{columns}>
+          %c = top.weight() {{weight = "c"}} : tensor<2xf32>
+          %a = top.dequantize(%qa) {{to = f32}} : tensor<3x2x2xf32>
+          %r = top.reshape(%a) {{shape = [3, 4]}} : tensor<3x4xf32>
+          %b = top.dequantize(%qb) {{to = f32}} : tensor<4x2xf32>
+          %p = top.matmul(%r, %b) : tensor<3x2xf32>
+          %z = top.binary(%p, %c) {{kind = "add"}} : tensor<3x2xf32>
+          %y = top.quantize(%z) {{to = {Y}}} : tensor<3x2x{Y}>
+          top.return(%y)
+        }}
+        """,
+        {"b": np.full((4, 2), 3, np.int8), "c": np.array([1.5, -2.0], np.float32)},
+    )
+    assert [line.split("(")[0].split(" = ")[-1] for line in checked.lines] == [
+        "top.reshape",
+        "top.matmul",
+        "top.requantize",
+        "top.return",
+    ]
+    assert checked.weight("w1").tolist() == [12, -8]  # in units of the sums: 0.125 and 0.25
+
+
 def test_two_activations_are_multiplied_too(check):
     checked = check(
         ComputeInIntegers(),

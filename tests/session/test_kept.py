@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
@@ -306,6 +306,34 @@ def test_contents_that_decide_a_shape_are_compared(place, tmp_path):
             assert [call.event for call in opened.calls] == events
 
 
+def choosing() -> str:
+    """y is x as 4×2 where `mode` is 1, else as 3×3, which its eight elements never fit."""
+    return """<ir_version: 9, opset_import: ["" : 17]>
+    choosing (float[2,4] x, int64 mode) => (y) {
+      one = Constant <value_int = 1> ()
+      is_one = Equal (mode, one)
+      y = If (is_one) <
+        then_branch = a () => (then) <int64[2] to = {4, 2}> { then = Reshape (x, to) },
+        else_branch = b () => (other) <int64[2] to = {3, 3}> { other = Reshape (x, to) }
+      >
+    }"""
+
+
+def test_a_program_for_the_only_branch_that_fits_is_started_without_contents(place, tmp_path):
+    """The sizes decide which branch it is; contents that are given are compared all the same."""
+    path = tmp_path / "choosing.onnx"
+    onnx.save(onnx.parser.parse_model(choosing()), str(path))
+    inputs = {"x": X, "mode": np.array(1)}
+    for is_kept in (False, True):
+        with start(path, isolated=False) as started:
+            assert (started.is_kept, started.not_kept) == (is_kept, "")
+            np.testing.assert_array_equal(started.run(inputs)["y"], X.reshape(4, 2))
+    for event in ("compiled", "started"):
+        with Session(path, isolated=False) as opened:
+            np.testing.assert_array_equal(opened(inputs)["y"], X.reshape(4, 2))
+            assert opened.calls[0].event == event
+
+
 def test_inputs_are_checked_as_ever(place, model):
     called(model)
     with Session(model, isolated=False) as opened:
@@ -406,6 +434,7 @@ def test_a_file_that_changed_after_it_was_opened_is_not_compiled(place, tmp_path
 def test_start_says_whether_something_was_compiled(place, model):
     with start(model, isolated=False) as first:
         assert (first.is_kept, first.why) == (False, "it was not compiled before")
+        assert first.not_kept == ""
     with start(model, isolated=False) as second:
         assert (second.is_kept, second.why, second.compilation) == (True, STARTED, None)
         np.testing.assert_array_equal(second.run({"x": X})["y"], expected())

@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
@@ -150,6 +151,20 @@ def test_a_bucket_is_one_program_for_all_its_sizes():
             np.testing.assert_array_equal(session(x)["y"], 2 * x)
         assert events(session) == ["compiled", "hit", "hit", "compiled"]
         assert session.why() == "call 4 (compiled): axis 0 of x is 6, not within 1..4"
+
+
+def test_a_bucket_that_cannot_be_one_program_is_compiled_size_by_size():
+    """The host finds what is not zero among all rows, those that a smaller size lacks included."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        found (float[n,3] x) => (int64[2,k] y) { r = Relu (x)  y = NonZero (r) }"""
+    )
+    with Session(from_proto(model), ranges={"n": [(1, 4)]}) as session:
+        for count in (3, 1, 3):
+            x = np.arange(-2, 3 * count - 2, dtype=np.float32).reshape(count, 3)
+            np.testing.assert_array_equal(session(x)["y"], np.nonzero(np.maximum(x, 0)))
+        assert events(session) == ["compiled", "compiled", "hit"]
+        assert "nonzero1: what it reads decides how large its result is" in session.calls[0].reason
 
 
 @pytest.mark.parametrize("ranges", [[(1, 4), (4, 8)], [(3, 2)], [(0, 2)]])

@@ -188,6 +188,7 @@ MATRIX = {"kind": "matrix", "rows": 16, "columns": 16}
         ({"layout.halo": 1}, "layout.halo is 1, expected true or false"),
         ({"name.first": "x"}, "name is a value and has no fields"),
         ({"requantization": {"scheme": "shift"}}, "requantization.rounding is missing"),
+        ({"arithmetic": "fixed"}, "arithmetic is 'fixed', expected"),
     ],
 )
 def test_an_illegal_override_names_the_field_and_what_was_expected(overrides, message):

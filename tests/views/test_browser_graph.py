@@ -31,6 +31,19 @@ MOVES = """() => document.getAnimations().map((one) => one.effect)
   .map((effect) => effect.getTiming().duration)"""
 
 
+LABELS_OVER = """() => {
+  const boxes = (selector) => [...document.querySelectorAll(`.graph ${selector}`)]
+    .map((element) => element.getBoundingClientRect());
+  const labels = boxes('.edge-label');
+  const solid = boxes('.node .card, .node .badge circle, .block-title, .turn circle');
+  const hits = (a, b) => a.left < b.right - 1 && a.right > b.left + 1 &&
+    a.top + 2 < b.bottom && a.bottom - 2 > b.top;
+  return labels.filter((label, index) =>
+    solid.some((box) => hits(label, box)) ||
+    labels.some((other, at) => at > index && hits(label, other))).length;
+}"""
+
+
 @pytest.fixture(scope="module")
 def medium(generated: ModuleType) -> Trace:
     return generated.make_large_trace(120)
@@ -69,7 +82,7 @@ def test_a_graph_is_never_out_of_sight(opened: Any, medium: Trace) -> None:
 def test_what_stays_is_seen_to_move_but_for_who_wants_less_motion(
     opened: Any, medium: Trace
 ) -> None:
-    watched = opened(medium, start=1)
+    watched = opened(medium, link="pass=1&blocks=false")
     page = watched.page
     page.evaluate(
         f"""() => {{
@@ -108,7 +121,7 @@ def test_constants_stand_at_their_user(opened: Any, trace: Trace) -> None:
 
 
 def test_a_long_chain_says_where_it_goes_on(opened: Any, medium: Trace) -> None:
-    watched = opened(medium, start=2)
+    watched = opened(medium, link="pass=2&blocks=false")
     page = watched.page
     ends = watched.texts(".turn text")
     assert ends
@@ -118,7 +131,7 @@ def test_a_long_chain_says_where_it_goes_on(opened: Any, medium: Trace) -> None:
 
 
 def test_what_is_selected_stays_where_it_is_on_the_screen(opened: Any, medium: Trace) -> None:
-    watched = opened(medium, link="pass=1&selection=conv_a_5")
+    watched = opened(medium, link="pass=1&blocks=false&selection=conv_a_5")
     page = watched.page
     page.wait_for_selector('.node.selected[data-id="conv_a_5"]')
     page.get_by_title("zoom to 100 %").click()
@@ -131,3 +144,25 @@ def test_what_is_selected_stays_where_it_is_on_the_screen(opened: Any, medium: T
     after = page.locator('.node[data-id="conv_a_5"] .card').bounding_box()
     assert after["x"] == pytest.approx(before["x"], abs=2)
     assert after["y"] == pytest.approx(before["y"], abs=12), "a badge may stand on its corner"
+
+
+def test_what_would_be_small_one_by_one_opens_in_blocks(
+    opened: Any, medium: Trace, trace: Trace
+) -> None:
+    page = opened(medium, start=None).page
+    assert page.locator(".node.block").count() >= 5
+    expect(page.locator(".blocks-switch")).to_have_attribute("aria-pressed", "true")
+    page.locator(".blocks-switch").click()
+    expect(page.locator(".node.block")).to_have_count(0)
+    page = opened(trace, start=None).page
+    expect(page.locator(".blocks-switch")).to_have_attribute("aria-pressed", "false")
+
+
+@pytest.mark.parametrize("place", ["pass=2", "pass=2&blocks=true&open=1", "pass=4&view=after"])
+def test_what_edges_carry_lies_on_nothing(opened: Any, trace: Trace, place: str) -> None:
+    watched = opened(trace, link=place)
+    for _ in range(3):
+        assert watched.page.locator(".edge-label").count() >= 2
+        assert watched.page.evaluate(LABELS_OVER) == 0
+        watched.page.get_by_title("zoom in").click()
+        watched.wait_until("document.querySelector('.graph .canvas.full')")

@@ -17,7 +17,8 @@ NODE = (140, 36)
 ENTRY = """import {layeredDrawing} from "./layout/layered.js";
 import {placeProgram} from "./layout/program.js";
 import {runSliced} from "./layout/slices.js";
-globalThis.layouts = {layeredDrawing, placeProgram, runSliced};
+import {takersBySource} from "./ground/scene.js";
+globalThis.layouts = {layeredDrawing, placeProgram, runSliced, takersBySource};
 """
 RUN = """([graphs, room]) => {
   let memory = null;
@@ -103,6 +104,45 @@ def test_a_long_chain_stands_in_columns(laid_out: Any) -> None:
     assert sum(way["kind"] == "turn" for way in wide["ways"]) == columns - 1
     scale = min(WIDE["width"] / wide["width"], WIDE["height"] / wide["height"])
     assert scale > 2 * WIDE["height"] / tall["height"]
+
+
+def test_a_large_node_in_the_middle_leaves_two_columns(laid_out: Any) -> None:
+    names = "a b c d e f g h"
+    chain = graph(names, " ".join(f"{a}>{b}" for a, b in pairwise(names.split())))
+    chain["nodes"][4]["height"] = 400
+    (drawn,) = laid_out(chain)
+    assert len({round(x) for x, _ in drawn["at"]}) == 2
+    assert WIDE["height"] / drawn["height"] > 0.8
+
+
+@pytest.mark.parametrize("ends", ["results", "inputs"])
+def test_a_dozen_ends_of_one_operation_stand_in_rows(laid_out: Any, ends: str) -> None:
+    names = [f"n{index}" for index in range(12)]
+    edges = [f"b>{name}" if ends == "results" else f"{name}>b" for name in names]
+    (drawn,) = laid_out(graph(" ".join(["a", "b", "c", *names]), " ".join(["a>b b>c", *edges])))
+    assert drawn["width"] < 7 * (NODE[0] + 20)
+    assert not any(way["kind"] for way in drawn["ways"])
+    rows = {y for _, y in drawn["at"][3:]}
+    middle = drawn["at"][1][1]
+    assert len(rows) == 3
+    assert all(y > middle for y in rows) if ends == "results" else all(y < middle for y in rows)
+
+
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_what_took_a_place_stands_there_in_one_drawing(page: Any, is_flat: bool) -> None:
+    """conv of block 1 and relu of block 2 became one operation, which stands in neither."""
+    takers = page.evaluate(
+        """(isFlat) => {
+          const item = (id, block, sources) =>
+            ({id, block, record: {family: "convolution", sources}});
+          const graph = (...ids) => ({nodes: new Map(ids.map((id) => [id, id]))});
+          const items = [item("conv", 1, ["c"]), item("conv_relu", 0, ["c", "r"])];
+          const blockOf = isFlat ? () => 0 : ({block}) => block;
+          return [...layouts.takersBySource(items, graph("conv"), graph("conv_relu"), blockOf)];
+        }""",
+        is_flat,
+    )
+    assert takers == ([["conv", "conv_relu"]] if is_flat else [])
 
 
 def test_only_a_cycle_runs_upwards_and_rather_by_what_is_loose(laid_out: Any) -> None:

@@ -156,6 +156,7 @@ def test_a_model_that_cannot_be_compiled_is_shown_with_every_reason(
     problems.get_by_role("button", name="v").click()
     expect(page.locator(".subject .reason-line")).to_contain_text("not supported in opset 9")
     expect(page.locator(".topbar .target")).to_have_text("not compiled")
+    expect(page.get_by_role("button", name=re.compile("^Follow"))).to_have_count(0)
     assert watched.is_clean(), watched
 
 

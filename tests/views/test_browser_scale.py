@@ -1,6 +1,7 @@
 """Large programs in a real browser: closed blocks, opening them, search, long texts."""
 
 import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import Trace
+from explorer.views.page import export_page, script_data
+from explorer.views.trace_payload import trace_payload
 
 pytestmark = pytest.mark.browser
 
@@ -160,3 +163,64 @@ def test_small_programs_are_drawn_one_by_one_until_blocks_are_wanted(
     page.wait_for_selector(".node.block")
     assert shown_blocks(watched) == ["14 × block"]
     expect(page).to_have_url(re.compile(re.escape("blocks=true")))
+
+
+# A host that answers as a kernel does, chunk by chunk, and the graphs of all passes when it is let.
+SLOW_HOST = """
+let listener = () => {};
+window.asked = [];
+const answers = [];
+window.release = () => answers.splice(0).forEach((answer) => answer());
+const values = {head: payload.head, revision: 0, mode: "notebook"};
+render({
+  model: {
+    get: (name) => values[name] ?? null,
+    save_changes: () => {},
+    on: (name, heard) => {
+      if (name === "msg:custom") listener = heard;
+    },
+    send: ({kind, keys}) => {
+      if (kind !== "need") return;
+      window.asked.push(...keys);
+      const answer = () => keys.forEach((key) => listener({kind: "chunk", key, revision: 0, part: 0,
+        parts: 1, text: JSON.stringify(chunks.get(key))}));
+      if (keys[0] === "graphs") answers.push(answer);
+      else queueMicrotask(answer);
+    },
+  },
+  el: document.getElementById("explorer"),
+});
+</script>
+</body>
+</html>
+"""
+
+
+def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, tmp_path: Path):
+    payload = trace_payload(large)
+    first = payload.head["first"]
+    chunks = {**payload.saved_chunks(), f"start/{first}": payload.chunk(f"start/{first}")}
+    begin, _, _ = export_page(large).partition("render({\n  model: {")
+    page_text = re.sub(
+        r'(id="payload">).*?(</script>)',
+        lambda m: m[1] + script_data({"head": payload.head, "chunks": chunks}) + m[2],
+        begin,
+        flags=re.DOTALL,
+    )
+    path = tmp_path / "slow.html"
+    path.write_text(page_text + SLOW_HOST, encoding="utf-8")
+    page = watched.page
+    page.goto(path.as_uri())
+    page.wait_for_selector(".graph .node")
+    watched.expect_pass(large.passes[first].name)
+    asked = page.evaluate("window.asked")
+    assert f"start/{first}" in asked
+    assert not [key for key in asked if key.startswith(("nodes/", "graph/", "block"))]
+    shown = shown_blocks(watched)
+    page.locator(f'.pass-row[data-pass="{first - 1}"]').click()  # it is there with all others
+    page.evaluate("window.release()")
+    watched.expect_names(".graph .pane-title", [large.passes[first - 1].name])
+    page.locator(f'.pass-row[data-pass="{first}"]').click()
+    watched.expect_names(".graph .pane-title", [large.passes[first].name])
+    assert shown_blocks(watched) == shown
+    assert watched.is_clean(), watched

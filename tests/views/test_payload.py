@@ -63,7 +63,7 @@ def test_graphs_can_be_read_back_from_shared_nodes(trace: Trace):
     payload = trace_payload(trace)
     records = [
         record
-        for page in range(payload.head["pages"]["nodes"])
+        for page in range(payload.chunk("graphs")["pages"])
         for record in payload.chunk(f"nodes/{page}")["records"]
     ]
     for summary, snapshot in zip(payload.head["passes"], trace.snapshots, strict=True):
@@ -248,3 +248,54 @@ def test_a_page_names_nothing_outside_of_itself(trace: Trace):
     assert "default-src 'none'" in page
     for mark in ("src=", "@import", "url(", "https://", "import("):
         assert mark not in page, mark
+
+
+# -- excerpts --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large(generated: ModuleType) -> Trace:
+    return generated.make_large_trace(700)
+
+
+def test_a_large_program_begins_with_one_pass(large: Trace):
+    payload = trace_payload(large)
+    first = payload.head["first"]
+    assert payload.head["excerpts"] and payload.first == (f"start/{first}", f"pass/{first}")
+    assert not [key for key in payload.chunk_keys() if key.startswith(("nodes/", "block/"))]
+    assert all(payload.is_later(key) for key in ("graphs", "graph/0", "nodes/0", "blocks"))
+    begun = payload.chunk(f"start/{first}")
+    assert not [key for key in payload.chunk_keys() if key.startswith("nodes/")]  # nothing else
+    assert [r[0] for r in map(begun["records"].__getitem__, begun["graphs"][-1]["nodes"])] == [
+        node.id for node in large.snapshots[first].graph.nodes
+    ]
+
+
+def test_an_excerpt_says_of_a_pass_what_the_whole_says(large: Trace):
+    payload = trace_payload(large)
+    whole = trace_payload(large)
+    table = whole.chunk("graphs")
+    records = [r for page in range(table["pages"]) for r in whole.chunk(f"nodes/{page}")["records"]]
+    for index in range(len(large.passes)):
+        begun = payload.chunk(f"start/{index}")
+        assert begun["blocks"] == whole.chunk("blocks")
+        for snapshot, graph in zip(begun["snapshots"], begun["graphs"], strict=True):
+            full = whole.chunk(f"graph/{snapshot}")
+            assert (graph["edges"], graph["types"]) == (full["edges"], full["types"])
+            mine = [begun["records"][i] for i in graph["nodes"]]
+            all_of_it = [records[i] for i in full["nodes"]]
+            assert [named(r, begun["sources"]) for r in mine] == [
+                named(r, table["sources"]) for r in all_of_it
+            ]
+
+
+def named(record: list, sources: list[str]) -> list:
+    """With the names of its source nodes in place of their numbers."""
+    return [*record[:5], [sources[i] for i in record[5]], *record[6:]]
+
+
+def test_a_saved_page_and_a_small_program_hold_no_excerpts(trace: Trace, large: Trace):
+    assert not [key for key in trace_payload(large).saved_chunks() if key.startswith("start/")]
+    small = trace_payload(trace)
+    assert not small.head["excerpts"] and not small.is_later("graph/0")
+    assert not [key for key in small.chunk_keys() if key.startswith("start/")]

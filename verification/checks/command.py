@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from explorer.cases.cases import read_cases
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
 from explorer.errors import InputError
 from explorer.files import check_output, write_file
-from verification.checks.cases import read_cases
 from verification.checks.examine import PASSED
 from verification.checks.jobs import (
     Job,

@@ -16,15 +16,15 @@ import numpy as np
 
 import explorer
 from explorer.accuracy.metrics import is_right, tensor_error
+from explorer.cases.cases import Case, Golden
+from explorer.cases.sources import read_all, read_source
+from explorer.cases.steps import run_steps
 from explorer.cli.models import load_with_weights, told_sizes
 from explorer.compilation import Compilation
 from explorer.compilation.checking import Accuracy
 from explorer.errors import ExplorerError, ModelError
 from explorer.importers.inputs import check_arrays
 from explorer.results import AccuracyReport, PassAccuracy, TensorError
-from verification.checks.cases import Case, Golden, Source
-from verification.checks.sources import read_source
-from verification.checks.steps import run_steps
 
 TOLERANCE = 1e-4
 SEED = 0
@@ -174,10 +174,6 @@ def _worst(accuracy: PassAccuracy) -> TensorError | None:
         key=lambda t: (t.max_relative != t.max_relative, t.max_relative),
         default=None,
     )
-
-
-def read_all(sources: Mapping[str, Source], folder: Path) -> dict[str, np.ndarray]:
-    return {name: read_source(source, folder) for name, source in sources.items()}
 
 
 # -- golden tensors --------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from explorer.cases.cases import Case
 from explorer.errors import InputError, ModelError
 from explorer.files import append_line, reading_file
 from explorer.importers.format import model_suffixes
 from explorer.runtime.child import Child
-from verification.checks.cases import Case
 from verification.checks.examine import TOLERANCE
 
 PROGRAM = ("-m", "verification.checks.process")

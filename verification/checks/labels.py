@@ -6,8 +6,7 @@ measure(Path("net.onnx"), "cpu", case, labels, folder)
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -15,16 +14,13 @@ import numpy as np
 
 import explorer
 from explorer.accuracy.oracle import reference
-from explorer.errors import InputError, ModelError
-from explorer.files import reading_file
-from explorer.importers.arrays import read_arrays
+from explorer.cases.cases import Case, Labels
+from explorer.cases.labels import read_examples
+from explorer.cases.sources import read_all
+from explorer.cases.steps import run_steps
+from explorer.errors import ModelError
 from explorer.importers.inputs import check_arrays
-from verification.checks.cases import Case, Labels, Source
-from verification.checks.examine import best, read_all
-from verification.checks.sources import file_in, read_source
-from verification.checks.steps import run_steps
-
-MOST_EXAMPLES = 2000
+from verification.checks.examine import best
 
 
 @dataclass
@@ -85,38 +81,3 @@ def _count(
             found.oracle[key] = found.oracle.get(key, 0) + (label in best(oracle, count))
     if oracle is not None and best(ours, 1) != best(oracle, 1):
         found.differ += 1
-
-
-def read_examples(labels: Labels, folder: Path) -> Iterator[tuple[np.ndarray, int]]:
-    """Data before any step, and its label."""
-    path = file_in(folder, labels.file)
-    with reading_file(path, "file of labels", kind=InputError, hint="see docs/checking-models.md"):
-        yield from _examples(labels, folder, path)
-
-
-def _examples(labels: Labels, folder: Path, path: Path) -> Iterator[tuple[np.ndarray, int]]:
-    if labels.kind == "arrays":
-        arrays = read_arrays(path)
-        for name in (labels.data, labels.label):
-            if name not in arrays:
-                raise InputError(f"there is no array {name!r}")
-        pairs = zip(arrays[labels.data], arrays[labels.label].tolist(), strict=True)
-        yield from ((data, int(label)) for data, label in pairs)
-        return
-    with path.open(newline="", encoding="utf-8") as file:
-        if labels.kind == "rows":
-            for number, row in enumerate(csv.reader(file)):
-                _check_count(number, path)
-                yield np.array(row[1:], dtype=np.float32), int(row[0])
-            return
-        for number, record in enumerate(csv.DictReader(file)):
-            _check_count(number, path)
-            if labels.data not in record or labels.label not in record:
-                raise InputError(f"columns are {', '.join(record)}")
-            image = str(Path(labels.file).parent / record[labels.data])
-            yield read_source(Source(file=image), folder), int(record[labels.label])
-
-
-def _check_count(number: int, path: Path) -> None:
-    if number >= MOST_EXAMPLES:
-        raise InputError(f"more than {MOST_EXAMPLES} examples", file=str(path))

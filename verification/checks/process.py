@@ -17,9 +17,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from explorer.cases.cases import Case, read_cases
 from explorer.errors import ExplorerError
 from explorer.runtime.processes import limit_memory
-from verification.checks.cases import Case, read_cases
 from verification.checks.examine import FAILED, REFUSED, examine, one_line
 from verification.checks.labels import measure
 

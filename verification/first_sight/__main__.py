@@ -19,12 +19,12 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 import explorer
+from explorer.cases.cases import Case, read_cases
+from explorer.cases.sources import read_all
 from explorer.cli.models import load_with_weights, told_sizes
 from explorer.errors import ExplorerError
 from explorer.importers.inputs import check_arrays
 from explorer.views.page import export_page
-from verification.checks.cases import Case, read_cases
-from verification.checks.examine import read_all
 from verification.first_sight.look import FirstSight, look
 
 CHROMIUM = "/usr/bin/chromium"

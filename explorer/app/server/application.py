@@ -60,7 +60,7 @@ PAGE_STYLE = "html, body { margin: 0; height: 100%; overflow: hidden; }"
 
 
 class ExplorerPage(JSComponent):
-    """Hosts the explorer's module; all that it reads comes in messages (js/ground/host.js)."""
+    """Hosts the explorer's module; all that it reads comes in messages (js/state/host.js)."""
 
     _esm = explorer_module()
 

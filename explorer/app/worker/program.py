@@ -4,9 +4,9 @@
     page: compile 2     worker: passes 2, program 2 at once; the background holds still meanwhile
 
 Passes come first, whatever else is going on: a change is seen within a second. Of them a page gets
-what its first picture shows; texts and drawings of other passes are made when it asks for them,
-and else in the background. The worker sends JSON and nothing that is unpickled: whatever a model
-did to it, the app gets data.
+what its first picture shows; of a large program that is the graph of one pass. Other graphs, texts
+and drawings are made when it asks for them, and else in the background. The worker sends JSON and
+nothing that is unpickled: whatever a model did to it, the app gets data.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from explorer.errors import ExplorerError
 from explorer.results import Trace
 from explorer.results.encoding import from_json
 from explorer.runtime.processes import limit_memory
-from explorer.views.payload.snapshots import SnapshotParts
-from explorer.views.trace_payload import TracePayload, encode, trace_payload
+from explorer.views.payload.snapshots import START, SnapshotParts
+from explorer.views.trace_payload import GRAPHS, TracePayload, encode, trace_payload
 
 BISECT = "bisect"
 SEARCH = "search"
@@ -49,6 +49,8 @@ ORDERED = (SEARCH, TURNS)
 MEASURED = "profile"
 """The stage whose results depend on what else the machine does."""
 MOST_MEASUREMENTS = 3
+NOT_AT_FIRST = ("links", "insights")
+"""Chunks for which whole programs are gone through, and which the first picture does without."""
 
 
 @dataclass
@@ -266,7 +268,9 @@ class Worker:
         with task.making:
             task.payload = payload
             for key in payload.chunk_keys():
-                if key in payload.later or (key in task.sent and key in payload.settled):
+                if payload.is_later(key) or (key in task.sent and key in payload.settled):
+                    continue
+                if stage == URGENT[0] and key in NOT_AT_FIRST:
                     continue
                 text = encode(payload.chunk(key))
                 if task.sent.get(key) != hash(text):
@@ -283,14 +287,13 @@ class Worker:
         """Makes what nobody asked for yet, so that all is there for whoever asks."""
         assert task.payload is not None
         progress = self._progress(task, TEXTS)
-        for doing, kinds in (("printing", ("text",)), ("drawing", ())):
-            keys = [key for key in task.payload.chunk_keys() if key in task.payload.later]
-            keys = [key for key in keys if (key.split("/")[0] in kinds) == bool(kinds)]
+        # Graphs first, which pages of nodes come from, then texts, which pages of lines come from.
+        for doing, kinds in (("drawing", GRAPHS), ("printing", ("text",)), ("drawing", ())):
+            keys = [key for key in task.payload.chunk_keys() if key not in task.sent]
+            keys = [key for key in keys if not key.startswith(f"{START}/")]
+            keys = [key for key in keys if not kinds or key.split("/")[0] in kinds]
             for number, key in enumerate(keys):
                 progress(doing, number, len(keys))
-                self._make(task, key)
-        for key in task.payload.chunk_keys():
-            if key.startswith("lines/"):
                 self._make(task, key)
 
     def _saved(self, task: Task) -> SavedFile:

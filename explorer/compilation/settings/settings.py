@@ -110,6 +110,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             multiplies_pairs=backend.multiplies_pairs(lanes),
             splits_signs=backend.splits_signs(lanes),
             quantizing=_quantizing(settings),
+            integers_only=target.arithmetic == "integer",
         ),
         # One program for a range of sizes has one function.
         PlaceOnDevice(target.name, settings.host and settings.open_range is None),
@@ -121,7 +122,9 @@ def _quantizing(settings: Settings) -> tuple[Pass, ...]:
     table = settings.quantization
     if table is None:
         return ()
-    return (*correcting_passes(table.corrections), QuantizeTensors(table))
+    integers_only = settings.target.arithmetic == "integer"
+    quantize = QuantizeTensors(table, integers_only=integers_only)
+    return (*correcting_passes(table.corrections), quantize)
 
 
 def correcting_passes(record: Corrections | None) -> tuple[Pass, ...]:

@@ -16,6 +16,7 @@ from explorer.importers.onnx import convert, opening
 from explorer.importers.onnx.file import reading, string_inputs
 from explorer.importers.onnx.file.external_files import external_files
 from explorer.importers.onnx.file.randomize import has_constant_weights, randomize_constant_weights
+from explorer.importers.onnx.file.structured_inputs import flattened
 from explorer.importers.onnx.late import LateNode
 from explorer.importers.onnx.program import host_values
 from explorer.ir.top.late import Meaning
@@ -28,6 +29,9 @@ _KEEP_INDICES = ("Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze
 class OnnxImporter(Importer):
     def load(self, path: Path, is_examined: bool = False) -> SourceModel:
         return reading.load(path, is_examined)
+
+    def load_for(self, path: Path, inputs: Mapping[str, Any]) -> SourceModel:
+        return reading.load(path, inputs=inputs)
 
     def open_program(
         self,
@@ -69,15 +73,23 @@ class OnnxImporter(Importer):
     def program_inputs(
         self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
     ) -> dict[str, np.ndarray]:
+        known = {v.name for v in model.inputs}
+        inputs = {
+            tensor: array
+            for name, value in inputs.items()
+            for tensor, array in (
+                flattened(name, value)
+                if name not in known and (value is None or isinstance(value, list | tuple))
+                else [(name, value)]
+            )
+        }
         last = {v.name: v.shape[-1] for v in model.inputs if v.shape}
         places = {
             name: sizes[size]
             for name, size in last.items()
             if isinstance(size, str) and size in sizes
         }
-        return string_inputs.program_inputs(
-            last.keys() | {v.name for v in model.inputs}, inputs, places
-        )
+        return string_inputs.program_inputs(known, inputs, places)
 
     def host_values(self, model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         return host_values.host_values(_proto(model), outputs)

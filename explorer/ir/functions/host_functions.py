@@ -15,11 +15,12 @@ from functools import cached_property
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, Region, SSAValue
 
-from explorer.ir.evaluation import evaluate_function
+from explorer.ir.evaluation import RunRegion, evaluate_function
 from explorer.ir.operation import TopOperation, identity_of
-from explorer.ir.structure import SIZED, host_reason_of
+from explorer.ir.rewriting.copying import copy_operation
+from explorer.ir.structure import DEVICE, HOST, SIZED, host_reason_of, read_values, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import is_static
 from explorer.ir.weights import Weights
@@ -29,6 +30,15 @@ def has_form(op: TopOperation) -> bool:
     """Whether an operation could be compiled if the sizes of its operands were known."""
     is_open = op.is_sized_by_contents and not all(is_static(result) for result in op.results)
     return not (op.regions or is_open or op.missing_form())
+
+
+@dataclass(frozen=True, eq=False)
+class RegionFunction:
+    """A region of an operation as a function of its own: what a loop does once, or a branch."""
+
+    host: HostFunction
+    captured: tuple[SSAValue, ...]
+    """What it reads from outside; arguments of the function behind those of the region."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +81,31 @@ class HostFunction:
         arguments: Sequence[np.ndarray],
         replaced: Mapping[str, np.ndarray] | None = None,
         after: Callable[[Operation], None] | None = None,
+        run_region: RunRegion | None = None,
     ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
         """As `evaluate_function`."""
-        return evaluate_function(self.function, self.weights, arguments, replaced, after)
+        return evaluate_function(
+            self.function, self.weights, arguments, replaced, after, run_region
+        )
+
+    def region(self, op: TopOperation, index: int) -> RegionFunction:
+        """A region of one of its operations, of those in regions too; weights are copied along."""
+        block = op.regions[index].block
+        read = dict.fromkeys(value for inner in block.ops for value in read_values(inner))
+        made = {*block.args, *(result for inner in block.ops for result in inner.results)}
+        outside = [value for value in read if value not in made]
+        captured = [value for value in outside if not isinstance(value.owner, WeightOp)]
+        arguments = [*block.args, *captured]
+        body = Block(arg_types=[value.type for value in arguments])
+        copies: dict[SSAValue, SSAValue] = dict(zip(arguments, body.args, strict=True))
+        for value, argument in zip(arguments, body.args, strict=True):
+            argument.name_hint = value_name(value)
+        weights = [value.owner for value in outside if isinstance(value.owner, WeightOp)]
+        body.add_ops(copy_operation(inner, copies) for inner in (*weights, *block.ops))
+        end = body.last_op
+        assert end is not None
+        name = f"{self.name}.{identity_of(op)}.{op.region_names()[index]}"
+        types = [a.type for a in arguments], [value.type for value in end.operands]
+        function = func.FuncOp(name, types, Region(body))
+        function.attributes[DEVICE] = StringAttr(HOST)
+        return RegionFunction(HostFunction(function, self.weights), tuple(captured))

@@ -1,4 +1,4 @@
-"""A module as the graph that a person looks at, and the difference of two snapshots."""
+"""A module as the graph that a person looks at."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from explorer.ir.operation import TopOperation, from_attribute, identity_of
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.structure import (
-    OperationRecord,
     device_of,
     functions,
     host_reason_of,
     value_name,
 )
-from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
-from explorer.results import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
+from explorer.results import Graph, GraphEdge, GraphNode
 
 Known = Mapping[str, tuple[Operation, GraphNode]]
 """Operations of an earlier program by identity, each with its node."""
@@ -210,70 +208,8 @@ def _attributes(op: Operation) -> tuple[tuple[str, str], ...]:
     return (*own, ("on the host", reason)) if reason else own
 
 
-def _text(value: object) -> str:
-    return ", ".join(str(v) for v in value) if isinstance(value, tuple) else str(value)
-
-
 def _source_scope(sources: tuple[str, ...]) -> str:
     """The name scope of the first source node: `/stage1/block0/conv` -> `stage1/block0`."""
     if not sources or "/" not in sources[0].strip("/"):
         return ""
     return sources[0].strip("/").rsplit("/", 1)[0]
-
-
-DATA = (WeightOp.name, "source.constant")
-"""Operations that are no nodes of the graph."""
-
-
-def graph_diff(
-    before: Mapping[str, OperationRecord],
-    after: Mapping[str, OperationRecord],
-    sources_before: Mapping[str, tuple[str, ...]],
-    sources_after: Mapping[str, tuple[str, ...]],
-) -> GraphDiff:
-    """What appeared, disappeared, changed, and which new operation took over whose sources.
-
-    Operations are matched by identity, weights left out.
-    """
-    added = tuple(k for k, r in after.items() if k not in before and r.name not in DATA)
-    removed = tuple(k for k, r in before.items() if k not in after and r.name not in DATA)
-    changed: list[NodeChange] = []
-    for identity, new in after.items():
-        old = before.get(identity)
-        if old is not None and old != new and new.name not in DATA:
-            changed.extend(_changes(old, new))
-    fused = []
-    gone_of: dict[str, list[int]] = {}
-    for place, identity in enumerate(removed):
-        for source in sources_before.get(identity, ()):
-            gone_of.setdefault(source, []).append(place)
-    for identity in (*added, *dict.fromkeys(c.id for c in changed)):
-        own = sources_after.get(identity, ())
-        parents = tuple(removed[i] for i in sorted({i for s in own for i in gone_of.get(s, ())}))
-        if len(parents) + (identity in before) > 1:
-            fused.append((identity, parents))
-    return GraphDiff(added, removed, tuple(changed), tuple(fused))
-
-
-def _changes(old: OperationRecord, new: OperationRecord) -> list[NodeChange]:
-    changes = []
-    if old.operands != new.operands:
-        changes.append(
-            NodeChange(new.identity, "operands", ", ".join(old.operands), ", ".join(new.operands))
-        )
-    old_types = ", ".join(format_type(t) for t in old.types)
-    new_types = ", ".join(format_type(t) for t in new.types)
-    if old_types != new_types:
-        changes.append(NodeChange(new.identity, "type", old_types, new_types))
-    before, after = dict(old.properties), dict(new.properties)
-    for name in dict.fromkeys([*before, *after]):
-        if before.get(name) != after.get(name):
-            changes.append(
-                NodeChange(
-                    new.identity,
-                    name,
-                    _text(from_attribute(before[name])) if name in before else "",
-                    _text(from_attribute(after[name])) if name in after else "",
-                )
-            )
-    return changes

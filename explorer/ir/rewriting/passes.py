@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import PassError
-from explorer.ir.inspection.graph import graph_diff
+from explorer.ir.inspection.difference import program_difference
 from explorer.ir.operation import identity_of
 from explorer.ir.program import Executor, Snapshot
 from explorer.ir.rewriting import (
@@ -216,9 +216,7 @@ class PassResult:
         """Operations added, removed, changed and fused."""
         if not self.changed:
             return GraphDiff()
-        return graph_diff(
-            self.before.index, self.after.index, self.before.sources, self.after.sources
-        )
+        return program_difference(self.before, self.after)
 
     @cached_property
     def record(self) -> PassRecord:

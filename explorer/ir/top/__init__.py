@@ -25,7 +25,13 @@ from explorer.ir.top.linear import convolution, matmul
 from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
 from explorer.ir.top.quantization import blocks as quantized_blocks
 from explorer.ir.top.quantization import dynamic as dynamic_quantization
-from explorer.ir.top.quantization import quantized
+from explorer.ir.top.quantization import (
+    fixed_point,
+    integer_normalizations,
+    lookup,
+    quantized,
+    simulated,
+)
 from explorer.ir.top.reductions import cumulative, normalization, reduction
 from explorer.ir.types import EncodingAttr, QuantizedType
 
@@ -38,6 +44,10 @@ _FAMILIES = (
     dynamic_quantization,
     quantized,
     quantized_blocks,
+    fixed_point,
+    lookup,
+    integer_normalizations,
+    simulated,
     pooling,
     reduction,
     cumulative,

@@ -33,6 +33,7 @@ from explorer.ir.operation import Access
 from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.casting import CastOp
+from explorer.ir.top.data import WeightOp
 from explorer.ir.top.sizes import EXACT_IN_FLOATS, combined
 from explorer.ir.top.support.binary_kinds import BINARY, BinaryKind
 from explorer.ir.top.support.broadcasting import (
@@ -139,6 +140,11 @@ class UnaryOp(Differentiable, KeepsNumbers, RealOperation):
         return self.table.keeps_finite
 
     @property
+    def has_integer_form(self) -> bool:
+        """Any function of one number is a table."""
+        return not self.table.tests
+
+    @property
     def keeps_numbers(self) -> bool:
         return self.kind.data in ("relu", "abs", "neg")
 
@@ -203,6 +209,13 @@ class BinaryOp(Differentiable, ComputesSizes, RealOperation):
     @property
     def keeps_finite(self) -> bool:
         return self.table.keeps_finite
+
+    @property
+    def has_integer_form(self) -> bool:
+        """Fixed point, and with a single constant a function of one number."""
+        constants = [o for o in self.operands if isinstance(o.owner, WeightOp)]
+        is_function = any(set(shape_of(o)) <= {1} for o in constants)
+        return self.is_quantizable or (is_function and not self.table.compares)
 
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in BINARY:

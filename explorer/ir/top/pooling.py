@@ -29,6 +29,7 @@ from explorer.ir.interfaces import (
     Blockable,
     MixesAxes,
     Moving,
+    Quantizable,
     SizeConstrained,
     SizeContents,
     Windowed,
@@ -60,7 +61,7 @@ KINDS = ("max", "max_position", "average")
 
 
 @irdl_op_definition
-class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed, Moving):
+class PoolOp(Quantizable, MixesAxes, SizeConstrained, Blockable, Windowed, Moving):
     """Maximum or average of windows over 1 to 3 spatial dimensions, as ONNX's MaxPool, AveragePool.
 
     x: (N, C, spatial...). window, strides, dilations: one number per spatial dimension; pads: all
@@ -87,6 +88,15 @@ class PoolOp(MixesAxes, SizeConstrained, Blockable, Windowed, Moving):
     def counts_padding(self) -> bool:
         """Whether a window's elements outside the input count for the average: yes unless said."""
         return self.get("includes_padding", True)
+
+    @property
+    def is_quantizable(self) -> bool:
+        return False
+
+    @property
+    def has_integer_form(self) -> bool:
+        """An average whose divisor is the same everywhere; a maximum moves numbers."""
+        return self.get("kind") == "average" and (self.counts_padding or not any(self.get("pads")))
 
     @property
     def reads_padding(self) -> bool:

@@ -50,7 +50,7 @@ from explorer.kernels.steps.dependences import (
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, is_identity
-from explorer.kernels.steps.registers import accumulate, rfactor
+from explorer.kernels.steps.registers import accumulate, can_rfactor, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
 from explorer.kernels.steps.vectorize import can_vectorize, vectorize
 
@@ -275,7 +275,10 @@ def _vectorize_reductions(schedule: Schedule, machine: Machine) -> None:
             continue
         group = [a for a in accesses if a.memref is stores[0].memref]
         along = [a for a in accesses if a not in group]
-        if reduction_operation(group) is None or index_of(loop) in stores[0].indices:
+        update = reduction_operation(group)
+        if update is None or not can_rfactor(update, stores[0].value.type):
+            continue
+        if index_of(loop) in stores[0].indices:
             continue
         if not _is_vectorizable(nest, loop) or not is_contiguous(loop, along):
             continue

@@ -326,6 +326,11 @@ def _tile_nest(
     return [nest_loops(loops, make(inside, [form.substitute(renamed) for form in forms]))]
 
 
+def can_rfactor(update: Operation, element_type: Attribute) -> bool:
+    """Whether `rfactor` knows what partial results of an update begin with."""
+    return _neutral(update, element_type) is not None
+
+
 def _neutral(update: Operation, element_type: Attribute) -> arith.ConstantOp | None:
     """The constant that an update leaves everything unchanged with."""
     values = {

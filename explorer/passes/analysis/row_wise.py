@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 
-from explorer.errors import InputError
+from explorer.errors import RangeError
 from explorer.ir.interfaces import SIZED, STATIC, NotRowWise, Rows, RowWise, Status
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
@@ -40,7 +40,7 @@ def analyse_rows(
 
     sizes: of the other dimensions.
 
-    InputError names operations that do not work row by row, and why.
+    RangeError names operations that do not work row by row, and why.
     """
     analysis = _Analysis(name, FoundContents(weights), sizes)
     for argument in function.body.block.args:
@@ -55,11 +55,11 @@ def analyse_rows(
     if analysis.reasons:
         listed = "; ".join(analysis.reasons[:MOST_REASONS])
         more = len(analysis.reasons) - MOST_REASONS
-        raise InputError(
+        raise RangeError(
             f"one program for a range of {name!r} is not possible: {listed}"
             + (f"; and {more} more" if more > 0 else ""),
             node=analysis.node,
-            hint=f"give one size: --dim {name}=1",
+            hint=f"give one size: --dim {name}=1; a session compiles for each size that comes",
         )
     return analysis.found
 
@@ -82,7 +82,7 @@ class _Analysis:
         try:
             statuses = self.statuses(op)
         except NotRowWise as error:
-            self.reasons.append(f"{op.name} {identity_of(op)}: {error}")
+            self.reasons.append(f"{op.name} {identity_of(op)}: {_of_host(op) or error}")
             self.node = self.node or ", ".join(sources_of(op))
             return
         self.found.update(zip(op.results, statuses, strict=True))
@@ -153,6 +153,15 @@ class _Analysis:
             place = f"dimension {axis} of {_text(shape)}"
             raise NotRowWise(f"{self.name!r} is {place}, not the first")
         return Rows(axis, factor)
+
+
+def _of_host(op: TopOperation) -> str:
+    """Why the host would run an operation, where that is so; it reads whole arrays, and buffers
+    of the largest size have rows that a smaller one never wrote."""
+    shapes = [shape_of(result) for result in op.results]
+    is_open = op.is_sized_by_contents and any(UNKNOWN in shape for shape in shapes)
+    reason = "what it reads decides how large its result is" if is_open else op.missing_form()
+    return f"{reason}; the host would run it, for a program of one size" if reason else ""
 
 
 def _text(shape: Shape) -> str:

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from explorer.ir.functions.host_functions import has_form
 from explorer.ir.operation import TopOperation, identity_of
-from explorer.ir.structure import outermost, value_name
+from explorer.ir.structure import outermost, read_values, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import format_shape, is_static, shape_of, static_shape
 from explorer.passes.lower.compiled_form import missing_control
@@ -96,16 +96,6 @@ def can_be_sized(op: TopOperation) -> bool:
     """Whether nothing but the sizes of its operands is missing."""
     is_open = not all(is_static(value) for value in (*op.operands, *op.results))
     return is_open and has_form(op)
-
-
-def read_values(op: Operation) -> list[SSAValue]:
-    """All that an operation reads, what its regions take from outside included."""
-    if not op.regions:
-        return list(op.operands)
-    inside = {v for o in op.walk() for region in o.regions for b in region.blocks for v in b.args}
-    inside |= {result for inner in op.walk() if inner is not op for result in inner.results}
-    read = dict.fromkeys(operand for inner in op.walk() for operand in inner.operands)
-    return [value for value in read if value not in inside]
 
 
 def _is_data(op: Operation) -> bool:

@@ -37,10 +37,11 @@ from explorer.ir.structure import (
     SIZED,
     blocks_around,
     outermost,
+    read_values,
     value_name,
 )
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
-from explorer.passes.lower.partition import Partition, Piece, partition, read_values
+from explorer.passes.lower.partition import Partition, Piece, partition
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
 from explorer.ir.rewriting.passes import RulePass
 from explorer.passes.quantize.rules.averages import SumIntegers
+from explorer.passes.quantize.rules.biases import AddToProduct
 from explorer.passes.quantize.rules.bytes import MultiplyBytes, ScaleSums
 from explorer.passes.quantize.rules.moves import (
     MoveIntegers,
@@ -42,14 +43,16 @@ from explorer.passes.simplify.fold_constants import FoldConstant, FoldDequantize
 class ComputeInIntegers(RulePass):
     """Operations between dequantization and quantization work on the integers themselves.
 
-    how: the scheme of all requantizations, the target's. Weights that stay dequantized are folded
-    at the end, once it is clear that no integer product wants them.
+    how: the scheme of all requantizations, the target's. Biases come first: a product of integers
+    takes none any more. Weights that stay dequantized are folded at the end, once it is
+    clear that no integer product wants them.
     """
 
     how: Requantization = AS_ONNXRUNTIME
 
     name = "compute-in-integers"
     rules = (
+        AddToProduct,
         MoveIntegers,
         FoldConstant,
         StoreWholeWeights,
@@ -70,5 +73,5 @@ class ComputeInIntegers(RulePass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         made = [ChooseScheme(self.how) if rule is ChooseScheme else rule() for rule in self.rules]
-        first = apply_rules(self.name, made[:-1], rewriter, options)
-        return [*first, *apply_rules(self.name, made[-1:], rewriter, options)]
+        rounds = (made[:1], made[1:-1], made[-1:])
+        return [r for rules in rounds for r in apply_rules(self.name, rules, rewriter, options)]

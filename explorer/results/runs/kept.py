@@ -40,9 +40,10 @@ class FixedContent:
     """What an input holds that decides a shape: the program is right for these elements only."""
 
     name: str
-    content: str
-    """Its bytes as hexadecimal digits."""
-    preview: str
+    content: str | None
+    """Its bytes as hexadecimal digits; None where nobody gave any: such a program is found only
+    where none are given again."""
+    preview: str = ""
     """For people."""
 
 

@@ -59,7 +59,7 @@ def read_kept(content: bytes) -> KeptProgram:
     try:
         kept = from_json(KeptProgram, json.loads(body))
         for content_of in kept.contents:
-            bytes.fromhex(content_of.content)
+            bytes.fromhex(content_of.content or "")
         for digest in (*kept.binaries, kept.binary, kept.weights, kept.model.digest):
             if digest and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
                 raise ValueError("a digest is none")
@@ -119,8 +119,11 @@ def with_text(kept: KeptProgram, binary: Entry) -> KeptProgram:
 
 
 def fits_contents(kept: KeptProgram, inputs: Mapping[str, np.ndarray]) -> bool:
-    """Whether inputs that decide a shape hold what the program was made for."""
-    return all(
-        fixed.name in inputs and inputs[fixed.name].tobytes() == bytes.fromhex(fixed.content)
-        for fixed in kept.contents
-    )
+    """Whether inputs that decide a shape hold what the program was made for; where it was made
+    without contents, whether there are none to compare."""
+    for fixed in kept.contents:
+        given = inputs.get(fixed.name)
+        found = None if given is None else given.tobytes().hex()
+        if found != fixed.content:
+            return False
+    return True

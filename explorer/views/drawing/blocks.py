@@ -60,6 +60,8 @@ class BlockTree:
     blocks: tuple[Block, ...]
     of: Mapping[str, int]
     """The block in which an operation stands, for the operations of all snapshots."""
+    imported: int = 1
+    """So many blocks are those of the import; behind them stand regions that passes made."""
 
     def chain(self, operation: str) -> tuple[int, ...]:
         """The blocks around an operation, the program first."""
@@ -85,9 +87,10 @@ def build_blocks(graphs: Sequence[Graph]) -> BlockTree:
     builder.number(program, ROOT)
     builder.name()
     builder.place(reference, serving)
+    imported = len(builder.blocks)
     for graph in graphs:
         builder.place(graph, frozenset())
-    return BlockTree(tuple(builder.blocks), builder.of)
+    return BlockTree(tuple(builder.blocks), builder.of, imported)
 
 
 def _is_file(graph: Graph) -> bool:

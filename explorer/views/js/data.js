@@ -23,12 +23,66 @@ export class TraceData {
     this.known = null; // source nodes of which something came
   }
 
-  // What the first picture needs: operations, blocks, and the tables that link the panes.
-  async load() {
-    const count = this.head.blocks.count;
-    await Promise.all([this.loadIndex(), this.loadNodes()]);
-    if (count || !this.head.blocks.flat)
-      this.blocks = new BlockTree(await this.chunk("blocks"), this.latest);
+  // What the first picture needs: the tables that link the panes, operations and blocks. Of a large
+  // program `isFirstVisit` takes no more than the pass that is seen first; `whole` gets the rest.
+  async load(isFirstVisit) {
+    await this.loadIndex();
+    if (!isFirstVisit || !this.head.excerpts || this.host.chunk) return this.whole();
+    const raw = await this.chunk(`start/${this.head.first}`);
+    this.take(raw.records, raw.sources, raw.blocks);
+    raw.snapshots.forEach((snapshot, place) =>
+      this.decoded.set(`graph/${snapshot}`, graphOf(raw.graphs[place], this.records)),
+    );
+    return undefined;
+  }
+
+  // The operations of all passes, once: more records than there were, and blocks that know them.
+  whole() {
+    this.completing ??= this.loadWhole().catch((failure) => {
+      this.completing = null; // who asks again may have more luck
+      throw failure;
+    });
+    return this.completing;
+  }
+
+  async loadWhole() {
+    const {count, flat} = this.head.blocks;
+    const {pages, sources} = await this.chunk("graphs");
+    const [blocks, ...nodes] = await Promise.all([
+      count || !flat ? this.chunk("blocks") : null,
+      ...Array.from({length: pages}, (_, index) => this.chunk(`nodes/${index}`)),
+    ]);
+    for (const key of [...this.decoded.keys()])
+      if (key.startsWith("graph/")) this.decoded.delete(key);
+    this.take(
+      nodes.flatMap((page) => page.records),
+      sources,
+      blocks,
+    );
+    this.isWhole = true;
+  }
+
+  // blocks: of the tree, null where there are none
+  take(records, sources, blocks) {
+    this.records = records.map((record) => ({
+      id: record[0],
+      operation: record[1],
+      label: record[2],
+      family: record[3],
+      shape: record[4],
+      sources: record[5].map((index) => sources[index]),
+      device: record[6],
+      attributes: record[7],
+      scope: record[8],
+      block: record[9],
+      problem: record[10] ?? "",
+    }));
+    this.latest = new Map(this.records.map((record) => [record.id, record]));
+    this.devices = new Set(this.records.map((record) => record.device).filter(Boolean));
+    this.known = null;
+    this.searched = null;
+    const {count, flat} = this.head.blocks;
+    this.blocks = blocks && (count || !flat) ? new BlockTree(blocks, this.latest) : null;
   }
 
   async loadIndex() {
@@ -99,30 +153,6 @@ export class TraceData {
     }
   }
 
-  async loadNodes() {
-    const pages = await Promise.all(
-      Array.from({length: this.head.pages.nodes}, (_, index) => this.chunk(`nodes/${index}`)),
-    );
-    const {sources} = await this.chunk("index");
-    this.records = pages
-      .flatMap((page) => page.records)
-      .map((record) => ({
-        id: record[0],
-        operation: record[1],
-        label: record[2],
-        family: record[3],
-        shape: record[4],
-        sources: record[5].map((index) => sources[index]),
-        device: record[6],
-        attributes: record[7],
-        scope: record[8],
-        block: record[9],
-        problem: record[10] ?? "",
-      }));
-    for (const record of this.records) this.latest.set(record.id, record);
-    this.devices = new Set(this.records.map((record) => record.device).filter(Boolean));
-  }
-
   async once(key, decodeChunk) {
     if (this.decoded.has(key)) return this.decoded.get(key);
     const {revision} = this;
@@ -139,23 +169,8 @@ export class TraceData {
   // {nodes: Map(identity -> record), edges, operands: Map(identity -> edges), uses}
   graph(snapshot) {
     return this.once(`graph/${snapshot}`, async () => {
-      const raw = await this.chunk(`graph/${snapshot}`);
-      const order = raw.nodes.map((index) => this.records[index]);
-      const edges = raw.edges.map(([source, target, type, value]) => ({
-        source: order[source].id,
-        target: order[target].id,
-        type: raw.types[type],
-        value: value || order[source].id,
-      }));
-      const operands = new Map(),
-        uses = new Map();
-      for (const edge of edges) {
-        if (!operands.has(edge.target)) operands.set(edge.target, []);
-        operands.get(edge.target).push(edge);
-        if (!uses.has(edge.source)) uses.set(edge.source, []);
-        uses.get(edge.source).push(edge);
-      }
-      return {nodes: new Map(order.map((record) => [record.id, record])), edges, operands, uses};
+      await this.whole();
+      return graphOf(await this.chunk(`graph/${snapshot}`), this.records);
     });
   }
 
@@ -515,9 +530,28 @@ export class TraceData {
   }
 }
 
+function graphOf(raw, records) {
+  const order = raw.nodes.map((index) => records[index]);
+  const edges = raw.edges.map(([source, target, type, value]) => ({
+    source: order[source].id,
+    target: order[target].id,
+    type: raw.types[type],
+    value: value || order[source].id,
+  }));
+  const operands = new Map(),
+    uses = new Map();
+  for (const edge of edges) {
+    if (!operands.has(edge.target)) operands.set(edge.target, []);
+    operands.get(edge.target).push(edge);
+    if (!uses.has(edge.source)) uses.set(edge.source, []);
+    uses.get(edge.source).push(edge);
+  }
+  return {nodes: new Map(order.map((record) => [record.id, record])), edges, operands, uses};
+}
+
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED = new RegExp(
-  "^(nodes|graph|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|" +
+  "^(nodes|graphs?|start|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|" +
     "memory)(/|$)",
 );
 const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either

@@ -59,10 +59,11 @@ def _lines(side: Side, position: int) -> list[str]:
 def _graph(side: Side, position: int) -> Graph:
     """The snapshot's graph, out of the tables that snapshots share."""
     raw = side.chunk(f"graph/{side.head['passes'][position]['snapshot']}")
-    names = side.chunk("index")["sources"]
+    table = side.chunk("graphs")
+    names = table["sources"]
     records = [
         record
-        for page in range(side.head["pages"]["nodes"])
+        for page in range(table["pages"])
         for record in side.chunk(f"nodes/{page}")["records"]
     ]
     nodes = tuple(_node(records[index], names) for index in raw["nodes"])

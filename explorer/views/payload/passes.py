@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
 from explorer.views.film.descent import lines_of_makers
+from explorer.views.model_step import SOURCE_LEVEL
 from explorer.views.payload.graph import diff_payload
 from explorer.views.payload.measures import AccuracyTables, judged_payload, number
 from explorer.views.payload.text import Json
@@ -15,7 +16,7 @@ from explorer.views.theme import judge, judged_error
 from explorer.views.verdicts import worst_judged
 
 
-def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
+def pass_summary(record: PassRecord) -> Json:
     applied = sum(event.applied for event in record.events)
     return {
         "name": record.name,
@@ -25,13 +26,24 @@ def pass_summary(record: PassRecord, diff: GraphDiff) -> Json:
         "changed": record.changed,
         "before": record.operations_before,
         "after": record.operations_after,
-        "added": len(diff.added),
-        "removed": len(diff.removed),
-        "edited": len({change.id for change in diff.changed}),
-        "fused": len(diff.fused),
         "rewrites": applied,
         "declined": len(record.events) - applied,
     }
+
+
+def first_pass(trace: Trace) -> int:
+    """The pass with most to see, where a first visitor begins: the first of those that fused most.
+
+    Where nothing was fused, the first that removed most; else the import.
+    """
+    imported = next((i for i, r in enumerate(trace.passes) if r.level != SOURCE_LEVEL), 0)
+    best, most = imported, 0
+    for index in range(imported + 1, len(trace.passes)):
+        diff = trace.diffs[index]
+        weight = 1000 * len(diff.fused) + len(diff.removed)
+        if weight > most:
+            best, most = index, weight
+    return best
 
 
 def measures_payload(trace: Trace) -> Json:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -28,6 +29,7 @@ from explorer.importers.model import SourceModel, SourceNode, SourceValue
 from explorer.importers.onnx.file.names import check_names
 from explorer.importers.onnx.file.node_count import check_node_count
 from explorer.importers.onnx.file.string_inputs import with_codes
+from explorer.importers.onnx.file.structured_inputs import with_tensors
 from explorer.importers.onnx.file.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.file.text import node_text
 from explorer.ir.types import Dim
@@ -62,15 +64,19 @@ class OnnxContent:
     read to be examined."""
 
 
-def load(path: str | Path, is_examined: bool = False) -> SourceModel:
+def load(
+    path: str | Path, is_examined: bool = False, inputs: Mapping[str, Any] | None = None
+) -> SourceModel:
     """Reads an ONNX file. ModelError says what is wrong with it and where.
 
     is_examined: inputs and weights of types that the IR does not have, for which UnsupportedError
-    is raised else, are noted in `OnnxContent.problems`.
+    is raised else, are noted in `OnnxContent.problems`. inputs: values of inputs that are sequences
+    or optionals, which become tensors.
     """
     path = Path(path)
     try:
-        return from_proto(parse(path), path.stem, path, is_examined)
+        proto = with_tensors(parse(path), inputs or {})
+        return from_proto(proto, path.stem, path, is_examined)
     except (ModelError, UnsupportedError) as error:
         if not error.file:
             error.file = str(path)
@@ -338,7 +344,8 @@ def _source_value(value: ValueInfoProto, is_input: bool) -> SourceValue:
         raise UnsupportedError(
             f"input {value.name!r} is {'an' if what == 'optional' else 'a'} {what}: which tensors "
             "it holds is not known before the model runs",
-            hint="run the model through explorer.onnx_backend, which compiles for given inputs",
+            hint=f"give its tensors: explorer.compile(file, inputs={{{value.name!r}: "
+            f"{'array or None' if what == 'optional' else '[first, second]'}}})",
         )
     if kind != "tensor_type":
         raise UnsupportedError(f"{role} {value.name!r} is a {kind or 'value'} without tensor type")

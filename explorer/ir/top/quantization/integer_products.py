@@ -79,7 +79,7 @@ def sums_type(
             f"scales of the second operand run along axis {right.axis_number}; "
             f"only axis {right_axis} is not summed over"
         )
-    scales = left.scale_array * right.scale_array
+    scales = left.double_scales * right.double_scales
     axis = -1 if right.is_per_tensor else result_axis
     return QuantizedType.get(I32, scales.tolist(), [0] * len(scales), axis)
 

@@ -33,6 +33,7 @@ from explorer.ir.interfaces import (
     Differentiable,
     MixesAxes,
     Parameterized,
+    Quantizable,
     Reshapable,
     Reshaped,
 )
@@ -96,7 +97,7 @@ class NormalizationOperation(MixesAxes):
 
 
 @irdl_op_definition
-class SoftmaxOp(Differentiable, AlongAxis, NormalizationOperation):
+class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
     """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
 
     name = "top.softmax"
@@ -105,6 +106,14 @@ class SoftmaxOp(Differentiable, AlongAxis, NormalizationOperation):
     axis = prop_def(IntegerAttr)
     logarithm = prop_def(BoolAttr)
     output = result_def(TensorType)
+
+    @property
+    def is_quantizable(self) -> bool:
+        return False
+
+    @property
+    def has_integer_form(self) -> bool:
+        return not self.get("logarithm")
 
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
@@ -340,7 +349,7 @@ class BatchNormOp(Differentiable, Parameterized, NormalizationOperation):
 
 
 @irdl_op_definition
-class LayerNormOp(Differentiable, Reshapable, NormalizationOperation):
+class LayerNormOp(Differentiable, Quantizable, Reshapable, NormalizationOperation):
     """Normalizes slices over the axes from `axis` on; scale and shift broadcast to the input.
 
     Without `centered` the mean is not subtracted: RMS normalization.
@@ -357,6 +366,14 @@ class LayerNormOp(Differentiable, Reshapable, NormalizationOperation):
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def is_quantizable(self) -> bool:
+        return False
+
+    @property
+    def has_integer_form(self) -> bool:
+        return True
 
     @property
     def is_centered(self) -> bool:

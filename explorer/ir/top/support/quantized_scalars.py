@@ -20,6 +20,8 @@ from xdsl.ir import Attribute
 from explorer.ir.compute import Buffer, Scalar, Subscript
 from explorer.ir.operation import Access
 from explorer.ir.requantization import (
+    DOUBLED_BITS,
+    Requantization,
     RequantizationAttr,
     Rounding,
     fixed_point,
@@ -67,7 +69,7 @@ def requantized_array(
     sums: np.ndarray, kind: QuantizedType, attribute: RequantizationAttr
 ) -> np.ndarray:
     """Numbers of one quantized type (stored - zero point, at most 32 bits) in another one."""
-    ratio = kind.along(ratio_of(kind, attribute.to), sums.ndim)
+    ratio = kind.along(ratio_of(kind, attribute.to, attribute.how), sums.ndim)
     zero = int(attribute.to.zero_point_array[0])
     result = requantize(sums, ratio, zero, attribute.limits, attribute.how)
     return result.astype(numpy_dtype(attribute.to))
@@ -92,12 +94,17 @@ def zero_table(kind: QuantizedType, name: str) -> Tables:
 def requantization_tables(kind: QuantizedType, attribute: RequantizationAttr) -> Tables:
     """The factors of a requantization, one or one per slice: kernels that differ in them only are
     one kernel."""
-    ratios = ratio_of(kind, attribute.to)
+    ratios = ratio_of(kind, attribute.to, attribute.how)
     if attribute.how.scheme == "float":
         return [("ratios", ratios)]
-    factors = fixed_point(ratios, attribute.how)
-    shifts = ("shifts", factors.shifts.astype(np.int32))
-    return [("multipliers", factors.multipliers.astype(np.int32)), shifts]
+    return fixed_point_tables(ratios, attribute.how)
+
+
+def fixed_point_tables(ratios: np.ndarray, how: Requantization, prefix: str = "") -> Tables:
+    """The factors of a scheme of integers: multipliers and shifts."""
+    factors = fixed_point(ratios, how)
+    shifts = (f"{prefix}shifts", factors.shifts.astype(np.int32))
+    return [(f"{prefix}multipliers", factors.multipliers.astype(np.int32)), shifts]
 
 
 def table_reads(
@@ -149,10 +156,21 @@ def requantized_scalar(sum_: Scalar, attribute: RequantizationAttr, *factors: Sc
         limited = scaled.maximum(float(low - zero)).minimum(float(high - zero))
         rounded = _rounded(limited, how.rounding).convert(I32)
         return (rounded + zero if zero else rounded).convert(attribute.to.storage)
-    multiplier, shift = (factor.convert(I64) for factor in factors)
-    shifted = _shifted(sum_.convert(I64) * multiplier, shift, how.rounding)
+    shifted = fixed_point_scalar(sum_, how, *factors)
     limited = (shifted + zero if zero else shifted).maximum(low).minimum(high)
     return limited.convert(I32).convert(attribute.to.storage)
+
+
+def fixed_point_scalar(x: Scalar, how: Requantization, *factors: Scalar) -> Scalar:
+    """x (i32) * ratio by a scheme of integers, as i64."""
+    multiplier, shift = (factor.convert(I64) for factor in factors)
+    wide = x.convert(I64)
+    if how.scheme != "doubling_high_multiply":
+        return _shifted(wide * multiplier, shift, how.rounding)
+    lift = (shift.constant(DOUBLED_BITS) - shift).maximum(0)
+    lifted = wide.shift_left(lift).convert(I32).convert(I64)
+    high = (lifted * multiplier + 2 ** (DOUBLED_BITS - 1)).shift_right(DOUBLED_BITS)
+    return _shifted(high, (shift - DOUBLED_BITS).maximum(0), "nearest_away_from_zero")
 
 
 def _rounded(x: Scalar, rounding: Rounding) -> Scalar:
@@ -199,6 +217,8 @@ __all__ = [
     "Tables",
     "centered",
     "centered_scalar",
+    "fixed_point_scalar",
+    "fixed_point_tables",
     "parameter_tables",
     "real_array",
     "real_scalar",

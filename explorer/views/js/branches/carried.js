@@ -1,4 +1,5 @@
-// What was selected in one branch, in another one: identities change where passes decide otherwise.
+// What was looked at in one branch, in another one: identities change where passes decide
+// otherwise, and a pass may be switched off.
 
 // {selection, sources, family} of what is selected, to be found again in other data.
 export function selectedIn(data, selection) {
@@ -26,4 +27,10 @@ export function carriedInto(data, {selection, sources, family}) {
     if (likeness >= most) [best, most] = [record.id, likeness];
   }
   return best;
+}
+
+// The place of the last of some passes, by name, that a program has, too; -1 where it has none.
+export function passCarriedInto(passes, names) {
+  const placeOf = (name) => passes.findIndex((pass) => pass.name === name);
+  return names.reduceRight((found, name) => (found < 0 ? placeOf(name) : found), -1);
 }

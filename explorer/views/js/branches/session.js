@@ -26,7 +26,7 @@ import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
 import {undoButtons} from "./undoing.js";
-import {NO_SETTINGS, linkNotice, sameLink, sessionLink} from "../ground/shared_link.js";
+import {NO_SETTINGS, linkNotice, sameLink, sessionLink} from "../state/shared_link.js";
 
 const NO_SESSION = {
   models: [],

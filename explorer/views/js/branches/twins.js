@@ -10,7 +10,7 @@ import {createHover} from "../ground/hover.js";
 import {inspectorPane} from "../frame/inspector.js";
 import {clip} from "../ground/scene.js";
 import {LETTERS} from "../ground/sides.js";
-import {createStore} from "../ground/state.js";
+import {createStore} from "../state/state.js";
 
 const SHARED = ["tab", "beside", "panes", "view", "blocks", "step", "mode", "metric"];
 

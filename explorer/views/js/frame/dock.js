@@ -2,7 +2,7 @@
 // comparison. A click here selects; what is selected elsewhere is marked here.
 
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
-import {tabsThere} from "../ground/state.js";
+import {tabsThere} from "../state/state.js";
 import {PANES} from "../panes.js";
 import {steady} from "../ground/steady.js";
 

@@ -10,7 +10,7 @@ import {elsewhereView} from "../code/elsewhere.js";
 import {linkedBuild, loopsView, sourceView} from "../code/levels.js";
 import {familyClass, linkShare, modelView} from "../code/links.js";
 import {icon} from "../ground/icons.js";
-import {CODE_LEVELS, levelsShown} from "../ground/levels_shown.js";
+import {CODE_LEVELS, levelsShown} from "../state/levels_shown.js";
 import {countText} from "../ground/numbers.js";
 import {blockView, operationView} from "./operation.js";
 import {subjectOf} from "./subject.js";

@@ -3,7 +3,7 @@
 import {dockTabs} from "./dock.js";
 import {button, element} from "../ground/dom.js";
 import {undoKey} from "../branches/undoing.js";
-import {PRESETS} from "../ground/arrangement.js";
+import {PRESETS} from "../state/arrangement.js";
 import {TABS, toggleColumns} from "./inspector.js";
 import {choosePreset, enlarge} from "./workspace.js";
 

@@ -3,7 +3,7 @@
 import {saveBlob, saveBytes, saveText} from "../ground/download.js";
 import {button, element, replace} from "../ground/dom.js";
 import {pngOf, svgOf} from "../ground/picture.js";
-import {choicesInLink} from "../ground/state.js";
+import {choicesInLink} from "../state/state.js";
 
 // Tables by the tab at which one looks; the first is offered elsewhere.
 const TABLES = {

@@ -2,7 +2,7 @@
 // Panes stay in the page when they move, so that nothing in them is scrolled or closed.
 
 import {button, element} from "../ground/dom.js";
-import {PANES_OF_FRAME, PLACES, PRESETS, moved, placesOf} from "../ground/arrangement.js";
+import {PANES_OF_FRAME, PLACES, PRESETS, moved, placesOf} from "../state/arrangement.js";
 import {icon} from "../ground/icons.js";
 import {splitter} from "./splitter.js";
 

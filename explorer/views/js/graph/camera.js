@@ -131,6 +131,11 @@ export function createCamera(size, sceneNow) {
     onScreen,
     isInSight,
     isFitted: () => isFitted,
+    // What the pane has on either side of the drawing when all of it is shown, in its units.
+    beside() {
+      const scene = sceneNow();
+      return Math.round((size()[0] / fitting(scene) - scene.width) / 2);
+    },
     // From now on it stays as it is, whatever is drawn.
     stay() {
       isFitted = false;

@@ -9,10 +9,12 @@ import {runSliced} from "../layout/slices.js";
 import {gatherScene, settleScene, takersByPlace, takersBySource} from "../ground/scene.js";
 
 export const NODE = [140, 36];
-const LEGIBLE = 0.31; // at this scale a node has room for the kind of its operation
+const BROAD = 0.45; // from this scale on a block has room for its name
+const ROOMY = 0.6; // from here on most operations have room for all of their names
 const MOST_TRIED = 600; // operations of which a drawing without blocks is tried at first
 const ENOUGH_UNITS = 8; // with fewer in sight, a first visitor finds the largest blocks open
 const MOST_OPENED = 12;
+const FEW_BACK = 3; // edges that lead back: with more, a block stays closed
 const MOST_SHARE = 0.5; // of all operations that one closed block may hide from a first visitor
 
 // pictures: {before, after, details} of a pass.
@@ -45,7 +47,7 @@ export function createDrawings(data, store) {
         decided = null;
         return;
       }
-      if (scaleIn(room, flat.scene) >= LEGIBLE) {
+      if (scaleIn(room, flat.scene) >= ROOMY) {
         decided = false;
         return;
       }
@@ -63,7 +65,8 @@ export function createDrawings(data, store) {
       const largest = closed.reduce((a, b) => (sizeOf(b) > sizeOf(a) ? b : a));
       const next = new Set([...open, tree().indexOf(largest.id)]);
       const opened = await sees(next, true);
-      if (!opened || scaleIn(room, opened.scene) < LEGIBLE) break;
+      if (!opened || scaleIn(room, opened.scene) < BROAD) break;
+      if (countBack(opened.scene) > FEW_BACK) break;
       open.add(tree().indexOf(largest.id));
     }
     const sorted = [...open].sort((a, b) => a - b);
@@ -102,7 +105,8 @@ export function createDrawings(data, store) {
       ...pictures,
       unitOf,
       hostOf,
-      takersOf: takersBySource,
+      takersOf: (items) =>
+        takersBySource(items, before, after, blocks ? ({block}) => block : () => 0),
     });
     yield;
     const ghostOf = new Map(
@@ -198,5 +202,7 @@ function isTelling(items, closed) {
 }
 
 const sizeOf = (item) => Math.max(item.inside.before, item.inside.after);
+
+const countBack = ({edges}) => edges.filter(({kind}) => kind === "back").length;
 
 const scaleIn = (room, {width, height}) => Math.min(room.width / width, room.height / height);

@@ -8,6 +8,8 @@ import {LOOK} from "../theme.js";
 
 const PLAIN = letteringAt(1);
 const MOST_MEASURED = 60;
+export const BACK_CARD = 5; // by how much the cards behind that of a closed block look out
+export const TITLE_HEIGHT = 22; // of an open block
 const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
 
 // lettering: of letteringAt, how much is written and how large
@@ -28,8 +30,15 @@ export function makeNode(app, scene, item, lettering = PLAIN) {
     },
     inside
       ? [
-          shape("rect", {class: "card back", x: 5, y: 5, width, height, rx: 6}),
-          shape("rect", {class: "card back", x: 2.5, y: 2.5, width, height, rx: 6}),
+          shape("rect", {class: "card back", x: BACK_CARD, y: BACK_CARD, width, height, rx: 6}),
+          shape("rect", {
+            class: "card back",
+            x: BACK_CARD / 2,
+            y: BACK_CARD / 2,
+            width,
+            height,
+            rx: 6,
+          }),
         ]
       : null,
     shape("rect", {class: "card", width, height, rx: 6}),
@@ -187,6 +196,14 @@ function nameThatFits(app, label, room, font) {
   );
 }
 
+// "stage 3: 6 × residual block", or "stage 3"; "transformer layer 1", or "layer 1".
+function titleThatFits(app, title, room, font) {
+  const [name] = title.split(/: (?=\d+ ×)/);
+  return fitText(app, title, room, font, clip) === title
+    ? title
+    : nameThatFits(app, name, room, font);
+}
+
 // A name across the graph, where no node has room for it.
 export function makeFarName({item, text}, {label}) {
   return shape(
@@ -203,9 +220,11 @@ export function makeFarName({item, text}, {label}) {
   );
 }
 
+export const turnRadius = ({scale}) => Math.max(7, 6 / scale);
+
 // Both ends of what goes on in another column.
-export function makeTurn({from, heads, number}, {scale}) {
-  const radius = Math.max(7, 6 / scale);
+export function makeTurn({from, heads, number}, lettering) {
+  const radius = turnRadius(lettering);
   const end = ([x, y], what) =>
     shape(
       "g",
@@ -225,11 +244,17 @@ export function makeTurn({from, heads, number}, {scale}) {
   );
 }
 
+// Where its tab stands: on the left half of the card, above it.
+export function ghostBox({x, y}, [, height]) {
+  const bottom = y - height / 2;
+  return {left: x - 84, right: x - 8, top: bottom - 17, bottom};
+}
+
 // A removed operation whose place was taken: a tab on the card of the one that took it.
 function makeGhost(app, scene, item, {level}) {
-  const [, height] = scene.node;
-  const tabHeight = 17,
-    tabWidth = 76;
+  const {left, right, top, bottom} = ghostBox(item, scene.node);
+  const tabHeight = bottom - top,
+    tabWidth = right - left;
   return shape(
     "g",
     {
@@ -238,7 +263,7 @@ function makeGhost(app, scene, item, {level}) {
       "aria-label":
         `${clip(item.record.id, TIP_CHARACTERS)}, ${item.record.label}, removed: ` +
         "its place was taken",
-      transform: `translate(${item.x - 8 - tabWidth} ${item.y - height / 2 - tabHeight})`,
+      transform: `translate(${left} ${top})`,
     },
     shape("path", {
       class: "card",
@@ -269,7 +294,7 @@ export function makeFrame(box) {
 }
 
 export function makeTitle(app, box, {title}) {
-  const height = 22,
+  const height = TITLE_HEIGHT,
     middle = height / 2 + 0.36 * title;
   const count = countText(box.inside, "op");
   const font = `600 ${title}px`;
@@ -289,7 +314,7 @@ export function makeTitle(app, box, {title}) {
     shape(
       "text",
       {class: "label", x: 2 * title, y: middle, style: `font-size: ${title}px`},
-      fitText(app, box.label, isShort ? box.width - 2.4 * title : room, font, clipName),
+      titleThatFits(app, box.label, isShort ? box.width - 2.4 * title : room, font),
     ),
     isShort
       ? null
@@ -317,8 +342,8 @@ export function makeEdge(edge) {
   );
 }
 
-export function makeLabel({x, y, text}, {shape: size}) {
-  return shape("text", {x, y, style: `font-size: ${size}px`}, clip(text, 48));
+export function makeLabel({x, y, text, anchor}, {shape: size}) {
+  return shape("text", {x, y, "text-anchor": anchor, style: `font-size: ${size}px`}, text);
 }
 
 // A bracket from the operations that were taken over to the one that took them over.

@@ -26,15 +26,7 @@ export function letteringAt(k) {
 // Which of many names can be shown at once where no node has room for its own: those that do not
 // overlap, the heavier ones first. names: [{x, y, text, weight}] with x and y on the screen.
 export function namesWithRoom(names, widthOf, height) {
-  const cell = 64;
-  const taken = new Map();
-  const cellsOf = ({left, right, top, bottom}) => {
-    const found = [];
-    for (let x = Math.floor(left / cell); x <= Math.floor(right / cell); x += 1)
-      for (let y = Math.floor(top / cell); y <= Math.floor(bottom / cell); y += 1)
-        found.push(`${x} ${y}`);
-    return found;
-  };
+  const taken = takenRoom();
   return [...names]
     .sort((a, b) => b.weight - a.weight)
     .filter((name) => {
@@ -45,14 +37,38 @@ export function namesWithRoom(names, widthOf, height) {
         top: name.y - height / 2 - 2,
         bottom: name.y + height / 2 + 2,
       };
-      const cells = cellsOf(box);
+      if (!taken.isFree(box)) return false;
+      taken.take(box);
+      return true;
+    });
+}
+
+const CELL = 64;
+
+// Boxes that are taken, {left, right, top, bottom}, found by the cells of a grid.
+export function takenRoom() {
+  const boxes = new Map();
+  const cellsOf = ({left, right, top, bottom}) => {
+    const found = [];
+    for (let x = Math.floor(left / CELL); x <= Math.floor(right / CELL); x += 1)
+      for (let y = Math.floor(top / CELL); y <= Math.floor(bottom / CELL); y += 1)
+        found.push(`${x} ${y}`);
+    return found;
+  };
+  return {
+    isFree(box) {
       const hits = (other) =>
         other.left < box.right &&
         other.right > box.left &&
         other.top < box.bottom &&
         other.bottom > box.top;
-      if (cells.some((key) => taken.get(key)?.some(hits))) return false;
-      for (const key of cells) taken.set(key, [...(taken.get(key) ?? []), box]);
-      return true;
-    });
+      return !cellsOf(box).some((key) => boxes.get(key)?.some(hits));
+    },
+    take(box) {
+      for (const key of cellsOf(box)) {
+        if (!boxes.has(key)) boxes.set(key, []);
+        boxes.get(key).push(box);
+      }
+    },
+  };
 }

@@ -188,8 +188,8 @@ function finishBlock(item, state, isFirst) {
 
 // What took the place of a removed operation: a new one that comes from some of the same source
 // nodes, best one of its own family, then the one with most of them in common. The removed one
-// looks out from behind it.
-export function takersBySource(items, before, after) {
+// looks out from behind it. blockOf(item): the drawing in which it stands.
+export function takersBySource(items, before, after, blockOf) {
   const removed = items.filter((item) => !item.inside && !after.nodes.has(item.id));
   const bySource = new Map();
   for (const item of removed)
@@ -203,7 +203,7 @@ export function takersBySource(items, before, after) {
     const shared = new Map();
     for (const source of item.record.sources)
       for (const other of bySource.get(source) ?? [])
-        if (!takers.has(other.id) && other.block === item.block)
+        if (!takers.has(other.id) && blockOf(other) === blockOf(item))
           shared.set(other, (shared.get(other) ?? 0) + 1);
     let best = null,
       most = 0;
@@ -388,41 +388,6 @@ export function turnsOf(edges) {
   return [...turns.values()]
     .sort((a, b) => a.from[0] - b.from[0])
     .map(({from, heads}, index) => ({from, heads: [...heads.values()], number: index + 1}));
-}
-
-// What the edges carry, written once where a value leaves its operation, in the gap below it.
-// Several results of one operation stand below one another.
-export function edgeLabels(edges) {
-  const seen = new Map(); // operation -> what is written below it already
-  const labels = [];
-  for (const edge of edges) {
-    if (!edge.type || edge.status === "removed" || NO_TYPES.has(edge.type)) continue;
-    const [x, y, , below] = edge.points;
-    const text = typeText(edge.type);
-    const place = `${Math.round(x)},${Math.round(y)}`;
-    const written = seen.get(place) ?? new Set();
-    if (written.has(text) || written.size >= MOST_LABELS_AT) continue;
-    seen.set(place, written.add(text));
-    labels.push({
-      key: `${place}\n${text}`,
-      x: x + 4,
-      y: y + (below < y ? -4 : edge.source.startsWith("#") ? 15 : 11) + 9 * (written.size - 1),
-      text,
-    });
-  }
-  return labels;
-}
-const MOST_LABELS_AT = 3;
-// Words of source.py for what the file does not say.
-const NO_TYPES = new Set(["unknown", "left out"]);
-
-// 1x16x8x8 f32 → 1×16×8×8 f32, Nx3xH → N×3×H; where a name of a size has an x in it, as it is.
-function typeText(type) {
-  const [shape, ...rest] = type.split(" ");
-  const sizes = shape.split("x");
-  return sizes.every((size) => /^(\d+|\?|[A-Z][A-Za-z]?\d*)$/.test(size))
-    ? [sizes.join("×"), ...rest].join(" ")
-    : type;
 }
 
 export function clip(text, most) {

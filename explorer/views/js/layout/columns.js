@@ -7,6 +7,8 @@ const WORTH_A_COLUMN = 1.06; // how much larger one more column must make it
 const MOST_COLUMNS = 40;
 const LEAST_RANKS = 3; // in a column
 const CROSSING_COST = 60; // in pixels off the ideal place of a cut, for an edge that it cuts
+const NEAR = 0.35; // of a column's height: how far off its ideal place a cut may be,
+const FAR = 0.7; // and how far where there is none so near
 const GUTTER = 26;
 const TURN = 9; // from a column to its first turning edge
 const TURN_STEP = 6; // from one turning edge to the next
@@ -29,21 +31,27 @@ export function chooseColumns(bands, cutting, room, wasHead) {
   return kept && kept.scale * 1.2 > Math.min(scale, COMFORTABLE) ? kept.heads : best;
 }
 
+// Cuts close to where the columns would be of one height; farther off only where a large node, an
+// open block, stands at that place.
 function cutEvenly(count, bands, cutting, wasHead) {
   const height = bands[bands.length - 1].bottom;
   const each = height / count;
   const heads = [0];
-  for (let column = 1; column < count; column += 1) {
-    const ideal = column * each;
+  const costOf = (rank, off) =>
+    off + CROSSING_COST * cutting[rank - 1] - (wasHead(rank) ? 0.3 * each : 0);
+  const bestNear = (ideal, farthest) => {
     let best = -1,
       least = Infinity;
     for (let rank = heads[heads.length - 1] + 1; rank < bands.length; rank += 1) {
       const off = Math.abs(bands[rank].top - ideal);
-      if (bands[rank].top > ideal && off > 0.35 * each) break;
-      if (off > 0.35 * each) continue;
-      const cost = off + CROSSING_COST * cutting[rank - 1] - (wasHead(rank) ? 0.3 * each : 0);
-      if (cost < least) [best, least] = [rank, cost];
+      if (off <= farthest && costOf(rank, off) < least) [best, least] = [rank, costOf(rank, off)];
+      else if (bands[rank].top > ideal + farthest) break;
     }
+    return best;
+  };
+  for (let column = 1; column < count; column += 1) {
+    const near = bestNear(column * each, NEAR * each);
+    const best = near > 0 ? near : bestNear(column * each, FAR * each);
     if (best > 0) heads.push(best);
   }
   return heads;

@@ -163,9 +163,46 @@ export function assignRanks(count, edges, first, last) {
   for (const node of order.reverse())
     if (below[node].length && maySink[node])
       ranks[node] = below[node].reduce((least, n) => Math.min(least, ranks[n]), count) - 1;
+  spreadSiblings(ranks, above, below, new Set([...first, ...last]));
   const lowest = ranks.reduce((most, rank) => Math.max(most, rank), 0);
   for (const node of last) ranks[node] = lowest;
   return {ranks, depths, isLoose};
+}
+
+const MOST_ABREAST = 5; // of ends that are alike
+const LEAST_ABREAST = 4; // where there are more of them
+
+// Many results of the same operations, or many inputs of the same ones, stand in several rows: side
+// by side a dozen of them would be far wider than everything else.
+function spreadSiblings(ranks, above, below, ports) {
+  const alike = (isEnd, others) => {
+    const groups = new Map();
+    ranks.forEach((rank, node) => {
+      if (ports.has(node) || !isEnd(node) || !others[node].length) return;
+      const key = `${rank} ${[...others[node]].sort((a, b) => a - b)}`;
+      groups.set(key, [...(groups.get(key) ?? []), node]);
+    });
+    return [...groups.values()].filter((group) => group.length > MOST_ABREAST);
+  };
+  const rowsOf = (group) => {
+    const most = Math.max(LEAST_ABREAST, Math.ceil(Math.sqrt(1.5 * group.length)));
+    const each = Math.ceil(group.length / Math.ceil(group.length / most));
+    return (index) => Math.floor(index / each);
+  };
+  for (const group of alike((node) => !below[node].length, above)) {
+    const row = rowsOf(group);
+    group.forEach((node, index) => {
+      ranks[node] += row(index);
+    });
+  }
+  for (const group of alike((node) => !above[node].length, below)) {
+    const row = rowsOf(group);
+    group.forEach((node, index) => {
+      ranks[node] -= row(group.length - 1 - index);
+    });
+  }
+  const highest = ranks.reduce((least, rank) => Math.min(least, rank), 0);
+  if (highest < 0) for (let node = 0; node < ranks.length; node += 1) ranks[node] -= highest;
 }
 
 // The longest path, from the bottom up: one node of every rank. Among the candidates of a rank the

@@ -1,8 +1,8 @@
 // Links that one shares: the page's own state stands in state.js; here is what the served app adds
 // to it, and the words for what of a link is not to be found.
 
-import {button, element} from "./dom.js";
-import {clip} from "./scene.js";
+import {button, element} from "../ground/dom.js";
+import {clip} from "../ground/scene.js";
 import {IN_LINK, choicesInLink} from "./state.js";
 
 export const NO_SETTINGS = {target: "", decisions: {}};

@@ -150,7 +150,7 @@ def _check_sources(sources: Mapping[str, Source], place: str) -> None:
 
 
 def _check_steps(steps: Sequence[Step], place: str) -> None:
-    from verification.checks.steps import STEPS
+    from explorer.cases.steps import STEPS
 
     for step in steps:
         if not step:

@@ -12,16 +12,17 @@ import io
 import pickle
 import wave
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from explorer.cases.cases import Source
+from explorer.cases.steps import pillow_image, run_steps
 from explorer.errors import InputError
 from explorer.files import reading_file
 from explorer.importers.arrays import read_arrays
-from verification.checks.cases import Source
-from verification.checks.steps import run_steps
 
 MOST_BYTES = 1 << 30
 """Of a file."""
@@ -43,6 +44,10 @@ def read_source(source: Source, folder: Path) -> np.ndarray:
         path, f"{path.suffix} file", kind=InputError, hint="compare it with its original"
     ):
         return run_steps(_read(path, source.array), source.steps)
+
+
+def read_all(sources: Mapping[str, Source], folder: Path) -> dict[str, np.ndarray]:
+    return {name: read_source(source, folder) for name, source in sources.items()}
 
 
 def file_in(folder: Path, name: str) -> Path:
@@ -127,7 +132,5 @@ def read_sound(path: Path) -> np.ndarray:
 
 def read_image(path: Path) -> np.ndarray:
     """uint8, height x width x 3, RGB."""
-    from PIL import Image
-
-    with Image.open(path) as image:
+    with pillow_image().open(path) as image:
         return np.asarray(image.convert("RGB"))

@@ -11,6 +11,7 @@ arithmetic is in float32.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,25 @@ def run_steps(array: Array, steps: Sequence[Sequence[Any]]) -> Array:
     return array
 
 
+def pillow_image() -> ModuleType:
+    """Pillow's module of images, which only who has images needs."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InputError("images are read with Pillow", hint="pip install pillow") from error
+    return Image
+
+
 def resize(image: Array, height: int, width: int) -> Array:
     """Bilinear, averaging where the image shrinks; uint8 or float, one or three channels."""
-    from PIL import Image
-
+    images = pillow_image()
     if image.dtype != np.uint8:
-        planes = [Image.fromarray(p.astype(np.float32)) for p in np.moveaxis(image, -1, 0)]
-        resized = [np.asarray(p.resize((width, height), Image.Resampling.BILINEAR)) for p in planes]
+        planes = [images.fromarray(p.astype(np.float32)) for p in np.moveaxis(image, -1, 0)]
+        resized = [
+            np.asarray(p.resize((width, height), images.Resampling.BILINEAR)) for p in planes
+        ]
         return np.stack(resized, axis=-1)
-    return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
+    return np.asarray(images.fromarray(image).resize((width, height), images.Resampling.BILINEAR))
 
 
 def resize_shorter(image: Array, size: int) -> Array:

@@ -1,0 +1,131 @@
+"""What was measured: a journal that a run goes on with, and the table that is made of it.
+
+    journal = Journal(Path("accuracy.json"))
+    journal.add(Result(...))
+    for line in table(journal.results): ...
+
+A difference between two methods is of the same examples: of those where only one of them has
+another largest output than the float model, `paired_interval` says what is chance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+OURS = "best"
+Z95 = 1.959964
+"""Of the normal distribution: 95 % lie within so many standard deviations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One model quantized by one method; where that failed, only why."""
+
+    model: str
+    method: str
+    count: int = 0
+    """Examples that were tested."""
+    sqnr_db: float = 0.0
+    """Of the outputs; of several, of the mean of noise to signal."""
+    cosine: float = 0.0
+    differ: tuple[int, ...] = ()
+    """Examples whose largest output is another one than the float model's."""
+    accuracy: float | None = None
+    """Per cent; None without labels."""
+    exact_accuracy: float | None = None
+    """The float model's."""
+    seconds: float = 0.0
+    """Calibration, or the peer's whole process."""
+    problem: str = ""
+
+
+class Journal:
+    """Results in a file, one JSON object a line; each is there as soon as it is known."""
+
+    def __init__(self, path: Path | None):
+        self._path = path
+        self._results: dict[tuple[str, str], Result] = {}
+        if path is not None and path.is_file():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self._keep(Result(**{**row, "differ": tuple(row["differ"])}))
+
+    @property
+    def results(self) -> list[Result]:
+        """The last one of each model and method."""
+        return list(self._results.values())
+
+    def has(self, model: str, method: str) -> bool:
+        """Whether that was measured: what failed may be tried again."""
+        found = self._results.get((model, method))
+        return found is not None and not found.problem
+
+    def _keep(self, result: Result) -> None:
+        self._results[result.model, result.method] = result
+
+    def add(self, result: Result) -> None:
+        self._keep(result)
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(result)) + "\n")
+
+
+def paired_interval(first: Sequence[int], second: Sequence[int], count: int) -> tuple[float, float]:
+    """95 % interval of how many more examples in a hundred differ for the first than the second.
+
+    With b examples that only the first gets wrong, c that only the second does, of n:
+    (b - c) / (n + 2) +- z sqrt(b + c + 1 - (b - c)^2 / (n + 2)) / (n + 2). Source: Agresti and Min,
+    Simple improved confidence intervals for comparing matched proportions, 2005.
+    """
+    only_first, only_second = len(set(first) - set(second)), len(set(second) - set(first))
+    difference, n = only_first - only_second, count + 2
+    spread = Z95 * np.sqrt(only_first + only_second + 1 - difference**2 / n)
+    return float((difference - spread) / n * 100), float((difference + spread) / n * 100)
+
+
+def table(results: Sequence[Result], peers: Sequence[str]) -> list[str]:
+    """Markdown, a row for each model and method; and ours against the best peer of each model."""
+    head = "model", "method", "accuracy (float)", "differ", "SQNR dB", "cosine", "s"
+    lines = [_row(head), _row(["---"] * len(head))]
+    for r in results:
+        if r.problem:
+            lines.append(_row([r.model, r.method, r.problem, "", "", "", ""]))
+            continue
+        accuracy = "" if r.accuracy is None else f"{r.accuracy:.1f} ({r.exact_accuracy:.1f})"
+        numbers = f"{r.sqnr_db:.1f}", f"{r.cosine:.5f}", f"{r.seconds:.1f}"
+        differ = f"{len(r.differ)} of {r.count}"
+        lines.append(_row([r.model, r.method, accuracy, differ, *numbers]))
+    return [*lines, "", *_against(results, peers)]
+
+
+def _against(results: Sequence[Result], peers: Sequence[str]) -> list[str]:
+    head = "model", "best SQNR of peers", "ours", "fewest differ", "ours", "more per 100, 95 %"
+    lines = [_row(head), _row(["---"] * len(head))]
+    gains = []
+    for model in dict.fromkeys(r.model for r in results):
+        known = [r for r in results if r.model == model and not r.problem]
+        ours = next((r for r in known if r.method == OURS), None)
+        theirs = [r for r in known if r.method in peers]
+        if ours is None or not theirs:
+            continue
+        best = max(theirs, key=lambda r: r.sqnr_db)
+        fewest = min(theirs, key=lambda r: len(r.differ))
+        gains.append(ours.sqnr_db - best.sqnr_db)
+        low, high = paired_interval(ours.differ, fewest.differ, ours.count)
+        cells = [f"{best.sqnr_db:.1f} ({best.method})", f"{ours.sqnr_db:.1f}"]
+        cells += [f"{len(fewest.differ)} ({fewest.method})", str(len(ours.differ))]
+        lines.append(_row([model, *cells, f"{low:+.2f} to {high:+.2f}"]))
+    if gains:
+        above = sum(gain > 0 for gain in gains)
+        lines += ["", f"above the best peer's SQNR: {above} of {len(gains)} models"]
+        lines[-1] += f", {np.mean(gains):+.1f} dB on average"
+    return lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,95 @@
+"""`explorer quantize MODEL --table TABLE -o OUT.onnx`: a quantized model that others run.
+
+    explorer calibrate net.onnx --data images.npz -o net.table
+    explorer quantize net.onnx --table net.table -o net.int8.onnx
+
+The file holds pairs of QuantizeLinear and DequantizeLinear around floats, which onnxruntime and
+others compute in integers. Read back, it is the integer program that `--quantize` makes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from explorer.cli import arguments as options
+from explorer.cli.terminal import Progress, print_json, print_lines
+from explorer.files import check_output
+
+SUMMARY = "write a quantized model as ONNX, by a table of thresholds"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_model(parser)
+    parser.add_argument(
+        "--table",
+        type=Path,
+        required=True,
+        metavar="TABLE",
+        help="thresholds by tensor (explorer calibrate makes them)",
+    )
+    parser.add_argument(
+        "--qtable",
+        type=Path,
+        metavar="FILE",
+        help="tensors that are INT16 or F32 instead of INT8",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("uint8", "int8"),
+        default="uint8",
+        help="how bytes of weights are stored: uint8, which onnxruntime multiplies exactly on "
+        "every processor, or int8, which accelerators want (default: uint8)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write"
+    )
+    options.add_dimensions(parser)
+    options.add_decisions(parser)
+    options.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import explorer
+    from explorer.quantization.quantize_tensors import QuantizeTensors
+    from explorer.quantization.remaining import float_operations
+    from explorer.results.names import listed
+
+    check_output(arguments.output)
+    with Progress("quantizing") as progress:
+        c = explorer.compile(
+            arguments.model,
+            dimensions=dict(arguments.dim),
+            decisions=dict(arguments.decide),
+            quantization=arguments.table,
+            modes=arguments.qtable,
+            tuned=False,
+            progress=progress,
+        )
+    model = c.to_onnx(arguments.output, weights=arguments.weights)
+    quantized = c[QuantizeTensors.name].after
+    floats = float_operations(quantized)
+    table = c.settings.quantization
+    assert table is not None
+    kept = [name for name in table.thresholds if table.mode(name) == "F32"]
+    if arguments.json:
+        print_json(
+            {
+                "model": c.model.name,
+                "opset": model.opset_import[0].version,
+                "nodes": len(model.graph.node),
+                "tensors": len(table.thresholds) - len(kept),
+                "float": [vars(operation) for operation in floats],
+            }
+        )
+        return 0
+    by_reason: dict[str, list[str]] = {}
+    for operation in floats:
+        by_reason.setdefault(operation.reason, []).append(f"{operation.name} ({operation.kind})")
+    print_lines(
+        f"{len(names)} operations stay float ({reason}): {listed(names)}"
+        for reason, names in by_reason.items()
+    )
+    count = len(table.thresholds) - len(kept)
+    print_lines([f"{count} tensors quantized; wrote {arguments.output}"])
+    return 0

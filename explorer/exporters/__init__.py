@@ -1,0 +1,1 @@
+"""Programs written into files that other programs run, one folder per format."""

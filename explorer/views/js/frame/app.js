@@ -1,0 +1,216 @@
+// What is looked at: the state of one compilation's page, its panes, and the link that leads there.
+
+import {addDialogs} from "./dialog.js";
+import {addMessages} from "./messages.js";
+import {addNavigation} from "./navigation.js";
+import {createDraft} from "../branches/fork.js";
+import {createHover} from "../ground/hover.js";
+import {createLook} from "../ground/meanings.js";
+import {createStore, placeFromLink, stateFromLink, stateToLink} from "../state/state.js";
+import {dockPane} from "./dock.js";
+import {element, replace} from "../ground/dom.js";
+import {findEverywhere} from "./find_everywhere.js";
+import {firstPlace} from "./first_place.js";
+import {graphPane} from "../graph/graph.js";
+import {helpContent} from "./keys.js";
+import {inspectorPane} from "./inspector.js";
+import {isKnown, linkProblems} from "../state/shared_link.js";
+import {noteSizes, sizesOf} from "../state/looks.js";
+import {passesPane} from "./passes.js";
+import {problemsBanner} from "../measures/operators.js";
+import {topBar} from "./topbar.js";
+import {workspace} from "./workspace.js";
+
+let instances = 0;
+
+// kept: {state, passes, camera, searchSettings, model, carried, isRefused} of the compilation that
+// was looked at before this one
+export function createApp({
+  host,
+  data,
+  root,
+  session,
+  theme,
+  files,
+  looks,
+  places,
+  announcer,
+  kept,
+  model,
+  onnotice,
+}) {
+  const usesLink = places !== null;
+  // A page without an address of its own begins where its workspace was left.
+  const address = window.location.hash.length > 1 ? window.location.hash : (session?.place() ?? "");
+  const fromLink = usesLink && !kept ? stateFromLink(address, data.head, Boolean(session)) : {};
+  const isBranch = kept?.model === model;
+  const store = createStore(firstPlace({data, kept, isBranch, fromLink}));
+  store.set({panes: {...store.get().panes, sizes: sizesOf(looks)}});
+  store.subscribe((state, changed) => {
+    if (changed.has("panes") && !app.stopped) noteSizes(looks, state.panes.sizes);
+  });
+  instances += 1;
+  const app = {
+    host,
+    data,
+    root,
+    session,
+    store,
+    hover: createHover(),
+    look: createLook(),
+    files,
+    looks,
+    searchSettings: kept?.searchSettings,
+    id: instances,
+    ready: false,
+  };
+  app.draft = session ? createDraft(session) : null;
+  app.background = element("span", {class: "background", role: "status"});
+
+  addMessages(app, announcer, root);
+  addDialogs(app, root);
+  addNavigation(
+    app,
+    data.head.passes.some((pass) => pass.level !== "source"),
+  );
+  app.toggleTheme = () => {
+    theme.toggle();
+    app.repaint();
+  };
+  app.showHelp = () => {
+    if (!app.closeDialog()) app.openDialog("help", (close) => helpContent(app, close));
+  };
+  app.repaint = () => {
+    app.graph?.redraw();
+    app.dock?.repaint();
+  };
+
+  app.openFork = () => {
+    store.set({tab: "fork"});
+    app.root
+      .querySelector('.inspector .knob, .inspector [data-tab="fork"]')
+      ?.focus({preventScroll: true});
+  };
+  // More is known of this compilation: panes draw what is new, and nothing else moves.
+  app.learn = async (head, revision) => {
+    const before = data.head;
+    await data.refresh(head, revision);
+    if (!app.ready) return;
+    app.bar.learn();
+    app.graph.learn();
+    app.passes.draw();
+    app.inspector.update(true);
+    app.dock.learn(before.has, head.has);
+  };
+  app.sessionChanged = () => {
+    app.markRefusedStep?.();
+    const text = session.background();
+    replace(
+      app.background,
+      text ? [element("span", {class: "spin", "aria-hidden": "true"}), text] : null,
+    );
+    const seen = JSON.stringify([
+      session.branches(),
+      session.against(),
+      session.turns(),
+      session.bisection(),
+      session.isBisecting(),
+      session.points(),
+      session.at(),
+    ]);
+    if (!app.ready || seen === app.seenSession) return;
+    app.seenSession = seen;
+    if (["compare", "accuracy", "branches"].includes(store.get().dock)) app.dock.update();
+  };
+  const branch = host.get("branch") || null;
+  app.node = element("div", {class: "frame", "data-model": model, "data-branch": branch});
+  // The first picture is there, of one pass: the operations of the others come behind it.
+  const complete = () =>
+    data.whole().then(
+      () => {
+        if (app.stopped) return;
+        app.graph.update();
+        app.inspector.update(true);
+        app.dock.update();
+      },
+      () => {}, // who needs them asks again, and is told
+    );
+  app.begin = (isReturn) => {
+    app.passes = passesPane(app);
+    app.graph = graphPane(app);
+    app.inspector = inspectorPane(app);
+    app.dock = dockPane(app);
+    app.everywhere = findEverywhere(app);
+    app.workspace = workspace(
+      app,
+      {
+        passes: app.passes.node,
+        graph: app.graph.node,
+        inspector: app.inspector.node,
+        dock: app.dock.node,
+      },
+      app.everywhere.node,
+    );
+    app.bar = topBar(app);
+    replace(app.node, app.bar.node, app.workspace.node);
+    app.passes.draw();
+    const {selection} = store.get();
+    if (isBranch) app.graph.lookAt(kept.camera);
+    app.graph.update().then(() => {
+      if (selection !== null) app.graph.reveal(selection);
+      if (!data.isWhole) complete();
+    });
+    app.inspector.update();
+    app.dock.update();
+    app.refusal = problemsBanner(app);
+    app.ready = true;
+    if (usesLink) {
+      store.subscribe((_, changed) => {
+        if (!app.stopped) notePlace(changed);
+      });
+      window.addEventListener("hashchange", followLink);
+    }
+    if (usesLink && !kept) noteLink();
+    // Another model or branch is another link, before anything in it is touched.
+    if (session) {
+      places?.arrive(here(), session.branch(), isReturn);
+      app.sessionChanged();
+    }
+  };
+  // A link says which pane stands where; how large it is follows the person.
+  const sized = (patch) =>
+    patch.panes ? {...patch, panes: {...patch.panes, sizes: store.get().panes.sizes}} : patch;
+  const here = () => stateToLink(store.get(), session?.link());
+  app.here = here;
+  const notePlace = (changed) => {
+    const link = here();
+    places.move(link, app.isReturning ? new Set() : changed, session?.branch() ?? "");
+    session?.notePlace(link);
+  };
+  // A place that Back or Forward went to: all of it, not only what its link says.
+  app.goTo = (link) => {
+    app.isReturning = true;
+    store.set(sized(placeFromLink(link, data.head, Boolean(session), store.get().initially)));
+    app.isReturning = false;
+    const {selection} = store.get();
+    if (selection !== null) app.graph.reveal(selection);
+  };
+  const noteLink = () =>
+    linkProblems(window.location.hash, data, Boolean(session)).then((problems) => {
+      if (app.stopped || !problems.length) return;
+      if (store.get().selection !== null && !isKnown(data, store.get().selection))
+        store.set({selection: null});
+      onnotice(`It names ${problems.join("; ")}.`);
+    });
+  const followLink = () => {
+    if (places?.isOurs()) return;
+    store.set(sized(stateFromLink(window.location.hash, data.head, Boolean(session))));
+    session?.follow(window.location.hash);
+    noteLink();
+  };
+  app.stop = () => {
+    app.stopped = true;
+    window.removeEventListener("hashchange", followLink);
+  };
+  return app;
+}

@@ -1,0 +1,45 @@
+// Where a page begins: with another model, another branch of the same, or a first visit.
+
+import {carriedInto, passCarriedInto} from "../branches/carried.js";
+
+const withoutUnset = (state) =>
+  Object.fromEntries(Object.entries(state).filter(([, value]) => value !== undefined));
+
+// The first state of the page. kept: {state, passes, carried, isRefused} of what was looked at
+// before, a branch of the same model where `isBranch`; fromLink: what the address says.
+export function firstPlace({data, kept, isBranch, fromLink}) {
+  const {passes} = data.head;
+  const start = passes.findIndex((pass) => pass.level !== "source");
+  // A branch is looked at where the one before was, or at the last pass before that it has, too.
+  const again = kept ? passCarriedInto(passes, kept.passes) : -1;
+  const initially = data.head.blocks.initially ?? [];
+  // Of a wrong program the first thing to see is what is wrong.
+  const {fault} = data.head.summary;
+  const first = fault?.pass ?? data.head.first;
+  const atFault = fault ? {dock: "accuracy", selection: fault.operation} : {};
+  const fresh = {open: initially, initially, ...(start < 0 ? {dock: "model"} : atFault)};
+  // Another model starts at its own first place; how a person likes to look at things stays.
+  const isOther = kept && !isBranch;
+  const liked = isOther && kept.isRefused ? {...kept.state, dock: undefined} : kept?.state;
+  return kept
+    ? {
+        ...withoutUnset(liked),
+        ...(isBranch
+          ? {initially, selection: carriedInto(data, kept.carried)}
+          : {selection: null, step: null, blocks: null, ...fresh}),
+        pass: again >= 0 && isBranch ? again : first,
+      }
+    : {pass: first, ...fresh, ...placeOf(data.head), ...fromLink};
+}
+
+// Where a cell asks the explorer to open: names of a pass, an operation, tabs.
+function placeOf({at: asked, passes}) {
+  const at = asked ?? {pass: "", operation: "", dock: "", tab: ""};
+  const pass = passes.findIndex(({name}) => name === at.pass);
+  return {
+    ...(pass >= 0 ? {pass} : {}),
+    ...(at.operation ? {selection: at.operation} : {}),
+    ...(at.dock ? {dock: at.dock} : {}),
+    ...(at.tab ? {tab: at.tab} : {}),
+  };
+}

@@ -1,0 +1,190 @@
+"""Programs for targets without floats: integers between the first and the last conversion."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import AnyFloat, MemRefType
+
+import explorer
+from explorer.compilation import Compilation
+from explorer.errors import InputError
+from explorer.importers import SourceModel
+from explorer.quantization.table import ThresholdTable
+from explorer.tuning.calibration import calibrate
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from source_models import source_model
+
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+INTEGER = {"target/arithmetic": "integer"}
+
+ALL = """
+all (float[1,4,8,8] x) => (float[1,5] y)
+<float[8,4,3,3] w, float[8] b, float[8,1,1] moved, float[1] half, float[8] scale, float[8] shift,
+ float[8,5] v, float[8,8,1,1] u> {
+  c = Conv <pads = [1,1,1,1]> (x, w, b)
+  s = Sigmoid (c)
+  p = Mul (c, s)
+  a = AveragePool <kernel_shape = [2,2], strides = [2,2]> (p)
+  d = Conv (a, u)
+  m = Max (a, d)
+  k = Add (m, moved)
+  l = Sub (k, a)
+  r = Relu (l)
+  q = Pow (r, half)
+  t = Transpose <perm = [0,2,3,1]> (q)
+  n = LayerNormalization <axis = -1> (t, scale, shift)
+  o = Softmax <axis = 3> (n)
+  z = MatMul (o, v)
+  y = ReduceMean <axes = [1,2], keepdims = 0> (z)
+}
+"""
+
+
+def float_kernels(c: Compilation) -> set[str]:
+    """Names of kernels in which there is any float, without their numbers."""
+    found = set()
+    for name, function in c["lower-to-kernels"].after.kernels.items():
+        types = [a.type for a in function.body.block.args]
+        types += [r.type for op in function.walk() for r in op.results]
+        elements = [t.element_type if isinstance(t, MemRefType) else t for t in types]
+        if any(isinstance(element, AnyFloat) for element in elements):
+            found.add(name.rpartition("_")[0])
+    return found
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> SourceModel:
+    half = np.array([0.5], np.float32)
+    return source_model(tmp_path_factory.mktemp("model"), ALL, half=half)
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(0).normal(size=(12, 4, 8, 8)).astype(np.float32)}
+
+
+@pytest.fixture(scope="module")
+def table(model, data) -> ThresholdTable:
+    return calibrate(model, data, "min-max", arithmetic="integer")
+
+
+@pytest.fixture(scope="module")
+def integers(model, table) -> Compilation:
+    return explorer.compile(model, quantization=table, decisions=INTEGER)
+
+
+def test_more_tensors_are_quantized_where_there_are_no_floats(model, data, table):
+    fewer = calibrate(model, data, "min-max")
+    more = set(table.thresholds) - set(fewer.thresholds)
+    assert set(fewer.thresholds) <= set(table.thresholds) and {"q", "t", "n"} & more
+
+
+def test_all_that_lies_between_is_integers(integers):
+    rules = {event.rule for event in integers["compute-without-floats"].rewrites}
+    assert rules == {
+        "compute-in-fixed-point",
+        "tabulate-function",
+        "average-integers",
+        "softmax-of-integers",
+        "normalize-integers",
+    }
+    assert float_kernels(integers) == {"quantize_ui8", "dequantize"}
+
+
+@pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
+def test_the_program_is_bit_exact_and_close_to_the_float_model(model, table, data, target):
+    c = explorer.compile(model, target, quantization=table, decisions=INTEGER)
+    accuracy = c.accuracy({"x": data["x"][:1]})
+    assert accuracy.passed and accuracy.report.bit_exact
+    assert accuracy.report.float_outputs[0].sqnr_db > 20
+
+
+def test_words_are_computed_with_in_integers_too(model, table, data):
+    """But for a root: straight lines are no roots where these are steep."""
+    modes = {name: "INT16" for name in table.thresholds if name not in ("l", "r")}
+    wide = ThresholdTable(table.thresholds, table.model, modes=modes)
+    c = explorer.compile(model, quantization=wide, decisions=INTEGER)
+    assert float_kernels(c) == {"quantize_i16", "dequantize"}
+    accuracy = c.accuracy({"x": data["x"][:1]})
+    assert accuracy.passed and accuracy.report.bit_exact
+
+
+def test_a_scheme_of_integers_is_kept(integers):
+    knobs = {knob.address: knob for knob in integers.knobs}
+    assert knobs["target/arithmetic"].value == "integer"
+    once = integers.fork(decisions={"target/requantization.scheme": "multiplier_shift"})
+    text = str(once["compute-without-floats"].after.program)
+    assert "multiplier_shift" in text and "doubling_high_multiply" not in text
+    assert "doubling_high_multiply" in str(integers["compute-without-floats"].after.program)
+
+
+def test_the_best_thresholds_are_found_for_all_tensors(tmp_path, data):
+    """Also for what a softmax at the end makes."""
+    model = source_model(
+        tmp_path,
+        """ends (float[1,4,8,8] x) => (float[1,5,8,8] y) <float[5,4,1,1] w> {
+        c = Conv (x, w)
+        y = Softmax <axis = 1> (c) }""",
+    )
+    table = calibrate(model, {"x": data["x"][:4]}, "best", arithmetic="integer")
+    assert list(table.thresholds) == ["x", "c", "y"]
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    assert float_kernels(c) == {"quantize_ui8", "dequantize"}
+
+
+def test_embeddings_are_gathered_as_integers(tmp_path):
+    model = source_model(
+        tmp_path,
+        """embeds (int64[1,6] ids) => (float[1,6,5] y)
+        <float[30,8] words, float[6,8] places, float[8] scale, float[8] shift, float[8,5] w> {
+        e = Gather <axis = 0> (words, ids)
+        a = Add (e, places)
+        n = LayerNormalization <axis = -1> (a, scale, shift)
+        y = MatMul (n, w) }""",
+    )
+    ids = np.random.default_rng(0).integers(0, 30, (8, 1, 6))
+    table = calibrate(model, {"ids": ids}, "min-max", arithmetic="integer")
+    assert list(table.thresholds) == ["e", "a", "n"]
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    assert "store-moved-constants" in {e.rule for e in c["compute-without-floats"].rewrites}
+    assert float_kernels(c) == {"dequantize"}
+    accuracy = c.accuracy({"ids": ids[0]})
+    assert accuracy.passed and accuracy.report.bit_exact
+
+
+def test_what_stays_in_floats_is_named(tmp_path, data):
+    model = source_model(
+        tmp_path,
+        """stays (float[1,4,8,8] x) => (float[1,4,8,8] y) <float[4,4,1,1] w, float[4,4,1,1] v> {
+        c = Conv (x, w)
+        l = LogSoftmax <axis = 1> (c)
+        y = Conv (l, v) }""",
+    )
+    table = calibrate(model, data, "min-max", arithmetic="integer")
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    declined = [e for e in c["compute-without-floats"].rewrites if not e.applied]
+    assert {e.rule for e in declined} == {"stays-float", "softmax-of-integers"}
+    assert any("log softmax has no form in integers" in e.reason for e in declined)
+
+
+def test_a_table_for_floats_lacks_tensors_and_an_unknown_arithmetic_is_refused(model, data):
+    fewer = calibrate(model, data, "min-max")
+    with pytest.raises(InputError, match="the table lacks"):
+        explorer.compile(model, quantization=fewer, decisions=INTEGER)
+    with pytest.raises(InputError, match="no arithmetic 'fixed'"):
+        calibrate(model, data, "min-max", arithmetic="fixed")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_transformer_has_no_float_between_its_input_and_its_output():
+    digits = np.load(SAMPLES / "digits_test.npz")
+    model = explorer.load(SAMPLES / "digits_transformer.onnx")
+    data = {"image": digits["images"][:8]}
+    table = explorer.calibrate(model, data, method="min-max", arithmetic="integer")
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    assert float_kernels(c) == {"quantize_ui8", "dequantize"}
+    accuracy = c.accuracy({"image": digits["images"][200:201]})
+    assert accuracy.passed and accuracy.report.bit_exact
+    assert accuracy.report.float_outputs[0].sqnr_db > 25

@@ -1,0 +1,54 @@
+"""On small screens nothing of the frame is cut off, and nothing lies on anything else."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from explorer.results import Trace
+
+pytestmark = pytest.mark.browser
+
+SMALL = {"width": 1100, "height": 700}
+FAULTS = """() => {
+  const seen = (element) => element.getClientRects().length > 0;
+  const all = (selector) => [...document.querySelectorAll(selector)].filter(seen);
+  const name = (element) => element.getAttribute("aria-label") || element.textContent.trim();
+  const faults = [];
+  for (const text of all(".tab, .pass-name"))
+    if (text.scrollWidth > text.clientWidth + 1) faults.push(`${name(text)} is cut`);
+  for (const pane of all(".pane, .dock")) {
+    const {left, right} = pane.getBoundingClientRect();
+    const parts = all("button, select, input, .tab").filter((part) =>
+      part.closest(".pane, .dock") === pane && part.closest(".tab-bar, .pane-head, .pane-tools"));
+    const boxes = parts.map((part) => part.getBoundingClientRect());
+    boxes.forEach((a, index) => {
+      if (a.left < left - 1 || a.right > right + 1) faults.push(`${name(parts[index])} is outside`);
+      boxes.slice(index + 1).forEach((b, rest) => {
+        const other = parts[index + 1 + rest];
+        if (parts[index].contains(other) || other.contains(parts[index])) return;
+        if (a.left + 1 < b.right && a.right - 1 > b.left &&
+            a.top + 1 < b.bottom && a.bottom - 1 > b.top)
+          faults.push(`${name(parts[index])} and ${name(other)} overlap`);
+      });
+    });
+  }
+  return faults;
+}"""
+
+
+def test_nothing_of_the_frame_is_cut_or_covered(watched: Any, trace: Trace, opened: Any) -> None:
+    page = watched.page
+    page.set_viewport_size(SMALL)
+    opened(trace)
+    arrangements = page.locator(".preset-select option").all_text_contents()
+    for arrangement, dock in product(arrangements, ["memory", "accuracy", "timeline"]):
+        page.locator(".preset-select").select_option(value=arrangement)
+        tab = page.locator(f'.dock .tab[data-tab="{dock}"]')
+        if not tab.is_visible():
+            continue
+        tab.click()
+        page.wait_for_selector(f'.dock .tab[data-tab="{dock}"][aria-selected="true"]')
+        assert page.evaluate(FAULTS) == [], (arrangement, dock)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    assert page.evaluate(FAULTS) == []

@@ -110,6 +110,7 @@ def calibrate(
     data: Mapping[str, np.ndarray] | str | Path,
     *,
     method: str = "best",
+    corrections: str | Sequence[str] | None = None,
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
     arithmetic: Literal["float", "integer"] = "float",
@@ -119,14 +120,20 @@ def calibrate(
     examples, or `.npz` files of them. `compile(model, quantization=table)` takes them.
 
     method: best (all together, by the error of the outputs), min-max, moving-average, percentile,
-    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). arithmetic: that of the
-    target: tables for targets without floats name more tensors.
+    kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). corrections: cle,
+    smooth, adaround, bias, or () for none: what passes before the quantization make better
+    (`explorer.quantization.corrections`). By default what has made no model worse: adaround.
+    arithmetic: that of the target: tables for targets without floats name more tensors.
     """
-    from explorer.tuning.calibration import calibrate as calibrated
+    from explorer.quantization.corrections.record import DEFAULT, chosen_kinds
+    from explorer.tuning.correcting import calibrate_corrected
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
-    return calibrated(source, data, method, dimensions, progress, arithmetic, **options)
+    kinds = chosen_kinds(DEFAULT if corrections is None else corrections)
+    return calibrate_corrected(
+        source, data, method, kinds, dimensions, progress, arithmetic, **options
+    )
 
 
 def mixed(

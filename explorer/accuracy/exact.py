@@ -173,9 +173,9 @@ def expected_values(snapshot: Snapshot, reference: Values) -> dict[str, np.ndarr
     """
     expected = {}
     for name, origin in snapshot.origins.items():
-        source = reference.get(origin.tensor)
-        if source is not None:
-            array = np.asarray(origin.apply(source), order="C")
+        found = origin.found_in(reference)
+        if found is not None:
+            array = np.asarray(found, order="C")
             kind = snapshot.quantized.get(name)
             expected[name] = array if kind is None else as_stored(array, kind)
     return expected

@@ -107,14 +107,15 @@ class Measurements:
 
     def _locate(self, origin: Origin) -> Locate:
         """Positions in the source tensor; empty in padding, which the source does not have."""
-        shape = self._reference[origin.tensor].shape
-        if not origin.steps:
+        known = self._reference
+        shape = known[origin.key if origin.key in known else origin.tensor].shape
+        if origin.only_scaled:
             return lambda place: position(place, shape)
 
         @cache
         def numbers() -> np.ndarray:
             # Positions from 1: what an origin pads with zeros has none.
-            return origin.apply(np.arange(1, math.prod(shape) + 1).reshape(shape))
+            return origin.moved.apply(np.arange(1, math.prod(shape) + 1).reshape(shape))
 
         def locate(place: int) -> tuple[int, ...]:
             source = int(numbers()[position(place, numbers().shape)])

@@ -5,8 +5,8 @@
 
 Arrays are named as the model's inputs; their first axis counts examples. What a calibration that
 was interrupted had seen lies beside the table, and the next one with the same data goes on there.
-What was seen of every tensor (its histogram, what all methods say) lies beside the table as well,
-in TABLE.observed.npz: views show it.
+Beside the table lies as well what was seen of every tensor (its histogram, what all methods say),
+in `net.table.observed.npz`: views show it; and `net.table.corrections.npz`, which the table names.
 """
 
 from __future__ import annotations
@@ -59,6 +59,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "percentile, kl, mse, aciq-gauss or aciq-laplace (default: best)",
     )
     parser.add_argument(
+        "--corrections",
+        default=None,
+        metavar="KINDS",
+        help="what makes up for rounding, by commas: cle (neighbouring layers get like ranges), "
+        "smooth (outliers of channels go into weights), adaround (a weight goes to that "
+        "neighbour that makes sums err least), bias (the sums' mean error is taken away); or none "
+        "(default: adaround)",
+    )
+    parser.add_argument(
         "--arithmetic",
         default="float",
         metavar="A",
@@ -74,8 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import explorer
+    from explorer.quantization.corrections.record import effects_of
     from explorer.quantization.observations import path_beside, write_observations
-    from explorer.quantization.table import write_thresholds
+    from explorer.quantization.table import corrections_beside, write_thresholds
     from explorer.tuning.calibration_state import SUFFIX
     from explorer.tuning.examples import Chosen, read_case_data, read_data
 
@@ -90,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
             model,
             data,
             method=arguments.method,
+            corrections=arguments.corrections,
             dimensions=dict(arguments.dim),
             progress=progress,
             chosen=Chosen(arguments.examples, arguments.seed),
@@ -101,10 +112,21 @@ def run(arguments: argparse.Namespace) -> int:
     write_observations(beside, table.observations, table.model)
     if arguments.json:
         rows = [vars(threshold) for threshold in table.thresholds.values()]
-        print_json({"model": table.model, "method": table.method, "thresholds": rows})
+        found = {} if table.corrections is None else effects_of(table.corrections)
+        print_json(
+            {
+                "model": table.model,
+                "method": table.method,
+                "thresholds": rows,
+                "corrections": found,
+            }
+        )
         return 0
     for warning in table.warnings:
         print_lines([f"note: {warning}"])
+    kinds = "" if table.corrections is None else f", {', '.join(table.corrections.kinds)}"
     wrote = f"wrote {arguments.output}, histograms {beside}"
-    print_lines([f"{len(table.thresholds)} thresholds ({table.method}); {wrote}"])
+    if table.corrections is not None:
+        wrote += f", corrections {corrections_beside(arguments.output)}"
+    print_lines([f"{len(table.thresholds)} thresholds ({table.method}{kinds}); {wrote}"])
     return 0

@@ -1,6 +1,8 @@
 """Checking a float model that was quantized: against two references.
 
-    passes before the quantization    against the float source, within the tolerance
+    passes before the quantization    against the float source, within the tolerance; but for what
+                                      corrects it (`LOSSY`): floats that are wrong on purpose, so
+                                      that integers are right
     quantize-tensors                  operation by operation against the integers that are made of
                                       it, within one step: the order of multiplication is another
     every later pass, the binary      against the NumPy meaning of the quantized program; what is
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explorer.accuracy.comparison import Subject, with_outputs
+from explorer.accuracy.comparison import ISOLATED, Subject, with_outputs
 from explorer.accuracy.exact import ExactReference
 from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.stages import quantization_errors
@@ -30,6 +32,8 @@ from explorer.ir.top.quantization.quantized import DequantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import is_float_dtype
 from explorer.passes import QUANTIZATION
+from explorer.quantization.corrections.correct_bias import CorrectBias
+from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.results import AccuracyReport, PassAccuracy, TensorDetail, TensorError
 
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
 Compared = Callable[[Sequence[Subject], Values, "ExactReference | None"], AccuracyReport]
 TOLERATED = 1 + 1e-5
 """Steps that the literal pairs may be off by."""
+LOSSY = (RoundWeights.name, CorrectBias.name)
+"""Passes that change what floats are."""
 FLOAT = "float"
 """Mode of the comparison with the float source."""
 
@@ -52,6 +58,8 @@ class QuantizedReference:
     """Tensors of the float source."""
     integers: Values
     """Tensors of the quantized program, in real numbers, by the same names."""
+    corrected: int
+    """Number of the first pass behind which floats are not the source's any more."""
     first: int
     """Number of the pass that quantizes."""
     meaning: int
@@ -70,21 +78,22 @@ class QuantizedReference:
             inputs=inputs,
             floats=floats,
             integers=real_tensors(snapshot, values),
+            corrected=min(names.index(name) for name in (*LOSSY, names[first]) if name in names),
             first=first,
             meaning=meaning,
         )
 
     def expected_at(self, index: int) -> Values:
         """The tensors that the program behind a pass is compared with."""
-        return self.floats if index < self.first else self.integers
+        return self.floats if index < self.corrected else self.integers
 
 
 def real_tensors(snapshot: Snapshot, values: Values) -> dict[str, np.ndarray]:
     """Tensors of the source, as the program has them, in real numbers; outputs by their names."""
     found = dict(outputs_by_name(snapshot.program, values))
     for name, origin in snapshot.origins.items():
-        if name in values and not origin.steps:
-            found[origin.tensor] = real_value(snapshot, name, values[name])
+        if name in values and origin.only_scaled:
+            found[origin.key] = real_value(snapshot, name, values[name])
     return found
 
 
@@ -101,8 +110,8 @@ def check_quantized(
     exact: ExactReference | None,
 ) -> AccuracyReport:
     """One report of all three comparisons; its verdict is that of the first two."""
-    first, meaning = reference.first, reference.meaning
-    before = compared(subjects[:first], reference.floats, exact)
+    corrected, first, meaning = reference.corrected, reference.first, reference.meaning
+    before = compared(subjects[:corrected], reference.floats, exact)
     literal = [
         in_steps(compared([subject], reference.integers, None), subject)
         for subject in subjects[first:meaning]
@@ -110,14 +119,19 @@ def check_quantized(
     behind = compared(subjects[meaning:], reference.integers, None)
     behind = _with_details_behind(before.details, behind)
     parts = [before, *literal, behind]
-    against = tuple(against_float(subject, reference) for subject in subjects[first:])
+    against = tuple(against_float(subject, reference) for subject in subjects[corrected:])
+    measured = [PassAccuracy(s.name, "accumulated", ()) for s in subjects[corrected:first]]
     by_layer = quantization_errors(
         subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
     )
     return replace(
         behind,
-        passes=tuple(p for part in parts for p in part.passes),
-        isolated=tuple(p for part in parts for p in part.isolated),
+        passes=(*before.passes, *measured, *(p for part in parts[1:] for p in part.passes)),
+        isolated=(
+            *before.isolated,
+            *(replace(p, mode=ISOLATED) for p in measured),
+            *(p for part in parts[1:] for p in part.isolated),
+        ),
         passed=all(part.passed for part in parts),
         problem=next((part.problem for part in parts if part.problem), ""),
         details_left_out=before.details_left_out + behind.details_left_out,

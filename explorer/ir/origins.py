@@ -10,9 +10,10 @@ compared, element by element, with the source model's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import dropwhile, takewhile
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -41,6 +42,7 @@ class Origin:
     reshape s...       the same elements in shape s
     slice axis a b     elements a to b of an axis
     pad axis a b       a elements of zero before and b after, of an axis
+    scale axis e...    each slice of an axis times 2^(e / 8)
     """
 
     tensor: str
@@ -55,6 +57,38 @@ class Origin:
         for kind, numbers in self.steps:
             result = _APPLY[kind](result, numbers)
         return result
+
+    def scaled(self, axis: int, eighths: Sequence[int]) -> Origin:
+        """With a factor 2^(e / 8) for each slice of an axis; factors of one axis become one."""
+        if self.steps and self.steps[-1][0] == SCALE and self.steps[-1][1][0] == axis:
+            *others, (_, (_, *known)) = self.steps
+            eighths = [a + b for a, b in zip(known, eighths, strict=True)]
+            return Origin(self.tensor, tuple(others)).then(SCALE, (axis, *eighths))
+        return self.then(SCALE, (axis, *eighths))
+
+    @property
+    def only_scaled(self) -> bool:
+        """Whether it has the tensor's elements in their places."""
+        return all(kind == SCALE for kind, _ in self.steps)
+
+    @property
+    def moved(self) -> Origin:
+        """Where elements go, without the factors."""
+        return Origin(self.tensor, tuple(step for step in self.steps if step[0] != SCALE))
+
+    @property
+    def key(self) -> str:
+        """The tensor with the factors that stand first: different ones are different tensors."""
+        first = [numbers for _, numbers in takewhile(lambda step: step[0] == SCALE, self.steps)]
+        return f"{self.tensor} scaled {first}" if first else self.tensor
+
+    def found_in(self, tensors: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """The value's form of what there is under its key, else of the tensor; None without."""
+        if self.key in tensors:
+            rest = dropwhile(lambda step: step[0] == SCALE, self.steps)
+            return Origin(self.tensor, tuple(rest)).apply(tensors[self.key])
+        source = tensors.get(self.tensor)
+        return None if source is None else self.apply(source)
 
     def to_attribute(self) -> OriginAttr:
         steps = [
@@ -76,11 +110,19 @@ def _pad(array: np.ndarray, numbers: tuple[int, ...]) -> np.ndarray:
     return np.pad(array, widths)
 
 
+def _scale(array: np.ndarray, numbers: tuple[int, ...]) -> np.ndarray:
+    axis, *eighths = numbers
+    factors = np.exp2(np.array(eighths) / 8).astype(array.dtype)
+    return array * factors.reshape([-1 if a == axis else 1 for a in range(array.ndim)])
+
+
+SCALE = "scale"
 _APPLY = {
     "permute": lambda array, numbers: np.transpose(array, numbers),
     "reshape": lambda array, numbers: np.reshape(array, numbers),
     "slice": _slice,
     "pad": _pad,
+    SCALE: _scale,
 }
 
 

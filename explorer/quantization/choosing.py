@@ -59,11 +59,12 @@ def quantizable_tensors(function: func.FuncOp, integers_only: bool = False) -> l
 
 
 def name_of(value: SSAValue) -> str:
-    """The source tensor that a result is; where it is none as it stands, the operation's name."""
+    """The source tensor that a result is, be it with factors per channel; where it is none as it
+    stands, the operation's name."""
     owner = value.owner
     assert isinstance(owner, Operation)
     origin = origin_of(value)
-    return origin.tensor if origin is not None and not origin.steps else identity_of(owner)
+    return origin.tensor if origin is not None and origin.only_scaled else identity_of(owner)
 
 
 def is_wanted(value: SSAValue, integers_only: bool = False) -> bool:

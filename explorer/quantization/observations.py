@@ -1,7 +1,7 @@
 """Histograms and candidates of calibration, small enough to travel with a table and a trace.
 
     seen = observed_tensor(histogram, ranges, bits)          16,384 bins become at most 256
-    write_observations(path, {"relu3": seen})                beside the table: net.table.observed.npz
+    write_observations(path, {"relu3": seen})            beside it: net.table.observed.npz
     read_observations(path)                                  the same again; nothing is unpickled
 
 A table decides what is compiled, and these only explain it: they are in no digest, and a table

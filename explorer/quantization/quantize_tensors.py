@@ -37,6 +37,7 @@ from explorer.quantization.choosing import (
     moved_from,
     quantizable_tensors,
 )
+from explorer.quantization.corrections.seams import eighths_of
 from explorer.quantization.table import MODES, Threshold, ThresholdTable, require_known
 from explorer.results import Knob
 from explorer.results.names import listed
@@ -76,7 +77,7 @@ class QuantizeTensors(Pass):
         knobs: list[Knob] = []
         quantized: set[SSAValue] = set()
         for tensor in tensors:
-            threshold = self._threshold(tensor.name, options, knobs)
+            threshold = self._threshold(tensor, options, knobs)
             mode = self._mode(tensor.name, options, knobs)
             anchor = tensor.value.owner
             site = anchor if isinstance(anchor, Operation) else function
@@ -110,8 +111,11 @@ class QuantizeTensors(Pass):
                 hint="explorer calibrate makes a table of all; mode F32 keeps one a float",
             )
 
-    def _threshold(self, name: str, options: RewriteOptions, knobs: list[Knob]) -> Threshold:
+    def _threshold(self, tensor: Tensor, options: RewriteOptions, knobs: list[Knob]) -> Threshold:
+        name, record = tensor.name, self.table.corrections
         own = self.table.thresholds[name]
+        if record is not None:
+            own = stretched(own, *record.stretched(name, eighths_of(tensor.value)))
         address = f"{self.name}/{THRESHOLD}/{name}"
         asked = options.decisions.get(address)
         if asked is not None:
@@ -142,6 +146,16 @@ def scaled(own: Threshold, asked: object, address: str) -> Threshold:
         raise InputError(f"{address} cannot be {asked!r}", hint="a positive, finite number")
     ratio = float(asked) / own.threshold  # pyright: ignore[reportArgumentType]
     return Threshold(own.tensor, float(asked), own.low * ratio, own.high * ratio)  # pyright: ignore
+
+
+def stretched(own: Threshold, low: float, high: float) -> Threshold:
+    """The range with its ends so many times as far from 0."""
+    if low == high == 1:
+        return own
+    before = max(-own.low, own.high)
+    after = max(-own.low * low, own.high * high)
+    threshold = own.threshold * (after / before if before else 1.0)
+    return Threshold(own.tensor, threshold, own.low * low, own.high * high)
 
 
 def type_of(threshold: Threshold, mode: str = INT8, is_symmetric: bool = False) -> QuantizedType:

@@ -1,5 +1,6 @@
 """Tables of thresholds and of modes, by tensor, and the files that hold them.
 
+    # corrections digits.table.corrections.npz 5f3a09c2e1d47b68
     # name threshold min max                        # name MODE
     conv1 2.7512 -2.6311 2.7512                     conv7 F32
     relu1 5.1093 0 5.1093                           fc1 INT16
@@ -7,7 +8,8 @@
 The form is that of TPU-MLIR's calibration and quantization tables: words apart by white space,
 lines that begin with `#` are comments and may be missing. Ours begin with a few of them, which say
 the model and how the thresholds were found. A name is that of a tensor of the source model; spaces
-in one are written as `%20`.
+in one are written as `%20`. Corrections that were found with the thresholds stand in a file beside
+the table, which names it with its digest.
 """
 
 from __future__ import annotations
@@ -23,6 +25,11 @@ import numpy as np
 
 from explorer.errors import InputError
 from explorer.files import write_file
+from explorer.quantization.corrections.record import (
+    Corrections,
+    read_corrections,
+    write_corrections,
+)
 from explorer.results.names import near_name
 from explorer.results.runs.quantization import ObservedTensor
 
@@ -34,7 +41,7 @@ APART = 32.0
 HEADER = "# name threshold min max"
 OTHER_SECTIONS = ("#int4_th", "#weight_scale")
 """Lines behind which tables of TPU-MLIR's quantization-aware training have other numbers."""
-MODEL, METHOD = "# model ", "# method "
+MODEL, METHOD, CORRECTIONS = "# model ", "# method ", "# corrections "
 
 
 @dataclass(frozen=True)
@@ -82,11 +89,15 @@ class ThresholdTable:
         default_factory=dict, repr=False, compare=False
     )
     """Histograms and candidates by tensor, as far as they are known: they decide nothing."""
+    corrections: Corrections | None = None
+    """What was found for the passes that come before the quantization."""
 
     @property
     def digest(self) -> str:
         """Of all that decides what is compiled."""
         rows = [*_threshold_lines(self.thresholds.values()), *_mode_lines(self.modes)]
+        if self.corrections is not None:
+            rows.append(self.corrections.digest)
         return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
     def mode(self, tensor: str) -> str:
@@ -101,7 +112,7 @@ def read_thresholds(path: Path) -> ThresholdTable:
             threshold is not positive and finite; with the line's number.
     """
     found: dict[str, Threshold] = {}
-    said = {MODEL: "", METHOD: ""}
+    said = {MODEL: "", METHOD: "", CORRECTIONS: ""}
     for number, line in _lines(path):
         if line in OTHER_SECTIONS:
             break
@@ -124,7 +135,13 @@ def read_thresholds(path: Path) -> ThresholdTable:
         found[name] = Threshold(name, threshold, min(low, 0.0), max(high, 0.0))
     if not found:
         raise InputError("there are no thresholds in it", file=str(path), hint=HEADER)
-    return ThresholdTable(found, said[MODEL], said[METHOD], path=str(path))
+    return ThresholdTable(
+        found,
+        said[MODEL],
+        said[METHOD],
+        path=str(path),
+        corrections=_corrections(path, said[CORRECTIONS]),
+    )
 
 
 def read_modes(path: Path) -> dict[str, str]:
@@ -151,9 +168,13 @@ def read_modes(path: Path) -> dict[str, str]:
 
 
 def write_thresholds(path: Path, table: ThresholdTable) -> None:
-    """What `read_thresholds` reads again, with all digits."""
+    """What `read_thresholds` reads again, with all digits; corrections go into a file beside it."""
     head = [f"{MODEL}{table.model}"] * bool(table.model)
     head += [f"{METHOD}{table.method}"] * bool(table.method)
+    if table.corrections is not None:
+        beside = corrections_beside(path)
+        write_corrections(beside, table.corrections)
+        head.append(f"{CORRECTIONS}{_word(beside.name)} {table.corrections.digest}")
     _write(path, [*head, HEADER, *_threshold_lines(table.thresholds.values())])
 
 
@@ -181,6 +202,11 @@ def require_known(table: ThresholdTable, tensors: Sequence[str]) -> None:
     )
 
 
+def corrections_beside(table: Path) -> Path:
+    """Where those of a table lie: `net.table` has them in `net.table.corrections.npz`."""
+    return table.with_name(f"{table.name}.corrections.npz")
+
+
 def require_scale(table: ThresholdTable, inputs: Mapping[str, np.ndarray]) -> None:
     """InputError where an input's numbers reach much further, or much less far, than those that the
     table was made of: then one of them was scaled and the other was not."""
@@ -198,6 +224,21 @@ def require_scale(table: ThresholdTable, inputs: Mapping[str, np.ndarray]) -> No
                 file=table.path,
                 hint="scale the inputs as the data of the calibration were",
             )
+
+
+def _corrections(path: Path, said: str) -> Corrections | None:
+    """Those that a table names; their file lies beside it."""
+    if not said:
+        return None
+    words = said.split()
+    name = unquote(words[0])
+    if len(words) != 2 or Path(name).name != name:
+        raise InputError(
+            f"`{CORRECTIONS}{said}` names no file beside the table and its digest",
+            file=str(path),
+            hint=f"{CORRECTIONS}FILE DIGEST; without the line there are no corrections",
+        )
+    return read_corrections(path.with_name(name), words[1])
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -66,8 +66,13 @@ class Observed:
     model: str
     """Digest of the model's file."""
     examples: int
+    snapshot: Snapshot
+    """The float program before it is quantized."""
+    data: Examples
     integers_only: bool = False
     """Whether the tensors are those that a target without floats quantizes."""
+    corrections: Sequence[Pass] = ()
+    """Passes that the program had, which keep what it computes."""
 
 
 def calibrate(
@@ -92,18 +97,23 @@ def calibrate(
         InputError: for data that do not fit, are empty or not finite, and a method or an
             arithmetic that there is not.
     """
-    if arithmetic not in ARITHMETICS:
-        raise InputError(f"there is no arithmetic {arithmetic!r}", hint=" or ".join(ARITHMETICS))
-    if method not in METHODS:
-        raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
+    require_asked(method, arithmetic)
     if isinstance(data, str | Path):
         data = read_data(Path(data))
     integers_only = arithmetic == "integer"
-    observed = observe(model, data, dimensions, progress, integers_only, chosen, state)
+    observed = observe(model, data, dimensions, progress, integers_only, chosen=chosen, state=state)
     table = thresholds_of(observed, method, progress)
     if state is not None:
         state.unlink(missing_ok=True)
     return table
+
+
+def require_asked(method: str, arithmetic: str) -> None:
+    """InputError where there is no method or no arithmetic of that name."""
+    if arithmetic not in ARITHMETICS:
+        raise InputError(f"there is no arithmetic {arithmetic!r}", hint=" or ".join(ARITHMETICS))
+    if method not in METHODS:
+        raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
 
 
 def thresholds_of(
@@ -117,6 +127,7 @@ def thresholds_of(
             observed.dimensions,
             returns_logits=True,
             integers_only=observed.integers_only,
+            corrections=observed.corrections,
         )
 
         def note(name: str, tried: Range, noise: float) -> None:
@@ -175,18 +186,23 @@ def observe(
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     integers_only: bool = False,
+    corrections: Sequence[Pass] = (),
     chosen: Chosen | None = None,
     state: Path | None = None,
 ) -> Observed:
-    """Runs the model over all examples, from where a state says; InputError as for `calibrate`."""
-    program = calibration_program(model, dimensions, integers_only)
-    snapshot = program[BEFORE_QUANTIZING[-1].name].after
+    """Runs the model over all examples, from where a state says; InputError as for `calibrate`.
+
+    corrections: passes behind `before_quantizing` that keep what the program computes.
+    """
+    program = calibration_program(model, dimensions, integers_only, corrections)
+    snapshot = program[(*BEFORE_QUANTIZING, *corrections)[-1].name].after
     tensors = tensors_of(snapshot, integers_only)
     if not tensors:
         raise InputError("nothing in this model can be quantized: it has no products of floats")
     examples = examples_of(program, data, chosen)
     digest = digest_of_model(model)
-    kept = State(state, f"{digest} {examples.digest} {dict(dimensions or {})}")
+    names = [kind.name for kind in corrections]
+    kept = State(state, f"{digest} {examples.digest} {dict(dimensions or {})} {names}")
     tapped = TappedProgram(program.executable)
     values = {tensor.name: value_name(tensor.value) for tensor in tensors}
     first, histograms = kept.read(tuple(values))
@@ -208,6 +224,9 @@ def observe(
         model=digest,
         examples=examples.count,
         integers_only=integers_only,
+        corrections=corrections,
+        snapshot=snapshot,
+        data=examples,
     )
 
 
@@ -228,17 +247,25 @@ def calibration_program(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
     integers_only: bool = False,
+    corrections: Sequence[Pass] = (),
 ) -> Compilation:
-    """The float program with a value for each tensor that can be quantized, for this processor."""
+    """The float program with a value for each tensor that can be quantized, for this processor.
+
+    corrections: passes before the quantization that keep what the program computes.
+    """
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
-    return plain.fork(pipeline=calibration_passes(plain.settings, integers_only))
+    passes = calibration_passes(plain.settings, integers_only, corrections)
+    return plain.fork(pipeline=passes)
 
 
-def calibration_passes(settings: Settings, integers_only: bool = False) -> list[Pass]:
+def calibration_passes(
+    settings: Settings, integers_only: bool = False, corrections: Sequence[Pass] = ()
+) -> list[Pass]:
     """The target's passes without fusion, but for what changes weights, which comes first."""
     passes = default_pipeline(settings, device_for(settings.target))
     kept = (Legalize, EliminateDeadCode)
     dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION) if kind not in kept)
     found = [p for p in passes if not isinstance(p, dropped)]
     place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
-    return [*found[:place], *before_quantizing(integers_only), *found[place:]]
+    before = [*before_quantizing(integers_only), *corrections]
+    return [*found[:place], *before, *found[place:]]

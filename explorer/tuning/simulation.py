@@ -80,19 +80,22 @@ def simulated_program(
     dimensions: Mapping[str, int] | None = None,
     returns_logits: bool = False,
     integers_only: bool = False,
+    corrections: Sequence[Pass] = (),
 ) -> SimulatedProgram:
     """Compiles it for this processor.
 
     returns_logits: whether outputs are what a softmax at the end reads; integers_only: whether it
-    stands for a target without floats, on which more tensors are quantized.
+    stands for a target without floats, on which more tensors are quantized; corrections: passes
+    before the quantization that keep what the program computes.
 
     Raises:
         InputError: where nothing can be quantized, or the host computes a part of the model.
     """
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
     tensors = SimulateTensors(returns_logits, integers_only)
-    made = plain.fork(pipeline=_passes(plain, tensors, SimulateWeights(is_rounded=False)))
-    rounded = plain.fork(pipeline=_passes(plain, tensors, SimulateWeights(is_rounded=True)))
+    ahead = (*corrections, tensors)
+    made = plain.fork(pipeline=_passes(plain, ahead, SimulateWeights(is_rounded=False)))
+    rounded = plain.fork(pipeline=_passes(plain, ahead, SimulateWeights(is_rounded=True)))
     if made.built.parts:
         raise InputError(
             "quantization cannot be simulated where the host computes a part of the model",
@@ -107,8 +110,10 @@ def simulated_program(
     return SimulatedProgram(made.program, *blocks, tables, layers, macs, total)
 
 
-def _passes(plain: Compilation, tensors: SimulateTensors, weights: SimulateWeights) -> list[Pass]:
+def _passes(plain: Compilation, ahead: Sequence[Pass], weights: SimulateWeights) -> list[Pass]:
     """The target's, with the simulation where a table would quantize, and weights behind fusion."""
+    *_, tensors = ahead
+    assert isinstance(tensors, SimulateTensors)
     before = before_quantizing(tensors.integers_only)
     passes = [
         p
@@ -117,7 +122,7 @@ def _passes(plain: Compilation, tensors: SimulateTensors, weights: SimulateWeigh
     ]
     first = next(i for i, p in enumerate(passes) if isinstance(p, ComputeInIntegers))
     last = next(i for i, p in enumerate(passes) if isinstance(p, EliminateDeadCode)) + 1
-    begun = [*passes[:first], *before, tensors, *passes[first:last]]
+    begun = [*passes[:first], *before, *ahead, *passes[first:last]]
     return [*begun, weights, EliminateDeadCode(), *passes[last:]]
 
 

@@ -33,8 +33,24 @@ def table(mlp: Path, data: Path) -> Path:
 def test_a_table_says_its_model_and_its_method(table):
     lines = table.read_text().splitlines()
     assert lines[0].startswith("# model ") and lines[1] == "# method best, 20 examples"
-    assert lines[2] == "# name threshold min max"
-    assert all(len(line.split()) == 4 for line in lines[3:])
+    assert lines[2].startswith("# corrections mlp.table.npz ")
+    assert lines[3] == "# name threshold min max"
+    assert all(len(line.split()) == 4 for line in lines[4:])
+
+
+def test_corrections_are_chosen(explorer_command, mlp, data, tmp_path):
+    path = tmp_path / "mlp.table"
+    asked = ("calibrate", mlp, "--data", data, "--method", "min-max", "-o", path)
+    found = explorer_command(*asked, "--corrections", "bias,cle", "--json")
+    effects = json.loads(found.output)["corrections"]
+    assert list(effects) == ["bias"] and effects["bias"]
+    assert all(e["error_after"] <= e["error"] for e in effects["bias"])
+    path.with_name("mlp.table.npz").unlink()
+    refused = explorer_command("check", mlp, "--quantize", path)
+    assert refused.status == 2 and "mlp.table.npz" in refused.errors
+    assert explorer_command(*asked, "--corrections", "none").status == 0
+    assert "# corrections" not in path.read_text()
+    assert explorer_command(*asked, "--corrections", "blas").status == 2
 
 
 def test_histograms_lie_beside_the_table_and_are_shown(explorer_command, mlp, table):
@@ -117,7 +133,7 @@ def test_the_table_of_another_model_is_refused(explorer_command, sample_models, 
     finished = explorer_command("compile", other, "--quantize", table)
     assert finished.status == 2 and "another file than that of digits_cnn" in finished.errors
     unsigned = tmp_path / "table"
-    unsigned.write_text("\n".join(table.read_text().splitlines()[2:]))
+    unsigned.write_text("\n".join(table.read_text().splitlines()[3:]))
     finished = explorer_command("compile", other, "--quantize", unsigned)
     assert finished.status == 2 and "the model has no tensor" in finished.errors
 
@@ -150,7 +166,7 @@ def test_what_stays_float_is_listed(explorer_command, mlp, table, tmp_path):
     modes.write_text("image F32\n")
     asked = ("quantize", mlp, "--table", table, "--qtable", modes, "-o", written)
     summary = json.loads(explorer_command(*asked, "--json").output)
-    tensors = len(table.read_text().splitlines()) - 3
+    tensors = sum(not line.startswith("#") for line in table.read_text().splitlines())
     assert summary["opset"] == 21 and summary["tensors"] == tensors - 1
     (first,) = summary["float"]
     assert (first["kind"], first["reason"]) == ("top.matmul", "an operand is not quantized")

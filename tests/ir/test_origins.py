@@ -38,6 +38,25 @@ def test_every_step_changes_the_form_as_its_name_says():
     np.testing.assert_array_equal(origin.then("slice", [1, 1, 3]).apply(source), source[:, 1:3])
     expected = [[0, 1, 2], [3, 4, 5], [0, 0, 0]]
     np.testing.assert_array_equal(origin.then("pad", [0, 0, 1]).apply(source), expected)
+    scaled = origin.scaled(1, [8, 0, -16]).apply(source)
+    np.testing.assert_array_equal(scaled, source * np.float32([2, 1, 0.25]))
+
+
+def test_factors_of_one_axis_become_one():
+    once = Origin("x").scaled(1, [3, -4])
+    assert once.scaled(1, [1, 1]) == Origin("x").scaled(1, [4, -3])
+    assert once.only_scaled and not once.then("reshape", [2]).only_scaled
+    assert once.then("reshape", [2]).moved == Origin("x").then("reshape", [2])
+
+
+def test_a_tensor_with_factors_is_found_under_its_key_first():
+    """What is left of the origin is applied; the source's tensor takes all of it."""
+    source = np.float32([[1, 2]])
+    origin = Origin("x").scaled(1, [8, 16]).then("reshape", [2])
+    np.testing.assert_array_equal(origin.found_in({"x": source}), [2, 8])
+    np.testing.assert_array_equal(origin.found_in({"x": source, origin.key: source}), [1, 2])
+    assert origin.key != Origin("x").scaled(1, [8, 17]).key and Origin("x").key == "x"
+    assert origin.found_in({}) is None
 
 
 def test_steps_apply_in_order():
@@ -48,7 +67,7 @@ def test_steps_apply_in_order():
 
 
 steps = st.tuples(
-    st.sampled_from(["permute", "reshape", "slice", "pad"]),
+    st.sampled_from(["permute", "reshape", "slice", "pad", "scale"]),
     st.lists(st.integers(-1, 10**6), min_size=1, max_size=5).map(tuple),
 )
 

@@ -19,6 +19,11 @@ from explorer.passes import top_pipeline
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.sizes.keep_range import KeepRange
+from explorer.quantization.corrections.correct_bias import CorrectBias
+from explorer.quantization.corrections.equalize_layers import EqualizeLayers
+from explorer.quantization.corrections.record import ADAROUND, BIAS, CLE, SMOOTH, Corrections
+from explorer.quantization.corrections.round_weights import RoundWeights
+from explorer.quantization.corrections.smooth_activations import SmoothActivations
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.table import ThresholdTable
 from explorer.results.names import near_name
@@ -70,6 +75,14 @@ class Settings:
     """Text of a person's own in the place of what some pass made."""
 
 
+CORRECTING: Mapping[str, Callable[[Corrections], Pass]] = {
+    CLE: lambda record: EqualizeLayers(),
+    SMOOTH: SmoothActivations,
+    ADAROUND: RoundWeights,
+    BIAS: CorrectBias,
+}
+
+
 def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[Pass, ...]:
     """The passes for a target, in order."""
     target = settings.target
@@ -107,8 +120,18 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
 
 def _quantizing(settings: Settings) -> tuple[Pass, ...]:
     table = settings.quantization
+    if table is None:
+        return ()
     integers_only = settings.target.arithmetic == "integer"
-    return () if table is None else (QuantizeTensors(table, integers_only=integers_only),)
+    quantize = QuantizeTensors(table, integers_only=integers_only)
+    return (*correcting_passes(table.corrections), quantize)
+
+
+def correcting_passes(record: Corrections | None) -> tuple[Pass, ...]:
+    """Those that the record has something for, in the order in which it was found."""
+    if record is None:
+        return ()
+    return tuple(CORRECTING[kind](record) for kind in record.kinds)
 
 
 def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:

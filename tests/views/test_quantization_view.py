@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.results import Trace
+from explorer.results import AccuracyReport, QuantizationRecord, Trace
 from explorer.views import register
 from explorer.views.payload.quantization import quantization_payload
 from explorer.views.quantized_rows import rows
@@ -25,11 +25,21 @@ def quantized() -> Trace:
     return c.trace()
 
 
+def record_of(trace: Trace) -> QuantizationRecord:
+    assert trace.quantization is not None
+    return trace.quantization
+
+
+def report_of(trace: Trace) -> AccuracyReport:
+    assert trace.accuracy is not None
+    return trace.accuracy
+
+
 def test_the_costliest_layer_stands_first(quantized: Trace):
     found = rows(quantized)
     costs = [row.cost_db for row in found]
     assert costs == sorted(costs) and np.isfinite(costs[0])
-    assert {row.name for row in found} >= {t.name for t in quantized.quantization.tensors}
+    assert {row.name for row in found} >= {t.name for t in record_of(quantized).tensors}
     names = [line.split()[0] for line in quantization_text(quantized, 100).splitlines()[2:]]
     assert names[: len(found)] == [row.name for row in found]
 
@@ -41,7 +51,7 @@ def test_a_result_that_stays_float_has_no_threshold(quantized: Trace):
 
 
 def test_without_histograms_and_errors_the_view_says_how_to_get_them(quantized: Trace):
-    record = quantized.quantization
+    record = record_of(quantized)
     bare = replace(record, tensors=tuple(replace(t, observed=None) for t in record.tensors))
     trace = replace(quantized, quantization=bare, accuracy=None)
     text = quantization_text(trace, 100)
@@ -53,7 +63,7 @@ def test_without_histograms_and_errors_the_view_says_how_to_get_them(quantized: 
 
 def test_a_card_draws_the_histograms_of_the_costliest(quantized: Trace):
     html = quantization_html(quantized)
-    assert html.count("<img") == min(4, len(quantized.quantization.tensors))
+    assert html.count("<img") == min(4, len(record_of(quantized).tensors))
     assert "min-max" in html and "aciq-laplace" in html
 
 
@@ -78,17 +88,17 @@ def test_the_map_of_errors_has_rows_against_the_float_model(quantized: Trace):
     assert len(payload.chunk("accuracy/sqnr")["float"]) == len(names)
     column = heat["tensors"].index("logits")
     errors = payload.chunk(f"tensors/{column // 50}")["float"][column % 50]
-    report = quantized.accuracy
+    report = report_of(quantized)
     assert errors[-1][5] == pytest.approx(report.against_float[-1].tensors[-1].sqnr_db)
 
 
 def test_the_accuracy_card_says_how_far_from_the_float_model(quantized: Trace):
-    text = accuracy_text(quantized.accuracy)
+    text = accuracy_text(report_of(quantized))
     assert "Against the float model" in text and "bit by bit" in text
-    worst = min(quantized.accuracy.against_float[-1].tensors, key=lambda t: t.sqnr_db)
+    worst = min(report_of(quantized).against_float[-1].tensors, key=lambda t: t.sqnr_db)
     after = text[text.index("Furthest after binary on cpu") :].splitlines()
     assert after[2].split()[:3] == [worst.tensor, f"{worst.sqnr_db:.0f}", "dB"]
-    assert "Against the float model" in accuracy_html(quantized.accuracy)
+    assert "Against the float model" in accuracy_html(report_of(quantized))
 
 
 def test_a_program_that_is_not_quantized_has_no_such_view(trace: Trace):

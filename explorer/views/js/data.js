@@ -554,8 +554,8 @@ function graphOf(raw, records) {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED = new RegExp(
-  "^(nodes|graphs?|start|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|" +
-    "operators|memory)(/|$)",
+  "^(nodes|graphs?|start|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|" +
+    "source|operators|memory)(/|$)",
 );
 const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from explorer.results import ObservedTensor, Trace, WeightRanges
 from explorer.views.payload.measures import number, rounded
 from explorer.views.payload.text import Json
@@ -26,7 +28,7 @@ def quantization_payload(trace: Trace) -> Json:
     }
 
 
-def _row(row: QuantizedRow, knobs: dict[str, object]) -> Json:
+def _row(row: QuantizedRow, knobs: Mapping[str, object]) -> Json:
     layer, tensor, saturation = row.layer, row.tensor, row.saturation
     return {
         "name": row.name,

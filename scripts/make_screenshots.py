@@ -153,6 +153,7 @@ def picture_of_links(browser: Browser, path: Path) -> None:
         page.wait_for_selector(".dock tr.marked")
         for _ in range(10):
             page.get_by_role("separator", name="width of the inspector").press("ArrowLeft")
+        page.keyboard.press("g")
         page.get_by_role("tab", name="C", exact=True).click()
         page.keyboard.press("b")
         page.wait_for_selector(".beside .line")
@@ -178,7 +179,7 @@ def picture_of_notebook(browser: Browser, path: Path) -> None:
         page = seen.page
         page.goto(address)
         jupyterlab.run_all_cells(page)
-        page.wait_for_selector(".explorer .node", timeout=120_000)
+        page.wait_for_selector(".explorer .node", timeout=300_000)
         jupyterlab.run_command(page, "application:toggle-left-area")
         page.locator(".explorer .node.fused.family-convolution").first.click()
         page.keyboard.press("2")

@@ -180,7 +180,8 @@ function spreadSiblings(ranks, above, below, ports) {
     ranks.forEach((rank, node) => {
       if (ports.has(node) || !isEnd(node) || !others[node].length) return;
       const key = `${rank} ${[...others[node]].sort((a, b) => a - b)}`;
-      groups.set(key, [...(groups.get(key) ?? []), node]);
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(node);
     });
     return [...groups.values()].filter((group) => group.length > MOST_ABREAST);
   };

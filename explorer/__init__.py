@@ -107,15 +107,16 @@ def compile(
 
 def calibrate(
     model: SourceModel | str | Path,
-    data: Mapping[str, np.ndarray],
+    data: Mapping[str, np.ndarray] | str | Path,
     *,
     method: str = "best",
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
     arithmetic: Literal["float", "integer"] = "float",
+    **options: Any,  # chosen and state of explorer.tuning.calibration.calibrate
 ) -> ThresholdTable:
     """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
-    examples. `compile(model, quantization=table)` takes them.
+    examples, or `.npz` files of them. `compile(model, quantization=table)` takes them.
 
     method: best (all together, by the error of the outputs), min-max, moving-average, percentile,
     kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). arithmetic: that of the
@@ -125,7 +126,7 @@ def calibrate(
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
-    return calibrated(source, data, method, dimensions, progress, arithmetic)
+    return calibrated(source, data, method, dimensions, progress, arithmetic, **options)
 
 
 def mixed(

@@ -108,7 +108,7 @@ def write_file(path: Path, content: bytes | str) -> None:
     """Writes a file that a person asked for. InputError says why it cannot; nothing is left."""
     check_output(path)
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    with _told(path):
+    with _reporting(path):
         write_whole(path, data, waits=False, mode=0o666)
 
 
@@ -189,7 +189,7 @@ def folder_written_at_once(folder: Path) -> Iterator[Path]:
     """
     check_output_folder(folder)
     with (
-        _told(folder),
+        _reporting(folder),
         tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as name,
     ):
         partial = Path(name)
@@ -220,7 +220,7 @@ def _temporary_folder() -> str:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _reporting(path: Path) -> Iterator[None]:
     """A full disk and its like as an InputError that names what could not be written."""
     try:
         yield

@@ -32,11 +32,20 @@ def add_compiling(parser: argparse.ArgumentParser) -> None:
 
 def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What `explorer.compile` and `explorer.start` take besides target and sizes."""
+    return {
+        "host": arguments.host,
+        "decisions": dict(arguments.decide),
+        **quantization_options(arguments),
+    }
+
+
+def quantization_options(arguments: argparse.Namespace) -> dict[str, Path]:
+    """The tables, as far as they are given."""
     from explorer.errors import InputError
 
     if arguments.qtable is not None and arguments.quantize is None:
         raise InputError("--qtable without --quantize quantizes nothing", hint="--quantize TABLE")
-    chosen: dict[str, Any] = {"host": arguments.host, "decisions": dict(arguments.decide)}
+    chosen: dict[str, Path] = {}
     if arguments.quantize is not None:
         chosen["quantization"] = arguments.quantize
     if arguments.qtable is not None:

@@ -109,8 +109,9 @@ def check_one(arguments: argparse.Namespace) -> int:
     import sys
 
     import explorer
-    from explorer.cli.models import load_with_weights, told_sizes
+    from explorer.cli.models import load_with_weights, sizes_with_note
     from explorer.importers.inputs import read_inputs
+    from explorer.quantization.table import require_scale
     from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
@@ -119,7 +120,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)
     golden = None if arguments.golden is None else read_golden(arguments.golden)
-    sizes = {**told_sizes(model, sizes), **sizes}
+    sizes = {**sizes_with_note(model, sizes), **sizes}
     if golden is None:
         with suppress(ModelError):  # nobody is: then the imported program is compared with
             reference_of(model).start()  # beside the compilation
@@ -131,6 +132,9 @@ def check_one(arguments: argparse.Namespace) -> int:
             **options.compile_options(arguments),
             progress=progress,
         )
+    table = compilation.settings.quantization
+    if table is not None and inputs is not None:
+        require_scale(table, inputs)
     try:
         if outside := compilation.outside_indices(inputs):
             tell_outside(outside, compilation, arguments.json)

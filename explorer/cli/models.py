@@ -39,7 +39,7 @@ def with_weights(model: SourceModel) -> SourceModel:
     return found
 
 
-def told_sizes(model: SourceModel, given: Mapping[str, Size]) -> dict[str, int]:
+def sizes_with_note(model: SourceModel, given: Mapping[str, Size]) -> dict[str, int]:
     """Sizes that the model can take, for dimensions whose size neither the file nor the person
     says, with a note that tells them; none where nothing is missing."""
     from explorer.compilation.settings.sizes import suggested_sizes

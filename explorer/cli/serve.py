@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_target(parser)
     options.add_dimensions(parser)
     options.add_decisions(parser)
+    options.add_quantization(parser)
     parser.add_argument(
         "--port", type=port, default=0, metavar="P", help="default: one that is free"
     )
@@ -58,9 +59,23 @@ def run(arguments: argparse.Namespace) -> int:
         decisions={**sizes_by_address(arguments.dim), **dict(arguments.decide)},
         most_pages=arguments.pages,
         is_fresh=arguments.fresh,
+        options=quantization(arguments),
         open_browser=not arguments.no_browser,
     )
     return 0
+
+
+def quantization(arguments: argparse.Namespace) -> dict[str, Path]:
+    """Tables for the first model, which are read once here: what is wrong is said before a page."""
+    chosen = options.quantization_options(arguments)
+    if chosen:
+        from explorer.compilation.settings.quantizing import read_table
+        from explorer.quantization.table import read_modes
+
+        read_table(chosen["quantization"])
+        if "modes" in chosen:
+            read_modes(chosen["modes"])
+    return chosen
 
 
 def sizes_by_address(sizes: list[tuple[str, int | tuple[int, int]]]) -> dict[str, object]:

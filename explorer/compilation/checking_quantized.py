@@ -22,6 +22,7 @@ import numpy as np
 from explorer.accuracy.comparison import Subject, with_outputs
 from explorer.accuracy.exact import ExactReference
 from explorer.accuracy.metrics import is_right, tensor_error
+from explorer.accuracy.stages import quantization_errors
 from explorer.accuracy.ties import OUTPUT, Values
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
@@ -110,6 +111,9 @@ def check_quantized(
     behind = _with_details_behind(before.details, behind)
     parts = [before, *literal, behind]
     against = tuple(against_float(subject, reference) for subject in subjects[first:])
+    by_layer = quantization_errors(
+        subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
+    )
     return replace(
         behind,
         passes=tuple(p for part in parts for p in part.passes),
@@ -119,6 +123,7 @@ def check_quantized(
         details_left_out=before.details_left_out + behind.details_left_out,
         against_float=against,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
+        quantization=by_layer,
         bit_exact=all(is_bit_exact(behind, subject) for subject in subjects[meaning:]),
     )
 

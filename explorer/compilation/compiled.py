@@ -21,7 +21,7 @@ from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.rule_sources import text_of
-from explorer.compilation.kernel_records import ladder, schedule_calls, with_assembly
+from explorer.compilation.kernel_records import schedule_calls, schedule_steps, with_assembly
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
@@ -45,6 +45,8 @@ from explorer.kernels.program.build import BuiltProgram
 from explorer.kernels.program.parts import build_parts
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORY, plans_of
+from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.quantization.records import quantization_record
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -55,6 +57,7 @@ from explorer.results import (
     OperatorRecord,
     Program,
     ProgramLookup,
+    QuantizationRecord,
     RuleRecord,
     SourceText,
 )
@@ -142,6 +145,14 @@ class Compiled:
         return plans_of(result.artifacts, result.after.program)
 
     @cached_property
+    def quantization(self) -> QuantizationRecord | None:
+        """How a float model was quantized, with what calibration saw where the table holds it."""
+        for result, pass_ in zip(self.passes[1:], self.pipeline, strict=False):
+            if isinstance(pass_, QuantizeTensors):
+                return quantization_record(result.before, result.after, pass_.table)
+        return None
+
+    @cached_property
     def knobs(self) -> tuple[Knob, ...]:
         """What may be decided otherwise: address, value, legal values and the reason.
 
@@ -184,7 +195,7 @@ class Compiled:
 
     @property
     def kernels(self) -> dict[str, KernelRecord]:
-        """Kernel records by name: the schedule's ladder, source with line map, phases.
+        """Kernel records by name: the steps of the schedule, source with line map, phases.
 
         Their assembly is there once `assembly()` was called.
         """
@@ -205,7 +216,7 @@ class Compiled:
         return {
             k.name: replace(
                 k,
-                steps=ladder(self._scheduled[k.name]),
+                steps=schedule_steps(self._scheduled[k.name]),
                 calls=schedule_calls(self._scheduled[k.name]),
             )
             for k in self.program.kernels

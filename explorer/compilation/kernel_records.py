@@ -1,4 +1,4 @@
-"""Kernels as records: the ladder of their schedules, and what a device's compiler makes of them."""
+"""Kernels as records: the steps of their schedules, and what a device's compiler makes of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explorer.results import (
 from explorer.runtime.devices import DeviceRecord
 
 
-def ladder(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
+def schedule_steps(kernel: ScheduledKernel) -> tuple[ScheduleStep, ...]:
     """The schedule's steps as records, each with the loop nest after it as text."""
     return tuple(
         ScheduleStep(

@@ -63,6 +63,7 @@ def make_trace(
         searches=compiled.searches,
         language=compiled.backend.title,
         costs=compiled.costs(profile.threads) if profile and with_code else (),
+        quantization=compiled.quantization,
     )
 
 

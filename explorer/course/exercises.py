@@ -275,6 +275,77 @@ def folds_norms_rightly(inputs: Mapping[str, np.ndarray]) -> Judge:
     return _of_compilation(judge)
 
 
+# -- quantization ----------------------------------------------------------------------------------
+
+
+def nearer_by(c: Compilation, inputs: Mapping[str, np.ndarray], decibels: float) -> Judge:
+    """A quantized branch whose outputs lie by so many dB nearer to the float model's than `c`'s.
+
+    inputs: (N, ...) by name. Every tensor stays quantized as it was.
+    """
+    exact = _outputs(compile_model(c.model), inputs)
+    needed = _signal_to_noise(_outputs(c, inputs), exact) + decibels
+    modes = _modes(c)
+
+    def judge(mine: Compilation) -> bool | str:
+        if _modes(mine) != modes:
+            return "other tensors are quantized than before, or otherwise; change thresholds only"
+        found = _signal_to_noise(_outputs(mine, inputs), exact)
+        return found >= needed or f"{found:.1f} dB; at least {needed:.1f} are wanted"
+
+    return _of_compilation(judge)
+
+
+def stored_byte(real: float, low: float, high: float) -> Judge:
+    """The byte that stands for a number, where a range has 255 steps."""
+    scale = (high - low) / 255
+    byte = round(real / scale) + round(-low / scale)
+
+    def judge(answer: object) -> bool | str:
+        if wrong := why_unfit(answer, byte):
+            return wrong
+        return answer == byte or f"that byte stands for {(float(answer) * scale + low):.3g}"  # pyright: ignore
+
+    return judge
+
+
+def keeps_float(c: Compilation, tensor: str) -> Judge:
+    """A branch in which this tensor is in floats, and all others are as they were."""
+    before = _modes(c)
+
+    def judge(mine: Compilation) -> bool | str:
+        modes = _modes(mine)
+        if not modes:
+            return "nothing is quantized there"
+        changed = [name for name, mode in modes.items() if mode != before.get(name)]
+        if tensor not in changed:
+            return f"{tensor} is still {modes.get(tensor)}"
+        if others := [name for name in changed if name != tensor]:
+            return f"{others[0]} is otherwise, too"
+        return modes[tensor] == "F32" or f"{tensor} is {modes[tensor]}"
+
+    return _of_compilation(judge)
+
+
+def _modes(c: Compilation) -> dict[str, str]:
+    """Of every tensor that can be quantized; none where nothing is."""
+    record = c.quantization
+    return {} if record is None else {tensor.name: tensor.mode for tensor in record.tensors}
+
+
+def _outputs(c: Compilation, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The first output of every example."""
+    (count,) = {len(array) for array in inputs.values()}
+    runs = [c.run({name: array[i][None] for name, array in inputs.items()}) for i in range(count)]
+    return np.concatenate([next(iter(found.values())) for found in runs])
+
+
+def _signal_to_noise(found: np.ndarray, exact: np.ndarray) -> float:
+    """In dB."""
+    noise = np.sum((found.astype(np.float64) - exact) ** 2)
+    return float(10 * np.log10(np.sum(exact.astype(np.float64) ** 2) / noise))
+
+
 # -- searching a schedule --------------------------------------------------------------------------
 
 

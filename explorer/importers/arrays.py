@@ -13,6 +13,7 @@ import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -44,36 +45,46 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
                 f"its arrays take {total:,} bytes, more than {MOST_BYTES:,}",
                 hint="use fewer or smaller arrays",
             )
-        arrays = {
-            member.filename.removesuffix(_SUFFIX): _read_array(archive, member)
-            for member in members
-        }
+        arrays = {member_name(member): _read_array(archive, member) for member in members}
         if len(arrays) < len(members):
-            names = [member.filename.removesuffix(_SUFFIX) for member in members]
+            names = [member_name(member) for member in members]
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"two arrays are called {twice!r}")
         return arrays
 
 
+def member_name(member: zipfile.ZipInfo) -> str:
+    """The array's name."""
+    return member.filename.removesuffix(_SUFFIX)
+
+
+def read_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, whether columns come first, element type and bytes of an array that begins there.
+
+    ValueError where the header claims what no array has.
+    """
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"array {name!r} has the unknown version {version}")
+    try:
+        shape, is_fortran, dtype = read(file)
+    except Exception as error:  # it is a text of Python, which NumPy parses as such
+        raise ValueError(f"array {name!r} has no header of NumPy's") from error
+    if any(size < 0 for size in shape):
+        raise ValueError(f"array {name!r} has the shape {shape}")
+    if dtype.hasobject:
+        raise ValueError(f"array {name!r} holds Python objects")
+    return shape, is_fortran, dtype, math.prod(shape) * dtype.itemsize
+
+
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """One member; ValueError where its header claims more or less than it holds."""
     with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        read_header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }.get(version)
-        if read_header is None:
-            raise ValueError(f"array {member.filename!r} has the unknown version {version}")
-        try:
-            shape, is_fortran, dtype = read_header(file)
-        except Exception as error:  # it is a text of Python, which NumPy parses as such
-            raise ValueError(f"array {member.filename!r} has no header of NumPy's") from error
-        if any(size < 0 for size in shape):
-            raise ValueError(f"array {member.filename!r} has the shape {shape}")
-        if dtype.hasobject:
-            raise ValueError(f"array {member.filename!r} holds Python objects")
-        size_bytes = math.prod(shape) * dtype.itemsize
+        shape, is_fortran, dtype, size_bytes = read_header(file, member.filename)
         data = file.read()
     if len(data) != size_bytes:
         raise ValueError(

@@ -111,7 +111,16 @@ class Snapshot:
     @cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:
         """The source nodes that every operation comes from, by its identity."""
-        return {identity: sources_of(op) for identity, op in self.operations.items()}
+        # Operations share the objects of their locations, with copies of themselves and with others
+        # that came from the same node, and are told by their addresses.
+        of_location: dict[int, tuple[str, ...]] = {}
+        found = {}
+        for identity, op in self.operations.items():
+            place = id(op.location)
+            if place not in of_location:
+                of_location[place] = sources_of(op)
+            found[identity] = of_location[place]
+        return found
 
     @cached_property
     def operation_count(self) -> int:

@@ -84,7 +84,8 @@ class QuantizeTensors(Pass):
                 events.decline("quantize", site, f"{tensor.name} stays float: its mode is {FLOAT}")
                 continue
             to = type_of(threshold, mode, self.is_symmetric)
-            words = f"{tensor.name}: {to.storage} from {threshold.low:.6g} to {threshold.high:.6g}"
+            low, high = threshold.represented
+            words = f"{tensor.name}: {to.storage} from {low:.6g} to {high:.6g}"
             with events.rewrite("quantize", site, words):
                 quantized.add(insert_pair(tensor.value, to, function, rewriter))
         for op in list(function.body.block.ops):
@@ -116,7 +117,8 @@ class QuantizeTensors(Pass):
         if asked is not None:
             options.met.add(address)
             own = scaled(own, asked, address)
-        why = f"represented are {own.low:.6g} to {own.high:.6g}"
+        low, high = own.represented
+        why = f"represented are {low:.6g} to {high:.6g}"
         knobs.append(Knob(address, own.threshold, (), why))
         return own
 
@@ -149,15 +151,27 @@ def type_of(threshold: Threshold, mode: str = INT8, is_symmetric: bool = False) 
                 threshold / 127; i16 with threshold / 32767
     asymmetric  ui8 with scale (high - low) / 255; zero point round(-low / scale)
     """
+    try:
+        with np.errstate(over="ignore"):
+            return _type_of(threshold, mode, is_symmetric)
+    except ValueError as error:  # finite and positive, and yet no number in single precision
+        raise InputError(
+            f"{threshold.tensor} cannot be represented from {threshold.low:g} to "
+            f"{threshold.high:g} with the threshold {threshold.threshold:g}: {error}",
+            hint="a threshold of the size of the tensor's numbers",
+        ) from error
+
+
+def _type_of(threshold: Threshold, mode: str, is_symmetric: bool) -> QuantizedType:
     if mode == INT16:
         return QuantizedType.get(I16, [threshold.threshold / 32767], [0])
-    if threshold.low >= 0:
-        high = threshold.threshold if is_symmetric else threshold.high or threshold.threshold
-        return QuantizedType.get(UI8, [high / 255], [0])
+    low, high = threshold.represented
+    if low >= 0:
+        return QuantizedType.get(UI8, [(threshold.threshold if is_symmetric else high) / 255], [0])
     if is_symmetric:
         return QuantizedType.get(I8, [threshold.threshold / 127], [0])
-    scale = (threshold.high - threshold.low) / 255
-    return QuantizedType.get(UI8, [scale], [int(np.rint(-threshold.low / scale))])
+    scale = (high - low) / 255
+    return QuantizedType.get(UI8, [scale], [int(np.rint(-low / scale))])
 
 
 def insert_pair(

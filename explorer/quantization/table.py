@@ -19,14 +19,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+import numpy as np
+
 from explorer.errors import InputError
 from explorer.files import write_file
 from explorer.results.names import near_name
+from explorer.results.runs.quantization import ObservedTensor
 
 MODES = ("INT8", "INT16", "F32")
 """What a layer computes in; INT8 where a table says nothing."""
 MOST_BYTES = 64 << 20
+APART = 32.0
+"""How much further than others numbers of the same scale reach at most."""
 HEADER = "# name threshold min max"
+OTHER_SECTIONS = ("#int4_th", "#weight_scale")
+"""Lines behind which tables of TPU-MLIR's quantization-aware training have other numbers."""
 MODEL, METHOD = "# model ", "# method "
 
 
@@ -43,6 +50,20 @@ class Threshold:
     low: float
     high: float
 
+    @property
+    def represented(self) -> tuple[float, float]:
+        """The range where it need not be symmetric: from low to high, cut off at the threshold.
+
+        A threshold beyond both ends widens the range in proportion: what a person writes there
+        has an effect in either direction.
+        """
+        reach = max(-self.low, self.high)
+        if not reach:
+            return 0.0, self.threshold
+        if self.threshold > reach:
+            return self.low * self.threshold / reach, self.high * self.threshold / reach
+        return max(self.low, -self.threshold), min(self.high, self.threshold)
+
 
 @dataclass(frozen=True)
 class ThresholdTable:
@@ -57,6 +78,10 @@ class ThresholdTable:
     """The file, for messages."""
     warnings: tuple[str, ...] = ()
     """What was odd about the data."""
+    observations: Mapping[str, ObservedTensor] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Histograms and candidates by tensor, as far as they are known: they decide nothing."""
 
     @property
     def digest(self) -> str:
@@ -78,6 +103,8 @@ def read_thresholds(path: Path) -> ThresholdTable:
     found: dict[str, Threshold] = {}
     said = {MODEL: "", METHOD: ""}
     for number, line in _lines(path):
+        if line in OTHER_SECTIONS:
+            break
         for key in said:
             if line.startswith(key):
                 said[key] = line.removeprefix(key).strip()
@@ -152,6 +179,25 @@ def require_known(table: ThresholdTable, tensors: Sequence[str]) -> None:
         file=table.path,
         hint=near_name(unknown[0], list(tensors)),
     )
+
+
+def require_scale(table: ThresholdTable, inputs: Mapping[str, np.ndarray]) -> None:
+    """InputError where an input's numbers reach much further, or much less far, than those that the
+    table was made of: then one of them was scaled and the other was not."""
+    for name, array in inputs.items():
+        known = table.thresholds.get(name)
+        numbers = np.asarray(array)
+        if known is None or not numbers.size or numbers.dtype.kind not in "fiu":
+            continue
+        low, high = float(numbers.min()), float(numbers.max())
+        reach = max(abs(low), abs(high))
+        if reach > APART * known.threshold or 0 < APART * reach < known.threshold:
+            raise InputError(
+                f"the numbers of input `{name}` lie between {low:g} and {high:g}; the table was "
+                f"made for {known.low:g} to {known.high:g}",
+                file=table.path,
+                hint="scale the inputs as the data of the calibration were",
+            )
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -41,6 +41,17 @@ if TYPE_CHECKING:
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
     from explorer.results.runs.events import ProfileRecord, TimedEvent
     from explorer.results.runs.lookups import TIERS, ProgramLookup
+    from explorer.results.runs.quantization import (
+        LayerErrors,
+        ObservedTensor,
+        QuantizationErrors,
+        QuantizationRecord,
+        QuantizedTensor,
+        RangeCandidate,
+        Saturation,
+        ValueHistogram,
+        WeightRanges,
+    )
     from explorer.results.runs.sessions import SessionCall, SessionProgram, SessionRecord
     from explorer.results.runs.tuning import (
         Candidate,
@@ -75,10 +86,12 @@ __all__ = [
     "Knob",
     "KnobValue",
     "Launch",
+    "LayerErrors",
     "MemoryPlan",
     "ModelRecord",
     "NearTie",
     "NodeChange",
+    "ObservedTensor",
     "OpenDimension",
     "OperatorRecord",
     "OutsideIndex",
@@ -90,10 +103,15 @@ __all__ = [
     "Port",
     "ProfileRecord",
     "Program",
+    "QuantizationErrors",
+    "QuantizationRecord",
+    "QuantizedTensor",
+    "RangeCandidate",
     "ProgramLookup",
     "RefusedPlacement",
     "RewriteEvent",
     "RuleRecord",
+    "Saturation",
     "ScheduleCall",
     "ScheduleStep",
     "SessionProgram",
@@ -104,6 +122,8 @@ __all__ = [
     "TensorError",
     "TimedEvent",
     "Trace",
+    "ValueHistogram",
+    "WeightRanges",
     "WeightSlot",
     "WorstElement",
 ]
@@ -121,6 +141,10 @@ _HOMES = {
     "operators": "OperatorRecord",
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
+    "runs.quantization": (
+        "LayerErrors ObservedTensor QuantizationErrors QuantizationRecord QuantizedTensor "
+        "RangeCandidate Saturation ValueHistogram WeightRanges"
+    ),
     "runs.sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",
     "trace": "TRACE_VERSION ModelRecord Trace",

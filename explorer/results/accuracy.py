@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.runs.quantization import QuantizationErrors
+
 AS_EXACT = 2.0
 """Two runs that round at other places are off by other amounts: by no more than twice what others
 reach counts as equally exact. Mistakes are off by orders of magnitude."""
@@ -202,6 +204,9 @@ class AccuracyReport:
     """Of inputs with labels: how many the program answers rightly. None where none are known."""
     float_outputs: tuple[TensorError, ...] = ()
     """The outputs of the binary against the float model's."""
+    quantization: QuantizationErrors | None = None
+    """What quantizing costs every operation by itself; None where nothing was quantized, and in
+    older reports."""
     bit_exact: bool | None = None
     """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
     by bit, after every later pass; None where nothing was quantized."""

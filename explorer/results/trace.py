@@ -15,6 +15,7 @@ from explorer.results.passes import PassRecord, RuleRecord
 from explorer.results.program import Program
 from explorer.results.runs.events import ProfileRecord
 from explorer.results.runs.lookups import ProgramLookup
+from explorer.results.runs.quantization import QuantizationRecord
 from explorer.results.runs.tuning import CostEstimate, KernelSearch
 from explorer.results.source import SourceText
 
@@ -92,6 +93,8 @@ class Trace:
     processor: str = ""
     """The family of the processor that compiled it, as LLVM names it; empty where that is unknown,
     and in older traces."""
+    quantization: QuantizationRecord | None = None
+    """How a float model was quantized; None where it was not, and in older traces."""
 
     @property
     def source_language(self) -> str:

@@ -9,6 +9,7 @@ nothing is fused, and each is read after it was computed. Memory is bounded: a h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +33,14 @@ from explorer.passes.lower.legalize import Legalize
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 from explorer.quantization.choosing import Tensor, quantizable_tensors
 from explorer.quantization.histogram import Histogram
-from explorer.quantization.methods import RANGES
+from explorer.quantization.methods import RANGES, Range
+from explorer.quantization.observations import observed_tensor
 from explorer.quantization.table import Threshold, ThresholdTable
-from explorer.results.names import near_name, nearest
-from explorer.tuning.refining import MOST_EXAMPLES, refined_ranges
+from explorer.results.names import near_name
+from explorer.results.runs.quantization import ObservedTensor
+from explorer.tuning.calibration_state import State
+from explorer.tuning.examples import Chosen, Data, Examples, examples_of, read_data
+from explorer.tuning.refining import MOST_EXAMPLES, is_same, refined_ranges
 from explorer.tuning.simulation import simulated_program
 
 Arithmetic = Literal["float", "integer"]
@@ -67,17 +72,21 @@ class Observed:
 
 def calibrate(
     model: SourceModel,
-    data: Mapping[str, np.ndarray],
+    data: Data | str | Path,
     method: str = BEST,
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     arithmetic: Arithmetic = "float",
+    chosen: Chosen | None = None,
+    state: Path | None = None,
 ) -> ThresholdTable:
     """Thresholds of all tensors that can be quantized.
 
-    data: arrays by input name, whose first axis counts examples; `best` chooses per tensor what
-    makes the outputs of the whole network most like those in floats. arithmetic: "integer" for
-    targets without floats, which need thresholds of more tensors.
+    data: arrays by input name, whose first axis counts examples, or an `.npz` file or a folder of
+    them, which need not fit into memory; `best` chooses per tensor what makes the outputs of the
+    whole network most like those in floats. arithmetic: "integer" for targets without floats,
+    which need thresholds of more tensors. chosen: how many examples, at random. state: a file from
+    which a calibration that was killed goes on; it is gone when the table is there.
 
     Raises:
         InputError: for data that do not fit, are empty or not finite, and a method or an
@@ -87,14 +96,21 @@ def calibrate(
         raise InputError(f"there is no arithmetic {arithmetic!r}", hint=" or ".join(ARITHMETICS))
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}", hint=near_name(method, METHODS))
-    observed = observe(model, data, dimensions, progress, arithmetic == "integer")
-    return thresholds_of(observed, method, progress)
+    if isinstance(data, str | Path):
+        data = read_data(Path(data))
+    integers_only = arithmetic == "integer"
+    observed = observe(model, data, dimensions, progress, integers_only, chosen, state)
+    table = thresholds_of(observed, method, progress)
+    if state is not None:
+        state.unlink(missing_ok=True)
+    return table
 
 
 def thresholds_of(
     observed: Observed, method: str, progress: Progress | None = None
 ) -> ThresholdTable:
     """The table of one method, of what was seen."""
+    noises: dict[str, dict[Range, float]] = {name: {} for name in observed.tensors}
     if method == BEST:
         program = simulated_program(
             observed.source,
@@ -102,7 +118,11 @@ def thresholds_of(
             returns_logits=True,
             integers_only=observed.integers_only,
         )
-        ranges = refined_ranges(program, observed.histograms, observed.kept, progress)
+
+        def note(name: str, tried: Range, noise: float) -> None:
+            noises[name][tried] = noise
+
+        ranges = refined_ranges(program, observed.histograms, observed.kept, progress, note)
         # What a softmax at the end makes is no part of that program: all of it is represented.
         method_of_others = MIN_MAX
     else:
@@ -120,7 +140,24 @@ def thresholds_of(
         observed.model,
         f"{method}, {observed.examples} examples",
         warnings=tuple(warnings_of(observed)),
+        observations={
+            name: observation_of(histogram, noises[name])
+            for name, histogram in observed.histograms.items()
+        },
     )
+
+
+def observation_of(histogram: Histogram, noises: Mapping[Range, float]) -> ObservedTensor:
+    """The histogram with what every method says, and the noise of the outputs where it was tried,
+    or where a range was that is as good as the same."""
+
+    def decibels(chosen: Range) -> float | None:
+        near = [noise for tried, noise in noises.items() if is_same(tried, chosen)]
+        found = noises.get(chosen, near[0] if near else None)
+        return None if found is None else -10 * math.log10(found)
+
+    ranges = [(method, find(histogram, BITS)) for method, find in RANGES.items()]
+    return observed_tensor(histogram, [(m, c, decibels(c)) for m, c in ranges], BITS)
 
 
 def warnings_of(observed: Observed) -> Iterator[str]:
@@ -134,22 +171,26 @@ def warnings_of(observed: Observed) -> Iterator[str]:
 
 def observe(
     model: SourceModel,
-    data: Mapping[str, np.ndarray],
+    data: Data,
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     integers_only: bool = False,
+    chosen: Chosen | None = None,
+    state: Path | None = None,
 ) -> Observed:
-    """Runs the model over all examples; InputError as for `calibrate`."""
+    """Runs the model over all examples, from where a state says; InputError as for `calibrate`."""
     program = calibration_program(model, dimensions, integers_only)
     snapshot = program[BEFORE_QUANTIZING[-1].name].after
     tensors = tensors_of(snapshot, integers_only)
     if not tensors:
         raise InputError("nothing in this model can be quantized: it has no products of floats")
-    examples = examples_of(program, data)
+    examples = examples_of(program, data, chosen)
+    digest = digest_of_model(model)
+    kept = State(state, f"{digest} {examples.digest} {dict(dimensions or {})}")
     tapped = TappedProgram(program.executable)
     values = {tensor.name: value_name(tensor.value) for tensor in tensors}
-    histograms = {tensor.name: Histogram() for tensor in tensors}
-    for number in range(examples.count):
+    first, histograms = kept.read(tuple(values))
+    for number in range(first, examples.count):
         if progress is not None:
             progress("example", number, examples.count)
         inputs = examples.at(number)
@@ -157,13 +198,14 @@ def observe(
         found |= {value: inputs[name] for name, value in values.items() if name in inputs}
         for name, value in values.items():
             histograms[name] = histograms[name].including(found[value])
+        kept.keep(number + 1, histograms)
     return Observed(
         tensors=tuple(values),
         histograms=histograms,
         source=model,
         dimensions=dimensions,
         kept=kept_examples(examples),
-        model=digest_of_model(model),
+        model=digest,
         examples=examples.count,
         integers_only=integers_only,
     )
@@ -200,84 +242,3 @@ def calibration_passes(settings: Settings, integers_only: bool = False) -> list[
     found = [p for p in passes if not isinstance(p, dropped)]
     place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
     return [*found[:place], *before_quantizing(integers_only), *found[place:]]
-
-
-# -- data ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Inputs one after the other, each as the program takes it."""
-
-    arrays: Mapping[str, np.ndarray]
-    """(N, ...) by input, N alike."""
-    shapes: Mapping[str, tuple[int, ...]]
-    count: int
-
-    def at(self, number: int) -> dict[str, np.ndarray]:
-        return {
-            name: np.ascontiguousarray(array[number]).reshape(self.shapes[name])
-            for name, array in self.arrays.items()
-        }
-
-
-def read_data(path: Path) -> dict[str, np.ndarray]:
-    """Arrays of an `.npz` file; nothing in it is unpickled. InputError where it is none."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"this is no archive of arrays: {error}", file=str(path)) from error
-
-
-def examples_of(program: Compilation, data: Mapping[str, np.ndarray]) -> Examples:
-    """The examples in `data`; InputError says what does not fit."""
-    ports = {port.name: port for port in program.program.inputs}
-    for name in data:
-        if name not in ports:
-            near = nearest(name, list(ports))
-            raise InputError(
-                f"the model has no input `{name}`; its inputs are {', '.join(ports)}",
-                hint=f"`{near[0]}`" if near else "arrays are named as the model's inputs",
-            )
-    missing = [name for name in ports if name not in data]
-    if missing:
-        raise InputError(f"the data have no array `{missing[0]}`", hint="one array for each input")
-    arrays: dict[str, np.ndarray] = {}
-    counts: dict[str, int] = {}
-    for name, port in ports.items():
-        array = np.asarray(data[name])
-        wanted = _example_shapes(tuple(port.shape))
-        if array.ndim == 0 or array.shape[1:] not in wanted:
-            shown = " or ".join(f"(N, {', '.join(map(str, shape))})" for shape in wanted)
-            raise InputError(
-                f"the data of `{name}` have shape {array.shape}; expected is {shown}",
-                hint="the first axis counts examples",
-            )
-        if not len(array):
-            raise InputError(f"the data of `{name}` are empty", hint="at least one example")
-        arrays[name] = _converted(array, np.dtype(port.element_type), name)
-        counts[name] = len(array)
-    if len(set(counts.values())) > 1:
-        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise InputError(f"the inputs have different numbers of examples: {shown}")
-    return Examples(arrays, {n: tuple(p.shape) for n, p in ports.items()}, min(counts.values()))
-
-
-def _example_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Of one example: the whole input, and without a leading 1 the rest of it."""
-    return [shape[1:], shape] if shape[:1] == (1,) else [shape]
-
-
-def _converted(array: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
-    """In the program's element type; numbers that this changes by more than rounding are none."""
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        count = int(array.size - np.isfinite(array).sum())
-        raise InputError(f"the data of `{name}` have {count} numbers that are NaN or infinite")
-    if array.dtype == dtype:
-        return array
-    if dtype.kind == "f" and array.dtype.kind in "fiu":
-        return array.astype(dtype)
-    if np.can_cast(array.dtype, dtype):
-        return array.astype(dtype)
-    raise InputError(f"the data of `{name}` are {array.dtype}; the model takes {dtype}")

@@ -42,6 +42,8 @@ LEAST_RATIO = 1e-9
 
 Progress = Callable[[str, int, int], None]
 Outputs = Sequence[np.ndarray]
+Note = Callable[[str, Range, float], None]
+"""Is told a tensor, a range that was tried for it, and the noise of the outputs with that."""
 
 
 def refined_ranges(
@@ -49,6 +51,7 @@ def refined_ranges(
     histograms: Mapping[str, Histogram],
     examples: Sequence[Mapping[str, np.ndarray]],
     progress: Progress | None = None,
+    note: Note | None = None,
 ) -> dict[str, Range]:
     """The range of every tensor; examples: inputs, of which as many are used as can be afforded."""
     tensors = program.tensors
@@ -66,8 +69,12 @@ def refined_ranges(
             if progress is not None:
                 progress(f"threshold of {tensor}", number, len(tensors))
             own = [table[tensor] for table in tables.values()]
+            if note is not None:
+                note(tensor, chosen[tensor], lowest.noise)
             for tried in candidates_of(histograms[tensor], chosen[tensor], own, candidates):
                 found = noise.with_range(tensor, tried)
+                if note is not None:
+                    note(tensor, tried, found.noise)
                 if is_better(found, lowest):
                     chosen[tensor], lowest = tried, found
             simulator.change(tensor, kind_of(chosen[tensor]))
@@ -101,10 +108,15 @@ def candidates_of(
     scaled = [Range(max(chosen.low * f, low), min(chosen.high * f, high)) for f in FACTORS]
     distinct = [chosen]
     for tried in (*own, *scaled):
-        width = SAME * max(tried.high - tried.low, 1e-30)
-        if all(max(abs(tried.low - d.low), abs(tried.high - d.high)) > width for d in distinct):
+        if not any(is_same(d, tried) for d in distinct):
             distinct.append(tried)
     return iter(sorted(distinct[1:], key=lambda r: squared_error(histogram, r, BITS))[:most])
+
+
+def is_same(tried: Range, other: Range) -> bool:
+    """Whether the ends differ by too little to tell."""
+    width = SAME * max(other.high - other.low, 1e-30)
+    return max(abs(tried.low - other.low), abs(tried.high - other.high)) <= width
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,17 @@ def accuracy() -> Faces:
     )
 
 
+def quantization() -> Faces:
+    from explorer.views.quantized_rows import rows
+    from explorer.views.static.quantization import quantization_html, quantization_text
+
+    return Faces(
+        text=lambda trace, _, width: quantization_text(trace, width),
+        html=lambda trace, _: quantization_html(trace),
+        json=lambda trace, _: rows(trace),
+    )
+
+
 def timeline() -> Faces:
     from explorer.views.static.profile import profile_html, profile_text
 

@@ -38,6 +38,7 @@ STYLES = (
     "model.css",
     "timeline.css",
     "accuracy.css",
+    "quantization.css",
     "compare.css",
     "workspace.css",
     "history.css",

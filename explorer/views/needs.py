@@ -33,6 +33,16 @@ PARTS: Mapping[str, TracePart] = {
         noun="comparison with the source model",
         advice="save the trace after c.accuracy(inputs)",
     ),
+    "quantization": TracePart(
+        is_in=lambda trace: trace.quantization is not None,
+        noun="quantization",
+        advice="compile it with quantization=table; explorer calibrate makes one",
+    ),
+    "float": TracePart(
+        is_in=lambda trace: trace.accuracy is not None and bool(trace.accuracy.against_float),
+        noun="comparison of a quantized model with the float model",
+        advice="save the trace after c.accuracy(inputs)",
+    ),
     "profile": TracePart(
         is_in=lambda trace: trace.profile is not None,
         noun="measured times",
@@ -67,7 +77,7 @@ PARTS: Mapping[str, TracePart] = {
 }
 
 
-LATE_PARTS = frozenset({"accuracy", "profile", "program", "steps"})
+LATE_PARTS = frozenset({"accuracy", "float", "profile", "program", "steps"})
 """What arrives when a page is open already: kernels, errors and times."""
 
 

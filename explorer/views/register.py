@@ -26,6 +26,12 @@ def _memory_payload(trace: Trace) -> Json:
     return None if trace.memory is None else memory_payload(trace.memory)
 
 
+def _quantization_payload(trace: Trace) -> Json:
+    from explorer.views.payload.quantization import quantization_payload
+
+    return quantization_payload(trace)
+
+
 def _insights_payload(trace: Trace) -> Json:
     from explorer.views.insights.payload import insights_payload
 
@@ -115,6 +121,20 @@ VIEWS: tuple[View, ...] = (
             function="accuracyView",
             key="a",
             redraws=("mode", "metric"),
+        ),
+    ),
+    View(
+        name="quantization",
+        title="thresholds over histograms, and what quantizing every layer costs",
+        needs=("quantization",),
+        uses=("accuracy",),
+        faces=faces.quantization,
+        payload=_quantization_payload,
+        pane=Pane(
+            module=JAVASCRIPT / "measures" / "quantization.js",
+            function="quantizationView",
+            key="q",
+            is_optional=True,
         ),
     ),
     View(

@@ -9,9 +9,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from onnx import TensorProto, ValueInfoProto, helper, save
 
+import explorer
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.protocol import (
     STAGES,
@@ -330,6 +332,23 @@ def test_a_fork_shares_the_passes_before_its_first_decision():
     assert dict(trace.decisions)["schedule-loops/matmul_1/epilogue"] == '"separate"'
     assert dict(base.decisions)["schedule-loops/matmul_1/epilogue"] == '"fused"'
     assert trace.label == "matmul_1 epilogue = separate"
+
+
+def test_the_first_model_is_quantized_by_a_table_that_the_server_was_started_with():
+    digits = np.load(Path(MODEL).with_name("digits_test.npz"))["images"][:4]
+    table = explorer.calibrate(MODEL, {"image": digits}, method="min-max")
+    compiler = ModelCompiler({MODEL: {"quantization": table}})
+    first = compiler.stage(CompileRequest(MODEL, "cpu"), "passes", quiet)
+    assert first.quantization is not None
+    tensor = first.quantization.tensors[0]
+    address = f"quantize-tensors/threshold/{tensor.name}"
+    request = CompileRequest.deciding(MODEL, "cpu", {address: 0.25})
+    fork = compiler.stage(request, "passes", quiet)
+    assert fork.quantization is not None
+    assert fork.quantization.tensors[0].high == pytest.approx(0.25)
+    assert fork.label == f"threshold {tensor.name} = 0.25"
+    plain = CompileRequest(str(Path(MODEL).with_name("digits_resnet.onnx")), "cpu")
+    assert compiler.stage(plain, "passes", quiet).quantization is None
 
 
 def test_a_pinned_buffer_lies_where_the_fork_wants_it():

@@ -37,6 +37,24 @@ def test_a_table_says_its_model_and_its_method(table):
     assert all(len(line.split()) == 4 for line in lines[3:])
 
 
+def test_histograms_lie_beside_the_table_and_are_shown(explorer_command, mlp, table):
+    assert table.with_name(f"{table.name}.npz").is_file()
+    shown = explorer_command(
+        "show", str(mlp), "--quantize", str(table), "--what", "quantization"
+    ).output
+    assert "thresholds: best, 20 examples" in shown
+    assert "Candidates of" in shown and "aciq-laplace" in shown
+
+
+def test_the_app_is_not_started_with_a_table_that_is_none(explorer_command, mlp, tmp_path):
+    path = tmp_path / "bad.table"
+    path.write_text("conv1 oops\n")
+    done = explorer_command("serve", str(mlp), "--quantize", str(path), "--no-browser")
+    assert done.status == 2 and "bad.table:1" in done.errors
+    done = explorer_command("serve", str(mlp), "--qtable", str(path), "--no-browser")
+    assert done.status == 2 and "--qtable without --quantize" in done.errors
+
+
 def test_check_tells_decibels_and_bits(explorer_command, mlp, table, data, tmp_path):
     one = tmp_path / "one.npz"
     np.savez(one, image=np.load(data)["image"][:1])
@@ -72,6 +90,7 @@ def test_run_computes_in_integers(explorer_command, mlp, table, data, tmp_path):
         ({"image": np.zeros((0, 1, 8, 8), np.float32)}, "are empty"),
         ({"image": np.full((2, 1, 8, 8), np.nan, np.float32)}, "128 numbers that are NaN"),
         ({"image": np.zeros((2, 1, 8, 8), np.complex64)}, "complex64"),
+        ({"image": np.full((2, 1, 8, 8), 1e39)}, "beyond float32, whose range is -3.4"),
         ({}, "no array `image`"),
     ],
 )
@@ -86,7 +105,7 @@ def test_data_that_do_not_fit_are_refused(explorer_command, mlp, tmp_path, array
 def test_what_is_no_archive_or_no_method_is_refused(explorer_command, mlp, data, tmp_path):
     output = tmp_path / "table"
     finished = explorer_command("calibrate", mlp, "--data", mlp, "-o", output)
-    assert finished.status == 2 and "no archive of arrays" in finished.errors
+    assert finished.status == 2 and "not a readable .npz file" in finished.errors
     asked = ("calibrate", mlp, "--data", data, "--method", "best-of", "-o", output)
     finished = explorer_command(*asked)
     assert finished.status == 2 and "did you mean 'best'" in finished.errors
@@ -146,3 +165,127 @@ def test_nothing_is_written_for_a_table_that_does_not_fit(
     finished = explorer_command("quantize", other, "--table", table, "-o", written)
     assert finished.status == 2 and "another file than that of digits_cnn" in finished.errors
     assert not list(tmp_path.iterdir())
+
+
+# -- tables that cannot be used --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda line: line.replace(line.split()[1], "0"), "is 0, not positive"),
+        (lambda line: line.replace(line.split()[1], "-1.5"), "is -1.5, not positive"),
+        (lambda line: line.replace(line.split()[1], "nan"), "only finite numbers are thresholds"),
+        (lambda line: line.replace(line.split()[1], "inf"), "only finite numbers are thresholds"),
+        (lambda line: line.replace(line.split()[1], "wide"), "`wide` is no number"),
+        (lambda line: f"{line.split()[0]} 1e-44 0 1e-44", "cannot be represented"),
+        (lambda line: f"{line.split()[0]} 1e42 0 1e42", "cannot be represented"),
+        (lambda line: "imgae" + line[len("image") :], "did you mean 'image'"),
+        (lambda line: "", "lacks 1 tensors of the model: image"),
+        (lambda line: " ".join(line.split()[:3]), "3 words; name, threshold, min, max"),
+        (lambda line: f"{line}\n{line}", "`image` stands there twice"),
+    ],
+)
+def test_thresholds_that_are_none_are_refused(explorer_command, mlp, table, tmp_path, change, said):
+    lines = table.read_text().splitlines()
+    assert lines[3].startswith("image ")
+    other, written = tmp_path / "other.table", tmp_path / "out.onnx"
+    other.write_text("\n".join([*lines[:3], change(lines[3]), *lines[4:]]) + "\n")
+    finished = explorer_command("quantize", mlp, "--table", other, "-o", written)
+    assert finished.status == 2 and said in finished.errors
+    assert not written.exists()
+
+
+def test_modes_of_tensors_that_there_are_not_are_refused(explorer_command, mlp, table, tmp_path):
+    modes, written = tmp_path / "modes", tmp_path / "out.onnx"
+    asked = ("quantize", mlp, "--table", table, "--qtable", modes, "-o", written)
+    for line, said in (("imag F32", "did you mean 'image'"), ("image F64", "no mode 'F64'")):
+        modes.write_text(line + "\n")
+        finished = explorer_command(*asked)
+        assert finished.status == 2 and said in finished.errors
+        assert not written.exists()
+
+
+def test_inputs_of_another_scale_are_refused_with_both_ranges(
+    explorer_command, mlp, table, data, tmp_path
+):
+    one = tmp_path / "one.npz"
+    np.savez(one, image=255 * np.load(data)["image"][:1])
+    finished = explorer_command("check", mlp, "--quantize", table, "--input", one)
+    assert finished.status == 2
+    assert "lie between 0 and 255; the table was made for 0 to 1" in finished.errors
+
+
+def test_a_model_without_products_is_refused(explorer_command, tmp_path):
+    import onnx
+
+    text = '<ir_version: 9, opset_import: ["" : 17]> none (float[1,4] x) => (float[1,4] y) {'
+    model, data, table = (tmp_path / name for name in ("none.onnx", "x.npz", "table"))
+    onnx.save(onnx.parser.parse_model(text + " y = Relu (x) }"), model)
+    np.savez(data, x=np.ones((2, 4), np.float32))
+    finished = explorer_command("calibrate", model, "--data", data, "-o", table)
+    assert finished.status == 2 and "nothing in this model can be quantized" in finished.errors
+    assert not table.exists()
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+
+def test_files_and_folders_of_data_are_one(explorer_command, mlp, table, data, tmp_path):
+    folder, other = tmp_path / "folder", tmp_path / "table"
+    folder.mkdir()
+    images = np.load(data)["image"]
+    np.savez_compressed(folder / "a.npz", image=images[:7])
+    np.savez(folder / "b.npz", image=images[7:12])
+    np.savez(tmp_path / "c.npz", image=images[12:])
+    asked = ("calibrate", mlp, "--data", folder, tmp_path / "c.npz", "-o", other)
+    assert explorer_command(*asked).status == 0
+    assert other.read_text() == table.read_text()
+
+
+def test_files_that_do_not_go_together_are_refused(explorer_command, mlp, data, tmp_path):
+    images = np.load(data)["image"]
+    first, second, table = (tmp_path / name for name in ("a.npz", "b.npz", "table"))
+    np.savez(first, image=images[:4])
+    asked = ("calibrate", mlp, "--data", first, second, "-o", table)
+    for arrays, said in (
+        ({"image": 255 * images[:4]}, "between 0 and 255, in"),
+        ({"image": images[:4].astype(np.float64)}, "`image` is float64 of shape"),
+        ({"picture": images[:4]}, "its arrays are picture"),
+    ):
+        np.savez(second, **arrays)
+        finished = explorer_command(*asked)
+        assert finished.status == 2 and said in finished.errors and "b.npz" in finished.errors
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    finished = explorer_command("calibrate", mlp, "--data", empty, "-o", table)
+    assert finished.status == 2 and "no .npz file in it" in finished.errors
+    assert not table.exists()
+
+
+def test_cases_name_the_data(explorer_command, mlp, table, data, sample_models, tmp_path):
+    images = np.load(data)["image"]
+    np.savez(tmp_path / "digits.npz", pictures=16 * images, numbers=np.zeros(20, np.int64))
+    cases, other = tmp_path / "cases.toml", tmp_path / "table"
+    labels = '{kind = "arrays", file = "digits.npz", data = "pictures", label = "numbers", '
+    steps = 'steps = [["multiply", 0.0625]]}'
+    cases.write_text(f"[models.digits_mlp]\nlabels = [{labels}{steps}]\n")
+    assert explorer_command("calibrate", mlp, "--cases", cases, "-o", other).status == 0
+    assert other.read_text() == table.read_text()
+    finished = explorer_command(
+        "calibrate", sample_models / "digits_cnn.onnx", "--cases", cases, "-o", other
+    )
+    assert finished.status == 2 and "it has no case of digits_cnn" in finished.errors
+
+
+def test_some_examples_are_chosen_by_a_seed(explorer_command, mlp, data, tmp_path):
+    def texts(*more):
+        path = tmp_path / "table"
+        asked = ("calibrate", mlp, "--data", data, "--method", "mse", "-o", path)
+        finished = explorer_command(*asked, *more)
+        return path.read_text() if finished.status == 0 else finished.errors
+
+    first = texts("--examples", 5, "--seed", 1)
+    assert "# method mse, 5 examples" in first
+    assert texts("--examples", 5, "--seed", 1) == first != texts("--examples", 5)
+    assert "there are 20 examples, not 21" in texts("--examples", 21)

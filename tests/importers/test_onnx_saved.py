@@ -21,7 +21,7 @@ from explorer.accuracy.oracle import random_inputs
 from explorer.errors import ExplorerError
 from explorer.importers.model import bind_dimensions
 from explorer.importers.onnx import OnnxContent, from_proto, load, to_top
-from explorer.importers.onnx.block_size import find_block_size, told_by_weights
+from explorer.importers.onnx.block_size import find_block_size, implied_by_weights
 from explorer.importers.onnx.program.blocks import NCHWC, unblocked
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.origins import origin_of
@@ -198,7 +198,7 @@ def filters(seed: int, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(32, 64, 1, 1), (64, 32, 3, 3), (64, 3, 5, 5)])
 def test_trained_weights_tell_their_blocks(size: int, shape: tuple[int, ...]):
     stored = [saving.blocked_filters(filters(seed, *shape), size) for seed in range(3)]
-    assert told_by_weights(stored) == size
+    assert implied_by_weights(stored) == size
     np.testing.assert_array_equal(unblocked(stored[0], size), filters(0, *shape))
 
 
@@ -206,8 +206,8 @@ def test_weights_without_order_tell_nothing():
     random = np.random.default_rng(0)
     for _ in range(20):
         drawn_ones = [random.standard_normal((32, 32, 3, 3)).astype(np.float32) for _ in range(3)]
-        assert told_by_weights(drawn_ones) is None
-    assert told_by_weights([np.ones((32, 32, 3, 3), np.float32)]) is None
+        assert implied_by_weights(drawn_ones) is None
+    assert implied_by_weights([np.ones((32, 32, 3, 3), np.float32)]) is None
 
 
 # -- what does not fit -----------------------------------------------------------------------------

@@ -156,6 +156,18 @@ def test_types_represent_what_the_table_says():
         assert _fields(type_of(positive, is_symmetric=symmetric)) == ("ui8", pytest.approx(0.01), 0)
 
 
+@pytest.mark.parametrize(
+    ("threshold", "low", "high"),
+    [(2.0, -1.0, 2.0), (1.5, -1.0, 1.5), (0.5, -0.5, 0.5), (4.0, -2.0, 4.0)],
+)
+def test_a_threshold_that_was_edited_cuts_off_or_widens(threshold, low, high):
+    """Those of TPU-MLIR lie below the ends, too, where tuning found that better."""
+    edited = Threshold("t", threshold, -1.0, 2.0)
+    assert edited.represented == (low, high)
+    kind = type_of(edited)
+    assert _fields(kind)[1] == pytest.approx((high - low) / 255)
+
+
 def _fields(kind):
     return str(kind.storage), float(kind.scale_array[0]), int(kind.zero_point_array[0])
 

@@ -93,3 +93,19 @@ def test_a_table_of_another_model_is_refused():
         require_known(TABLE, ["conv1", "a b/x"])
     assert "'a b/x'" in caught.value.hint
     require_known(TABLE, ["conv1", "a b:0/x", "größe", "more"])
+
+
+def test_a_table_of_tpu_mlir_is_read(tmp_path):
+    """As its run_calibration writes it; what follows on 4 bits repeats the names."""
+    path = tmp_path / "cali_table"
+    path.write_text(
+        "# generated time: 2022-08-11 10:00:59.743675\n# histogram number: 2048\n"
+        "# sample number: 100\n# tune number: 5\n###\n"
+        "# op_name    threshold    min    max\n"
+        "images 1.0000080 0.0000000 1.0000080\n"
+        "122_Conv 56.4281803 -102.5830231 97.6811752\n"
+        "\n#int4_th\n122_Conv  40.0  -102.5830231  97.6811752\n"
+    )
+    table = read_thresholds(path)
+    assert list(table.thresholds) == ["images", "122_Conv"] and not table.model
+    assert table.thresholds["122_Conv"].represented == (-56.4281803, 56.4281803)

@@ -83,3 +83,66 @@ def test_a_wrong_threshold_is_no_fault_but_costs_decibels(quantized, report):
     assert found.float_outputs[0].sqnr_db < report.float_outputs[0].sqnr_db - 6
     first = next(t for t in found.against_float[0].tensors if t.sqnr_db < 15)
     assert first.tensor == "r1"
+
+
+def decibels(found: np.ndarray, expected: np.ndarray) -> float:
+    noise = np.sum((found.astype(np.float64) - expected) ** 2)
+    return float(10 * np.log10(np.sum(expected.astype(np.float64) ** 2) / noise))
+
+
+def test_the_error_of_a_layer_is_told_apart_by_what_was_rounded(quantized, report):
+    x = np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
+    before = quantized["quantize-tensors"].before
+    conv = next(op for op in before.walked if isinstance(op, ConvOp))
+    w, b = (before.weights[o.owner.weight.data] for o in conv.operands[1:])
+    (exact,) = conv.evaluate(x, w, b)
+    step = np.abs(w).max(axis=(1, 2, 3), keepdims=True) / 127
+    rounded_w = (np.rint(w / step) * step).astype(np.float32)
+    chosen = next(t for t in quantized.quantization.tensors if t.name == "x")
+    scale = (chosen.high - chosen.low) / 255
+    zero = np.rint(-chosen.low / scale)
+    stored = np.clip(np.rint(x / scale) + zero, 0, 255)
+    rounded_x = ((stored - zero) * scale).astype(np.float32)
+
+    layer = report.quantization.layers[0]
+    assert layer.tensor == "r1"
+    for found, arguments in [
+        (layer.weights_db, (x, rounded_w, b)),
+        (layer.activations_db, (rounded_x, w, b)),
+        (layer.both_db, (rounded_x, rounded_w, b)),
+    ]:
+        assert found == pytest.approx(decibels(conv.evaluate(*arguments)[0], exact), abs=0.05)
+    assert layer.both_db < min(layer.weights_db, layer.activations_db)
+
+
+def test_what_saturates_is_counted(quantized, report):
+    assert all(s.share < 0.05 for s in report.quantization.saturation)
+    x = np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
+    narrow = quantized.fork(decisions={"quantize-tensors/threshold/x": 0.5})
+    found = narrow.accuracy({"x": x}).report.quantization.saturation
+    by_name = {s.tensor: s for s in found}
+    chosen = next(t for t in narrow.quantization.tensors if t.name == "x")
+    half = (chosen.high - chosen.low) / 255 / 2
+    outside = np.count_nonzero((x > chosen.high + half) | (x < chosen.low - half))
+    assert by_name["x"].clipped == outside and outside > 50
+    assert by_name["x"].total == x.size
+
+
+def test_weights_have_a_range_for_every_channel(quantized):
+    before = quantized["quantize-tensors"].before
+    for op, ranges in zip(
+        [op for op in before.walked if isinstance(op, ConvOp)],
+        quantized.quantization.weights,
+        strict=False,
+    ):
+        w = before.weights[op.operands[1].owner.weight.data]
+        assert ranges.lows == pytest.approx(w.min(axis=(1, 2, 3)), rel=1e-5)
+        assert ranges.highs == pytest.approx(w.max(axis=(1, 2, 3)), rel=1e-5)
+
+
+def test_a_saved_trace_tells_how_it_was_quantized(quantized, report, tmp_path):
+    quantized.save(tmp_path / "net.nnx")
+    trace = explorer.open(tmp_path / "net.nnx").trace()
+    assert trace.quantization == quantized.quantization
+    assert trace.accuracy.quantization == quantized.trace().accuracy.quantization
+    assert all(t.observed is not None for t in trace.quantization.tensors)

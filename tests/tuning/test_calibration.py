@@ -8,7 +8,9 @@ import pytest
 
 from explorer.errors import InputError
 from explorer.quantization.methods import RANGES, Range
+from explorer.tuning import calibration
 from explorer.tuning.calibration import calibrate, observe, thresholds_of
+from explorer.tuning.calibration_state import State
 from explorer.tuning.refining import Noise
 from explorer.tuning.simulation import Simulator, simulated_program
 
@@ -81,3 +83,63 @@ def test_tensors_that_never_change_are_told(model):
 def test_a_method_that_there_is_not_is_refused(model, data):
     with pytest.raises(InputError, match="no method 'kll'"):
         calibrate(model, data, "kll")
+
+
+# -- interrupted -----------------------------------------------------------------------------------
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_at(number):
+    """Progress that ends the calibration before an example."""
+
+    def progress(what, at, total):
+        if (what, at) == ("example", number):
+            raise Killed
+
+    return progress
+
+
+@pytest.fixture
+def always_kept(monkeypatch):
+    """States are written after every example."""
+    monkeypatch.setattr(calibration, "State", lambda path, key: State(path, key, seconds=0.0))
+
+
+def test_a_calibration_goes_on_where_it_was_killed(model, data, observed, tmp_path, always_kept):
+    state = tmp_path / "table.unfinished"
+    with pytest.raises(Killed):
+        observe(model, data, progress=killed_at(17), state=state)
+    with pytest.raises(Killed):  # what was seen is not seen again
+        observe(model, data, progress=killed_at(17), state=state)
+    told = []
+    again = observe(model, data, progress=lambda *what: told.append(what), state=state)
+    assert [at for what, at, _ in told if what == "example"] == list(range(17, 40))
+    for name, histogram in observed.histograms.items():
+        assert np.array_equal(again.histograms[name].counts, histogram.counts)
+    for method in RANGES:
+        assert thresholds_of(again, method).digest == thresholds_of(observed, method).digest
+    calibrate(model, data, "mse", state=state)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_state_of_other_data_is_begun_anew(model, data, tmp_path, always_kept):
+    state = tmp_path / "table.unfinished"
+    with pytest.raises(Killed):
+        observe(model, data, progress=killed_at(17), state=state)
+    other = {"x": data["x"] + 1}
+    assert observe(model, other, state=state).histograms["x"].count == other["x"].size
+    content = bytearray(state.read_bytes())
+    content[-40] ^= 1  # a damaged one, too
+    state.write_bytes(bytes(content))
+    assert observe(model, other, state=state).histograms["x"].count == other["x"].size
+
+
+def test_data_that_are_mapped_and_those_in_memory_give_one_table(model, data, tmp_path):
+    stored, packed = tmp_path / "stored.npz", tmp_path / "packed.npz"
+    np.savez(stored, x=np.asfortranarray(data["x"]))
+    np.savez_compressed(packed, x=data["x"])
+    expected = calibrate(model, data, "kl").digest
+    assert [calibrate(model, path, "kl").digest for path in (stored, packed)] == [expected] * 2

@@ -165,6 +165,8 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
         (
             "memory",
             "accuracy",
+            "float",
+            "quantization",
             "profile",
             "program",
             "steps",

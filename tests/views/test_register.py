@@ -12,7 +12,15 @@ import pytest
 import explorer
 from explorer.cli import main
 from explorer.errors import InputError
-from explorer.results import OperatorRecord, Trace
+from explorer.results import (
+    ObservedTensor,
+    OperatorRecord,
+    QuantizationRecord,
+    QuantizedTensor,
+    RangeCandidate,
+    Trace,
+    ValueHistogram,
+)
 from explorer.views import register
 from explorer.views.needs import PARTS
 from explorer.views.page import export_page
@@ -52,7 +60,20 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
         parameters=0,
         problems=((mark, mark),),
     )
-    hostile = replace(hostile_trace, operators=(operator,))
+    histogram = ValueHistogram(start=0, width=1, counts=(3, 1), low=0, high=1.5, zeros=0)
+    candidate = RangeCandidate(method=mark, low=0, high=1, squared_error=0.1)
+    tensor = QuantizedTensor(
+        name=mark,
+        operation=mark,
+        mode="INT8",
+        storage="ui8",
+        threshold=1,
+        low=0,
+        high=1,
+        observed=ObservedTensor(histogram=histogram, candidates=(candidate,)),
+    )
+    quantization = QuantizationRecord(method=mark, table=mark, tensors=(tensor,), weights=())
+    hostile = replace(hostile_trace, operators=(operator,), quantization=quantization)
     assert view.missing(hostile) is None
     shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)
     assert str(shown).strip()

@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from explorer.app.branches import ResultStore
 from explorer.app.catalog import Choice, choices_of, first_request, offered_files
@@ -48,6 +50,7 @@ def serve(
     decisions: Decisions = NOTHING,
     most_pages: int = MOST_PAGES,
     is_fresh: bool = False,
+    options: Mapping[str, Any] = NOTHING,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
@@ -55,7 +58,9 @@ def serve(
     `paths` are models and saved traces that are offered, the first one is opened at once; a
     folder offers all in it. `decisions`: what the first model is opened with, by address. `port` 0
     takes a free one. `token` is for tests; a random one by default. The first page goes on with
-    what was open when these models were served before, unless `is_fresh` or decisions are given.
+    what was open when these models were served before, unless `is_fresh`, decisions or options are
+    given. `options`: what `explorer.compile` takes besides for the first model, which no page can
+    say: files of tables, such as `quantization`.
     Beyond `most_pages` a page says that there are too many. `make_compiler` is called in every
     page's worker, so that it must be importable by name.
 
@@ -74,7 +79,9 @@ def serve(
         raise InputError("a token is made of letters, digits, '-' and '_'")
     choices = choices_of(offered_files(paths))
     chosen_port = usable_port(address, port)
-    opening = opening_link(choices[0], target, decisions) if decisions else None
+    opening = opening_link(choices[0], target, decisions) if decisions or options else None
+    if options:
+        make_compiler = partial(ModelCompiler, {choices[0].path: options})
     results = ResultStore()
     first = first_request(choices[0], target)
     if opening is not None:  # with sizes, if some are given: nothing is to be compiled twice
@@ -97,6 +104,7 @@ def serve(
         return (
             not is_fresh
             and not decisions
+            and not options
             and saved.target == target
             and saved.open_paths <= offered
         )

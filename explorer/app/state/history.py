@@ -140,5 +140,5 @@ def _with_choices(point: Point, state: PageState) -> Point:
 
 def uploaded_files(state: PageState) -> set[str]:
     """Paths of the files of this page that may still be asked for."""
-    offers = (state.choices, *(point.choices for point in state.points))
-    return {choice.path for choices in offers for choice in choices if choice.is_upload}
+    lists = (state.choices, *(point.choices for point in state.points))
+    return {choice.path for choices in lists for choice in choices if choice.is_upload}

@@ -26,6 +26,7 @@ from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
 from explorer.app.worker.values import Values, batch_of
 from explorer.results import ProfileRecord, Trace
+from explorer.results.decisions import NOTHING
 
 if TYPE_CHECKING:
     from explorer.backends.peaks import PeakMeter
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 class ModelCompiler:
     """One per worker. Heavy imports happen here, in the worker, before it is asked for anything."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Mapping[str, Mapping[str, Any]] = NOTHING) -> None:
+        """options: what `explorer.compile` takes besides target and sizes, by the model's path."""
         import_module("explorer.compilation")
+        self._options = options
         self._compilations: dict[CompileRequest, Compilation] = {}
         self._accuracies: dict[CompileRequest, Accuracy] = {}
         self._profiles: dict[CompileRequest, ProfileRecord] = {}
@@ -213,7 +216,13 @@ class ModelCompiler:
         largest = {**self._told_sizes(model, request), **largest}
         self._tried[request] = {**largest, **suggested_sizes(model, largest)}
         sizes = {**self._tried[request], **given}
-        return ex.compile(model, target=request.target, dimensions=sizes, progress=progress)
+        return ex.compile(
+            model,
+            target=request.target,
+            dimensions=sizes,
+            progress=progress,
+            **self._options.get(request.path, NOTHING),
+        )
 
     def _told_sizes(self, model: SourceModel, request: CompileRequest) -> dict[str, int]:
         """Sizes that the person's values say; of many labelled samples one is run at a time."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from explorer.errors import InputError
 from explorer.importers import SourceModel
+from explorer.quantization.observations import path_beside, read_observations
 from explorer.quantization.table import ThresholdTable, read_modes, read_thresholds
 from explorer.runtime.cache.digests import digest_of_file
 
@@ -29,7 +30,7 @@ def chosen_table(
         if modes is not None:
             raise InputError("modes without thresholds quantize nothing", hint="--quantize TABLE")
         return None
-    table = choice if isinstance(choice, ThresholdTable) else read_thresholds(Path(choice))
+    table = choice if isinstance(choice, ThresholdTable) else read_table(Path(choice))
     if isinstance(modes, str | Path):
         modes = read_modes(Path(modes))
     if modes is not None:
@@ -42,6 +43,12 @@ def chosen_table(
             hint="explorer calibrate makes one for this; without its line `# model` it is taken",
         )
     return table
+
+
+def read_table(path: Path) -> ThresholdTable:
+    """A table of thresholds with the histograms that lie beside it, if there are any."""
+    table = read_thresholds(path)
+    return replace(table, observations=read_observations(path_beside(path), table.model))
 
 
 def digest_of_model(model: SourceModel) -> str:

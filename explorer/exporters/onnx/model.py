@@ -18,7 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, OpResult, SSAValue
 
 from explorer.errors import InputError, UnsupportedError
 from explorer.exporters.onnx.nodes import (
@@ -255,7 +255,8 @@ def _fallback(value: SSAValue) -> str:
     origin = origin_of(value)
     if origin is not None and is_quantized(value) and not origin.steps:
         return f"{origin.tensor}.quantized"
-    index = list(owner.results).index(value)
+    assert isinstance(value, OpResult)
+    index = value.index
     return identity_of(owner) + (f".{index}" if index else "")
 
 

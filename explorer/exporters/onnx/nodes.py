@@ -87,12 +87,12 @@ class Nodes:
     current: TopOperation | None = None
     _known: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
 
-    def node(self, operator: str, *inputs: Value | None, **attributes: object) -> str:
+    def node(self, operator: str, *inputs: Value | None, **attributes: Any) -> str:
         """Another node with one result, whose name is returned. None: an operand that is absent."""
         return self.nodes(operator, 1, *inputs, **attributes)[0]
 
     def nodes(
-        self, operator: str, results: int, *inputs: Value | None, **attributes: object
+        self, operator: str, results: int, *inputs: Value | None, **attributes: Any
     ) -> list[str]:
         """The same with several results."""
         assert self.current is not None

@@ -53,10 +53,10 @@ def find_block_size(content: OnnxContent) -> int:
     if len(possible) == 1:
         return possible[0]
     weights = [array(node.input[1]) for graph, array in graphs for node in _convolutions(graph)]
-    return told_by_weights([w for w in weights if w is not None]) or _machine_block_size()
+    return implied_by_weights([w for w in weights if w is not None]) or _machine_block_size()
 
 
-def told_by_weights(weights: Sequence[np.ndarray]) -> int | None:
+def implied_by_weights(weights: Sequence[np.ndarray]) -> int | None:
     """The size in whose reading filters and channels differ more; None where chance may tell.
 
     The weights' logarithms are explained by their filter, channel and place in the window (analysis

@@ -9,11 +9,10 @@ A page shows one pass of thirty at first, and of the others how many operations 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
 
 from explorer.ir.operation import IDENTITY, TopOperation, from_attribute
+from explorer.ir.program import Snapshot
 from explorer.ir.structure import OperationRecord, record, value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
@@ -24,16 +23,7 @@ DATA = (WeightOp.name, "source.constant")
 """Operations that are no nodes of the graph."""
 
 
-class ComparedProgram(Protocol):
-    """What of a snapshot is compared."""
-
-    @property
-    def operations(self) -> Mapping[str, TopOperation]: ...
-    @property
-    def sources(self) -> Mapping[str, tuple[str, ...]]: ...
-
-
-def program_difference(before: ComparedProgram, after: ComparedProgram) -> GraphDiff:
+def program_difference(before: Snapshot, after: Snapshot) -> GraphDiff:
     """What appeared, disappeared, changed, and which operation took over whose sources.
 
     Operations are matched by identity, weights left out.
@@ -49,7 +39,7 @@ def program_difference(before: ComparedProgram, after: ComparedProgram) -> Graph
 
 
 class _Difference:
-    def __init__(self, before: ComparedProgram, after: ComparedProgram) -> None:
+    def __init__(self, before: Snapshot, after: Snapshot) -> None:
         self.before = before
         self.after = after
 
@@ -106,7 +96,7 @@ class _Difference:
         return () if old == new else tuple(_changes(old, new))
 
 
-def _missing(here: ComparedProgram, there: ComparedProgram) -> tuple[str, ...]:
+def _missing(here: Snapshot, there: Snapshot) -> tuple[str, ...]:
     """What of `there` is not here."""
     known = here.operations
     return tuple(k for k, op in there.operations.items() if k not in known and _is_compared(op))

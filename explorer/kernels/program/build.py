@@ -107,7 +107,7 @@ def build_program(
     `language`: the name of a printed one, or what makes the text of a backend of one's own.
     `function`: by default the only one on a device. `offsets`: of every value and scratch buffer
     by name, in bytes. `input_names` and `output_names` are the ports' names in order (default: the
-    values' own). `steps`: the ladder of every kernel, for the records.
+    values' own). `steps`: those of every kernel's schedule, for the records.
     """
     if function is None:
         function = only_device_function(snapshot.program)

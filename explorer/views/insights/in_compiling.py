@@ -87,12 +87,12 @@ def copied_twice(trace: Trace) -> Iterator[Insight]:
 
 
 def _again(made: list[str], text: str, sizes: dict[str, int], everything: int) -> Insight:
-    spare = sum(sizes.get(copy, 0) for copy in made[1:])
+    repeated = sum(sizes.get(copy, 0) for copy in made[1:])
     return Insight(
         name="copied-twice",
         text=f"{text}: {', '.join(made[:4])}. One copy would do.",
-        effect=f"{format_bytes(spare)} written and read again",
-        share=spare / everything if everything else 0.0,
+        effect=f"{format_bytes(repeated)} written and read again",
+        share=repeated / everything if everything else 0.0,
         place=Place(pass_name="", selection=made[-1], dock="memory"),
     )
 

@@ -316,7 +316,9 @@ export class TraceData {
           values: row.values.map((value) => (value === null ? null : decode(value))),
         }));
       // The operation that makes a tensor in a row: the last one noted up to it.
-      const maker = (column, row) => {
+      const maker = (column, row, mode = "accumulated") => {
+        // Rows of the float comparison are the last ones: they begin where numbers are quantized.
+        if (mode === "float") row += raw.accumulated.length - raw.float.length;
         const noted = raw.makers[column].filter(([from]) => from <= row);
         return (noted[noted.length - 1] ?? raw.makers[column][0] ?? [0, ""])[1];
       };
@@ -326,6 +328,7 @@ export class TraceData {
         tolerance: decode(raw.tolerance),
         accumulated: rows("accumulated"),
         isolated: rows("isolated"),
+        float: rows("float"),
       };
     });
   }
@@ -551,8 +554,8 @@ function graphOf(raw, records) {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED = new RegExp(
-  "^(nodes|graphs?|start|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|operators|" +
-    "memory)(/|$)",
+  "^(nodes|graphs?|start|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|source|" +
+    "operators|memory)(/|$)",
 );
 const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either
 

@@ -111,7 +111,7 @@ def profile_payload(profile: ProfileRecord) -> Json:
 
 
 def kernel_payload(kernel: KernelRecord) -> Json:
-    """A kernel with the ladder of its schedule; lines that the steps share stand once."""
+    """A kernel with the steps of its schedule; lines that the steps share stand once."""
     table = LineTable(page_characters=1 << 60)
     steps = [
         {
@@ -154,7 +154,7 @@ class AccuracyTables:
     @staticmethod
     def of(report: AccuracyReport, pass_names: Sequence[str]) -> AccuracyTables:
         names: dict[str, None] = {}
-        for measured in (*report.passes, *report.isolated):
+        for measured in (*report.passes, *report.isolated, *report.against_float):
             names.update(dict.fromkeys(error.tensor for error in measured.tensors))
             # An index that is tied is compared with nothing, and still has a column.
             names.update(dict.fromkeys(tie.tensor for tie in measured.near_ties if tie.tensor))
@@ -173,6 +173,7 @@ class AccuracyTables:
             "makers": self._makers(),
             "accumulated": self._rows(self.report.passes),
             "isolated": self._rows(self.report.isolated),
+            "float": self._rows(self.report.against_float),
             "outputs": [_error_row(error) for error in self.report.outputs],
             "grounds": grounds(self.report),
             "fault": self.first_fault(),
@@ -227,6 +228,7 @@ class AccuracyTables:
         return {
             "accumulated": [self._values(p, of) for p in self.report.passes],
             "isolated": [self._values(p, of) for p in self.report.isolated],
+            "float": [self._values(p, of) for p in self.report.against_float],
         }
 
     def first_fault(self) -> Json | None:
@@ -266,6 +268,7 @@ class AccuracyTables:
         for mode, measured in (
             ("accumulated", self.report.passes),
             ("isolated", self.report.isolated),
+            ("float", self.report.against_float),
         ):
             rows: dict[str, list[Json]] = {name: [] for name in wanted}
             for place, accuracy in zip(self.places(measured), measured, strict=True):

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from explorer.results.accuracy import AccuracyReport, Fault, PassAccuracy, TensorError
 from explorer.views.numbers import format_decibels, format_error
 from explorer.views.static.parts import svg
+from explorer.views.static.parts.against_float import against_float_html, against_float_text
 from explorer.views.static.parts.details import detail_html, detail_text
 from explorer.views.static.parts.markup import (
     badge,
@@ -68,6 +69,7 @@ def accuracy_text(report: AccuracyReport) -> str:
     if layers:
         lines.append(source)
         lines += columns([(t.operation, t.tensor, *_measures(t)) for t in layers], _HEADER, "llrrr")
+    lines += against_float_text(report)
     if report.fault is not None:
         lines.append(f"  bisected: {_fault_words(report.fault)}")
     lines += detail_text(report)
@@ -106,6 +108,7 @@ def accuracy_html(report: AccuracyReport) -> str:
             for t in layers
         ]
         body += table(rows, (*_HEADER, "worst element"), "llrrrl")
+    body += against_float_html(report)
     body += detail_html(report)
     for words in _tie_words(report):
         body += note(words)

@@ -100,12 +100,14 @@ def kernel_html(kernel: KernelRecord) -> str:
     launched = ", ".join(kernel.operations)
     body = paragraph(f"{quiet('launched by')} {code(launched)}") + source_html(kernel.source)
     if kernel.steps:
-        body += fold(f"schedule: {format_count(len(kernel.steps), 'step')}", _ladder(kernel.steps))
+        body += fold(
+            f"schedule: {format_count(len(kernel.steps), 'step')}", _steps_of(kernel.steps)
+        )
     return card(kernel.name, body, subtitle=_summary(kernel))
 
 
 def schedule_text(kernel: KernelRecord) -> str:
-    """The schedule as a ladder: one numbered line per step."""
+    """The steps of the schedule, a numbered line each."""
     rows = [
         (
             f"{number}.",
@@ -119,12 +121,12 @@ def schedule_text(kernel: KernelRecord) -> str:
 
 
 def schedule_html(kernel: KernelRecord) -> str:
-    """A card with the ladder; every step opens to the loop nest after it."""
+    """A card with the steps of the schedule; each opens to the loop nest after it."""
     subtitle = f"schedule of {format_count(len(kernel.steps), 'step')}"
-    return card(kernel.name, _ladder(kernel.steps), subtitle=subtitle)
+    return card(kernel.name, _steps_of(kernel.steps), subtitle=subtitle)
 
 
-def _ladder(steps: Sequence[ScheduleStep]) -> str:
+def _steps_of(steps: Sequence[ScheduleStep]) -> str:
     html = table(
         [
             [

@@ -10,6 +10,7 @@ const PLAIN = letteringAt(1);
 const MOST_MEASURED = 60;
 export const BACK_CARD = 5; // by how much the cards behind that of a closed block look out
 export const TITLE_HEIGHT = 22; // of an open block
+const AROUND_KIND = 7; // pixels
 const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
 
 // lettering: of letteringAt, how much is written and how large
@@ -52,8 +53,8 @@ export function makeNode(app, scene, item, lettering = PLAIN) {
         ? kindOf(app, item, scene.node, lettering)
         : null,
   );
-  if (inside && lettering.level !== "far") {
-    const broad = expanderWidth(lettering);
+  const broad = inside ? expanderWidth(app, record.label, width, lettering) : 0;
+  if (broad) {
     group.append(
       shape(
         "g",
@@ -156,10 +157,11 @@ function wordsInFull(app, {record, inside, constants}, [width, height], {label, 
 }
 
 // From farther away: one line in the middle, as large as there is room for.
-function kindOf(app, {record, inside}, [width, height], {label, scale}) {
+function kindOf(app, {record, inside}, [width, height], lettering) {
+  const {label, scale} = lettering;
   const size = label * scale;
-  const button = inside ? expanderWidth({scale}) : 0;
-  const room = (width - button) * scale - 7;
+  const button = inside ? expanderWidth(app, record.label, width, lettering) : 0;
+  const room = (width - button) * scale - AROUND_KIND;
   const font = `500 ${size}px`;
   const written = inside
     ? nameThatFits(app, record.label, room, font)
@@ -177,7 +179,15 @@ function kindOf(app, {record, inside}, [width, height], {label, scale}) {
   );
 }
 
-const expanderWidth = ({scale}) => Math.max(20, 14 / scale);
+// None where it would take the room that the name needs: a double click opens a block, too.
+function expanderWidth(app, name, width, {level, scale, label}) {
+  if (level === "far") return 0;
+  const broad = Math.max(20, 14 / scale);
+  if (level === "full") return broad;
+  const [short] = shortNames(name).slice(-1);
+  const needed = rulerOf(app, `500 ${label * scale}px`).measureText(short).width + AROUND_KIND;
+  return needed > (width - broad) * scale && needed <= width * scale ? 0 : broad;
+}
 
 // "conv 3x3 + relu", or "conv 3x3", or "conv" where there is no room for more.
 function kindThatFits(app, label, room, font) {
@@ -189,9 +199,8 @@ function kindThatFits(app, label, room, font) {
 
 // "transformer layer 12", or "layer 12" where there is no room for more, or "tra… 12".
 function nameThatFits(app, label, room, font) {
-  const [numbered] = label.match(/\S+ \d+$/) ?? [label];
   return (
-    [label, numbered].find((text) => fitText(app, text, room, font, clip) === text) ??
+    shortNames(label).find((text) => fitText(app, text, room, font, clip) === text) ??
     fitText(app, label, room, font, clipName)
   );
 }
@@ -203,6 +212,8 @@ function titleThatFits(app, title, room, font) {
     ? title
     : nameThatFits(app, name, room, font);
 }
+
+const shortNames = (label) => [label, label.match(/\S+ \d+$/)?.[0] ?? label];
 
 // A name across the graph, where no node has room for it.
 export function makeFarName({item, text}, {label}) {
@@ -425,9 +436,9 @@ function openingText(app, unit) {
   const {blocks} = app.data;
   const others = blocks.repetitions(blocks.indexOf(unit)).length - 1;
   return others
-    ? `click + or press e to open it and ${countText(others, "block")} that repeat it; ` +
+    ? `click +, click twice or press e to open it and ${countText(others, "block")} that repeat it; ` +
         "with Shift, it alone"
-    : "click + or press e to open it";
+    : "click +, click twice or press e to open it";
 }
 
 export function tipOfEdge(edge) {

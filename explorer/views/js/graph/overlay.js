@@ -37,7 +37,9 @@ export function createOverlay(app, redraw, makeRoom) {
       onchange: () => store.set({overlay: choice.value}),
     },
     element("option", {value: ""}, "by kind"),
-    MEASURES.map(({id, label}) => element("option", {value: id}, `by ${label}`)),
+    MEASURES.map(({id, label, isOfQuantized}) =>
+      element("option", {value: id, "data-quantized": isOfQuantized}, `by ${label}`),
+    ),
     element("option", {value: OWN}, "by own numbers"),
   );
   const picker = element("input", {
@@ -69,10 +71,17 @@ export function createOverlay(app, redraw, makeRoom) {
     );
   }
 
+  // What only a quantized program has is offered for one only.
+  function offerQuantized() {
+    for (const option of choice.querySelectorAll("[data-quantized]"))
+      option.hidden = !data.head.has.quantization;
+  }
+
   async function update() {
     asking += 1;
     const number = asking;
     const wanted = measure();
+    offerQuantized();
     choice.value = store.get().overlay;
     let next = null;
     if (wanted) {
@@ -344,7 +353,9 @@ export function createOverlay(app, redraw, makeRoom) {
   }
 
   function lackOf(needs) {
-    if (needs === "accuracy") return notCompared(app);
+    if (needs === "float" && !data.head.has.quantization)
+      return element("p", {class: "quiet-text"}, "This program is not quantized.");
+    if (needs === "accuracy" || needs === "float") return notCompared(app);
     const words =
       needs === "profile"
         ? "Not measured yet. In a notebook, c.profile(with_peaks=True) does it; explorer serve " +
@@ -362,6 +373,7 @@ export function createOverlay(app, redraw, makeRoom) {
   store.subscribe((_, changed) => {
     if (["overlay", "pass", "view"].some((name) => changed.has(name))) update();
   });
+  offerQuantized();
   if (data.head.overlay && !store.get().overlay) useGiven();
   else if (store.get().overlay) update();
   return {choice, panel, paint, lineOf, acceptDrops, learn: update};

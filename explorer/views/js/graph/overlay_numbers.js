@@ -2,8 +2,16 @@
 // errors of tensors, or a person's own. A launch that several operations became is counted once, at
 // the one that it is most of; the others know which one that is.
 
-import {errorPosition} from "../ground/errors.js";
-import {amountText, bytesText, errorText, percentText, secondsText} from "../ground/numbers.js";
+import {MOST_DECIBELS, errorPosition, quantizedPosition} from "../ground/errors.js";
+import {
+  amountText,
+  bytesText,
+  decibelsText,
+  decode,
+  errorText,
+  percentText,
+  secondsText,
+} from "../ground/numbers.js";
 import {roofsOf} from "../ground/roof.js";
 
 // fold: what stands for a block, and for several values of one operation: "sum" or "worst" of them.
@@ -59,6 +67,43 @@ export const MEASURES = [
     ends: ["0 %", "100 %"],
     of: sharesOfRoof,
   },
+  {
+    id: "sqnr",
+    label: "SQNR",
+    title: "SQNR against the float model, with all errors before",
+    fold: "worst",
+    isLowWorse: true,
+    needs: "float",
+    isOfQuantized: true,
+    text: decibelsText,
+    position: quantizedPosition,
+    ends: [`≥${MOST_DECIBELS} dB`, "0 dB"],
+    of: againstFloat,
+  },
+  {
+    id: "layer",
+    label: "layer SQNR",
+    title: "SQNR of each layer by itself: what quantizing it costs",
+    fold: "worst",
+    isLowWorse: true,
+    needs: "float",
+    isOfQuantized: true,
+    text: decibelsText,
+    position: quantizedPosition,
+    ends: [`≥${MOST_DECIBELS} dB`, "0 dB"],
+    of: ({data}) => ofLayers(data, ({layer}) => layer && [layer.operation, decode(layer.both)]),
+  },
+  {
+    id: "saturation",
+    label: "saturation",
+    title: "share of elements beyond what is represented",
+    fold: "worst",
+    needs: "float",
+    isOfQuantized: true,
+    text: percentText,
+    of: ({data}) =>
+      ofLayers(data, ({operation, clipped}) => clipped && [operation, clipped[0] / clipped[1]]),
+  },
 ];
 
 async function timeOfLaunches({data}) {
@@ -89,17 +134,39 @@ function ofKernels(data, valueOf) {
   return found;
 }
 
-// After the pass, or after the last one before it that was compared.
 async function errorsOfPass({data, pass}) {
   const accuracy = await data.accuracy();
-  const rows = accuracy.accumulated;
+  return foldedByOperation(accuracy, "accumulated", pass, Math.max, 0);
+}
+
+// Before the quantization there is nothing to tell: the program is the float model's.
+async function againstFloat({data, pass}) {
+  const accuracy = await data.accuracy();
+  const values = await data.metric("sqnr", "float");
+  return foldedByOperation(accuracy, "float", pass, Math.min, Infinity, values);
+}
+
+async function ofLayers(data, of) {
+  const {rows} = await data.chunk("quantization");
+  const found = new Map();
+  for (const row of rows) {
+    const pair = of(row);
+    if (pair) found.set(pair[0], pair[1]);
+  }
+  return found;
+}
+
+// After a pass, or after the last one before it that was compared.
+function foldedByOperation(accuracy, mode, pass, fold, start, values = null) {
+  const rows = accuracy[mode];
   let row = rows.length - 1;
   while (row > 0 && rows[row].pass > pass) row -= 1;
   const found = new Map();
-  (rows[row]?.values ?? []).forEach((value, column) => {
+  const shown = values?.[row] ?? rows[row]?.values ?? [];
+  shown.forEach((value, column) => {
     if (value === null) return;
-    const operation = accuracy.maker(column, row);
-    found.set(operation, Math.max(value, found.get(operation) ?? 0));
+    const operation = accuracy.maker(column, row, mode);
+    found.set(operation, fold(value, found.get(operation) ?? start));
   });
   return found;
 }

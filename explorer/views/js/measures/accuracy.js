@@ -4,11 +4,11 @@
 // all passes. What was wrong first stands on top.
 
 import {button, element, emptyState, tabRow} from "../ground/dom.js";
-import {MODE_TITLES, notCompared} from "../ground/errors.js";
+import {modeChosen, modeShown, modeTabs, notCompared} from "../ground/errors.js";
 import {faultBanner} from "./fault.js";
 import {heatMap} from "./heat_map.js";
 import {heatSide} from "./heat_side.js";
-import {METRICS} from "./metrics.js";
+import {FLOAT_METRICS, METRICS} from "./metrics.js";
 import {errorText} from "../ground/numbers.js";
 import {columnsOf} from "./tensors.js";
 
@@ -16,8 +16,9 @@ export async function accuracyView(app) {
   const {data, store} = app;
   if (!data.head.has.accuracy) return {node: notCompared(app)};
   const accuracy = await data.accuracy();
-  const {mode, metric} = store.get();
-  const measure = METRICS[metric];
+  const {metric} = store.get();
+  const mode = modeShown(accuracy, store.get().mode);
+  const measure = (mode === "float" ? FLOAT_METRICS : METRICS)[metric];
   const rows = accuracy[mode];
   // Kept while mode and metric change.
   app.heat ??= {detail: null, isSorted: false, isFolded: true, wasFaultShown: false};
@@ -39,7 +40,7 @@ export async function accuracyView(app) {
     },
     {class: "quiet", "aria-pressed": String(!app.heat.isFolded)},
   );
-  const aside = asideOf(app, accuracy, measure, [folding, sorting]);
+  const aside = asideOf(app, accuracy, mode, measure, [folding, sorting]);
   if (!rows.length)
     return {
       node: emptyState("Not measured in this mode", "Choose the other mode on the right."),
@@ -78,7 +79,7 @@ export async function accuracyView(app) {
     (accuracy.grounds ?? []).map((words) =>
       element("p", {class: "quiet-text heat-reference heat-grounds"}, words),
     ),
-    referenceLine(app, accuracy),
+    mode === "float" ? floatLine() : referenceLine(app, accuracy),
   );
   const map = heatMap(app, table, {
     host,
@@ -109,7 +110,7 @@ export async function accuracyView(app) {
 
   function pick(row, column) {
     const {pass} = rows[row];
-    const operation = accuracy.maker(column, row);
+    const operation = accuracy.maker(column, row, mode);
     keep({
       row,
       column,
@@ -139,7 +140,7 @@ export async function accuracyView(app) {
     columns = columnsOf(
       app,
       accuracy,
-      rows,
+      mode,
       state,
       data.followInGraph(state.selection, graph).slice(0, 1),
     );
@@ -166,13 +167,13 @@ export async function accuracyView(app) {
   return {node: host, aside, refresh, resized: map.paint};
 }
 
-function asideOf(app, accuracy, measure, switches) {
+function asideOf(app, accuracy, mode, measure, switches) {
   const {store} = app;
-  const {mode, metric} = store.get();
+  const {metric} = store.get();
   const modes = tabRow(
-    ["accumulated", "isolated"].map((id) => ({id, label: id, title: MODE_TITLES[id]})),
+    modeTabs(accuracy),
     mode,
-    (next) => store.set({mode: next}),
+    (next) => store.set(modeChosen(next)),
     "mode of comparison",
   );
   const metrics = tabRow(
@@ -194,12 +195,24 @@ function asideOf(app, accuracy, measure, switches) {
       element(
         "span",
         {class: "scale-note"},
-        ` · tolerance ${errorText(accuracy.tolerance)} · oracle ${accuracy.oracle}`,
+        mode === "float"
+          ? " · not judged"
+          : ` · tolerance ${errorText(accuracy.tolerance)} · oracle ${accuracy.oracle}`,
       ),
     ),
     switches,
     metrics,
     modes,
+  );
+}
+
+function floatLine() {
+  return element(
+    "p",
+    {class: "quiet-text heat-reference"},
+    "Tensors in real numbers, from the quantization on, against the float model's: what " +
+      "quantizing costs with the errors of all layers before. The tab “quantization” has every " +
+      "layer by itself.",
   );
 }
 

@@ -19,6 +19,7 @@ const ERROR_BINS_PER_DECADE = 4;
 
 // The detail of a tensor (a column of the heat map) in one of its rows; null where none was kept.
 export async function tensorDetail(app, accuracy, column, mode, row) {
+  if (mode === "float") return null; // measured, and not looked into
   const index = Math.floor(column / DETAILS_PER_PAGE);
   if (index >= (accuracy.detailPages ?? 0)) return null;
   const page = await app.data.chunk(`details/${index}`);

@@ -3,6 +3,7 @@
 
 import {button, element, replace} from "../ground/dom.js";
 import {canvasPlot, canvasText, moveTip, placed, tipElement} from "../ground/plot.js";
+import {commonEnding, tailOf} from "./column_names.js";
 import {clip} from "../ground/scene.js";
 
 const ROW = 14;
@@ -170,6 +171,8 @@ export function heatMap(app, table, options) {
     context.fillText("≈", x + cell / 2, y + ROW / 2);
   }
 
+  const ending = commonEnding(accuracy.tensors);
+
   // As many names as fit; that of the selection in any case.
   function paintHead(from, to, left) {
     const context = head.begin();
@@ -185,7 +188,8 @@ export function heatMap(app, table, options) {
         every > 1 && order.slice(place + 1, place + every).some((c) => own.has(c));
       if (!isOwn && (place < free || isBeforeOwn)) continue;
       free = place + every;
-      const name = accuracy.tensors[column];
+      const whole = accuracy.tensors[column];
+      const name = whole.endsWith(ending) ? whole.slice(0, whole.length - ending.length) : whole;
       const x = place * cell - left + cell / 2;
       context.fillStyle = head.colour(isOwn ? "accent" : "quiet");
       context.font = `${isOwn ? "bold " : ""}10px system-ui, sans-serif`;
@@ -284,7 +288,7 @@ export function heatMap(app, table, options) {
   plot.node.addEventListener("pointermove", (event) => {
     const place = at(event);
     tip.hidden = !place;
-    app.hover.set(place ? [accuracy.maker(place.column, place.row)] : [], []);
+    app.hover.set(place ? [accuracy.maker(place.column, place.row, table.mode)] : [], []);
     if (!place) return;
     replace(
       tip,
@@ -340,9 +344,4 @@ export function heatMap(app, table, options) {
     showRow,
     hasFolds: () => lines.length < rows.length,
   };
-}
-
-// Names of one model begin alike: their ends tell them apart.
-function tailOf(name, characters) {
-  return name.length <= characters ? name : `…${name.slice(1 - Math.max(2, characters))}`;
 }

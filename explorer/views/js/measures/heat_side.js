@@ -125,11 +125,11 @@ export function heatSide(app, table, {pick, close}) {
           : [
               where
                 ? detailParts(app, where, accuracy.tolerance)
-                : element("p", {class: "quiet-text"}, noDetail(accuracy)),
+                : element("p", {class: "quiet-text"}, noDetail(accuracy, mode)),
               measuresLine(here),
               exactLine(here),
               where ? null : worstElement(here),
-              errors.length > 1
+              errors.length > 1 && mode !== "float"
                 ? errorCurve(app, errors, accuracy.tolerance, rows[row].pass)
                 : null,
               element(

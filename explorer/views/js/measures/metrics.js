@@ -1,6 +1,6 @@
 // Errors of tensors by several metrics: their words, their place on the scale, which is worse.
 
-import {errorPosition} from "../ground/errors.js";
+import {MOST_DECIBELS, errorPosition, quantizedPosition} from "../ground/errors.js";
 import {decibelsText, errorText} from "../ground/numbers.js";
 
 export const METRICS = {
@@ -36,4 +36,10 @@ export const METRICS = {
     text: errorText,
     worse: (value) => value,
   },
+};
+
+// Of a quantized program against the float model, whose SQNR has another scale.
+export const FLOAT_METRICS = {
+  ...METRICS,
+  sqnr: {...METRICS.sqnr, low: `≥${MOST_DECIBELS} dB`, at: quantizedPosition},
 };

@@ -2,20 +2,28 @@
 
 import {detailParts, shapeText, tensorDetail} from "./details.js";
 import {element, emptyState, section, shape, sortableTable, tabRow} from "../ground/dom.js";
-import {MODE_TITLES, errorPosition, noDetail, notCompared} from "../ground/errors.js";
+import {
+  errorPosition,
+  modeChosen,
+  modeShown,
+  modeTabs,
+  noDetail,
+  notCompared,
+} from "../ground/errors.js";
 import {decibelsText, errorText} from "../ground/numbers.js";
 
 // Columns of the heat map that a selection makes in this pass, the best match first; where it makes
 // none (it was fused away, or is of another level), those of the same source nodes.
 // `here` lists what the selection is in this pass (TraceData.followInGraph).
-export function columnsOf(app, accuracy, rows, {selection, pass}, here) {
+export function columnsOf(app, accuracy, mode, {selection, pass}, here) {
   if (selection === null) return [];
+  const rows = accuracy[mode];
   const row = rows.findIndex((item) => item.pass === pass);
   const wanted = here.length ? here : [selection];
   const ranked = [];
   accuracy.tensors.forEach((_, column) => {
     if (row >= 0 && rows[row].values[column] === null) return;
-    const rank = wanted.indexOf(accuracy.maker(column, Math.max(row, 0)));
+    const rank = wanted.indexOf(accuracy.maker(column, Math.max(row, 0), mode));
     if (rank >= 0) ranked.push([rank, column]);
   });
   if (ranked.length) return ranked.sort((a, b) => a[0] - b[0]).map(([, column]) => column);
@@ -33,7 +41,7 @@ export async function tensorsView(app, context) {
     return {node: notCompared(app)};
   }
   const accuracy = await data.accuracy();
-  const columns = columnsOf(app, accuracy, accuracy.accumulated, context.state, context.here);
+  const columns = columnsOf(app, accuracy, "accumulated", context.state, context.here);
   if (!columns.length) {
     return {
       node: emptyState(
@@ -43,7 +51,7 @@ export async function tensorsView(app, context) {
       ),
     };
   }
-  const {mode} = context.state;
+  const mode = modeShown(accuracy, context.state.mode);
   const rows = await data.tensorErrors(columns[0], mode);
   const name = accuracy.tensors[columns[0]];
   const passName = (row) => data.head.passes[row.pass]?.name ?? "–";
@@ -89,9 +97,9 @@ export async function tensorsView(app, context) {
     },
   );
   const modes = tabRow(
-    ["accumulated", "isolated"].map((id) => ({id, label: id, title: MODE_TITLES[id]})),
+    modeTabs(accuracy),
     mode,
-    (next) => store.set({mode: next}),
+    (next) => store.set(modeChosen(next)),
     "mode of comparison",
   );
   modes.classList.add("segmented");
@@ -126,7 +134,7 @@ async function detailOf(app, accuracy, column, mode, pass) {
   if (!filled.length) return null;
   const [row, index] = filled.find(([item]) => item.pass === pass) ?? filled[filled.length - 1];
   const detail = await tensorDetail(app, accuracy, column, mode, index);
-  if (!detail) return element("p", {class: "quiet-text"}, noDetail(accuracy));
+  if (!detail) return element("p", {class: "quiet-text"}, noDetail(accuracy, mode));
   return section(
     `After ${row.name}, ${shapeText(detail)}`,
     detailParts(app, detail, accuracy.tolerance),

@@ -14,10 +14,10 @@ const FRESH_STATE = {
   onlyChanges: false, // whether passes that changed nothing are left out of the time line
   step: null, // schedule step in the tab of loops; null: the last one
   beside: false, // whether the next level down is shown below the tab
-  mode: "accumulated", // errors: accumulated, isolated
+  mode: "accumulated", // errors: accumulated, isolated, float
   metric: "relative", // errors: relative, sqnr, cosine
   bars: "time", // time line: time, kernel, source
-  overlay: "", // number by which operations are coloured: time, error, bytes, macs, roof, own
+  overlay: "", // number by which operations are coloured (graph/overlay_numbers.js), or own
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
   panes: FRESH_PANES, // which pane stands where (arrangement.js)
@@ -50,10 +50,10 @@ const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
   tab: ["operation", "model", "ir", "loops", "c", "assembly", "other", "tensors", "fork"],
   view: ["before", "diff", "after"],
-  mode: ["accumulated", "isolated"],
+  mode: ["accumulated", "isolated", "float"],
   metric: ["relative", "sqnr", "cosine"],
   bars: ["time", "kernel", "source"],
-  overlay: ["", "time", "error", "bytes", "macs", "roof", "own"],
+  overlay: ["", "time", "error", "bytes", "macs", "roof", "sqnr", "layer", "saturation", "own"],
 };
 
 export function createStore(initial) {

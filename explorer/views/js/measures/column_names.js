@@ -1,0 +1,23 @@
+// Names of tensors where there is little room: what tells one from the others.
+
+// The ending, in parts from "_", ":", "/" or ".", that more than half of some names have: "_output",
+// ":0". It tells none from the others.
+export function commonEnding(names) {
+  let ending = "";
+  for (;;) {
+    const counts = new Map();
+    for (const name of names) {
+      const rest = name.endsWith(ending) ? name.slice(0, name.length - ending.length) : "";
+      const [part] = rest.match(/(?<=.)[_:/.][^_:/.]*$/) ?? [""];
+      if (part) counts.set(part, (counts.get(part) ?? 0) + 1);
+    }
+    const [part, count] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
+    if (2 * count <= names.length || names.length < 2) return ending;
+    ending = part + ending;
+  }
+}
+
+// Names of one model begin alike: their ends tell them apart.
+export function tailOf(name, characters) {
+  return name.length <= characters ? name : `…${name.slice(1 - Math.max(2, characters))}`;
+}

@@ -1,0 +1,71 @@
+// Another threshold or mode of a tensor: a branch in the app, one that the notebook's kernel makes,
+// and elsewhere the line of Python that does it.
+
+import {decide} from "../ground/addresses.js";
+import {element, replace} from "../ground/dom.js";
+import {READ_ONLY} from "../branches/session.js";
+
+const MODES = ["INT8", "INT16", "F32"];
+const MODE_TITLES = {
+  INT8: "8 bits",
+  INT16: "16 bits, for whoever is hurt most",
+  F32: "stays float",
+};
+
+// A fork in which both ends of the tensor's range move in proportion.
+export function forkThreshold(app, tensor, threshold, said) {
+  fork(app, tensor.address, Number(threshold.toPrecision(6)), said);
+}
+
+export function modeChoice(app, tensor, said) {
+  const choice = element(
+    "select",
+    {
+      class: "quiet",
+      "aria-label": "what the tensor is stored in",
+      title: MODE_TITLES[tensor.mode],
+      onchange: () => {
+        const wanted = choice.value;
+        choice.value = tensor.mode;
+        if (wanted !== tensor.mode) fork(app, tensor.modeAddress, wanted, said);
+      },
+    },
+    MODES.map((mode) =>
+      element(
+        "option",
+        {value: mode, title: MODE_TITLES[mode], selected: mode === tensor.mode},
+        mode,
+      ),
+    ),
+  );
+  return choice;
+}
+
+function fork(app, address, value, said) {
+  if (app.session && !app.session.isTrace()) {
+    const settings = structuredClone(app.session.settings());
+    decide(settings, address, value);
+    app.session.fork(settings);
+    return;
+  }
+  if (app.data.head.branches) {
+    replace(said, "compiling with another threshold");
+    app.host.receive((message) => {
+      if (message?.kind === "changed" && message.error)
+        replace(said, element("span", {class: "ink-wrong"}, message.error));
+    });
+    app.host.send({kind: "change", what: "decide", address, value});
+    return;
+  }
+  replace(
+    said,
+    app.session ? READ_ONLY : "This page has no compiler. In a notebook: ",
+    app.session
+      ? null
+      : element(
+          "code",
+          {class: "mono"},
+          `c.fork(decisions={${JSON.stringify(address)}: ${JSON.stringify(value)}})`,
+        ),
+  );
+}

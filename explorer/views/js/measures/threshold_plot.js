@@ -1,0 +1,273 @@
+// The histogram of a tensor over a logarithmic scale of counts, what is represented of it, and the
+// ranges that the methods would choose. The end that is in use is a slider: arrows and the pointer
+// move it, Enter or letting go compiles a fork.
+
+import {element, replace, shape} from "../ground/dom.js";
+import {decode, errorText, percentText} from "../ground/numbers.js";
+
+const HEIGHT = 132;
+const TOP = 34; // names of methods stand above
+const BOTTOM = 18;
+const SIDE = 10;
+const LINE = 11; // of a row of names
+const LETTER = 5.6; // a character of a name
+const NAME_LINES = 3;
+const KEY_STEP = 1.02; // by which an arrow moves the threshold
+
+export const shortRange = (value) => String(Number(value.toPrecision(3)));
+
+export function rangeText(low, high) {
+  return low === -high ? `±${shortRange(high)}` : `${shortRange(low)} to ${shortRange(high)}`;
+}
+
+// row: of the view, with `observed` and `tensor`; fork(threshold) is called where it is let go.
+export function thresholdPlot(row, fork) {
+  const {observed, tensor} = row;
+  const edge = Math.max(-tensor.low, tensor.high) || 1;
+  const histogram = histogramOf(observed);
+  const node = element("div", {class: "threshold-plot"});
+  const words = element("p", {class: "quiet-text threshold-words", "aria-live": "polite"});
+  const picture = shape("svg", {class: "threshold", role: "group", "aria-label": "histogram"});
+  node.append(picture, words);
+  let ratio = 1; // of the threshold that is dragged to the one in use
+  let width = 0;
+  const least = Math.min(histogram.start, tensor.low),
+    most = Math.max(histogram.end, tensor.high);
+  const x = (value) => SIDE + ((value - least) / (most - least || 1)) * (width - 2 * SIDE);
+  const base = HEIGHT - BOTTOM;
+
+  function paint() {
+    width = node.clientWidth || 440;
+    const isFocused = picture.contains(document.activeElement);
+    picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    picture.setAttribute("height", String(HEIGHT));
+    const [low, high] = [tensor.low * ratio, tensor.high * ratio];
+    const [left, right] = [x(Math.max(low, least)), x(Math.min(high, most))];
+    const marks = marksOf(observed, x);
+    replace(
+      picture,
+      shape("rect", {
+        class: "represented",
+        x: left,
+        y: TOP,
+        width: Math.max(right - left, 0),
+        height: base - TOP,
+      }),
+      shape("path", {class: "bars", d: barsOf(histogram, x, base)}),
+      shape("line", {class: "base", x1: SIDE, x2: width - SIDE, y1: base, y2: base}),
+      marks.map(({at, line, title}) =>
+        shape(
+          "g",
+          {class: "candidate-mark"},
+          shape("title", {}, title),
+          shape("line", {x1: at, x2: at, y1: TOP - 2 - line * LINE, y2: base}),
+        ),
+      ),
+      // Above the lines of the others, which they may cross.
+      marks.map(({at, label, line, isBefore}) =>
+        label
+          ? shape(
+              "text",
+              {
+                class: "candidate-name",
+                x: at + (isBefore ? -3 : 3),
+                y: TOP - 4 - line * LINE,
+                "text-anchor": isBefore ? "end" : "start",
+              },
+              label,
+            )
+          : null,
+      ),
+      ends(low, high),
+      [
+        [least, "start"],
+        [0, "middle"],
+        [most, "end"],
+      ]
+        .filter((_, index) => index !== 1 || (x(0) > 60 && x(0) < width - 60))
+        .map(([value, anchor]) =>
+          shape(
+            "text",
+            {class: "axis", x: x(value), y: HEIGHT - 4, "text-anchor": anchor},
+            shortRange(Number(value)),
+          ),
+        ),
+    );
+    if (isFocused) /** @type {any} */ (picture.querySelector(".threshold-end"))?.focus();
+    replace(words, wordsOf(low, high));
+  }
+
+  // The ends of what is represented. Where both are there, either moves both.
+  function ends(low, high) {
+    return [high, low]
+      .filter((value) => value !== 0)
+      .map((value, index) =>
+        shape(
+          "g",
+          {
+            class: "threshold-end",
+            tabindex: index ? -1 : 0,
+            role: "slider",
+            "aria-label": `threshold of ${row.name}`,
+            "aria-valuenow": Number((edge * ratio).toPrecision(4)),
+            "aria-valuetext": `represents ${rangeText(low, high)}`,
+            onpointerdown: (event) => drag(event, value < 0 ? tensor.low : tensor.high),
+            onkeydown: key,
+          },
+          shape("rect", {
+            class: "grip",
+            x: x(clamped(value)) - 7,
+            y: TOP - 8,
+            width: 14,
+            height: base - TOP + 16,
+          }),
+          shape("line", {x1: x(clamped(value)), x2: x(clamped(value)), y1: TOP - 6, y2: base + 4}),
+          shape("circle", {cx: x(clamped(value)), cy: base + 4, r: 4.5}),
+        ),
+      );
+  }
+
+  const clamped = (value) => Math.min(Math.max(value, least), most);
+
+  function drag(event, own) {
+    event.preventDefault();
+    const box = picture.getBoundingClientRect();
+    const move = (moved) => {
+      const at = least + ((moved.clientX - box.left - SIDE) / (width - 2 * SIDE)) * (most - least);
+      // Never through zero, and a little beyond what was seen: nobody knows all data.
+      ratio = Math.min(Math.max(at / own, 0.01), 4);
+      paint();
+    };
+    const drop = () => {
+      window.removeEventListener("pointermove", move);
+      window.removeEventListener("pointerup", drop);
+      window.removeEventListener("pointercancel", cancel);
+      release();
+    };
+    const cancel = () => {
+      window.removeEventListener("pointermove", move);
+      window.removeEventListener("pointerup", drop);
+      window.removeEventListener("pointercancel", cancel);
+      ratio = 1;
+      paint();
+    };
+    window.addEventListener("pointermove", move);
+    window.addEventListener("pointerup", drop);
+    window.addEventListener("pointercancel", cancel);
+  }
+
+  function key(event) {
+    const steps = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1}[event.key];
+    if (steps) ratio = Math.min(Math.max(ratio * KEY_STEP ** steps, 0.01), 4);
+    else if (event.key === "Escape") ratio = 1;
+    else if (event.key === "Enter") release();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    paint();
+  }
+
+  function release() {
+    const wanted = (tensor.knob ?? edge) * ratio;
+    const isMoved = Math.abs(ratio - 1) > 1e-3;
+    ratio = 1;
+    paint();
+    if (isMoved) fork(wanted);
+  }
+
+  function wordsOf(low, high) {
+    const now = errorsOf(histogram, low, high, observed.bits);
+    const error = `squared error ${errorText(now.error)}`;
+    const share = `${percentText(now.clipped)} of the numbers saturate`;
+    if (ratio === 1) return `${error}, ${share}; drag the end to compile another one`;
+    const before = errorsOf(histogram, tensor.low, tensor.high, observed.bits).error;
+    const factor = before ? `, ${(now.error / before).toPrecision(2)} times that of now` : "";
+    return `${rangeText(low, high)}: ${error}${factor}, ${share}; let go to compile it`;
+  }
+
+  return {node, paint};
+}
+
+function histogramOf(observed) {
+  const [start, width] = [decode(observed.start), decode(observed.width)];
+  return {
+    start,
+    width,
+    end: start + width * observed.counts.length,
+    counts: observed.counts,
+    zeros: observed.zeros,
+  };
+}
+
+// Expected squared error of a number, and the share of those that saturate: step^2 / 12 inside,
+// where zero costs nothing, and the distance from the end outside.
+function errorsOf({start, width, counts, zeros}, low, high, bits) {
+  const step = (high - low) / (2 ** bits - 1);
+  let total = 0,
+    inside = 0,
+    cut = 0;
+  counts.forEach((count, place) => {
+    const center = start + (place + 0.5) * width;
+    total += count;
+    const beyond = Math.max(center - high, low - center, 0);
+    if (beyond > 0) cut += count * beyond * beyond;
+    else inside += count;
+  });
+  const clipped = total - inside;
+  return {
+    error: (cut + (Math.max(inside - zeros, 0) * step * step) / 12) / Math.max(total, 1),
+    clipped: clipped / Math.max(total, 1),
+  };
+}
+
+function barsOf({start, width, counts}, x, base) {
+  const most = Math.log1p(Math.max(...counts)) || 1;
+  return counts
+    .map((count, place) => {
+      if (!count) return "";
+      const left = x(start + place * width),
+        right = x(start + (place + 1) * width);
+      const height = Math.max(1, (Math.log1p(count) / most) * (base - TOP - 2));
+      return `M${left.toFixed(1)} ${base}v${(-height).toFixed(1)}H${right.toFixed(1)}V${base}z`;
+    })
+    .join("");
+}
+
+// Ends of what the methods would represent; those that fall on one pixel share a mark, and names
+// that would run into one another stand in rows.
+function marksOf(observed, x) {
+  const byPixel = new Map();
+  for (const {method, low, high, own} of observed.candidates)
+    for (const [value, isNamed] of /** @type {[number, boolean][]} */ ([
+      [decode(high), true],
+      [decode(low), decode(high) === 0],
+    ])) {
+      if (value === 0) continue;
+      const pixel = Math.round(x(value));
+      const mark = byPixel.get(pixel) ?? {at: x(value), names: [], titles: []};
+      if (isNamed) mark.names.push(method);
+      mark.titles.push(`${method} ${shortRange(value)}: squared error ${errorText(decode(own))}`);
+      byPixel.set(pixel, mark);
+    }
+  const lines = [];
+  return [...byPixel.values()]
+    .sort((a, b) => b.at - a.at)
+    .map(({at, names, titles}) => {
+      const label = names.join(", ");
+      const size = label.length * LETTER + 6;
+      // Left of the mark, but where the picture ends.
+      const isBefore = at - size > 0;
+      const [from, to] = isBefore ? [at - size, at] : [at, at + size];
+      let line = 0;
+      while (line < NAME_LINES && (lines[line] ?? Infinity) < to) line += 1;
+      const isFree = label !== "" && line < NAME_LINES;
+      if (isFree) lines[line] = from;
+      return {
+        at,
+        label: isFree ? label : "",
+        isBefore,
+        line: isFree ? line : 0,
+        title: titles.join("\n"),
+      };
+    });
+}

@@ -1,0 +1,96 @@
+"""What quantizing costs, layer by layer: the rows of the view, the costliest first.
+
+    rows(trace)     [QuantizedRow(name="/stage2/relu1_output", layers=(conv6: 40.6 dB,), ...), ...]
+
+A row is a tensor that is quantized, or a result that stays float, with the operation that makes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from explorer.results import (
+    LayerErrors,
+    QuantizedTensor,
+    Saturation,
+    TensorError,
+    Trace,
+    WeightRanges,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedRow:
+    """One layer."""
+
+    name: str
+    operation: str
+    tensor: QuantizedTensor | None
+    """None of a result that only floats read: it needs no type of its own."""
+    layer: LayerErrors | None
+    """Measured by itself; None of inputs, and where nothing was compared."""
+    weights: WeightRanges | None
+    against_float: TensorError | None
+    """The tensor in the program that runs, with the errors of all layers before it."""
+    saturation: Saturation | None
+
+    @property
+    def cost_db(self) -> float:
+        """SQNR of the layer by itself: the lower, the more it costs."""
+        return math.inf if self.layer is None else self.layer.both_db
+
+
+def rows(trace: Trace) -> list[QuantizedRow]:
+    """All tensors and layers, the lowest SQNR first; in program order where nothing is measured."""
+    record, report = trace.quantization, trace.accuracy
+    if record is None:
+        return []
+    errors = None if report is None else report.quantization
+    layers = () if errors is None else errors.layers
+    against = _last_errors(trace)
+    saturation = {} if errors is None else {s.tensor: s for s in errors.saturation}
+    weights = {ranges.operation: ranges for ranges in record.weights}
+    found = []
+    met = set()
+    for tensor in record.tensors:
+        made = [layer for layer in layers if layer.tensor == tensor.name]
+        layer = min(made, key=lambda made: made.both_db, default=None)
+        met.update(layer.operation for layer in made)
+        own = [w for w in record.weights if w.tensor == tensor.name]
+        found.append(
+            QuantizedRow(
+                name=tensor.name,
+                operation=tensor.operation,
+                tensor=tensor,
+                layer=layer,
+                weights=weights.get(layer.operation) if layer else next(iter(own), None),
+                against_float=against.get(tensor.name),
+                saturation=saturation.get(tensor.name),
+            )
+        )
+    for layer in layers:
+        if layer.operation not in met:
+            found.append(
+                QuantizedRow(
+                    name=layer.tensor or layer.operation,
+                    operation=layer.operation,
+                    tensor=None,
+                    layer=layer,
+                    weights=weights.get(layer.operation),
+                    against_float=against.get(layer.tensor),
+                    saturation=None,
+                )
+            )
+    return sorted(found, key=lambda row: row.cost_db)
+
+
+def _last_errors(trace: Trace) -> dict[str, TensorError]:
+    """Every tensor against the float source, after the last pass that has it."""
+    report = trace.accuracy
+    found: dict[str, TensorError] = {}
+    for accuracy in () if report is None else report.against_float:
+        found.update((error.tensor, error) for error in accuracy.tensors)
+    if report is not None:
+        found.update((error.tensor, error) for error in report.float_outputs)
+    return found

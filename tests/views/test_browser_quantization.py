@@ -1,0 +1,104 @@
+"""Layers by what quantizing costs them, and thresholds over histograms, in a real browser."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer
+from explorer.results import Trace
+from explorer.views.quantized_rows import rows
+
+pytestmark = pytest.mark.browser
+
+SHOWN = ".quantized-head strong"
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Trace:
+    digits = np.load("sample_models/digits_test.npz")["images"]
+    model = explorer.load("sample_models/digits_mlp.onnx")
+    name = model.inputs[0].name
+    c = explorer.compile(model, quantization=explorer.calibrate(model, {name: digits[:4]}))
+    c.accuracy({name: digits[200:201]})
+    return c.trace()
+
+
+def test_the_costliest_layer_is_shown_with_its_histogram(opened: Any, quantized: Trace):
+    watched = opened(quantized, link="pass=8&dock=quantization")
+    page = watched.page
+    found = rows(quantized)
+    watched.expect_names(".quantized-list td:first-child", [row.name for row in found])
+    expect(page.locator(SHOWN)).to_have_text(
+        next(row.name for row in found if row.tensor is not None)
+    )
+    assert page.locator(".threshold .bars").get_attribute("d").count("z") > 20
+    expect(page.locator(".quantized-candidates tbody tr")).to_have_count(7)
+    expect(page.locator(".candidate-mark")).not_to_have_count(0)
+    expect(page.locator(".channels .channel")).not_to_have_count(0)
+    page.locator(".quantized-list tbody tr", has_text="image").click()
+    expect(page.locator(SHOWN)).to_have_text("image")
+    assert watched.is_clean(), watched
+
+
+def test_a_threshold_that_is_moved_says_what_it_costs_and_how_to_fork(
+    opened: Any, quantized: Trace
+):
+    watched = opened(quantized, link="pass=8&dock=quantization")
+    page = watched.page
+    row = next(row for row in rows(quantized) if row.tensor is not None)
+    assert row.tensor is not None
+    grip = page.locator(".threshold-end .grip").first
+    box = grip.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 120, box["y"] + 40, steps=3)
+    expect(page.locator(".threshold-words")).to_contain_text("times that of now")
+    page.mouse.up()
+    address = f"quantize-tensors/threshold/{row.tensor.name}"
+    said = page.locator(".quantized-said")
+    expect(said).to_contain_text(f'c.fork(decisions={{"{address}": ')
+    asked = float(said.inner_text().rsplit(": ", 1)[1].rstrip("})"))
+    assert 0 < asked < row.tensor.threshold
+    end = page.locator(".threshold-end").first
+    end.focus()
+    end.press("ArrowLeft")
+    expect(page.locator(".threshold-words")).to_contain_text("times that of now")
+    page.locator(".threshold-end").first.press("Escape")
+    expect(page.locator(".threshold-words")).to_contain_text("drag the end")
+    assert watched.is_clean(), watched
+
+
+def test_errors_against_the_float_model_are_a_choice_of_the_map(opened: Any, quantized: Trace):
+    watched = opened(quantized, link="pass=8&dock=accuracy")
+    page = watched.page
+    page.get_by_role("tab", name="against float").click()
+    expect(page.locator(".heat-scale")).to_contain_text("not judged")
+    expect(page.locator(".heat-labels li").first).to_contain_text("quantize-tensors")
+    expect(page.get_by_role("tab", name="SQNR")).to_have_attribute("aria-selected", "true")
+    page.locator(".heat-side .worst").first.click()
+    expect(page.locator(".heat-side")).to_contain_text("Histograms are kept of the other two")
+    assert watched.is_clean(), watched
+
+
+@pytest.mark.parametrize("overlay", ["sqnr", "layer", "saturation"])
+def test_the_graph_is_coloured_by_what_quantizing_costs(
+    opened: Any, quantized: Trace, overlay: str
+):
+    names = [record.name for record in quantized.passes]
+    place = names.index("fuse-quantization")
+    watched = opened(quantized, link=f"pass={place + 1}&view=after&overlay={overlay}")
+    expect(watched.page.locator(".overlay .worst")).not_to_have_count(0)
+    unit = "%" if overlay == "saturation" else "dB"
+    expect(watched.page.locator(".overlay .worst").first).to_contain_text(unit)
+    assert watched.is_clean(), watched
+
+
+def test_a_program_that_is_not_quantized_is_asked_nothing_of_it(opened: Any, trace: Trace):
+    page = opened(trace, link="pass=8&dock=accuracy&mode=float").page
+    expect(page.get_by_role("tab", name="accumulated")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tab", name="against float")).to_have_count(0)
+    expect(page.get_by_role("tab", name="quantization")).to_have_count(0)
+    hidden = page.locator(".overlay-choice option[data-quantized]")
+    assert hidden.evaluate_all("options => options.map((o) => o.hidden)") == [True] * 3

@@ -1,0 +1,100 @@
+"""What quantizing costs is shown in text, HTML and as data for pages, the costliest layer first."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.results import Trace
+from explorer.views import register
+from explorer.views.payload.quantization import quantization_payload
+from explorer.views.quantized_rows import rows
+from explorer.views.static.accuracy import accuracy_html, accuracy_text
+from explorer.views.static.quantization import quantization_html, quantization_text
+from explorer.views.trace_payload import encode, trace_payload
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Trace:
+    digits = np.load("sample_models/digits_test.npz")["images"]
+    model = explorer.load("sample_models/digits_mlp.onnx")
+    name = model.inputs[0].name
+    c = explorer.compile(model, quantization=explorer.calibrate(model, {name: digits[:4]}))
+    c.accuracy({name: digits[200:201]})
+    return c.trace()
+
+
+def test_the_costliest_layer_stands_first(quantized: Trace):
+    found = rows(quantized)
+    costs = [row.cost_db for row in found]
+    assert costs == sorted(costs) and np.isfinite(costs[0])
+    assert {row.name for row in found} >= {t.name for t in quantized.quantization.tensors}
+    names = [line.split()[0] for line in quantization_text(quantized, 100).splitlines()[2:]]
+    assert names[: len(found)] == [row.name for row in found]
+
+
+def test_a_result_that_stays_float_has_no_threshold(quantized: Trace):
+    (logits,) = [row for row in rows(quantized) if row.tensor is None]
+    assert logits.name == "logits" and logits.layer is not None
+    assert "stays float" in quantization_text(quantized, 100)
+
+
+def test_without_histograms_and_errors_the_view_says_how_to_get_them(quantized: Trace):
+    record = quantized.quantization
+    bare = replace(record, tensors=tuple(replace(t, observed=None) for t in record.tensors))
+    trace = replace(quantized, quantization=bare, accuracy=None)
+    text = quantization_text(trace, 100)
+    assert "explorer calibrate MODEL --data FILE.npz -o TABLE" in text
+    assert "c.accuracy(inputs)" in text
+    assert "c.accuracy(inputs)" in quantization_html(trace)
+    assert all(row["observed"] is None for row in quantization_payload(trace)["rows"])
+
+
+def test_a_card_draws_the_histograms_of_the_costliest(quantized: Trace):
+    html = quantization_html(quantized)
+    assert html.count("<img") == min(4, len(quantized.quantization.tensors))
+    assert "min-max" in html and "aciq-laplace" in html
+
+
+def test_a_page_gets_what_a_fork_needs(quantized: Trace):
+    payload = trace_payload(quantized)
+    assert payload.head["has"]["quantization"] and payload.head["has"]["float"]
+    data = payload.chunk("quantization")
+    encode(data)
+    knobs = {knob.address: knob.value for knob in quantized.knobs}
+    for row in data["rows"]:
+        if row["tensor"]:
+            assert row["tensor"]["knob"] == knobs[row["tensor"]["address"]]
+            assert row["tensor"]["modeAddress"] in knobs
+            assert sum(row["observed"]["counts"]) > 0
+
+
+def test_the_map_of_errors_has_rows_against_the_float_model(quantized: Trace):
+    payload = trace_payload(quantized)
+    heat = payload.chunk("accuracy")
+    names = [row["name"] for row in heat["float"]]
+    assert names[0] == "quantize-tensors" and names[-1] == "binary on cpu"
+    assert len(payload.chunk("accuracy/sqnr")["float"]) == len(names)
+    column = heat["tensors"].index("logits")
+    errors = payload.chunk(f"tensors/{column // 50}")["float"][column % 50]
+    report = quantized.accuracy
+    assert errors[-1][5] == pytest.approx(report.against_float[-1].tensors[-1].sqnr_db)
+
+
+def test_the_accuracy_card_says_how_far_from_the_float_model(quantized: Trace):
+    text = accuracy_text(quantized.accuracy)
+    assert "Against the float model" in text and "bit by bit" in text
+    worst = min(quantized.accuracy.against_float[-1].tensors, key=lambda t: t.sqnr_db)
+    after = text[text.index("Furthest after binary on cpu") :].splitlines()
+    assert after[2].split()[:3] == [worst.tensor, f"{worst.sqnr_db:.0f}", "dB"]
+    assert "Against the float model" in accuracy_html(quantized.accuracy)
+
+
+def test_a_program_that_is_not_quantized_has_no_such_view(trace: Trace):
+    view = register.view_named("quantization", register.VIEWS)
+    part = view.missing(trace)
+    assert part is not None and "explorer calibrate" in part.advice
+    payload = trace_payload(trace)
+    assert "quantization" not in payload.makers
+    assert payload.chunk("accuracy")["float"] == []

@@ -10,6 +10,7 @@ import pytest
 from explorer.errors import ModelError
 from explorer.ir.rewriting import Fuel, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, run_pass
+from explorer.ir.structure import index_operations
 from explorer.ir.top.data import ConvertLayoutOp
 from explorer.ir.types import layout_of
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
@@ -101,7 +102,7 @@ class Joined:
             for name, op in self.snapshot.operations.items()
             if isinstance(op, ConvertLayoutOp) and name.startswith("copy")
         }
-        return [self.snapshot.index[name].operands[0] for name in copies]
+        return [index_operations(self.snapshot.walked)[name].operands[0] for name in copies]
 
     @property
     def declined(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from explorer.errors import InputError
 from explorer.ir.origins import Origin, sources_of
 from explorer.ir.rewriting import RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, run_pass
+from explorer.ir.structure import index_operations
 from explorer.ir.types import Layout, layout_of
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.place_on_device import PlaceOnDevice
@@ -58,13 +59,13 @@ class Assigned:
 
     def reader(self, name: str, operand: int = 0) -> str:
         """The value that an operation reads."""
-        return self.snapshot.index[name].operands[operand]
+        return index_operations(self.snapshot.walked)[name].operands[operand]
 
     @property
     def copies(self) -> list[tuple[str, Layout]]:
         """What is copied into which layout, in order."""
         return [
-            (self.snapshot.index[name].operands[0], self.layout(name))
+            (index_operations(self.snapshot.walked)[name].operands[0], self.layout(name))
             for name, op in self.snapshot.operations.items()
             if op.name == "top.convert_layout"
         ]
@@ -311,7 +312,9 @@ def test_one_copy_serves_all_readers():
 
 def test_a_copy_has_the_origin_of_what_it_copies():
     assigned = Assigned(main(conv("y", "x", (3, 24))))
-    assert assigned.snapshot.origins[assigned.snapshot.index["receive1"].identity] == Origin("y")
+    assert assigned.snapshot.origins[
+        index_operations(assigned.snapshot.walked)["receive1"].identity
+    ] == Origin("y")
     copies = [
         n for n, op in assigned.snapshot.operations.items() if op.name == "top.convert_layout"
     ]

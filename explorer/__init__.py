@@ -138,7 +138,7 @@ def calibrate(
 
 def mixed(
     model: SourceModel | str | Path,
-    data: Mapping[str, np.ndarray],
+    data: Mapping[str, Any],  # arrays, or what explorer.tuning.examples.read_data reads
     *,
     table: ThresholdTable | str | Path,
     labels: np.ndarray | None = None,

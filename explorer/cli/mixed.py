@@ -58,14 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
     import explorer
     from explorer.errors import InputError
     from explorer.quantization.table import write_modes
-    from explorer.tuning.calibration import read_data
+    from explorer.tuning.examples import read_data
 
     if arguments.output is not None:
         check_output(arguments.output)
-    data = read_data(arguments.data)
+    data = dict(read_data(arguments.data))
     labels = None
     if arguments.labels is not None:
         if arguments.labels not in data:
@@ -73,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
                 f"the data have no array `{arguments.labels}`; they have {', '.join(data)}",
                 file=str(arguments.data),
             )
-        labels = data.pop(arguments.labels)
+        rows = data.pop(arguments.labels)
+        labels = np.array([rows[number] for number in range(len(rows))])
     with Progress("measuring") as progress:
         found = explorer.mixed(
             arguments.model,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.constants import constant, is_constant
 from explorer.ir.evaluation import entry_function
@@ -51,11 +51,11 @@ def quantization_record(
         own = table.thresholds.get(tensor.name)
         kind = types.get(name)
         low, high = (own.low, own.high) if kind is None and own is not None else limits_of(kind)
-        is_input = isinstance(tensor.value, BlockArgument)
+        owner = tensor.value.owner
         tensors.append(
             QuantizedTensor(
                 name=tensor.name,
-                operation=name if is_input else identity_of(tensor.value.owner),
+                operation=identity_of(owner) if isinstance(owner, Operation) else name,
                 mode=_mode(kind),
                 storage="" if kind is None else str(kind.storage),
                 threshold=max(-low, high),

@@ -27,7 +27,7 @@ from explorer.importers import SourceModel
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16
 from explorer.quantization.table import ThresholdTable
 from explorer.results.sensitivity import MixedPoint, MixedPrecision, Quality, TensorSensitivity
-from explorer.tuning.calibration import examples_of
+from explorer.tuning.examples import Data, examples_of
 from explorer.tuning.sensitivity import Judge, Modes, Progress, qualities, sensitivities
 from explorer.tuning.simulation import SimulatedProgram, simulated_program
 
@@ -73,7 +73,7 @@ class Wanted:
 def mixed_precision(
     model: SourceModel,
     table: TableChoice,
-    data: Mapping[str, np.ndarray],
+    data: Data,
     wanted: Wanted,
     labels: np.ndarray | None = None,
     dimensions: Mapping[str, int] | None = None,

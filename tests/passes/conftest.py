@@ -25,7 +25,7 @@ from explorer.ir.origins import Origin, location_of, set_origins, sources_of
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Names, RewriteOptions, replay
 from explorer.ir.rewriting.passes import Pass, PassResult, Working, run_pass
-from explorer.ir.structure import operations, value_name
+from explorer.ir.structure import index_operations, operations, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import element_type_of, numpy_dtype, static_shape, widened
 from explorer.ir.weights import Weights
@@ -106,14 +106,14 @@ def assert_same_numbers(
 
 def assert_events_tell_everything(result: PassResult) -> None:
     """Replaying the events turns the operations before into those after, and back."""
-    forwards = result.before.index
+    forwards = index_operations(result.before.walked)
     for rewrite in result.rewrites:
         forwards = replay(forwards, rewrite)
-    assert forwards == result.after.index
-    backwards = result.after.index
+    assert forwards == index_operations(result.after.walked)
+    backwards = index_operations(result.after.walked)
     for rewrite in reversed(result.rewrites):
         backwards = replay(backwards, rewrite, backwards=True)
-    assert backwards == result.before.index
+    assert backwards == index_operations(result.before.walked)
 
 
 @dataclass(frozen=True)

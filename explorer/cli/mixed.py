@@ -60,12 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.errors import InputError
+    from explorer.importers.mapped_arrays import mapped_arrays
     from explorer.quantization.table import write_modes
-    from explorer.tuning.calibration import read_data
 
     if arguments.output is not None:
         check_output(arguments.output)
-    data = read_data(arguments.data)
+    data = mapped_arrays(arguments.data)
     labels = None
     if arguments.labels is not None:
         if arguments.labels not in data:

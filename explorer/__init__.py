@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from explorer.results.sensitivity import MixedPrecision
     from explorer.session import Session, Started
     from explorer.targets import Target
+    from explorer.tuning.examples import Data
 
 __version__ = "0.1.0"
 
@@ -107,7 +108,7 @@ def compile(
 
 def calibrate(
     model: SourceModel | str | Path,
-    data: Mapping[str, np.ndarray] | str | Path,
+    data: Data | str | Path,
     *,
     method: str = "best",
     corrections: str | Sequence[str] | None = None,

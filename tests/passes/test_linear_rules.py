@@ -165,6 +165,22 @@ def test_weights_lose_batch_dimensions_of_one(check):
     assert checked.weight("w1").shape == (16, 8)
 
 
+def test_quantized_weights_keep_their_scales_without_axes_of_one_element(check):
+    """The axis of the scales is counted anew; a scale for each batch has no place left."""
+    x, scales = "!top.quantized<ui8, 0.5:3>", "{0.25:0, 0.5:0}"
+    text = f"""
+        func.func @main(%x: tensor<1x3x4x{x}>) {{
+          %w = top.weight() {{weight = "w"}} : tensor<1x4x2x!top.quantized<i8, axis 2, {scales}>>
+          %y = top.matmul(%x, %w) : tensor<1x3x2x!top.quantized<i32, axis 2, {{0.125:0, 0.25:0}}>>
+          top.return(%y)
+        }}
+        """
+    arrays = {"w": np.arange(8, dtype=np.int8).reshape(1, 4, 2)}
+    checked = check(PushTransposes(), text, arrays)
+    assert checked.fired == ["squeeze-weights y"]
+    assert checked.weight("w1").shape == (4, 2)
+
+
 def test_a_matrix_times_a_column_is_a_row_times_a_matrix(check):
     operations = """
       %w = top.weight() {weight = "w"} : tensor<8x5xf32>

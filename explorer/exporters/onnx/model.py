@@ -239,8 +239,9 @@ class _Writing:
                 found.setdefault(value, name)
         for value in made:
             origin = origin_of(value)
-            is_tensor = origin is not None and not origin.steps and not is_quantized(value)
-            if value not in found and is_tensor and origin.tensor not in self.names.taken:
+            if value in found or origin is None or origin.steps or is_quantized(value):
+                continue
+            if origin.tensor not in self.names.taken:
                 found[value] = self.names.new(origin.tensor)
         for value in made:
             if value not in found:

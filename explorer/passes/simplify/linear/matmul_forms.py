@@ -17,7 +17,7 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.movement.transpose import TransposeOp
-from explorer.ir.types import is_static, shape_of, static_shape
+from explorer.ir.types import QuantizedType, element_type_of, is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import (
     constant,
     has_fused_parts,
@@ -43,8 +43,14 @@ class SqueezeWeights(Rule):
             return
         if len(shape_of(op.left)) < array.ndim:
             raise Declined(f"the weights of {identity_of(op)} give the result more axes")
-        name = weight_name(op, "weight")
-        value = rewriter.add_weight(op, name, array.reshape(array.shape[-2:]), like=op)
+        name, kind = weight_name(op, "weight"), element_type_of(op.right)
+        if isinstance(kind, QuantizedType) and not kind.is_per_tensor:
+            kind = kind.with_axis(kind.axis_number - (array.ndim - 2))
+            if kind.is_per_tensor:
+                raise Declined(f"the weights of {identity_of(op)} have a scale for each batch")
+        value = rewriter.add_weight(
+            op, name, array.reshape(array.shape[-2:]), like=op, element_type=kind
+        )
         rewriter.replace(op, op.altered(right=value))
 
 

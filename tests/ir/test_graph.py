@@ -4,9 +4,9 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
-from explorer.ir.inspection.difference import program_difference
 from explorer.ir.inspection.graph import module_graph
 from explorer.ir.origins import location_of
+from explorer.ir.rewriting.difference import program_difference
 from explorer.passes.fuse.fuse_activation import FuseActivation
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import GraphDiff, GraphEdge, GraphNode, NodeChange

@@ -19,7 +19,7 @@ from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.cases.cases import Case, Golden
 from explorer.cases.sources import read_all, read_source
 from explorer.cases.steps import run_steps
-from explorer.cli.models import load_with_weights, told_sizes
+from explorer.cli.models import load_with_weights, sizes_with_note
 from explorer.compilation import Compilation
 from explorer.compilation.checking import Accuracy
 from explorer.errors import ExplorerError, ModelError
@@ -105,7 +105,7 @@ def _examine(path: Path, case: Case, folder: Path, finding: Finding) -> None:
     given = read_all(case.inputs, folder)
     finding.inputs = "given" if given else "seeded"
     sizes = check_arrays(model, given, case.dimensions, path)
-    sizes = {**told_sizes(model, sizes), **sizes}
+    sizes = {**sizes_with_note(model, sizes), **sizes}
     compilation = explorer.compile(model, finding.target, dimensions=sizes)
     finding.dimensions = dict(compilation.settings.dimensions)
     try:

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 import explorer
 from explorer.cases.cases import Case, read_cases
 from explorer.cases.sources import read_all
-from explorer.cli.models import load_with_weights, told_sizes
+from explorer.cli.models import load_with_weights, sizes_with_note
 from explorer.errors import ExplorerError
 from explorer.importers.inputs import check_arrays
 from explorer.views.page import export_page
@@ -130,7 +130,7 @@ def _write_page(arguments: argparse.Namespace) -> int:
         model = load_with_weights(str(path))
         given = read_all(case.inputs, arguments.files)
         sizes = check_arrays(model, given, case.dimensions, path)
-        compilation = explorer.compile(model, dimensions={**told_sizes(model, sizes), **sizes})
+        compilation = explorer.compile(model, dimensions={**sizes_with_note(model, sizes), **sizes})
     except ExplorerError as error:
         print(str(error).splitlines()[0], file=sys.stderr)
         return REFUSED

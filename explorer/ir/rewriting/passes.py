@@ -28,7 +28,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from explorer.errors import PassError
-from explorer.ir.inspection.difference import program_difference
 from explorer.ir.operation import identity_of
 from explorer.ir.program import Executor, Snapshot
 from explorer.ir.rewriting import (
@@ -41,6 +40,7 @@ from explorer.ir.rewriting import (
     make_event,
 )
 from explorer.ir.rewriting.copying import copy_operation
+from explorer.ir.rewriting.difference import program_difference
 from explorer.ir.structure import kernel_functions
 from explorer.ir.verification import Verifier
 from explorer.ir.weights import Weights

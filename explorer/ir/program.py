@@ -23,6 +23,8 @@ from explorer.ir.inspection.printing import dump, show, with_functions
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of, sources_of
 from explorer.ir.structure import (
+    OperationRecord,
+    index_operations,
     kernel_functions,
     operations,
     value_name,
@@ -97,6 +99,11 @@ class Snapshot:
         found = earlier.operations
         known = {n.id: (found[n.id], n) for n in earlier.graph.nodes if n.id in found}
         return module_graph(self.program, known)
+
+    @cached_property
+    def index(self) -> dict[str, OperationRecord]:
+        """What every identified operation is, as data."""
+        return index_operations(self.walked)
 
     @cached_property
     def walked(self) -> list[TopOperation]:

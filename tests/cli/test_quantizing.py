@@ -33,7 +33,7 @@ def table(mlp: Path, data: Path) -> Path:
 def test_a_table_says_its_model_and_its_method(table):
     lines = table.read_text().splitlines()
     assert lines[0].startswith("# model ") and lines[1] == "# method best, 20 examples"
-    assert lines[2].startswith("# corrections mlp.table.npz ")
+    assert lines[2].startswith("# corrections mlp.table.corrections.npz ")
     assert lines[3] == "# name threshold min max"
     assert all(len(line.split()) == 4 for line in lines[4:])
 
@@ -45,16 +45,16 @@ def test_corrections_are_chosen(explorer_command, mlp, data, tmp_path):
     effects = json.loads(found.output)["corrections"]
     assert list(effects) == ["bias"] and effects["bias"]
     assert all(e["error_after"] <= e["error"] for e in effects["bias"])
-    path.with_name("mlp.table.npz").unlink()
+    path.with_name("mlp.table.corrections.npz").unlink()
     refused = explorer_command("check", mlp, "--quantize", path)
-    assert refused.status == 2 and "mlp.table.npz" in refused.errors
+    assert refused.status == 2 and "mlp.table.corrections.npz" in refused.errors
     assert explorer_command(*asked, "--corrections", "none").status == 0
     assert "# corrections" not in path.read_text()
     assert explorer_command(*asked, "--corrections", "blas").status == 2
 
 
 def test_histograms_lie_beside_the_table_and_are_shown(explorer_command, mlp, table):
-    assert table.with_name(f"{table.name}.npz").is_file()
+    assert table.with_name(f"{table.name}.observed.npz").is_file()
     shown = explorer_command(
         "show", str(mlp), "--quantize", str(table), "--what", "quantization"
     ).output
@@ -203,7 +203,7 @@ def test_nothing_is_written_for_a_table_that_does_not_fit(
     ],
 )
 def test_thresholds_that_are_none_are_refused(explorer_command, mlp, table, tmp_path, change, said):
-    lines = table.read_text().splitlines()
+    lines = [line for line in table.read_text().splitlines() if "# corrections" not in line]
     assert lines[3].startswith("image ")
     other, written = tmp_path / "other.table", tmp_path / "out.onnx"
     other.write_text("\n".join([*lines[:3], change(lines[3]), *lines[4:]]) + "\n")
@@ -248,7 +248,7 @@ def test_a_model_without_products_is_refused(explorer_command, tmp_path):
 
 
 def test_files_and_folders_of_data_are_one(explorer_command, mlp, table, data, tmp_path):
-    folder, other = tmp_path / "folder", tmp_path / "table"
+    folder, other = tmp_path / "folder", tmp_path / "mlp.table"
     folder.mkdir()
     images = np.load(data)["image"]
     np.savez_compressed(folder / "a.npz", image=images[:7])
@@ -282,7 +282,7 @@ def test_files_that_do_not_go_together_are_refused(explorer_command, mlp, data, 
 def test_cases_name_the_data(explorer_command, mlp, table, data, sample_models, tmp_path):
     images = np.load(data)["image"]
     np.savez(tmp_path / "digits.npz", pictures=16 * images, numbers=np.zeros(20, np.int64))
-    cases, other = tmp_path / "cases.toml", tmp_path / "table"
+    cases, other = tmp_path / "cases.toml", tmp_path / "mlp.table"
     labels = '{kind = "arrays", file = "digits.npz", data = "pictures", label = "numbers", '
     steps = 'steps = [["multiply", 0.0625]]}'
     cases.write_text(f"[models.digits_mlp]\nlabels = [{labels}{steps}]\n")

@@ -75,7 +75,7 @@ def test_errors_against_the_float_model_are_a_choice_of_the_map(opened: Any, qua
     page = watched.page
     page.get_by_role("tab", name="against float").click()
     expect(page.locator(".heat-scale")).to_contain_text("not judged")
-    expect(page.locator(".heat-labels li").first).to_contain_text("quantize-tensors")
+    expect(page.locator(".heat-labels li").first).to_contain_text("round-weights")
     expect(page.get_by_role("tab", name="SQNR")).to_have_attribute("aria-selected", "true")
     page.locator(".heat-side .worst").first.click()
     expect(page.locator(".heat-side")).to_contain_text("Histograms are kept of the other two")

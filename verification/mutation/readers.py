@@ -34,6 +34,10 @@ from verification.mutation.mutants import Compiled
 PASSES = ("infer-shapes", "fold-constants", "fold-batch-norm", "fuse-activation")
 
 
+ABSENT = LATE_PARTS | {"quantization"}
+"""Parts that damaged traces have not: they are of float models, without measurements."""
+
+
 class Readers:
     """Reads files; what they are held against is loaded and compiled once."""
 
@@ -72,7 +76,7 @@ class Readers:
 
     def _trace(self, path: Path) -> None:
         for view in register.shown_views(register.VIEWS):
-            if LATE_PARTS.isdisjoint(view.needs):  # of a trace without measurements
+            if ABSENT.isdisjoint(view.needs):
                 show.run(self._parser.parse_args(["show", str(path), "--view", view.name]))
 
     def _arrays(self, path: Path) -> None:

@@ -165,14 +165,14 @@ class _Writing:
         returned = list(zip(outputs, last.operands, strict=True))
         wanted = self._wanted(block, returned)
         out = Nodes(
-            self.names,
-            self.node_names,
-            self._values,
-            wanted,
-            self.constants,
-            lambda value: constant(value, self._weights),
-            self._bytes,
-            self.region,
+            names=self.names,
+            node_names=self.node_names,
+            values=self._values,
+            wanted=wanted,
+            constants=self.constants,
+            stored=lambda value: constant(value, self._weights),
+            weights=self._bytes,
+            write_region=self.region,
         )
         for op in block.ops:
             if isinstance(op, WeightOp):

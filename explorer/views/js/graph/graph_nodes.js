@@ -436,8 +436,8 @@ function openingText(app, unit) {
   const {blocks} = app.data;
   const others = blocks.repetitions(blocks.indexOf(unit)).length - 1;
   return others
-    ? `click +, click twice or press e to open it and ${countText(others, "block")} that repeat it; ` +
-        "with Shift, it alone"
+    ? "click +, click twice or press e to open it and " +
+        `${countText(others, "block")} that repeat it; with Shift, it alone`
     : "click +, click twice or press e to open it";
 }
 

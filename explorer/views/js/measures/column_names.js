@@ -1,7 +1,7 @@
 // Names of tensors where there is little room: what tells one from the others.
 
-// The ending, in parts from "_", ":", "/" or ".", that more than half of some names have: "_output",
-// ":0". It tells none from the others.
+// The ending, in parts from "_", ":", "/" or ".", that more than half of some names have, like
+// "_output" or ":0". It tells none from the others.
 export function commonEnding(names) {
   let ending = "";
   for (;;) {

@@ -242,7 +242,8 @@ function lackOf({tensor}) {
     {class: "quiet-text"},
     tensor
       ? "No histogram: the table came without. explorer calibrate MODEL --data FILE.npz -o TABLE " +
-          "writes it beside the table, in TABLE.observed.npz; explorer.calibrate(model, data) returns it."
+          "writes it beside the table, in TABLE.observed.npz; explorer.calibrate(model, data) " +
+          "returns it."
       : "Only floats read this result, so it has no threshold: sums are as good.",
   );
 }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
     from explorer.results import SearchResult
-    from explorer.results.sensitivity import MixedPrecision
+    from explorer.results.runs.sensitivity import MixedPrecision
     from explorer.session import Session, Started
     from explorer.targets import Target
     from explorer.tuning.examples import Data

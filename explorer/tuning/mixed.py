@@ -26,7 +26,7 @@ from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16
 from explorer.quantization.table import ThresholdTable
-from explorer.results.sensitivity import MixedPoint, MixedPrecision, Quality, TensorSensitivity
+from explorer.results.runs.sensitivity import MixedPoint, MixedPrecision, Quality, TensorSensitivity
 from explorer.tuning.examples import Data, examples_of
 from explorer.tuning.sensitivity import Judge, Modes, Progress, qualities, sensitivities
 from explorer.tuning.simulation import SimulatedProgram, simulated_program

@@ -20,7 +20,7 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16, type_of
 from explorer.quantization.table import Threshold
-from explorer.results.sensitivity import Quality, TensorSensitivity
+from explorer.results.runs.sensitivity import Quality, TensorSensitivity
 from explorer.tuning.simulation import SimulatedProgram, Simulator, decibels, noise_to_signal
 
 CHUNKS = 4

@@ -13,7 +13,7 @@ from explorer.cli import main
 from explorer.errors import InputError
 from explorer.quantization.table import Threshold, ThresholdTable, read_modes, write_thresholds
 from explorer.results.encoding import from_json, to_json
-from explorer.results.sensitivity import MixedPrecision, Quality, TensorSensitivity
+from explorer.results.runs.sensitivity import MixedPrecision, Quality, TensorSensitivity
 from explorer.tuning.mixed import Wanted, mixed_precision, modes_on_the_path
 from explorer.tuning.sensitivity import Judge, qualities, sensitivities
 from explorer.tuning.simulation import decibels, noise_to_signal, simulated_program

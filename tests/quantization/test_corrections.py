@@ -114,6 +114,17 @@ def test_every_weight_becomes_one_of_its_two_neighbours(problem):
     assert distance.max() < 1
 
 
+@pytest.mark.parametrize("spread", [0.0, 1e-9, -1e-9])
+def test_inputs_that_never_change_leave_the_nearest_integers(problem, spread):
+    """What is left of their moments is rounding, which may be negative."""
+    _, _, weights, scales, _ = problem
+    nothing = spread * np.eye(7)
+    found = rounded(weights, scales, Moments(nothing, nothing, nothing))
+    if spread <= 0:
+        np.testing.assert_array_equal(found, nearest(weights, scales))
+    assert np.abs(found - weights / scales[:, None]).max() < 1
+
+
 def test_windows_times_weights_are_the_sums(corrected):
     """With groups, strides, dilations and padding."""
     snapshot, random = corrected["fuse-bias"].after, np.random.default_rng(2)

@@ -58,6 +58,8 @@ def rounded(weights: np.ndarray, scales: np.ndarray, moments: Moments) -> np.nda
     """
     weights, scales = weights.astype(np.float64), scales.astype(np.float64)
     found, least = nearest(weights, scales), np.full(len(weights), np.inf)
+    if np.trace(moments.quantized) <= 0:  # of inputs that never change, rounding is left
+        return found
     damped = moments.damped()
     starts = [found, fed_back(weights, scales, damped)]
     for integers in (found, *(_descended(weights, scales, s, damped) for s in starts)):
@@ -72,10 +74,14 @@ def fed_back(weights: np.ndarray, scales: np.ndarray, moments: Moments) -> np.nd
 
     What is aimed at are the real weights of the least error, w C H^-1; with H^-1 = U' U each error
     e of input i costs the inputs behind it e U[i, j] / U[i, i]. Source: Frantar et al., GPTQ, 2022,
-    section 3.3. Kept to the neighbours of the weights themselves.
+    section 3.3. Kept to the neighbours of the weights themselves. The nearest integers where the
+    data say nothing of some direction: inputs that are always 0 or the same.
     """
-    inverse = np.linalg.inv(moments.quantized)
-    upper = np.linalg.cholesky((inverse + inverse.T) / 2).T
+    try:
+        inverse = np.linalg.inv(moments.quantized)
+        upper = np.linalg.cholesky((inverse + inverse.T) / 2).T
+    except np.linalg.LinAlgError:
+        return nearest(weights, scales)
     aim = weights @ moments.mixed @ inverse
     exact = weights / scales[:, None]
     low, high = (np.clip(f(exact), -LARGEST, LARGEST) for f in (np.floor, np.ceil))

@@ -16,6 +16,22 @@ from onnx import numpy_helper
 
 from explorer.importers import SourceModel, load
 
+SEPARABLE = """
+network (float[1,4,8,8] x) => (float[1,5] y)
+<float[8,4,3,3] w1, float[8] b1, float[8,1,3,3] w2, float[6,4,3,3] w3, float[6,5] w4> {
+  c1 = Conv <pads = [1,1,1,1]> (x, w1, b1)
+  r1 = Relu (c1)
+  c2 = Conv <pads = [2,1,2,1], dilations = [2,1], group = 8> (r1, w2)
+  r2 = Relu (c2)
+  c3 = Conv <strides = [2,1], group = 2> (r2, w3)
+  r3 = Relu (c3)
+  g = GlobalAveragePool (r3)
+  f = Flatten (g)
+  y = MatMul (f, w4)
+}
+"""
+"""Convolutions with groups, strides and dilations, a mean and a product."""
+
 HEADER = '<ir_version: 9, opset_import: ["" : 17]>\n'
 
 

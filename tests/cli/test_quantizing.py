@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from explorer.cli import main
+from explorer.results.runs.sensitivity import MixedPrecision
+
+JSON_PAGE = Path(__file__).parents[2] / "docs" / "json.md"
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +43,21 @@ def test_a_table_says_its_model_and_its_method(table):
     assert all(len(line.split()) == 4 for line in lines[4:])
 
 
+def documented(command: str) -> list[str]:
+    """Names of the fields that the page of JSON has for a command."""
+    section = JSON_PAGE.read_text().split(f"## `explorer {command} MODEL --json`\n")[1]
+    return re.findall(r"^\| `(\w+)` \|", section.split("\n## ")[0], re.MULTILINE)
+
+
+def test_the_page_of_json_has_the_fields_of_the_record_of_modes():
+    assert documented("mixed") == [field.name for field in fields(MixedPrecision)]
+
+
 def test_corrections_are_chosen(explorer_command, mlp, data, tmp_path):
     path = tmp_path / "mlp.table"
     asked = ("calibrate", mlp, "--data", data, "--method", "min-max", "-o", path)
     found = explorer_command(*asked, "--corrections", "bias,cle", "--json")
+    assert list(json.loads(found.output)) == documented("calibrate")
     effects = json.loads(found.output)["corrections"]
     assert list(effects) == ["bias"] and effects["bias"]
     assert all(e["error_after"] <= e["error"] for e in effects["bias"])
@@ -166,6 +182,7 @@ def test_what_stays_float_is_listed(explorer_command, mlp, table, tmp_path):
     modes.write_text("image F32\n")
     asked = ("quantize", mlp, "--table", table, "--qtable", modes, "-o", written)
     summary = json.loads(explorer_command(*asked, "--json").output)
+    assert list(summary) == documented("quantize")
     tensors = sum(not line.startswith("#") for line in table.read_text().splitlines())
     assert summary["opset"] == 21 and summary["tensors"] == tensors - 1
     (first,) = summary["float"]

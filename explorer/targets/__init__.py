@@ -23,6 +23,7 @@ from explorer.targets.schema import (
     VECTOR_FLOATS,
     Cache,
     Core,
+    CoreOverrides,
     Costs,
     DmaEngine,
     Engine,
@@ -50,6 +51,7 @@ __all__ = [
     "Requantization",
     "Costs",
     "Core",
+    "CoreOverrides",
     "Cache",
 ]
 

@@ -207,7 +207,7 @@ class _Counter:
             step = self.core.multiply_add_latency_cycles
             if not _is_register(op):
                 step += FORWARD_CYCLES
-            share = waiting_share(issued * _iterations_of_sum(op, loop, used))
+            share = waiting_share(issued * _iterations_of_sum(op, loop, used), self.machine)
             longest = max(longest, float(step * repeated) * share)
         return longest
 

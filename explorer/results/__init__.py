@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
     from explorer.results.runs.events import ProfileRecord, TimedEvent
     from explorer.results.runs.lookups import TIERS, ProgramLookup
+    from explorer.results.runs.ports import LoopPorts, PortsRecord
     from explorer.results.runs.quantization import (
         LayerErrors,
         ObservedTensor,
@@ -87,6 +88,7 @@ __all__ = [
     "KnobValue",
     "Launch",
     "LayerErrors",
+    "LoopPorts",
     "MemoryPlan",
     "ModelRecord",
     "NearTie",
@@ -101,6 +103,7 @@ __all__ = [
     "PlacedBuffer",
     "PlanAttempt",
     "Port",
+    "PortsRecord",
     "ProfileRecord",
     "Program",
     "QuantizationErrors",
@@ -141,6 +144,7 @@ _HOMES = {
     "operators": "OperatorRecord",
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
+    "runs.ports": "LoopPorts PortsRecord",
     "runs.quantization": (
         "LayerErrors ObservedTensor QuantizationErrors QuantizationRecord QuantizedTensor "
         "RangeCandidate Saturation ValueHistogram WeightRanges"

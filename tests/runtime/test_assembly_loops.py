@@ -9,7 +9,7 @@ from explorer.runtime.assembly.attribution import KernelAssembly
 from explorer.runtime.assembly.loops import innermost_loops, reader_of
 from explorer.runtime.assembly.matching import match_loops, source_loops
 
-NESTED = """\
+NESTED_TEXT = """\
 f:
 	xorl	%eax, %eax
 .L2:
@@ -22,8 +22,8 @@ f:
 	incq	%rax
 	jmp	.L2
 .L5:
-	ret""".split("\n")
-SOURCE = """\
+	ret"""
+SOURCE_TEXT = """\
 void f() {
     for (long task = lo; task < hi; task++) {
         UNROLL(2)
@@ -36,7 +36,8 @@ void f() {
             }
         }
     }
-}""".split("\n")
+}"""
+NESTED, SOURCE = NESTED_TEXT.splitlines(), SOURCE_TEXT.splitlines()
 
 
 def test_only_loops_that_hold_no_other_are_innermost():

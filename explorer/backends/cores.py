@@ -18,6 +18,7 @@ from explorer.processor import (
     processor_features,
     recognized_by,
 )
+from explorer.runtime.measuring import kept_measurement, measured_core_at_hand
 from explorer.targets import Target
 from explorer.targets.core_families import KnownCore, core_family, describe_core, family_of
 
@@ -33,9 +34,10 @@ def known_core(target: Target, features: Collection[str] | None = None) -> Known
         why = f"named by the target {target.name}"
         sizes = None
         own = family.features if features is None else features
-    else:
-        family, why, sizes = family_of(processor_family()), recognized_by(), cache_bytes()
-    return describe_core(family, why, own, target.core, target.caches, sizes=sizes)
+        return describe_core(family, why, own, target.core, target.caches, sizes=sizes)
+    family, why, sizes = family_of(processor_family()), recognized_by(), cache_bytes()
+    measured = measured_core_at_hand()
+    return describe_core(family, why, own, target.core, target.caches, measured, sizes)
 
 
 def levels_of(core: KnownCore) -> tuple[CacheLevel, ...]:
@@ -46,6 +48,10 @@ def levels_of(core: KnownCore) -> tuple[CacheLevel, ...]:
 def cost_machine_of(
     core: KnownCore, target: Target, vector_floats: int, threads: int = 1
 ) -> CostMachine:
-    """What the cost model counts with; a clock that the target leaves open is this machine's."""
-    clock = target.clock_hz or clock_hz()
+    """What the cost model counts with; a clock that the target leaves open is this machine's.
+
+    One that was measured goes before the one that the system tells, which may be the least.
+    """
+    measured = kept_measurement()
+    clock = target.clock_hz or (measured.clock_hz if measured else clock_hz())
     return cost_machine(core.core, core.caches, {}, vector_floats, clock, threads)

@@ -216,7 +216,9 @@ def parse_analysis(text: str, lines: Sequence[str], wanted_family: str = "") -> 
     users = {
         port: tuple(p for p, u in zip(places, usage, strict=True) if port in u) for port in busy
     }
-    limit, bottleneck = _bottleneck(cycles, bound, start, _port(resources, busiest))
+    # Of several ports that could take an instruction the analyser does not always choose the best.
+    used_most = max(bound, totals.get(busiest, 0.0))
+    limit, bottleneck = _bottleneck(cycles, used_most, start, _port(resources, busiest))
     return LoopAnalysis(
         family=found["TargetInfo"]["CPUName"],
         wanted_family=wanted_family or found["TargetInfo"]["CPUName"],

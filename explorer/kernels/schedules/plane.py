@@ -10,6 +10,7 @@ What the tile doesn't divide is a second nest, whose loops have names that end i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import affine
@@ -46,17 +47,23 @@ _IN_TILE = ("ip", "jp", "j", "ov", "cu")
 
 
 def choose_plane_tile(
-    nest: LoopNest, machine: Machine, choices: Choices, blocks: int, products: int = 1
+    nest: LoopNest,
+    machine: Machine,
+    choices: Choices,
+    blocks: int,
+    products: int = 1,
+    can_hold: bool = False,
 ) -> Tile:
     """The register tile for `blocks` vectors of output channels.
 
-    `products`: what one instruction multiplies and adds up for a lane (4 of dot products).
+    `products`: what one instruction multiplies and adds up for a lane (4 of dot products);
+    `can_hold`: whether vectors of weights are kept in registers by force.
 
     The program grows with the updates that a tile writes out: that is what limits it. A tile
     that needs more registers than there are is legal, and slow.
     """
     height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
-    work = plane_work(nest, blocks, products)
+    work = replace(plane_work(nest, blocks, products), can_hold=can_hold)
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
     most = MOST_UPDATES
@@ -146,6 +153,11 @@ def tile_plane(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows
     else:
         schedule.apply(reorder, order=" ".join([outer, *row_loops, *pixel_loops, inside]))
     return ["", "_tail"] if row_tail or pixel_tail else [""]
+
+
+def points_of(tile: Tile, width: int) -> tuple[int, int]:
+    """Points of a tile, and of what it leaves over in a row of so many pixels, or as odd rows."""
+    return tile.points, width if tile.rows > 1 else width % tile.pixels
 
 
 def vectorize_lanes(schedule: Schedule, tails: Sequence[str]) -> None:

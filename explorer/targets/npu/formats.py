@@ -130,18 +130,20 @@ def _widths(machine: Machine) -> dict[str, int]:
         "iterations": deepest.bit_length(),
         "immediate": 16,
     }
+    given: dict[str, int] = dict(machine.instructions.widths)
     if machine.set == "vta":
         derived = dict(VTA_WIDTHS)
-    given = dict(machine.instructions.widths)
-    for name, least in (("scratchpad_address", address),):
-        if given.get(name, least) < least:
-            refuse(
-                f"instructions.widths.{name}",
-                f"is {given[name]}, expected at least {least}: a scratchpad has {deepest} elements",
-            )
-        if derived[name] < least:
-            refuse("memories", f"have a scratchpad of {deepest} elements, expected at most "
-                   f"{1 << derived[name]} (a {name} has {derived[name]} bits)")  # fmt: skip
+        if given:
+            refuse("instructions.widths", f'has {min(given)}, and set = "vta" has those of VTA')
+    name = "scratchpad_address"
+    if given.get(name, address) < address:
+        refuse(
+            f"instructions.widths.{name}",
+            f"is {given[name]}, expected at least {address}: a scratchpad has {deepest} elements",
+        )
+    if derived[name] < address:
+        refuse("memories", f"have a scratchpad of {deepest} elements, expected at most "
+               f"{1 << derived[name]} (a {name} has {derived[name]} bits)")  # fmt: skip
     for name, bits in given.items():
         if bits > 32:
             refuse(f"instructions.widths.{name}", f"is {bits}, expected at most 32")

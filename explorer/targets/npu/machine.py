@@ -33,6 +33,9 @@ from explorer.targets.reading import Problem
 WEIGHT_WIDTHS = (4, 8, 16)
 ACCUMULATOR_WIDTHS = (16, 32)
 MOST_QUEUES = 8
+MOST_SCRATCHPADS = 16
+MOST_DMA_ENGINES = 8
+MOST_CHANNELS = 64
 
 CONTENTS = (
     "micro_operations", "weights", "activations", "accumulators", "outputs", "widened", "tables",
@@ -41,6 +44,15 @@ CONTENTS = (
 narrow, `widened` are narrow numbers that a load makes accumulators."""
 
 IN_ACCUMULATORS = ("outputs", "widened")
+
+
+class Scaling(Protocol):
+    """What is asked of a target's requantization."""
+
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def rounding(self) -> str: ...
 
 
 class Described(Protocol):
@@ -58,6 +70,8 @@ class Described(Protocol):
     def queues(self) -> tuple[Queue, ...]: ...
     @property
     def instructions(self) -> Instructions: ...
+    @property
+    def requantization(self) -> Scaling | None: ...
 
 
 class Contradiction(Exception):
@@ -127,6 +141,11 @@ class Machine:
     dma_engines: tuple[DmaEngine, ...]
     routes: tuple[tuple[tuple[str, int, bool], Route], ...]
     """By region, scratchpad, and whether it is a load."""
+    scheme: str = ""
+    """Of requantization; empty where the target does not say one."""
+    rounding: str = ""
+    energy_picojoules_per_byte: float | None = None
+    """Of global memory; None where one of its memories does not say it, or they differ."""
 
     @property
     def rows_per_element(self) -> int:
@@ -150,6 +169,13 @@ class Machine:
     def operations(self) -> tuple[str, ...]:
         """What the vector engine can do."""
         return self.vector.operations if self.vector else ()
+
+    @property
+    def table_bits(self) -> int:
+        """Of an entry of a table."""
+        assert self.vector is not None
+        bits = self.vector.table_bits
+        return self.input_bits if isinstance(bits, str) else bits
 
     @property
     def global_bytes(self) -> int | None:
@@ -196,7 +222,11 @@ def describe(target: Described) -> Machine:
         vector=vector,
         dma_engines=tuple(e for e in target.engines if isinstance(e, DmaEngine)),
         routes=(),
+        scheme=target.requantization.scheme if target.requantization else "",
+        rounding=target.requantization.rounding if target.requantization else "",
+        energy_picojoules_per_byte=_energy(target.memories),
     )
+    _check_counts(machine)
     _check_vector(machine)
     machine = _with(machine, spaces=_spaces(machine))
     _check_queues(machine)
@@ -249,6 +279,28 @@ def _check_widths(matrix: MatrixEngine) -> None:
             )
 
 
+def _check_counts(machine: Machine) -> None:
+    """What tables of fixed size hold in the simulator."""
+    for field, found, most in (
+        ("memories", len(machine.scratchpads), MOST_SCRATCHPADS),
+        ("engines", len(machine.dma_engines), MOST_DMA_ENGINES),
+        ("queues", len(machine.queues), MOST_QUEUES),
+    ):
+        if found > most:
+            refuse(field, f"have {found} entries of that kind, expected at most {most}")
+    for engine in machine.dma_engines:
+        if engine.channels > MOST_CHANNELS:
+            refuse(
+                f"engines.{engine.name}.channels",
+                f"is {engine.channels}, expected at most {MOST_CHANNELS}",
+            )
+
+
+def _energy(memories: Sequence[Memory]) -> float | None:
+    found = {m.energy_picojoules_per_byte for m in memories if m.kind == "dram"}
+    return found.pop() if len(found) == 1 else None
+
+
 def _check_vector(machine: Machine) -> None:
     vector = machine.vector
     if vector is None:
@@ -256,6 +308,20 @@ def _check_vector(machine: Machine) -> None:
     where = f"engines.{vector.name}"
     if machine.set == "vta" and (extra := {"requantize", "table"} & set(vector.operations)):
         refuse(f"{where}.operations", f'has {min(extra)}, which instructions.set = "vta" has not')
+    if "requantize" in vector.operations:
+        if machine.scheme in ("", "float"):
+            refuse(
+                "requantization.scheme",
+                "is "
+                + (repr(machine.scheme) if machine.scheme else "missing")
+                + ", expected one of integers: the vector engine requantizes",
+            )
+        if machine.accumulator_bits != 32:
+            refuse(
+                f"{where}.operations",
+                "has requantize, whose multipliers need accumulators of "
+                f"32 bits, not {machine.accumulator_bits}",
+            )
     if "table" in vector.operations:
         if vector.table_entries is None:
             refuse(
@@ -263,14 +329,8 @@ def _check_vector(machine: Machine) -> None:
             )
         if vector.table_entries & (vector.table_entries - 1):
             refuse(f"{where}.table_entries", f"is {vector.table_entries}, expected a power of two")
-        if _table_bits(machine) not in WEIGHT_WIDTHS:
+        if machine.table_bits not in WEIGHT_WIDTHS:
             refuse(f"{where}.table_bits", f"is {vector.table_bits}, expected 4, 8 or 16")
-
-
-def _table_bits(machine: Machine) -> int:
-    assert machine.vector is not None
-    bits = machine.vector.table_bits
-    return machine.input_bits if isinstance(bits, str) else bits
 
 
 def _regions(target: Described) -> tuple[Region, ...]:
@@ -304,7 +364,7 @@ def _spaces(machine: Machine) -> tuple[Space, ...]:
     }
     if "table" in machine.operations:
         assert machine.vector is not None and machine.vector.table_entries is not None
-        bits = machine.vector.table_entries * _table_bits(machine)
+        bits = machine.vector.table_entries * machine.table_bits
         sizes["tables"] = ((bits + 7) // 8,) * 2
     spaces = [_space(machine, content, *sizes[content]) for content in CONTENTS if content in sizes]
     depths = {space.content: space.depth for space in spaces}
@@ -346,8 +406,6 @@ def _space(machine: Machine, content: str, element_bytes: int, global_bytes: int
 
 
 def _check_queues(machine: Machine) -> None:
-    if len(machine.queues) > MOST_QUEUES:
-        refuse("queues", f"are {len(machine.queues)}, expected at most {MOST_QUEUES}")
     loaded = [c for c in CONTENTS if c in machine.by_content and c not in IN_ACCUMULATORS]
     _exactly_one(machine, "loads", loaded)
     _exactly_one(machine, "stores", ["accumulators"])
@@ -377,8 +435,9 @@ def _routes(machine: Machine, target: Described) -> tuple[tuple[tuple[str, int, 
         for index, scratchpad in enumerate(machine.scratchpads):
             stores = index == machine.by_content["outputs"].memory
             for is_load in (True, False) if stores else (True,):
-                ends = (region.name, scratchpad.name)
-                found = _route(machine, memories, ends if is_load else ends[::-1], target.clock_hz)
+                outside, inside = region.name, scratchpad.name
+                ends = (outside, inside) if is_load else (inside, outside)
+                found = _route(machine, memories, ends, target.clock_hz)
                 if found:
                     routes[region.name, index, is_load] = found
     for content in ("micro_operations", "weights", "activations", "accumulators", "tables"):

@@ -109,6 +109,9 @@ def test_rates_come_from_pairs_engines_or_memories():
             "micro-operation addresses .* with 33 bits, expected at most 32",
         ),
         ("vta-16", {"instructions.bits": 192}, r"bits is 192, expected 128 \(those of VTA\)"),
+        ("vta-16", {"instructions.widths": {"pad": 5}}, "widths has pad, and set = .* of VTA"),
+        ("tiny-8", {"requantization.scheme": "float"}, "scheme is 'float', expected one of integ"),
+        ("tiny-8", {"engines.dma.channels": 65}, "channels is 65, expected at most 64"),
         (
             "odd-12x20",
             {"instructions.bits": 128},

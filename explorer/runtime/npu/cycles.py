@@ -69,7 +69,8 @@ def _loops(rows: np.ndarray, machine: Machine, kind: str) -> np.ndarray:
     steps = steps_of(rows)
     if kind == "multiply":
         engine = machine.matrix
-        operations = dict(engine.ops_per_cycle).get(f"int{machine.input_bits}")
+        rates: dict[str, int] = dict(engine.ops_per_cycle)
+        operations = rates.get(f"int{machine.input_bits}")
         each = 1
         if operations:
             each = -(-2 * machine.batch * machine.rows * machine.columns // operations)

@@ -10,7 +10,8 @@ from explorer.ir.requantization import (
     multiplied,
 )
 from explorer.targets import load_target
-from explorer.targets.npu.encoding import decode_micro
+from explorer.targets.npu.encoding import decode_micro, encode_micro
+from explorer.targets.npu.instructions import Load, MicroOperation, Multiply, Store, Vector
 from explorer.targets.npu.machine import describe
 
 ONE_QUEUE = {
@@ -34,6 +35,36 @@ def in_order(name="odd-12x20", **overrides):
     if not load_target(name).engine("vector").table_entries:
         queue["loads"] = queue["loads"][:-1]
     return machine(name, queues={"all": queue}, **overrides)
+
+
+def tile_image(machine):
+    """Global memory for `tiles`: one micro-operation per buffer, and numbers."""
+    micro = encode_micro([MicroOperation(), MicroOperation(source=64)], machine)
+    return micro.ljust(65536, b"\1")
+
+
+def tiles(count, buffers):
+    """Loads and multiplications of VTA in turn, of as many buffers; then the sums are stored."""
+    program = [
+        Load(memory="micro_operations", scratchpad_address=0, global_address=0, x_size=2),
+        Load(memory="weights", scratchpad_address=0, global_address=0, x_size=1),
+    ]
+    for tile in range(count):
+        waits = tile >= buffers  # for the buffer to be free again
+        at = 64 * (tile % buffers)
+        program.append(Load(memory="activations", scratchpad_address=at, global_address=0,
+                            x_size=64, pop_after=waits, push_after=True))  # fmt: skip
+        buffer = tile % buffers
+        micro = {"micro_begin": buffer, "micro_end": buffer + 1}
+        if tile == 0:
+            program.append(Multiply(**micro, reset=True))
+        program.append(Multiply(**micro, outer=64, inner=3, source_outer=1, pop_before=True,
+                                push_before=tile + buffers < count))  # fmt: skip
+    program.append(Vector(operation="add", use_immediate=True, micro_begin=0, micro_end=1,
+                          push_after=True))  # fmt: skip
+    program.append(Store(memory="outputs", scratchpad_address=0, global_address=2048, x_size=1,
+                         pop_before=True))  # fmt: skip
+    return program
 
 
 def unpack(data, bits):
@@ -190,4 +221,4 @@ def computed(operation, x, y):
     return {"minimum": min(x, y), "maximum": max(x, y), "add": x + y, "multiply": x * y}[operation]
 
 
-__all__ = ["Reference", "in_order", "machine", "pack", "unpack"]
+__all__ = ["Reference", "in_order", "machine", "pack", "tile_image", "tiles", "unpack"]

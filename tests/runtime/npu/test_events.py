@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from npu_reference import machine
+from npu_reference import machine, tile_image, tiles
 
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.encoding import encode, encode_micro
-from explorer.targets.npu.instructions import Finish, Load, MicroOperation, Multiply, Store, Vector
+from explorer.targets.npu.instructions import Finish, Load, MicroOperation, Multiply
 
 # 64 cycles of latency, 8 bytes in a cycle: 16 activations of 16 bytes take 64 + 32.
 VTA = machine("vta-16")
-IMAGE = encode_micro([MicroOperation()], VTA).ljust(65536, b"\1")
+IMAGE = tile_image(VTA)
 
 
 def run(*program, machine=VTA, image=IMAGE):
@@ -106,22 +106,6 @@ def test_two_accesses_to_one_bank_wait_for_each_other(at):
     overlap = min(loading[1], multiplying[1]) - max(loading[0], multiplying[0])
     assert (overlap > 0) == (at == 1024)
     assert ("bank" in result.stalls["compute"] or "bank" in result.stalls["load"]) == (at == 0)
-
-
-def tiles(count, buffers):
-    """Loads and multiplications of tiles in turn, of as many buffers; then the sums are stored."""
-    program = [load("micro_operations", 1), load("weights", 1)]
-    for tile in range(count):
-        waits = tile >= buffers  # for the buffer to be free again
-        at = 64 * (tile % buffers)
-        program.append(load(count=64, at=at, pop_after=waits, push_after=True))
-        program.append(multiply(64, inner=3, pop_before=True, source_outer=1,
-                                push_before=tile + buffers < count))  # fmt: skip
-    program.append(Vector(operation="add", use_immediate=True, micro_begin=0, micro_end=1,
-                          push_after=True))  # fmt: skip
-    program.append(Store(memory="outputs", scratchpad_address=0, global_address=2048, x_size=1,
-                         pop_before=True))  # fmt: skip
-    return program
 
 
 def test_double_buffering_costs_the_same_bytes_and_fewer_cycles():

@@ -1,6 +1,8 @@
 """Instructions as records, bytes and text: nothing is lost, and damage is refused."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -185,3 +187,17 @@ def test_records_have_a_field_for_every_field_of_their_formats():
             unused = {"opcode", *(["reset"] if format.kind == "vector" else [])}
             assert {field.name for field in format.fields} - unused <= names
     assert set(NAMES) == {"memory", "operation"}
+
+
+def test_the_page_of_instructions_lists_the_fields_of_every_format():
+    page = Path(__file__).resolve().parents[3] / "docs" / "npu-instructions.md"
+    rows = [line.split("|") for line in page.read_text("utf-8").splitlines()]
+    listed = {
+        row[1].strip(" `"): (row[2].strip(), re.findall(r"`(\w+)`", row[3]))
+        for row in rows
+        if len(row) > 5 and row[2].strip().isdigit()
+    }
+    for format in cached_formats(MACHINES[-1]).kinds:
+        opcode, names = listed[format.kind]
+        fields = [f.name for f in format.fields if not f.name.startswith(("opcode", "pop", "push"))]
+        assert (int(opcode), names) == (format.opcode, fields)

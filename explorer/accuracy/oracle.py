@@ -75,9 +75,9 @@ def random_inputs(
     """Inputs drawn from a seeded generator, by type, shape and what the name tells.
 
     Floats are normal (mean 0, deviation 1), integers of at most 16 bits cover their range, wider
-    ones are indices: below the size of the table that they are looked up in where a weight tells it,
-    else below 8. Masks are 0 or 1. Symbolic dimensions take their size from `dimensions`; a batch
-    is 1 by default (`bind_dimensions`).
+    ones are indices: below the size of the table that they are looked up in where a weight tells
+    it, else below 8. Masks are 0 or 1. Symbolic dimensions take their size from `dimensions`; a
+    batch is 1 by default (`bind_dimensions`).
     """
     sizes = bind_dimensions(model, dimensions or {})
     generator = np.random.default_rng(seed)

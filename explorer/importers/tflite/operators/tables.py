@@ -139,7 +139,7 @@ def _hard_swish(
     if relu_exponent < 0:
         relu = _divided_by_power(relu, -relu_exponent)
     share = (relu + (1 << 15)) >> 1
-    product = (on_output * share) >> 15  # saturating, not rounding
+    product = np.fix(on_output * share / (1 << 15)).astype(np.int64)  # truncated
     half = (
         _divided_by_power(product, -out_exponent) if out_exponent < 0 else product << out_exponent
     )

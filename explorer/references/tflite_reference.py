@@ -6,8 +6,8 @@
 Quantized tensors come as they are stored, so that integers are compared bit by bit. Some models
 have others:
 
-    operators of TFLite Micro alone, parameters that LiteRT refuses      TFLite Micro
-    operators of MediaPipe, which XNNPACK alone has                      LiteRT with XNNPACK: outputs
+    operators of TFLite Micro alone, what LiteRT refuses     TFLite Micro
+    operators of MediaPipe, that XNNPACK alone has           LiteRT with XNNPACK: outputs
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def resize_bilinear(node: TfliteNode, build: Build) -> SSAValue:
             continue
         places = _places(node, size, target)
         low = np.maximum(np.floor(places).astype(np.int64), 0)
-        high = np.minimum(low + 1, size - 1)
+        high = np.clip(np.ceil(places).astype(np.int64), 0, size - 1)
         share = places - low.astype(np.float32)
         weights = np.stack([np.float32(1) - share, share], 1)
         taps = without_zeros(Taps(np.stack([low, high], 1), weights))

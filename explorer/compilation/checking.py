@@ -256,7 +256,7 @@ def _reference(
     note = ""
     if golden is None:
         try:
-            title = reference_of(compilation.model).title
+            title = reference_of(compilation.model).title_of(compilation.model)
             tensors = reference(compilation.model, inputs, wanted)
             return _Reference(title, tensors, is_oracle=True)
         except ModelError as error:

@@ -100,7 +100,12 @@ def start(
 
 
 @pytest.mark.browser
-def test_a_reload_and_another_start_show_everything_as_it_was(start: Any, browse: Open):
+def test_a_reload_and_another_start_show_everything_as_it_was(
+    start: Any, browse: Open, tmp_path: Path
+):
+    sent = tmp_path / "sent by hand.onnx"
+    sent.write_bytes(b"model")
+    open_models = ["good.onnx", "other.onnx", sent.name]
     with start() as address:
         sight = browse(address)
         page = sight.page
@@ -125,6 +130,9 @@ def test_a_reload_and_another_start_show_everything_as_it_was(start: Any, browse
         page.locator(".document.current", has_text="other.onnx").wait_for()
         page.locator('.frame[data-model="1"]').wait_for()
         assert (sight.height(".dock"), sight.width(".passes-pane")) == sizes
+        page.get_by_label("model file").set_input_files(str(sent))
+        page.locator(".document.current", has_text="sent by hand.onnx").wait_for()
+        sent.unlink()
         page.locator(".document-tab", has_text="good.onnx").click()
         sight.branch("no fusion")
         page.locator('.frame[data-model="0"]').wait_for()
@@ -136,7 +144,7 @@ def test_a_reload_and_another_start_show_everything_as_it_was(start: Any, browse
             sight.branch("no fusion")
             page.wait_for_selector(".node")
             sight.seen.expect_pass(seen_pass)
-            assert page.locator(".document-label").all_inner_texts() == ["good.onnx", "other.onnx"]
+            assert page.locator(".document-label").all_inner_texts() == open_models
             assert sight.theme() == theme
             assert (sight.height(".dock"), sight.width(".passes-pane")) == sizes
             expect(page.locator(".subject-name h2").first).to_have_text(selected)

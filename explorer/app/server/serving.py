@@ -32,6 +32,7 @@ from explorer.app.worker.standby import StandbyWorkers
 from explorer.app.workspaces import Workspace, Workspaces, workspace_folder
 from explorer.errors import InputError
 from explorer.results.decisions import NOTHING, Decisions
+from explorer.views.numbers import format_bytes
 
 TARGETS = ("cpu", "opencl")
 MOST_PAGES = 16
@@ -50,6 +51,7 @@ def serve(
     decisions: Decisions = NOTHING,
     most_pages: int = MOST_PAGES,
     is_fresh: bool = False,
+    forgets: bool = False,
     options: Mapping[str, Any] = NOTHING,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
@@ -59,7 +61,8 @@ def serve(
     folder offers all in it. `decisions`: what the first model is opened with, by address. `port` 0
     takes a free one. `token` is for tests; a random one by default. The first page goes on with
     what was open when these models were served before, unless `is_fresh`, decisions or options are
-    given. `options`: what `explorer.compile` takes besides for the first model, which no page can
+    given. `forgets`: what pages left before is removed first, with the files that they sent.
+    `options`: what `explorer.compile` takes besides for the first model, which no page can
     say: files of tables, such as `quantization`.
     Beyond `most_pages` a page says that there are too many. `make_compiler` is called in every
     page's worker, so that it must be importable by name.
@@ -93,6 +96,11 @@ def serve(
     if workspaces.problem:
         print(workspaces.problem, flush=True)
 
+    if forgets:
+        count, size_bytes = workspaces.clear()
+        what = "workspace" if count == 1 else "workspaces"
+        print(f"{count} {what} and {format_bytes(size_bytes)} of sent files removed.", flush=True)
+
     def make_page(uploads: Uploads, publish: Publish, workspace: Workspace) -> Page:
         state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
         return Page(state, standby.take, results, uploads, publish, workspace, opening)
@@ -106,7 +114,7 @@ def serve(
             and not decisions
             and not options
             and saved.target == target
-            and saved.open_paths <= offered
+            and saved.fits(offered)
         )
 
     with upload_folder() as folder:

@@ -223,7 +223,7 @@ class SaveOrder:
     """A file that a person wants of a branch."""
 
     what: str
-    """page, trace, source, report, or a table of `explorer.traces.tables.FRAMES`."""
+    """page, trace, source, report, report page, or a table of `explorer.traces.tables.FRAMES`."""
     form: str
     """csv or parquet, of a table."""
     stages: tuple[str, ...]

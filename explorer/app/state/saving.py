@@ -10,7 +10,7 @@ from explorer.app.state.page_state import PageState
 from explorer.app.state.saved import MOST_PLACE
 from explorer.traces.tables import FRAMES
 
-FILES = ("page", "trace", "source", "report")
+FILES = ("page", "trace", "source", "report", "report page")
 FORMS = ("csv", "parquet")
 
 

@@ -5,6 +5,7 @@ saved_file(order, trace, save)
     trace     save(trace, path)         c.save("net.nnx"), explorer compile --save net.nnx
     source    trace.program.source      explorer compile --dump-dir
     report    report_text(trace)        explorer show --what report -o net.md
+    report page    report_page(trace)     the same, drawn: explorer show --what report -o net.html
     kernels   csv_text(table_of(...))   c.to_frame("kernels")
 """
 
@@ -22,6 +23,7 @@ from explorer.runtime.scratch import own_folder
 from explorer.traces.tables import csv_text, parquet_bytes, table_of
 from explorer.views.page import export_page
 from explorer.views.static.report import report_text
+from explorer.views.static.report_cards import report_page
 
 SUFFIXES = {"c": ".c", "opencl": ".cl"}
 """Of source files, by language."""
@@ -39,6 +41,8 @@ def saved_file(
         return _text(f"{name}.html", "text/html", export_page(trace, place=order.place))
     if order.what == "report":
         return _text(f"{name}.md", "text/markdown", report_text(trace))
+    if order.what == "report page":
+        return _text(f"{name} report.html", "text/html", report_page(trace))
     if order.what == "source":
         if trace.program is None:
             raise InputError("this has no compiled program, and so no source")

@@ -32,8 +32,10 @@ FREE_BYTES = 256 * 2**20
 """What must be left on the disk."""
 PIECE_LIMIT_BYTES = 512 * 1024
 MOST_LABEL = 120
-ASKED, VALUES = "asked", "values"
+ASKED, VALUES, EDIT = "asked", "values", "edit"
 """What a file is for."""
+EDIT_SUFFIX = ".mlir"
+"""Of edited IR, which is named after the pass behind which it stands."""
 DATA_SUFFIXES = (".npz", ".npy", ".txt", ".csv")
 """Of values for inputs, and of labels."""
 MIB = 2**20
@@ -83,7 +85,7 @@ class Upload:
     size_bytes: int = 0
     purpose: str = ""
     """Empty for what is opened at once, `ASKED` for a model that is asked about first, `VALUES`
-    for values or labels."""
+    for values or labels, `EDIT` for edited IR."""
 
 
 class Uploads:
@@ -210,9 +212,11 @@ class Uploads:
         file_name = PurePosixPath(name.replace("\\", "/")).name
         label = file_name[:MOST_LABEL] or "model"
         suffix = PurePosixPath(file_name).suffix.lower()  # of the whole name, however long
-        suffixes = DATA_SUFFIXES if purpose == VALUES else offered_suffixes()
+        what, suffixes = {
+            VALUES: ("values or labels", DATA_SUFFIXES),
+            EDIT: ("edited IR", (EDIT_SUFFIX,)),
+        }.get(purpose, ("a model or a saved trace", offered_suffixes()))
         if suffix not in suffixes:
-            what = "values or labels" if purpose == VALUES else "a model or a saved trace"
             raise UploadRefused(
                 f"{label!r} is nothing that can be read here: expected {what}, "
                 f"{' or '.join(suffixes)}"
@@ -225,7 +229,7 @@ class Uploads:
         except OSError as error:
             raise UploadRefused(f"{label!r} could not be written: {error.strerror}") from error
         self._current = Upload(
-            label, path, parts, purpose=purpose if purpose in (ASKED, VALUES) else ""
+            label, path, parts, purpose=purpose if purpose in (ASKED, VALUES, EDIT) else ""
         )
 
     def _give_up(self) -> None:

@@ -46,6 +46,7 @@ STYLES = (
     "overlay.css",
     "film.css",
     "open_dialog.css",
+    "ir_editor.css",
     "narrow.css",
 )
 SCALE_STEPS = 64

@@ -99,10 +99,10 @@ class SavedWorkspace:
 
     @property
     def file_names(self) -> set[str]:
-        """Of all files that are still needed: what was sent, and values and labels given with
-        it."""
+        """Of all files that are still needed: models, values and labels, edited IR."""
         requests = (*(b.request for b in self.branches), *(s.request for s in self.searches))
-        data = {Path(path).name for request in requests for path in request.data}
+        sent = (path for request in requests for path in (*request.data, *request.edit[1:]))
+        data = {Path(path).name for path in sent}
         return {file.name for file in self.files} | data
 
     def fits(self, offered: set[str]) -> bool:
@@ -270,9 +270,11 @@ def _checked(
         return CompileRequest(path, "")
     checked = request_of(settings_of(request), path, list(targets))
     data = [found.get(Path(file).name) for file in request.data]
-    if checked is None or None in data:
+    edit = [found.get(Path(file).name) for file in request.edit[1:]]
+    if checked is None or None in (*data, *edit) or len(request.edit) not in (0, 2):
         return None
-    return replace(checked, data=tuple(map(str, data)))
+    edited = (*request.edit[:1], *map(str, edit))
+    return replace(checked, data=tuple(map(str, data)), edit=edited)
 
 
 def _head(branch: SavedBranch) -> dict[str, object]:

@@ -25,6 +25,8 @@ from explorer.views.page import export_page
 from explorer.views.static.report import report_text
 from explorer.views.static.report_cards import report_page
 
+IR = "ir"
+"""What is ordered for an editor: the complete text of a program behind a pass."""
 SUFFIXES = {"c": ".c", "opencl": ".cl"}
 """Of source files, by language."""
 
@@ -38,17 +40,17 @@ def saved_file(
     """
     name = order.name or trace.model.name
     if order.what == "page":
-        return _text(f"{name}.html", "text/html", export_page(trace, place=order.place))
+        return text_file(f"{name}.html", export_page(trace, place=order.place), "text/html")
     if order.what == "report":
-        return _text(f"{name}.md", "text/markdown", report_text(trace))
+        return text_file(f"{name}.md", report_text(trace), "text/markdown")
     if order.what == "report page":
-        return _text(f"{name} report.html", "text/html", report_page(trace))
+        return text_file(f"{name} report.html", report_page(trace), "text/html")
     if order.what == "source":
         if trace.program is None:
             raise InputError("this has no compiled program, and so no source")
         source = trace.program.source
         text = "\n".join((*source.lines, ""))
-        return _text(f"{name}{SUFFIXES.get(source.language, '.txt')}", "text/plain", text)
+        return text_file(f"{name}{SUFFIXES.get(source.language, '.txt')}", text, "text/plain")
     if order.what == "trace":
         if save is None:
             raise InputError("this is no compilation that can be saved as a trace")
@@ -60,10 +62,10 @@ def saved_file(
     if order.form == "parquet":
         kind = "application/vnd.apache.parquet"
         return _file(f"{name} {order.what}.parquet", kind, parquet_bytes(table))
-    return _text(f"{name} {order.what}.csv", "text/csv", csv_text(table))
+    return text_file(f"{name} {order.what}.csv", csv_text(table), "text/csv")
 
 
-def _text(name: str, kind: str, text: str) -> SavedFile:
+def text_file(name: str, text: str, kind: str = "text/plain") -> SavedFile:
     return _file(name, kind, text.encode("utf-8", "backslashreplace"))
 
 

@@ -195,7 +195,7 @@ export function documentStrip(host, now, ask) {
     return true;
   }
 
-  return {node, update, openFiles};
+  return {node, update, openFiles, upload};
 }
 
 // Files that are dropped anywhere on the explorer. The browser must not leave the page for them.

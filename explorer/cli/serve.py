@@ -43,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "open, forked and named when these models were served before",
     )
     parser.add_argument(
+        "--threads",
+        type=options.count,
+        metavar="N",
+        help="threads with which times are measured; of several the timeline shows each "
+        "(default: what a program has by itself)",
+    )
+    parser.add_argument(
         "--forget",
         action="store_true",
         help="first remove what pages left before: what was open in them, and files sent to them",
@@ -65,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         most_pages=arguments.pages,
         is_fresh=arguments.fresh,
         forgets=arguments.forget,
+        threads=arguments.threads,
         options=quantization(arguments),
         open_browser=not arguments.no_browser,
     )

@@ -53,6 +53,7 @@ def serve(
     is_fresh: bool = False,
     forgets: bool = False,
     options: Mapping[str, Any] = NOTHING,
+    threads: int | None = None,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
@@ -63,7 +64,7 @@ def serve(
     what was open when these models were served before, unless `is_fresh`, decisions or options are
     given. `forgets`: what pages left before is removed first, with the files that they sent.
     `options`: what `explorer.compile` takes besides for the first model, which no page can
-    say: files of tables, such as `quantization`.
+    say: files of tables, such as `quantization`. `threads`: with which times are measured.
     Beyond `most_pages` a page says that there are too many. `make_compiler` is called in every
     page's worker, so that it must be importable by name.
 
@@ -83,8 +84,9 @@ def serve(
     choices = choices_of(offered_files(paths))
     chosen_port = usable_port(address, port)
     opening = opening_link(choices[0], target, decisions) if decisions or options else None
-    if options:
-        make_compiler = partial(ModelCompiler, {choices[0].path: options})
+    if options or threads is not None:
+        of_first = {choices[0].path: options} if options else NOTHING
+        make_compiler = partial(ModelCompiler, of_first, threads)
     results = ResultStore()
     first = first_request(choices[0], target)
     if opening is not None:  # with sizes, if some are given: nothing is to be compiled twice

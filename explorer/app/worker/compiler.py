@@ -39,10 +39,14 @@ if TYPE_CHECKING:
 class ModelCompiler:
     """One per worker. Heavy imports happen here, in the worker, before it is asked for anything."""
 
-    def __init__(self, options: Mapping[str, Mapping[str, Any]] = NOTHING) -> None:
-        """options: what `explorer.compile` takes besides target and sizes, by the model's path."""
+    def __init__(
+        self, options: Mapping[str, Mapping[str, Any]] = NOTHING, threads: int | None = None
+    ) -> None:
+        """options: what `explorer.compile` takes besides target and sizes, by the model's path.
+        threads: with which times are measured; None: as many as a program has by default."""
         import_module("explorer.compilation")
         self._options = options
+        self._threads = threads
         self._compilations: dict[CompileRequest, Compilation] = {}
         self._accuracies: dict[CompileRequest, Accuracy] = {}
         self._profiles: dict[CompileRequest, ProfileRecord] = {}
@@ -270,7 +274,8 @@ class ModelCompiler:
     ) -> ProfileRecord:
         """Times of all launches, and what the device can do at best."""
         progress("measuring times", 0, 2)
-        profile = compilation.profile(Values.of(request.data).first(compilation))
+        values = Values.of(request.data).first(compilation)
+        profile = compilation.profile(values, threads=self._threads)
         progress("measuring the device's peaks", 1, 2)
         peaks = self._peaks(compilation, profile.threads)
         return profile if peaks is None else peaks.on(profile)

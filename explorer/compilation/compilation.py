@@ -353,7 +353,13 @@ class Compilation(Compiled):
         settings = replace(self.settings, edits=(*self.settings.edits, insertion))
         return self.branch(settings, label, progress)
 
-    def continue_from(self, result: PassResult | str, text: str, label: str = "") -> Compilation:
+    def continue_from(
+        self,
+        result: PassResult | str,
+        text: str,
+        label: str = "",
+        progress: Progress | None = None,
+    ) -> Compilation:
         """Compilation continued from edited IR text of the snapshot after a pass.
 
         What the pass made besides the IR stays as it was; addresses are those in the text. Forks
@@ -362,7 +368,7 @@ class Compilation(Compiled):
         chosen = self[result] if isinstance(result, str) else result
         edit = edit_by_hand(self.passes, self.pipeline, self.settings.decisions, chosen, text)
         settings = replace(self.settings, edited=edit)
-        return self.branch(settings, label or f"edited after {chosen.name}")
+        return self.branch(settings, label or f"edited after {chosen.name}", progress)
 
     @property
     def _scope(self) -> Scope:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from explorer.results.operators import OperatorRecord
     from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
-    from explorer.results.runs.events import ProfileRecord, TimedEvent
+    from explorer.results.runs.events import ProfileRecord, ThreadShare, TimedEvent
     from explorer.results.runs.lookups import TIERS, ProgramLookup
     from explorer.results.runs.ports import LoopPorts, PortsRecord
     from explorer.results.runs.quantization import (
@@ -123,6 +123,7 @@ __all__ = [
     "SourceText",
     "TensorDetail",
     "TensorError",
+    "ThreadShare",
     "TimedEvent",
     "Trace",
     "ValueHistogram",
@@ -134,7 +135,7 @@ __all__ = [
 _HOMES = {
     "accuracy": "AccuracyReport Fault NearTie PassAccuracy TensorDetail TensorError WorstElement",
     "constraints": "ConstraintRecord",
-    "runs.events": "ProfileRecord TimedEvent",
+    "runs.events": "ProfileRecord ThreadShare TimedEvent",
     "graph": "Graph GraphDiff GraphEdge GraphNode NodeChange",
     "indices": "OutsideIndex",
     "kernels": "KernelRecord PhaseRecord ScheduleCall ScheduleStep",

@@ -28,7 +28,8 @@ def passes() -> Faces:
 
 
 def report() -> Faces:
-    from explorer.views.static.report import report_html, report_text
+    from explorer.views.static.report import report_text
+    from explorer.views.static.report_cards import report_html
 
     return Faces(
         text=lambda trace, _index, _width: report_text(trace),

@@ -47,6 +47,7 @@ STYLES = (
     "film.css",
     "open_dialog.css",
     "ports.css",
+    "ir_editor.css",
     "narrow.css",
 )
 SCALE_STEPS = 64

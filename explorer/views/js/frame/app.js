@@ -3,7 +3,7 @@
 import {addDialogs} from "./dialog.js";
 import {addMessages} from "./messages.js";
 import {addNavigation} from "./navigation.js";
-import {createDraft} from "../branches/fork.js";
+import {createDraft} from "../branches/draft.js";
 import {createHover} from "../ground/hover.js";
 import {createLook} from "../ground/meanings.js";
 import {createStore, placeFromLink, stateFromLink, stateToLink} from "../state/state.js";

@@ -5,7 +5,8 @@ import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {LOOK} from "../theme.js";
 
-export const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
+// Of a name in a hover text; the whole name stands in the inspector.
+export const TIP_CHARACTERS = 160;
 
 export function tipOfNode(app, item) {
   const {record, inside} = item;

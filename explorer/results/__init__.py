@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from explorer.results.runs.events import ProfileRecord, TimedEvent
     from explorer.results.runs.lookups import TIERS, ProgramLookup
     from explorer.results.runs.quantization import (
+        CostliestLayer,
         LayerErrors,
         ObservedTensor,
         QuantizationErrors,
@@ -74,6 +75,7 @@ __all__ = [
     "SessionCall",
     "ConstraintRecord",
     "CostEstimate",
+    "CostliestLayer",
     "CostTerm",
     "Delta",
     "Fault",
@@ -142,8 +144,8 @@ _HOMES = {
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
     "runs.quantization": (
-        "LayerErrors ObservedTensor QuantizationErrors QuantizationRecord QuantizedTensor "
-        "RangeCandidate Saturation ValueHistogram WeightRanges"
+        "CostliestLayer LayerErrors ObservedTensor QuantizationErrors QuantizationRecord "
+        "QuantizedTensor RangeCandidate Saturation ValueHistogram WeightRanges"
     ),
     "runs.sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",

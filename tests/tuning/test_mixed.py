@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.cli import main
 from explorer.errors import InputError
 from explorer.quantization.table import Threshold, ThresholdTable, read_modes, write_thresholds
@@ -16,7 +17,7 @@ from explorer.results.encoding import from_json, to_json
 from explorer.results.runs.sensitivity import MixedPrecision, Quality, TensorSensitivity
 from explorer.tuning.mixed import Wanted, mixed_precision, modes_on_the_path
 from explorer.tuning.sensitivity import Judge, qualities, sensitivities
-from explorer.tuning.simulation import decibels, noise_to_signal, simulated_program
+from explorer.tuning.simulation import simulated_program
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from source_models import source_model

@@ -70,6 +70,24 @@ def test_a_threshold_that_is_moved_says_what_it_costs_and_how_to_fork(
     assert watched.is_clean(), watched
 
 
+@pytest.mark.parametrize("dock", ["quantization", "accuracy"])
+def test_the_layer_that_costs_most_is_named_with_the_fork_that_keeps_it_float(
+    opened: Any, quantized: Trace, dock: str
+):
+    watched = opened(quantized, link=f"pass=8&dock={dock}")
+    assert quantized.accuracy is not None and quantized.accuracy.quantization is not None
+    found = quantized.accuracy.quantization.costliest
+    assert found is not None
+    line = watched.page.locator(".costliest")
+    expect(line).to_contain_text(f"costs most: {found.tensor}, {found.alone_db:.1f} dB")
+    line.get_by_role("button", name="keep it float").click()
+    expect(line).to_contain_text(f'c.fork(decisions={{"{found.address}": "F32"}})')
+    line.get_by_role("button", name=found.tensor).click()
+    if dock == "quantization":
+        expect(watched.page.locator(SHOWN)).to_have_text(found.tensor)
+    assert watched.is_clean(), watched
+
+
 def test_errors_against_the_float_model_are_a_choice_of_the_map(opened: Any, quantized: Trace):
     watched = opened(quantized, link="pass=8&dock=accuracy")
     page = watched.page

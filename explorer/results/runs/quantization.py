@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.runs.sensitivity import MixedPrecision
+
 MOST_CHANNELS = 256
 """Channels whose ranges are kept of one weight."""
 
@@ -97,6 +99,8 @@ class QuantizationRecord:
     tensors: tuple[QuantizedTensor, ...]
     """In program order, inputs first."""
     weights: tuple[WeightRanges, ...]
+    precision: MixedPrecision | None = None
+    """What the modes were chosen by; None where nothing searched for them, and in older traces."""
 
 
 @dataclass(frozen=True, kw_only=True)

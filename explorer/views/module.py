@@ -39,6 +39,7 @@ STYLES = (
     "timeline.css",
     "accuracy.css",
     "quantization.css",
+    "sensitivity.css",
     "compare.css",
     "workspace.css",
     "history.css",

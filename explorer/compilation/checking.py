@@ -17,6 +17,7 @@ from explorer.accuracy.oracle import reference
 from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
 from explorer.compilation.checking_quantized import QuantizedReference, check_quantized
+from explorer.compilation.costliest_layer import costliest_layer
 from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
 from explorer.ir.evaluation import EvaluationCache, outputs_by_name
@@ -211,7 +212,8 @@ def check(
     try:
         if len(subjects) > 1 and QuantizeTensors.name in compilation.names:
             quantized = QuantizedReference.of(compilation, chosen, expected)
-            report = check_quantized(quantized, subjects, compared, exact)
+            costliest = costliest_layer(compilation, chosen, expected)
+            report = check_quantized(quantized, subjects, compared, exact, costliest)
         else:
             report = compared(subjects, expected, exact)
     finally:

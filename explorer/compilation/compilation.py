@@ -37,7 +37,7 @@ from explorer.compilation.settings.forking import (
     changed,
     describe,
 )
-from explorer.compilation.settings.quantizing import TableChoice, chosen_table
+from explorer.compilation.settings.quantizing import ModesChoice, TableChoice, chosen_table
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
@@ -86,7 +86,7 @@ def compile_model(
     tuned_threads: int = 1,
     host: bool = True,
     quantization: TableChoice = None,
-    modes: Mapping[str, str] | str | Path | None = None,
+    modes: ModesChoice = None,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -137,7 +137,7 @@ def settings_for(
     tuned_threads: int = 1,
     host: bool = True,
     quantization: TableChoice = None,
-    modes: Mapping[str, str] | str | Path | None = None,
+    modes: ModesChoice = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     if inputs and any(is_host_value(value) for value in inputs.values()):

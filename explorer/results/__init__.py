@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from explorer.results.runs.lookups import TIERS, ProgramLookup
     from explorer.results.runs.ports import LoopPorts, PortsRecord
     from explorer.results.runs.quantization import (
+        CostliestLayer,
         LayerErrors,
         ObservedTensor,
         QuantizationErrors,
@@ -75,6 +76,7 @@ __all__ = [
     "SessionCall",
     "ConstraintRecord",
     "CostEstimate",
+    "CostliestLayer",
     "CostTerm",
     "Delta",
     "Fault",
@@ -147,8 +149,8 @@ _HOMES = {
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
     "runs.ports": "LoopPorts PortsRecord",
     "runs.quantization": (
-        "LayerErrors ObservedTensor QuantizationErrors QuantizationRecord QuantizedTensor "
-        "RangeCandidate Saturation ValueHistogram WeightRanges"
+        "CostliestLayer LayerErrors ObservedTensor QuantizationErrors QuantizationRecord "
+        "QuantizedTensor RangeCandidate Saturation ValueHistogram WeightRanges"
     ),
     "runs.sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",

@@ -40,6 +40,7 @@ STYLES = (
     "timeline.css",
     "accuracy.css",
     "quantization.css",
+    "sensitivity.css",
     "compare.css",
     "workspace.css",
     "history.css",

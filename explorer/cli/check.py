@@ -223,7 +223,7 @@ def _quantized(report: AccuracyReport) -> dict:
     """What only a model has that was quantized here."""
     from explorer.results.encoding import to_json
 
-    if report.bit_exact is None:
+    if not report.float_outputs:
         return {}
     measured = [
         {"name": o.tensor, "sqnr_db": o.sqnr_db, "cosine": o.cosine} for o in report.float_outputs

@@ -37,7 +37,7 @@ from explorer.compilation.settings.forking import (
     changed,
     describe,
 )
-from explorer.compilation.settings.quantizing import TableChoice, chosen_table
+from explorer.compilation.settings.quantizing import ModesChoice, TableChoice, chosen_table
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
@@ -86,7 +86,7 @@ def compile_model(
     tuned_threads: int = 1,
     host: bool = True,
     quantization: TableChoice = None,
-    modes: Mapping[str, str] | str | Path | None = None,
+    modes: ModesChoice = None,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -137,7 +137,7 @@ def settings_for(
     tuned_threads: int = 1,
     host: bool = True,
     quantization: TableChoice = None,
-    modes: Mapping[str, str] | str | Path | None = None,
+    modes: ModesChoice = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     if inputs and any(is_host_value(value) for value in inputs.values()):
@@ -353,7 +353,13 @@ class Compilation(Compiled):
         settings = replace(self.settings, edits=(*self.settings.edits, insertion))
         return self.branch(settings, label, progress)
 
-    def continue_from(self, result: PassResult | str, text: str, label: str = "") -> Compilation:
+    def continue_from(
+        self,
+        result: PassResult | str,
+        text: str,
+        label: str = "",
+        progress: Progress | None = None,
+    ) -> Compilation:
         """Compilation continued from edited IR text of the snapshot after a pass.
 
         What the pass made besides the IR stays as it was; addresses are those in the text. Forks
@@ -362,7 +368,7 @@ class Compilation(Compiled):
         chosen = self[result] if isinstance(result, str) else result
         edit = edit_by_hand(self.passes, self.pipeline, self.settings.decisions, chosen, text)
         settings = replace(self.settings, edited=edit)
-        return self.branch(settings, label or f"edited after {chosen.name}")
+        return self.branch(settings, label or f"edited after {chosen.name}", progress)
 
     @property
     def _scope(self) -> Scope:

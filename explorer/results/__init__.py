@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from explorer.results.operators import OperatorRecord
     from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
-    from explorer.results.runs.events import ProfileRecord, TimedEvent
+    from explorer.results.runs.events import ProfileRecord, ThreadShare, TimedEvent
     from explorer.results.runs.lookups import TIERS, ProgramLookup
     from explorer.results.runs.ports import LoopPorts, PortsRecord
     from explorer.results.runs.quantization import (
+        CostliestLayer,
         LayerErrors,
         ObservedTensor,
         QuantizationErrors,
@@ -75,6 +76,7 @@ __all__ = [
     "SessionCall",
     "ConstraintRecord",
     "CostEstimate",
+    "CostliestLayer",
     "CostTerm",
     "Delta",
     "Fault",
@@ -123,6 +125,7 @@ __all__ = [
     "SourceText",
     "TensorDetail",
     "TensorError",
+    "ThreadShare",
     "TimedEvent",
     "Trace",
     "ValueHistogram",
@@ -134,7 +137,7 @@ __all__ = [
 _HOMES = {
     "accuracy": "AccuracyReport Fault NearTie PassAccuracy TensorDetail TensorError WorstElement",
     "constraints": "ConstraintRecord",
-    "runs.events": "ProfileRecord TimedEvent",
+    "runs.events": "ProfileRecord ThreadShare TimedEvent",
     "graph": "Graph GraphDiff GraphEdge GraphNode NodeChange",
     "indices": "OutsideIndex",
     "kernels": "KernelRecord PhaseRecord ScheduleCall ScheduleStep",
@@ -146,8 +149,8 @@ _HOMES = {
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
     "runs.ports": "LoopPorts PortsRecord",
     "runs.quantization": (
-        "LayerErrors ObservedTensor QuantizationErrors QuantizationRecord QuantizedTensor "
-        "RangeCandidate Saturation ValueHistogram WeightRanges"
+        "CostliestLayer LayerErrors ObservedTensor QuantizationErrors QuantizationRecord "
+        "QuantizedTensor RangeCandidate Saturation ValueHistogram WeightRanges"
     ),
     "runs.sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",

@@ -18,6 +18,14 @@ from pathlib import Path
 from explorer.errors import InputError
 from explorer.files import reading_file
 from explorer.results.names import suggestion
+from explorer.targets.parts import (
+    DmaEngine,
+    Engine,
+    MatrixEngine,
+    Memory,
+    ScalarEngine,
+    VectorEngine,
+)
 from explorer.targets.reading import FieldLocation, Value, read_record
 from explorer.targets.schema import (
     VECTOR_FLOATS,
@@ -25,15 +33,9 @@ from explorer.targets.schema import (
     Core,
     CoreOverrides,
     Costs,
-    DmaEngine,
-    Engine,
     LayoutRules,
-    MatrixEngine,
-    Memory,
     Requantization,
-    ScalarEngine,
     Target,
-    VectorEngine,
 )
 
 __all__ = [

@@ -15,138 +15,42 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from explorer.errors import InputError
 from explorer.ir import requantization
 from explorer.results.names import suggestion
+from explorer.targets.npu.problems import machine_problems
 from explorer.targets.overrides import overridden
+from explorer.targets.parts import (
+    DERIVED,
+    Bytes,
+    Count,
+    DataType,
+    DmaEngine,
+    Engine,
+    Instructions,
+    Language,
+    Memory,
+    Name,
+    PerSecond,
+    Queue,
+    Seconds,
+    find,
+)
 from explorer.targets.reading import FieldLocation, Pattern, Problem, Range, Value, read_record
 
-Name = Annotated[
+TargetName = Annotated[
     str,
-    Pattern("[a-z][a-z0-9_]{0,63}", "a name of at most 64 small letters, digits and underscores"),
+    Pattern(
+        "[a-z][a-z0-9_-]{0,63}",
+        "a name of at most 64 small letters, digits, hyphens and underscores",
+    ),
 ]
 ProcessorName = Annotated[
     str, Pattern("[a-z0-9][a-z0-9.+_-]{0,63}", "a name that a C compiler has for a processor")
 ]
-Count = Annotated[int, Range(1, 2**20)]
-Bits = Annotated[int, Range(1, 64)]
-Bytes = Annotated[int, Range(1, 2**50)]
-Cycles = Annotated[int, Range(0, 2**40)]
-Seconds = Annotated[float, Range(0, 1e6)]
-PerSecond = Annotated[float, Range(1, 1e18)]
-
-DataType = Literal[
-    "float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2",
-    "int64", "int32", "int16", "int8", "int4", "uint64", "uint32", "uint16", "uint8", "uint4",
-    "bool",
-]  # fmt: skip
-Language = Literal["c", "opencl", "instructions"]
-Content = Literal["activations", "weights", "accumulators", "instructions"]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """A place for tensors: an arena that is planned, an on-chip scratchpad, or DRAM behind it."""
-
-    name: Name
-    kind: Literal["arena", "scratchpad", "dram"]
-    size_bytes: Bytes | None = None
-    """All of it (of one core's, if each has its own), over all lanes; None: no limit."""
-    alignment_bytes: Count = 64
-    scope: Literal["core", "device"] = "device"
-    """core: each core has its own; device: all cores share it."""
-    lanes: Count = 1
-    """Equal parts that are accessed at once, each beside its own processing element."""
-    banks: Count = 1
-    """Equal parts of a lane; two accesses to one bank wait for each other."""
-    lane_bytes_per_cycle: Count | None = None
-    bytes_per_second: PerSecond | None = None
-    """Bandwidth from one core; None where it is not known."""
-    holds: tuple[Content, ...] = ()
-    """What alone may lie in it; empty: anything."""
-
-    @property
-    def lane_bytes(self) -> int | None:
-        return None if self.size_bytes is None else self.size_bytes // self.lanes
-
-    @property
-    def bank_bytes(self) -> int | None:
-        return None if self.lane_bytes is None else self.lane_bytes // self.banks
-
-    def problems(self) -> Iterator[Problem]:
-        parts = self.lanes * self.banks
-        if self.size_bytes is not None and self.size_bytes % parts:
-            yield Problem(
-                "size_bytes",
-                f"is {self.size_bytes}, expected a multiple of {parts} "
-                f"(lanes {self.lanes} times banks {self.banks})",
-            )
-
-
-@dataclass(frozen=True)
-class MatrixEngine:
-    """Multiplies `batch` x `rows` inputs with `rows` x `columns` weights in one step."""
-
-    name: Name
-    kind: Literal["matrix"]
-    rows: Count
-    """Inputs that are summed: the reduction."""
-    columns: Count
-    """Outputs made side by side."""
-    batch: Count = 1
-    input_bits: Bits = 8
-    weight_bits: Bits = 8
-    accumulator_bits: Bits = 32
-    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
-    """By data type; a multiply-accumulate is two. Empty: 2 * batch * rows * columns."""
-    start_cycles: Cycles = 0
-    """From the instruction to the first step."""
-    latency_cycles: Cycles = 0
-    """From the last step to its result."""
-
-
-@dataclass(frozen=True)
-class VectorEngine:
-    """Works on `lanes` elements at once, one operation per element."""
-
-    name: Name
-    kind: Literal["vector"]
-    lanes: Count
-    lane_bytes_per_cycle: Count | None = None
-    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
-    start_cycles: Cycles = 0
-    latency_cycles: Cycles = 0
-
-
-@dataclass(frozen=True)
-class ScalarEngine:
-    """Works on one element after the other."""
-
-    name: Name
-    kind: Literal["scalar"]
-    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
-    start_cycles: Cycles = 0
-
-
-@dataclass(frozen=True)
-class DmaEngine:
-    """Moves tensors between memories while the other engines work."""
-
-    name: Name
-    kind: Literal["dma"]
-    connects: tuple[Name, ...]
-    """The memories between which it moves."""
-    channels: Count = 1
-    """Transfers at once."""
-    bytes_per_cycle: Count | None = None
-    start_cycles: Cycles = 0
-
-
-Engine = MatrixEngine | VectorEngine | ScalarEngine | DmaEngine
 
 
 @dataclass(frozen=True)
@@ -246,7 +150,7 @@ VECTOR_FLOATS = (4, 8, 16)
 class Target:
     """A device that code is made for."""
 
-    name: Name
+    name: TargetName
     languages: tuple[Language, ...]
     """What code is printed for it, the preferred one first."""
     data_types: tuple[DataType, ...]
@@ -269,6 +173,9 @@ class Target:
     cores: Count = 1
     clock_hz: PerSecond | None = None
     engines: tuple[Engine, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    """Of a device that is driven by instructions, in the order in which they exchange tokens."""
+    instructions: Instructions = DERIVED
     layout: LayoutRules = LayoutRules()
     requantization: Requantization | None = None
     arithmetic: Literal["float", "integer"] = "float"
@@ -312,13 +219,4 @@ class Target:
                         f"engines.{engine.name}.connects",
                         f"names {name!r}, which is no memory{suggestion(name, memories)}",
                     )
-
-
-Part = TypeVar("Part", Memory, Engine)
-
-
-def find(parts: Sequence[Part], name: str, problem: str) -> Part:
-    for part in parts:
-        if part.name == name:
-            return part
-    raise InputError(f"{problem} {name!r}{suggestion(name, [part.name for part in parts])}")
+        yield from machine_problems(self)

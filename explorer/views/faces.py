@@ -28,7 +28,8 @@ def passes() -> Faces:
 
 
 def report() -> Faces:
-    from explorer.views.static.report import report_html, report_text
+    from explorer.views.static.report import report_text
+    from explorer.views.static.report_cards import report_html
 
     return Faces(
         text=lambda trace, _index, _width: report_text(trace),
@@ -153,6 +154,21 @@ def quantization() -> Faces:
         text=lambda trace, _, width: quantization_text(trace, width),
         html=lambda trace, _: quantization_html(trace),
         json=lambda trace, _: rows(trace),
+    )
+
+
+def sensitivity() -> Faces:
+    from explorer.views.static.sensitivity import sensitivity_html, sensitivity_text
+
+    def found(trace: Trace):
+        assert trace.quantization is not None, "the view needs it"
+        assert trace.quantization.precision is not None, "the view needs it"
+        return trace.quantization.precision
+
+    return Faces(
+        text=lambda trace, _, width: sensitivity_text(found(trace), width),
+        html=lambda trace, _: sensitivity_html(found(trace)),
+        json=lambda trace, _: found(trace),
     )
 
 

@@ -38,6 +38,13 @@ PARTS: Mapping[str, TracePart] = {
         noun="quantization",
         advice="compile it with quantization=table; explorer calibrate makes one",
     ),
+    "precision": TracePart(
+        is_in=lambda trace: (
+            trace.quantization is not None and trace.quantization.precision is not None
+        ),
+        noun="search for modes",
+        advice="compile it with modes=explorer.mixed(...), or --qtable of explorer mixed -o",
+    ),
     "float": TracePart(
         is_in=lambda trace: trace.accuracy is not None and bool(trace.accuracy.against_float),
         noun="comparison of a quantized model with the float model",

@@ -32,6 +32,12 @@ def _quantization_payload(trace: Trace) -> Json:
     return quantization_payload(trace)
 
 
+def _sensitivity_payload(trace: Trace) -> Json:
+    from explorer.views.payload.sensitivity import sensitivity_payload
+
+    return sensitivity_payload(trace)
+
+
 def _insights_payload(trace: Trace) -> Json:
     from explorer.views.insights.payload import insights_payload
 
@@ -140,6 +146,19 @@ VIEWS: tuple[View, ...] = (
             module=JAVASCRIPT / "measures" / "quantization.js",
             function="quantizationView",
             key="q",
+            is_optional=True,
+        ),
+    ),
+    View(
+        name="sensitivity",
+        title="what each tensor costs as bytes, and the modes between INT8 and float",
+        needs=("precision",),
+        faces=faces.sensitivity,
+        payload=_sensitivity_payload,
+        pane=Pane(
+            module=JAVASCRIPT / "measures" / "sensitivity.js",
+            function="sensitivityView",
+            key="y",
             is_optional=True,
         ),
     ),

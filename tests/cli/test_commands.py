@@ -210,10 +210,10 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
     assert finished.status == 0
     compared = {"reference", "reference_note", "rests_on", "ties", "problem", "dimensions"}
     assert set(report) == {
-        *("model", "target", "passed", "passes", "outputs", "as_exact"),
+        *("model", "format", "target", "passed", "passes", "outputs", "as_exact", "exact"),
         *compared,
     }
-    assert report["as_exact"] == []
+    assert (report["format"], report["as_exact"], report["exact"]) == ("onnx", [], [])
     assert report["reference"].startswith("onnxruntime")
     assert (report["rests_on"], report["ties"], report["problem"]) == ("end_to_end", [], "")
     assert report["passes"][0]["name"] == "import"

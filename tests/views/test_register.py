@@ -23,6 +23,12 @@ from explorer.results import (
     Trace,
     ValueHistogram,
 )
+from explorer.results.runs.sensitivity import (
+    MixedPoint,
+    MixedPrecision,
+    Quality,
+    TensorSensitivity,
+)
 from explorer.views import register
 from explorer.views.needs import PARTS
 from explorer.views.page import export_page
@@ -74,7 +80,9 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
         high=1,
         observed=ObservedTensor(histogram=histogram, candidates=(candidate,)),
     )
-    quantization = QuantizationRecord(method=mark, table=mark, tensors=(tensor,), weights=())
+    quantization = QuantizationRecord(
+        method=mark, table=mark, tensors=(tensor,), weights=(), precision=_search_for_modes(mark)
+    )
     loop = LoopPorts(
         kernel=mark, loop=(mark,), lines=(0, 1), text=(mark,), share=1.0, merged=1, cycles=2.0,
         bound=1.0, limit="load", ports=((mark, 1.0),), counts=(("load", 1.0),), spills=0.0,
@@ -90,6 +98,22 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
     assert str(shown).strip()
     html = shown._repr_html_()
     assert html and "<script" not in html and synthetic.HOSTILE not in html
+
+
+def _search_for_modes(mark: str) -> MixedPrecision:
+    quality = Quality(sqnr_db=30.0, differ=0)
+    return MixedPrecision(
+        model=mark,
+        wanted=mark,
+        examples=1,
+        exact=quality,
+        tensors=(
+            TensorSensitivity(tensor=mark, macs=1, alone=quality, without=quality, wide=quality),
+        ),
+        points=(MixedPoint(modes={mark: "F32"}, cost=1, quality=quality, is_best=True),),
+        chosen=0,
+        seconds=1,
+    )
 
 
 def test_a_view_of_what_is_not_there_says_how_to_get_it(trace: Trace):

@@ -285,4 +285,5 @@ class ModelCompiler:
 
         if self._meter is None:
             self._meter = PeakMeter()
-        return self._meter.peaks(compilation.backend, compilation.device, threads)
+        processor = compilation.target.processor
+        return self._meter.peaks(compilation.backend, compilation.device, threads, processor)

@@ -225,13 +225,29 @@ class Window:
     stride: int
     most_updates: int
     """Multiply-adds that may be written out in one body: then neighbours share what they read."""
+    needs_registers: bool = True
+    """Whether they are only written out where there is a register for each weight."""
+
+    @property
+    def taps(self) -> int:
+        return self.height_taps * self.width_taps
+
+    def is_written_out(self, pixels: int, machine: CostMachine) -> bool:
+        """Whether a tile of so many pixels has all taps in one body.
+
+        Compilers keep the weights in registers then; where there are not enough, they spill.
+        """
+        fits = self.taps <= machine.registers or not self.needs_registers
+        return fits and pixels * self.taps <= self.most_updates
 
 
 @lru_cache(maxsize=4096)
 def choose_row(window: Window, machine: CostMachine) -> int:
     """Pixels of a depthwise filter's tile; of those that are as good the most."""
     most = min(window.width, machine.registers - 1 - broadcast_registers(machine))
-    found = [(row_cycles(pixels, window, machine), pixels) for pixels in range(1, most + 1)]
+    fitting = [p for p in range(1, most + 1) if not _spilled(p, window, machine)]
+    tried = fitting or range(1, most + 1)
+    found = [(row_cycles(pixels, window, machine), pixels) for pixels in tried]
     least = min(cycles for cycles, _ in found)
     good = [pixels for cycles, pixels in found if cycles <= AS_GOOD * least]
     return min(good, key=lambda pixels: (window.width % pixels > 0, -pixels))
@@ -249,12 +265,11 @@ def _filter_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
     core = machine.core
     parts = multiply_parts(FLOAT_BYTES * machine.vector_floats, machine)
     read_parts = load_parts(FLOAT_BYTES * machine.vector_floats, machine)
-    taps = window.height_taps * window.width_taps
+    taps = window.taps
     sums = pixels * taps
-    read, held = sums, 1 + broadcast_registers(machine)
-    if sums <= window.most_updates and window.stride < window.width_taps:
-        across = (pixels - 1) * window.stride + window.width_taps
-        read, held = across * window.height_taps, across
+    read = sums
+    if window.is_written_out(pixels, machine) and window.stride < window.width_taps:
+        read = ((pixels - 1) * window.stride + window.width_taps) * window.height_taps
     issued = sums + read + taps + LOOP_INSTRUCTIONS
     longest = max(
         sums * parts / core.arithmetic_units,
@@ -263,4 +278,15 @@ def _filter_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
         core.multiply_add_latency_cycles * taps * waiting_share(issued, machine),
     )
     start = START_CYCLES + pixels / 2
-    return longest + spill_cycles(pixels, machine, held) + start
+    return longest + _spilled(pixels, window, machine) + start
+
+
+def _spilled(pixels: int, window: Window, machine: CostMachine) -> float:
+    """Cycles of a tile for what has no register: beside the sums the inputs of a row of taps, and
+    the weights, which stay from one tile to the next where they are written out."""
+    held = 1 + broadcast_registers(machine)
+    if window.is_written_out(pixels, machine):
+        held = window.taps + 1 + broadcast_registers(machine)
+        if window.stride < window.width_taps:
+            held = max(held, (pixels - 1) * window.stride + window.width_taps)
+    return spill_cycles(pixels, machine, held)

@@ -39,6 +39,7 @@ from explorer.kernels.schedules.plane import (
     split_channels,
     tile_plane,
     vectorize_lanes,
+    window_of,
 )
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, hold_vectors
@@ -145,8 +146,8 @@ def schedule_depthwise(
     operands = operands_of(nest)
     assert operands is not None
     block = block_of(packs[operands.result])
-    taps = _extent(nest, "p") * _extent(nest, "q")
-    pixels = choose_depthwise_pixels(nest, machine, choices, MOST_UPDATES)
+    window = window_of(nest, MOST_UPDATES)
+    pixels = choose_depthwise_pixels(nest, machine, choices, window)
     lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, pixels, 1)
     for suffix in tails:
@@ -158,7 +159,7 @@ def schedule_depthwise(
     schedule.pack(operands.weight, [(0, block, None), *middle, (0, 1, block)])
     vectorize_lanes(schedule, tails)
     mark_plane(schedule, tails, "jp j")
-    if taps * pixels <= MOST_UPDATES:
+    if window.is_written_out(pixels, machine.costs):
         schedule.apply(unroll, loops=" ".join(f"p{s} q{s}" for s in tails))
     finish_statements(schedule, machine)
 

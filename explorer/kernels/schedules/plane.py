@@ -79,20 +79,23 @@ def choose_plane_tile(
 
 
 def choose_depthwise_pixels(
-    nest: LoopNest, machine: Machine, choices: Choices, updates: int, most: int = 1 << 20
+    nest: LoopNest, machine: Machine, choices: Choices, window: Window, most: int = 1 << 20
 ) -> int:
-    """Pixels of a tile of a depthwise filter, by itself at most `most`.
-
-    `updates`: multiply-adds up to which taps are written out beside the pixels.
-    """
-    width, height_taps, width_taps = (extent_of(nest.loop(name)) for name in "jpq")
-    (main,) = nest.statements("main")
-    columns = max(shape_of(a.memref)[-1] for a in accesses_in(main))
-    window = Window(width, height_taps, width_taps, max(1, (columns - 1) // width), updates)
+    """Pixels of a tile of a depthwise filter, by itself at most `most`."""
+    width = window.width
     best = choose_row(window, machine.costs)
     why = f"the fewest cycles of the cost model: {row_cycles(best, window, machine.costs):g} a row"
     legal = range(1, min(width, MOST_UPDATES) + 1)
     return choices.number("pixels", min(best, most), legal, why)
+
+
+def window_of(nest: LoopNest, updates: int, needs_registers: bool = True) -> Window:
+    """The filter of a depthwise nest; `updates`: multiply-adds up to which taps are written out."""
+    width, height_taps, width_taps = (extent_of(nest.loop(name)) for name in "jpq")
+    (main,) = nest.statements("main")
+    columns = max(shape_of(a.memref)[-1] for a in accesses_in(main))
+    stride = max(1, (columns - 1) // width)
+    return Window(width, height_taps, width_taps, stride, updates, needs_registers)
 
 
 def plane_work(nest: LoopNest, blocks: int, products: int) -> Work:

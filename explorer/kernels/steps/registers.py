@@ -109,9 +109,10 @@ def hold(nest: LoopNest, at: str, buffer: str, name: str = "held") -> None:
         for loop in nest.loops(part, "hold"):
             target = nest.buffer(buffer, "hold")
             group = [access for access in accesses_in(loop) if access.memref is target]
-            if len(group) != 1 or not isinstance(group[0], affine.LoadOp):
+            loads = [access for access in group if isinstance(access, affine.LoadOp)]
+            if len(group) != 1 or len(loads) != 1:
                 raise nest.error("hold", f"{part} does not just read {buffer} at one place")
-            (load,) = group
+            (load,) = loads
             forms = _forms(nest, "hold", load)
             used = {index for form in forms for index in form.terms}
             inside = [op for op in walk_inside(loop) if isinstance(op, affine.ForOp)]

@@ -114,7 +114,8 @@ def measure(name: str, python: str, rounds: int) -> dict[str, float | str]:
                 peaks = backend.peaks(None, 1, PROCESSOR)
                 best["gflops"] = max(best["gflops"], peaks.gflops if peaks else 0.0)
         peer.close()
-    work = sum(kernel.flops for kernel in compiled.program.kernels)
+    flops = {kernel.name: kernel.flops for kernel in compiled.program.kernels}
+    work = sum(flops[launch.kernel] for launch in compiled.program.launches)
     return {**best, "name": name, "flops": work, "torch": peer.version}
 
 

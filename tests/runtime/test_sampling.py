@@ -29,7 +29,7 @@ def sampled(compilation, seconds: float) -> sampling.ProgramSamples:
 @pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")
 def test_a_program_is_sampled_while_it_runs(compilation):
     try:
-        found = sampled(compilation, 0.5)
+        found = sampled(compilation, 2.0)
     except DeviceError as error:
         pytest.skip(f"this system forbids it: {error}")
     assert found.event in sampling.EVENTS

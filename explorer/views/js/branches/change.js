@@ -72,7 +72,7 @@ async function makePane(app) {
   choose();
   const decide = (address, chosen) =>
     send(
-      {kind: "change", what: "decide", address, value: chosen},
+      {kind: "change", what: "decide", decisions: {[address]: chosen}},
       `compiling with another ${address}`,
     );
   const leave = button(

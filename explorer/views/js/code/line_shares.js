@@ -13,8 +13,8 @@ export function sharesButton(app, pane, kernel, level) {
   if (!app.session || app.session.isTrace() || kernel.source.language !== "c") return null;
   const words = element("p", {class: "cap line-shares", role: "status", hidden: true});
   return button(
-    "time per line",
-    "run the program for a while, and count by perf which lines are at work",
+    "times",
+    "how much of the time each line takes: the program runs for a while, and perf looks at it",
     async () => {
       words.hidden = false;
       if (!words.isConnected) pane.node.before(words);
@@ -58,6 +58,7 @@ function show(pane, counts) {
   pane.annotate(new Map(costs));
   const [hottest] = counts.find(([, count]) => count === most);
   pane.showAt(hottest, pane.node.clientHeight / 3);
+  pane.node.scrollLeft = 0; // where the shares stand
 }
 
 function summary({event, count}, counts) {

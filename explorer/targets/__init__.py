@@ -31,6 +31,7 @@ from explorer.targets.schema import (
     VECTOR_FLOATS,
     Cache,
     Core,
+    CoreOverrides,
     Costs,
     LayoutRules,
     Requantization,
@@ -52,6 +53,7 @@ __all__ = [
     "Requantization",
     "Costs",
     "Core",
+    "CoreOverrides",
     "Cache",
 ]
 

@@ -86,12 +86,16 @@ class Core:
     unit_bytes: Count = 32
     """Of a longer vector a unit takes one part after the other."""
     load_units: Count = 2
+    load_bytes: Count = 32
+    """That one of them loads in a cycle."""
     store_units: Count = 1
     issued_per_cycle: Count = 6
     """Instructions of all kinds."""
     multiply_add_latency_cycles: Count = 4
     """Until a sum can be added to again."""
     vector_registers: Count = 32
+    window_instructions: Count = 256
+    """That it looks ahead: sums over less than that overlap with those that follow."""
     task_seconds: Seconds = 3e-8
     """For a thread to claim a task."""
     barrier_seconds: Seconds = 1e-6
@@ -99,17 +103,36 @@ class Core:
 
 
 @dataclass(frozen=True)
+class CoreOverrides:
+    """What is said of a core in place of what its family is known for; None: as it is known."""
+
+    family: Literal["auto"] | Name = "auto"
+    """A file of `explorer/targets/cores`; auto: as the processor at hand is recognized."""
+    arithmetic_units: Count | None = None
+    unit_bytes: Count | None = None
+    load_units: Count | None = None
+    load_bytes: Count | None = None
+    store_units: Count | None = None
+    issued_per_cycle: Count | None = None
+    multiply_add_latency_cycles: Count | None = None
+    vector_registers: Count | None = None
+    window_instructions: Count | None = None
+    task_seconds: Seconds | None = None
+    barrier_seconds: Seconds | None = None
+
+
+@dataclass(frozen=True)
 class Cache:
-    """A level of cache, the nearest first."""
+    """A level of cache, the nearest first. A target says what differs from the core's."""
 
     name: Name
-    bytes_per_cycle: Count
-    """What a core gets from the level behind this one."""
+    bytes_per_cycle: Count | None = None
+    """What a core gets from the level behind this one; None: what its family is known for."""
     size_bytes: Literal["auto"] | Bytes = "auto"
     """auto: what the processor at hand has, by the name (`l1`, `l2`, `l3`)."""
-    ways: Count = 8
+    ways: Count | None = None
     """Lines that begin at the same place of a way (`size_bytes / ways`) that it holds at once."""
-    scope: Literal["core", "device"] = "core"
+    scope: Literal["core", "device"] | None = None
 
 
 VECTOR_FLOATS = (4, 8, 16)
@@ -149,7 +172,7 @@ class Target:
     """integer: quantized programs compute without floats from input to output; the scheme of
     requantization `float` counts as doubling_high_multiply then."""
     costs: Costs = Costs()
-    core: Core = Core()
+    core: CoreOverrides = CoreOverrides()
     caches: tuple[Cache, ...] = ()
 
     def memory(self, name: str) -> Memory:

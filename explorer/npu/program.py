@@ -64,7 +64,7 @@ class LayerProgram:
 
     layer: Convolution
     tiled: TiledLayer
-    """Of the layer, or of one of a single row that is the same."""
+    """Of the layer, or of one that is the same: of a single row, or with a padded input."""
     instructions: tuple[Instruction, ...]
     owners: tuple[int, ...]
     """Of every instruction: its chunk, in the order of `TiledLayer.chunks`; -1 of the last one."""
@@ -81,6 +81,10 @@ class LayerProgram:
         layer, machine = self.layer, self.tiled.machine
         if x.shape != layer.input_shape:
             raise InputError(f"{layer.name} takes {layer.input_shape}, not {x.shape}")
+        if self.tiled.layer.pads != layer.pads:
+            above, left, below, right = layer.pads
+            room = ((0, 0), (above, below), (left, right))
+            x = np.pad(x, room, constant_values=layer.input_zero_point)
         data = layouts.activations(x, layer, machine)
         image = self.image.copy()
         place = self.places["input"]
@@ -109,11 +113,21 @@ def compile_layer(
     begin. Raises `LayerError`, naming what the machine lacks.
     """
     check_layer(layer, machine)
-    flat = _flattened(layer)
-    writer = Writer(tile_layer(flat, machine, buffers, sizes), base_bytes)
+    inner = _flattened(_padded_in_memory(layer, machine))
+    writer = Writer(tile_layer(inner, machine, buffers, sizes), base_bytes)
     for chunk in writer.chunks:
         writer.write(chunk)
     return writer.finished(layer)
+
+
+def _padded_in_memory(layer: Convolution, machine: Machine) -> Convolution:
+    """Where loads pad with 0 only, and that is another number: the input lies padded in memory."""
+    if machine.set == "full" or not layer.input_zero_point or not any(layer.pads):
+        return layer
+    above, left, below, right = layer.pads
+    channels, height, width = layer.input_shape
+    padded = (channels, height + above + below, width + left + right)
+    return dataclasses.replace(layer, input_shape=padded, pads=(0, 0, 0, 0))
 
 
 def _flattened(layer: Convolution) -> Convolution:
@@ -182,8 +196,6 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
         return f"it requantizes by shift, down, not by {scaling.how}"
     if np.any(scaling.multipliers != 1):
         return "a shift to the right cannot make numbers larger"
-    if layer.input_zero_point and any(layer.pads):
-        return f"it pads with 0, and the input's zero point is {layer.input_zero_point}"
     return ""
 
 

@@ -227,11 +227,12 @@ def test_what_a_machine_cannot_compute_is_refused_by_name(kind):
         compile_layer(changed, found)
 
 
-def test_vta_pads_with_zero_only():
+def test_an_input_of_vta_lies_padded_in_memory_where_zeros_are_not_its_padding():
     vta = machine("vta-16")
-    layer = convolution(vta, np.random.default_rng(0), zero_point=4, pads=(1, 0, 0, 0))
-    with pytest.raises(LayerError, match="it pads with 0, and the input's zero point is 4"):
-        compile_layer(layer, vta)
+    random = np.random.default_rng(6)
+    layer = convolution(vta, random, zero_point=-128, pads=(1, 2, 3, 0))
+    made, _ = compared(layer, vta, random)
+    assert made.tiled.layer.input_shape == (20, 17, 13)
 
 
 def test_a_layer_that_does_not_fit_says_what_is_too_small():

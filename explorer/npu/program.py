@@ -64,7 +64,8 @@ class LayerProgram:
 
     layer: Convolution
     tiled: TiledLayer
-    """Of the layer, or of one that is the same: of a single row, or with a padded input."""
+    """Of the layer, or of one that is the same: of a single row, with a padded input, or with
+    several groups as one."""
     instructions: tuple[Instruction, ...]
     owners: tuple[int, ...]
     """Of every instruction: its chunk, in the order of `TiledLayer.chunks`; -1 of the last one."""
@@ -85,7 +86,7 @@ class LayerProgram:
             above, left, below, right = layer.pads
             room = ((0, 0), (above, below), (left, right))
             x = np.pad(x, room, constant_values=layer.input_zero_point)
-        data = layouts.activations(x, layer, machine)
+        data = layouts.activations(x, self.tiled.layer, machine)
         image = self.image.copy()
         place = self.places["input"]
         image[place.offset_bytes : place.offset_bytes + place.size_bytes] = data
@@ -96,7 +97,8 @@ class LayerProgram:
         place = self.places["output"]
         data = np.frombuffer(image, np.uint8) if isinstance(image, bytes) else image
         mine = data[place.offset_bytes : place.offset_bytes + place.size_bytes]
-        return layouts.outputs(mine, self.layer, self.tiled.machine)
+        found = layouts.outputs(mine, self.tiled.layer, self.tiled.machine)
+        return found.reshape(self.layer.output_shape)
 
 
 def compile_layer(
@@ -113,7 +115,7 @@ def compile_layer(
     begin. Raises `LayerError`, naming what the machine lacks.
     """
     check_layer(layer, machine)
-    inner = _flattened(_padded_in_memory(layer, machine))
+    inner = _flattened(_merged(_padded_in_memory(layer, machine), machine))
     writer = Writer(tile_layer(inner, machine, buffers, sizes), base_bytes)
     for chunk in writer.chunks:
         writer.write(chunk)
@@ -128,6 +130,27 @@ def _padded_in_memory(layer: Convolution, machine: Machine) -> Convolution:
     channels, height, width = layer.input_shape
     padded = (channels, height + above + below, width + left + right)
     return dataclasses.replace(layer, input_shape=padded, pads=(0, 0, 0, 0))
+
+
+def _merged(layer: Convolution, machine: Machine) -> Convolution:
+    """Groups that fit into one block of the array together are one, with zeros between them."""
+    outputs, inputs, *kernel = layer.weights.shape
+    each = outputs // layer.groups
+    together = max(
+        count
+        for count in range(1, layer.groups + 1)
+        if layer.groups % count == 0
+        and (count == 1 or (count * inputs <= machine.rows and count * each <= machine.columns))
+    )
+    if together == 1:
+        return layer
+    groups = layer.groups // together
+    split = layer.weights.reshape(groups, together, each, inputs, *kernel)
+    wide = np.zeros((groups, together, each, together, inputs, *kernel), split.dtype)
+    for index in range(together):
+        wide[:, index, :, index] = split[:, index]
+    weights = wide.reshape(outputs, together * inputs, *kernel)
+    return dataclasses.replace(layer, weights=weights, groups=groups)
 
 
 def _flattened(layer: Convolution) -> Convolution:

@@ -235,6 +235,17 @@ def test_an_input_of_vta_lies_padded_in_memory_where_zeros_are_not_its_padding()
     assert made.tiled.layer.input_shape == (20, 17, 13)
 
 
+def test_groups_that_fit_into_one_block_are_one():
+    vta = machine("vta-16")
+    random = np.random.default_rng(7)
+    layer = convolution(vta, random, inputs=48, outputs=48, groups=48, pads=(1, 1, 1, 1))
+    made, found = compared(layer, vta, random)
+    assert made.tiled.layer.groups == 3
+    assert made.tiled.layer.weights.shape == (48, 16, 3, 3)
+    # 13 x 11 positions, 9 taps, 3 blocks: not 48.
+    assert found.counters.macs == 13 * 11 * 9 * 3 * 256
+
+
 def test_a_layer_that_does_not_fit_says_what_is_too_small():
     small = machine("vta-16", **{"memories.weights.size_bytes": 512})
     layer = convolution(small, np.random.default_rng(0))

@@ -262,7 +262,8 @@ def _refusal(
         ("multiply", "source_outer", layer.strides[0] * window(layer, 1, columns)),
         ("load", "x_stride", width),
         ("load", "y_size", min(height, window(layer, 0, rows))),
-        ("load", "x_size", max(width, outputs * inputs * taps)),
+        ("load", "x_size", min(width, window(layer, 1, columns))),
+        ("load", "x_size", outputs * inputs * taps),
         ("store", "x_stride", layer.output_shape[2]),
         *(("load", "y_pad_before", pad) for pad in layer.pads),
     ):

@@ -1,0 +1,29 @@
+"""Layers of quantized networks as programs of NPU instructions.
+
+    layer.py      what is computed: a convolution in integers, and its meaning in NumPy
+    tiles.py      how it is cut so that two of each buffer fit into the scratchpads
+    layouts.py    arrays as elements of global memory, and back
+    program.py    tiles as instructions, with the tokens of double buffering
+    micro.py      micro-operations, and what of them lies in their scratchpad
+    traffic.py    bytes and multiply-accumulates of a tiled layer, without running it
+
+Schedules are plain: the largest tiles, double-buffered. Whole networks are not compiled yet.
+"""
+
+from explorer.npu.layer import Convolution, LayerError, Rescaling, matrix_product
+from explorer.npu.program import LayerProgram, compile_layer
+from explorer.npu.tiles import TiledLayer, tile_layer
+from explorer.npu.traffic import Traffic, traffic_of
+
+__all__ = [
+    "Convolution",
+    "LayerError",
+    "LayerProgram",
+    "Rescaling",
+    "TiledLayer",
+    "Traffic",
+    "compile_layer",
+    "matrix_product",
+    "tile_layer",
+    "traffic_of",
+]

@@ -1,0 +1,292 @@
+"""How a layer is cut into tiles, of which two of every buffer fit into the scratchpads.
+
+A tile is some blocks of output channels on a rectangle of the output; its sums are made in chunks,
+each of some blocks of input channels. Sizes need not divide anything: the last tile of an axis is
+smaller. Of the sizes that fit, those that move the fewest bytes are taken, and of these the ones
+with the fewest chunks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from explorer.npu.layer import Convolution, LayerError
+from explorer.npu.layouts import blocks
+from explorer.targets.npu.formats import Field, formats_of
+from explorer.targets.npu.machine import Machine
+
+BUFFERS = 2
+MOST_SHARE_OF_CONSTANTS = 4
+"""Biases and factors may take one part of so many of the accumulators' scratchpad."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """One step of a tile: what is loaded, multiplied, and where it lies."""
+
+    group: int
+    outputs: range
+    """Blocks of output channels inside the group."""
+    inputs: range
+    """Blocks of input channels inside the group."""
+    rows: range
+    """Of the output."""
+    columns: range
+    buffer: int
+    """Of inputs and weights."""
+    tile: int
+    is_first: bool
+    """Of its tile: sums begin at 0."""
+    is_last: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """Room for a buffer in a scratchpad, in elements of its content."""
+
+    content: str
+    address: int
+    elements: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiledLayer:
+    """A layer with the sizes of its tiles and the places of its buffers."""
+
+    layer: Convolution
+    machine: Machine
+    rows: int
+    """Of an output tile; the last one may have fewer."""
+    columns: int
+    outputs: int
+    """Blocks of output channels in a tile."""
+    inputs: int
+    """Blocks of input channels in a chunk."""
+    buffers: int
+    regions: tuple[tuple[str, tuple[Region, ...]], ...]
+    """Of activations, weights, sums and constants; of the first three one for each buffer."""
+
+    def region(self, name: str, buffer: int = 0) -> Region:
+        return dict(self.regions)[name][buffer]
+
+    @property
+    def tile_count(self) -> int:
+        _, height, width = self.layer.output_shape
+        return (
+            self.layer.groups
+            * blocks(output_blocks(self.layer, self.machine), self.outputs)
+            * blocks(height, self.rows)
+            * blocks(width, self.columns)
+        )
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All steps, in the order in which they run."""
+        number = 0
+        _, height, width = self.layer.output_shape
+        of_inputs = list(_ranges(input_blocks(self.layer, self.machine), self.inputs))
+        tiles = itertools.product(
+            range(self.layer.groups),
+            _ranges(output_blocks(self.layer, self.machine), self.outputs),
+            _ranges(height, self.rows),
+            _ranges(width, self.columns),
+        )
+        for tile, (group, outputs, rows, columns) in enumerate(tiles):
+            for i, inputs in enumerate(of_inputs):
+                yield Chunk(
+                    group=group, outputs=outputs, inputs=inputs, rows=rows, columns=columns,
+                    buffer=number % self.buffers, tile=tile, is_first=i == 0,
+                    is_last=i == len(of_inputs) - 1,
+                )  # fmt: skip
+                number += 1
+
+
+def _ranges(count: int, size: int) -> Iterator[range]:
+    for start in range(0, count, size):
+        yield range(start, min(start + size, count))
+
+
+def input_blocks(layer: Convolution, machine: Machine) -> int:
+    return blocks(layer.weights.shape[1], machine.rows)
+
+
+def output_blocks(layer: Convolution, machine: Machine) -> int:
+    return blocks(layer.weights.shape[0] // layer.groups, machine.columns)
+
+
+def window(layer: Convolution, axis: int, outputs: int) -> int:
+    """Inputs that so many outputs in a row read."""
+    reach = (layer.kernel[axis] - 1) * layer.dilations[axis] + 1
+    return (outputs - 1) * layer.strides[axis] + reach
+
+
+def constants_per_block(machine: Machine) -> int:
+    """Elements per block of output channels: bias and shifts, and multipliers between them."""
+    return 2 if machine.set == "vta" else 3
+
+
+def tile_layer(
+    layer: Convolution,
+    machine: Machine,
+    buffers: int = BUFFERS,
+    sizes: tuple[int, int, int, int] | None = None,
+) -> TiledLayer:
+    """The layer in the largest tiles that fit, or in those of `sizes`.
+
+    `sizes`: rows, columns, blocks of outputs, blocks of inputs. Raises `LayerError` with the
+    shortfall.
+    """
+    found: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
+    smallest = None
+    limits = {(one.kind, f.name): f for one in formats_of(machine).kinds for f in one.fields}
+    for candidate in _candidates(layer, machine) if sizes is None else [sizes]:
+        problem = _refusal(layer, machine, candidate, limits)
+        placed = None if problem else _place(layer, machine, candidate, buffers)
+        if placed is None:
+            smallest = candidate, problem
+            continue
+        rows, columns, outputs, inputs = candidate
+        tiled = TiledLayer(
+            layer=layer, machine=machine, rows=rows, columns=columns, outputs=outputs,
+            inputs=inputs, buffers=buffers, regions=placed,
+        )  # fmt: skip
+        found.append((_moved(tiled), tuple(-size for size in candidate), tiled))
+    if found:
+        return min(found, key=lambda entry: entry[:2])[2]
+    assert smallest is not None
+    reason = smallest[1] or _shortfall(layer, machine, smallest[0], buffers)
+    raise LayerError(f"{layer.name} does not fit {machine.name}: {reason}")
+
+
+def _candidates(layer: Convolution, machine: Machine) -> Iterator[tuple[int, int, int, int]]:
+    """Sizes by halves, the largest first; the last one is one of everything."""
+    _, height, width = layer.output_shape
+    columns = _halves(width)
+    if machine.rows_per_element == 1 and machine.batch > 1:
+        # Whole groups of the positions that the array takes at once.
+        columns = sorted({min(width, blocks(c, machine.batch) * machine.batch) for c in columns}
+                         | {1}, reverse=True)  # fmt: skip
+    yield from itertools.product(
+        _halves(height), columns, _halves(output_blocks(layer, machine)),
+        _halves(input_blocks(layer, machine)),
+    )  # fmt: skip
+
+
+def _halves(count: int) -> list[int]:
+    found = [count]
+    while found[-1] > 1:
+        found.append(blocks(found[-1], 2))
+    return found
+
+
+def needs(layer: Convolution, machine: Machine, sizes: Sequence[int]) -> dict[str, tuple[str, int]]:
+    """By buffer: its content, and elements of one of it."""
+    rows, columns, outputs, inputs = sizes
+    taps = layer.kernel[0] * layer.kernel[1]
+    pixels = window(layer, 0, rows) * window(layer, 1, columns)
+    return {
+        "activations": ("activations", inputs * pixels),
+        "weights": ("weights", outputs * inputs * taps),
+        "sums": ("accumulators", outputs * rows * columns),
+        "constants": ("accumulators", outputs * constants_per_block(machine)),
+    }
+
+
+def _place(
+    layer: Convolution, machine: Machine, sizes: Sequence[int], buffers: int
+) -> tuple[tuple[str, tuple[Region, ...]], ...] | None:
+    """Buffers one behind the other, each at the beginning of a bank if there is room for that."""
+    wanted = [
+        (name, content, elements)
+        for name, (content, elements) in needs(layer, machine, sizes).items()
+        for _ in range(1 if name == "constants" else buffers)
+    ]
+    for by_banks in (True, False):
+        ends = [0] * len(machine.scratchpads)
+        regions: dict[str, list[Region]] = {}
+        for name, content, elements in wanted:
+            space = machine.by_content[content]
+            memory = machine.scratchpads[space.memory]
+            start = ends[space.memory]
+            if by_banks and memory.bank_bytes and memory.banks > 1:
+                start = blocks(start, memory.bank_bytes) * memory.bank_bytes
+            address = blocks(start, space.element_bytes)
+            ends[space.memory] = (address + elements) * space.element_bytes
+            region = Region(content=content, address=address, elements=elements)
+            regions.setdefault(name, []).append(region)
+        if all(
+            end <= (m.size_bytes or 0) for end, m in zip(ends, machine.scratchpads, strict=True)
+        ):
+            return tuple((name, tuple(found)) for name, found in regions.items())
+    return None
+
+
+def _shortfall(layer: Convolution, machine: Machine, sizes: Sequence[int], buffers: int) -> str:
+    """Of the smallest tile: which scratchpad is too small by how much."""
+    totals = [0] * len(machine.scratchpads)
+    for name, (content, elements) in needs(layer, machine, sizes).items():
+        space = machine.by_content[content]
+        count = 1 if name == "constants" else buffers
+        totals[space.memory] += elements * count * space.element_bytes
+    for total, memory in zip(totals, machine.scratchpads, strict=True):
+        if total > (memory.size_bytes or 0):
+            return (
+                f"its smallest tile, {buffers} times, takes {total} bytes of {memory.name}, "
+                f"which has {memory.size_bytes}"
+            )
+    return "its buffers do not lie side by side in the scratchpads"
+
+
+def _refusal(
+    layer: Convolution,
+    machine: Machine,
+    sizes: Sequence[int],
+    limits: Mapping[tuple[str, str], Field],
+) -> str:
+    """Which field of an instruction is too narrow for the sizes; empty where none is."""
+    rows, columns, outputs, inputs = sizes
+    taps = layer.kernel[0] * layer.kernel[1]
+    micro = outputs * inputs * taps
+    if micro > machine.depth("micro_operations"):
+        return (
+            f"a chunk takes {micro} micro-operations, and there is room for "
+            f"{machine.depth('micro_operations')}"
+        )
+    _, height, width = layer.input_shape
+    for kind, name, value in (
+        ("multiply", "outer", rows),
+        ("multiply", "inner", columns),
+        ("vector", "inner", rows * columns),
+        ("vector", "outer", outputs),
+        ("multiply", "source_outer", layer.strides[0] * window(layer, 1, columns)),
+        ("load", "x_stride", width),
+        ("load", "y_size", min(height, window(layer, 0, rows))),
+        ("load", "x_size", min(width, window(layer, 1, columns))),
+        ("load", "x_size", outputs * inputs * taps),
+        ("store", "x_stride", layer.output_shape[2]),
+        *(("load", "y_pad_before", pad) for pad in layer.pads),
+    ):
+        field = limits.get((kind, name))
+        if field is not None and value > field.most:
+            return f"{name} of a {kind} is {value}, expected at most {field.most}"
+    return ""
+
+
+def _moved(tiled: TiledLayer) -> tuple[int, int]:
+    """Bytes that loads bring in, and how many chunks there are; padding counts as loaded."""
+    layer, machine = tiled.layer, tiled.machine
+    _, height, width = layer.output_shape
+    taps = layer.kernel[0] * layer.kernel[1]
+    ins, outs = input_blocks(layer, machine), output_blocks(layer, machine)
+    pixels = sum(window(layer, 0, len(r)) for r in _ranges(height, tiled.rows))
+    pixels *= sum(window(layer, 1, len(r)) for r in _ranges(width, tiled.columns))
+    over_outputs, over_pixels = (
+        blocks(outs, tiled.outputs),
+        blocks(height, tiled.rows) * blocks(width, tiled.columns),
+    )
+    element = {name: space.global_bytes for name, space in machine.by_content.items()}
+    moved = pixels * ins * over_outputs * element["activations"]
+    moved += outs * ins * taps * over_pixels * element["weights"]
+    chunks = over_outputs * over_pixels * blocks(ins, tiled.inputs)
+    return moved * layer.groups, chunks * layer.groups

@@ -44,6 +44,7 @@ __all__ = [
     "devices",
     "host_values",
     "inspect",
+    "interpret",
     "load",
     "mixed",
     "open",
@@ -54,7 +55,7 @@ __all__ = [
 
 
 def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> SourceModel:
-    """Reads a model file (ONNX). ModelError says why it cannot be read.
+    """Reads a model file (ONNX, TFLite). ModelError says why it cannot be read.
 
     inputs: values of inputs that are sequences or optionals: lists of arrays, or None. The model is
     the one for sequences of that length.
@@ -76,6 +77,17 @@ def inspect(
 
     _register_representations()
     return inspect_model(model, dimensions)
+
+
+def interpret(model: SourceModel | str | Path, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The model's outputs by name, computed in NumPy as the IR means it: nothing is compiled.
+
+    inputs: arrays by name, whose shapes tell symbolic dimensions, or what `load` takes.
+    """
+    from explorer.compilation.interpreting import interpret as interpret_model
+
+    source = load(model, inputs) if isinstance(model, str | Path) else model
+    return interpret_model(source, inputs)
 
 
 def compile(

@@ -21,6 +21,7 @@ from explorer.compilation.checking_quantized import (
     QuantizedReference,
     check_quantized,
 )
+from explorer.compilation.costliest_layer import costliest_layer
 from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
 from explorer.ir.evaluation import EvaluationCache, outputs_by_name
@@ -216,7 +217,10 @@ def check(
     try:
         if len(subjects) > 1 and set(QUANTIZING) & set(compilation.names):
             quantized = QuantizedReference.of(compilation, chosen, expected)
-            report = check_quantized(quantized, subjects, compared, exact)
+            costliest = None
+            if quantized.has_integers:
+                costliest = costliest_layer(compilation, chosen, expected)
+            report = check_quantized(quantized, subjects, compared, exact, costliest)
         else:
             report = compared(subjects, expected, exact)
     finally:
@@ -261,7 +265,7 @@ def _reference(
     note = ""
     if golden is None:
         try:
-            title = reference_of(compilation.model).title
+            title = reference_of(compilation.model).title_of(compilation.model)
             tensors = reference(compilation.model, inputs, wanted)
             return _Reference(title, tensors, is_oracle=True)
         except ModelError as error:

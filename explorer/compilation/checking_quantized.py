@@ -36,10 +36,11 @@ from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import is_float_dtype
 from explorer.passes import QUANTIZATION
 from explorer.quantization.corrections.correct_bias import CorrectBias
+from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
-from explorer.results import AccuracyReport, PassAccuracy, TensorDetail, TensorError
+from explorer.results import AccuracyReport, CostliestLayer, PassAccuracy, TensorDetail, TensorError
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
@@ -118,6 +119,7 @@ def check_quantized(
     subjects: Sequence[Subject],
     compared: Compared,
     exact: ExactReference | None,
+    costliest: CostliestLayer | None = None,
 ) -> AccuracyReport:
     """One report of all three comparisons; its verdict is that of the first two."""
     corrected, first, meaning = reference.corrected, reference.first, reference.meaning
@@ -137,6 +139,7 @@ def check_quantized(
         by_layer = quantization_errors(
             subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
         )
+        by_layer = replace(by_layer, costliest=costliest)
     return replace(
         behind,
         passes=(*before.passes, *measured, *(p for part in parts[1:] for p in part.passes)),
@@ -187,7 +190,8 @@ def in_steps(report: AccuracyReport, subject: Subject) -> AccuracyReport:
 
 
 def _in_steps(error: TensorError, tolerance: float, subject: Subject) -> TensorError:
-    """Stored numbers may differ by 1, what is dequantized of them by a scale."""
+    """Stored numbers may differ by 1, what is dequantized of them by a scale, and the sums of a
+    product by half of theirs: its bias becomes a whole number of them."""
     if error.max_relative <= tolerance:
         return replace(error, detail=None)
     snapshot = subject.snapshot
@@ -195,7 +199,18 @@ def _in_steps(error: TensorError, tolerance: float, subject: Subject) -> TensorE
     op = snapshot.operations.get(error.operation)
     if isinstance(op, DequantizeOp) and op.parameters.is_per_tensor:
         most = TOLERATED * float(op.parameters.scale_array[0])
+    if isinstance(op, Linear) and op.bias is not None:
+        of_reference = error.max_absolute / error.max_relative
+        most = TOLERATED * _scale_of_sums(op) / 2 + tolerance * of_reference
     return replace(error, as_exact=error.max_absolute <= most, detail=None)
+
+
+def _scale_of_sums(op: Linear) -> float:
+    """The largest scale of the sums of a product of dequantized operands; 0 of others."""
+    index, _ = op.quantized_weight()
+    pairs = [op.operands[0].owner, op.operands[index].owner]
+    scales = [float(p.parameters.scale_array.max()) for p in pairs if isinstance(p, DequantizeOp)]
+    return scales[0] * scales[1] if len(scales) == len(pairs) else 0.0
 
 
 def against_float(subject: Subject, reference: QuantizedReference) -> PassAccuracy:

@@ -39,6 +39,7 @@ from explorer.quantization.corrections.record import (
 )
 from explorer.results.names import near_name
 from explorer.results.runs.quantization import ObservedTensor
+from explorer.results.runs.sensitivity import MixedPrecision
 
 MODES = ("INT8", "INT16", "F32")
 """What a layer computes in; INT8 where a table says nothing."""
@@ -99,6 +100,8 @@ class ThresholdTable:
         default_factory=dict, repr=False, compare=False
     )
     """Histograms and candidates by tensor, as far as they are known: they decide nothing."""
+    precision: MixedPrecision | None = field(default=None, repr=False, compare=False)
+    """What the modes were chosen by, as far as it is known: it decides nothing either."""
     corrections: Corrections | None = None
     """What was found for the passes that come before the quantization."""
     weights: BlockForm | None = None

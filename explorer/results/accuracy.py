@@ -42,6 +42,8 @@ class TensorError:
     the tolerance."""
     as_exact: bool = False
     """Out of tolerance and right all the same: as near to float64 as can be had."""
+    bit_by_bit: bool = False
+    """Integers or booleans: equal, or wrong."""
 
     @property
     def is_judged_by_float64(self) -> bool:

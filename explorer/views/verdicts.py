@@ -59,6 +59,20 @@ def judged_words(error: TensorError, tolerance: float) -> str:
     return f"{format_error(found)} of {format_error(allowed)} allowed{measure}"
 
 
+def costliest_words(report: AccuracyReport | None) -> list[str]:
+    """`costs the outputs most, by bisection: relu1, 22.5 dB with this layer alone ...`: one
+    sentence of a quantized program, none of others. It is no fault."""
+    found = report and report.quantization and report.quantization.costliest
+    if not found:
+        return []
+    doubt = "" if found.is_certain else "; others cost about as much"
+    return [
+        f"costs the outputs most, by bisection: {found.tensor}, {found.alone_db:.1f} dB with this "
+        f"layer alone quantized, {found.all_db:.1f} dB with all, {found.without_db:.1f} dB with "
+        f"all but this one{doubt}"
+    ]
+
+
 def off_end_to_end(report: AccuracyReport) -> list[TensorError]:
     """The outputs that a user gets and that are out of tolerance."""
     tolerance = report.tolerance

@@ -27,6 +27,7 @@ from explorer.ir.top.quantization import blocks as quantized_blocks
 from explorer.ir.top.quantization import dynamic as dynamic_quantization
 from explorer.ir.top.quantization import (
     fixed_point,
+    fixed_point_softmax,
     integer_normalizations,
     lookup,
     quantized,
@@ -46,6 +47,7 @@ _FAMILIES = (
     quantized,
     quantized_blocks,
     fixed_point,
+    fixed_point_softmax,
     lookup,
     integer_normalizations,
     simulated,

@@ -217,7 +217,9 @@ def check(
     try:
         if len(subjects) > 1 and set(QUANTIZING) & set(compilation.names):
             quantized = QuantizedReference.of(compilation, chosen, expected)
-            costliest = costliest_layer(compilation, chosen, expected)
+            costliest = None
+            if quantized.has_integers:
+                costliest = costliest_layer(compilation, chosen, expected)
             report = check_quantized(quantized, subjects, compared, exact, costliest)
         else:
             report = compared(subjects, expected, exact)

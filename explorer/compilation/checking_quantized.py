@@ -139,6 +139,7 @@ def check_quantized(
         by_layer = quantization_errors(
             subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
         )
+        by_layer = replace(by_layer, costliest=costliest)
     return replace(
         behind,
         passes=(*before.passes, *measured, *(p for part in parts[1:] for p in part.passes)),
@@ -152,7 +153,7 @@ def check_quantized(
         details_left_out=before.details_left_out + behind.details_left_out,
         against_float=against,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
-        quantization=replace(by_layer, costliest=costliest),
+        quantization=by_layer,
         bit_exact=bit_exact,
     )
 

@@ -49,7 +49,8 @@ def product(rows, depth, columns, bits, has_zeros):
         (7, 32, 24, 4, False, "unpacked"),  # a tile of rows, and one that is left
         (2, 48, 5, 8, True, "unpacked"),
         (3, 8, 16, 8, False, "unpacked"),  # a single block, cut off
-        (2, 37, 20, 4, True, "plain"),  # a last block of its own, its last row with half a byte
+        (2, 37, 20, 4, True, "unpacked"),  # a cut-off block, its last row with half a byte
+        (9, 13, 12, 4, False, "unpacked"),  # nothing but such a block
     ],
 )
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])

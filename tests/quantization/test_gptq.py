@@ -85,6 +85,16 @@ def test_sums_err_less_than_with_the_nearest(random, name):
     assert np.allclose(measured, after, rtol=1e-5)
 
 
+def test_numbers_that_suit_few_examples_alone_are_not_taken(random):
+    """Of 20 examples that have nothing in common nothing is learnt about others."""
+    form, weights = BlockForm("int4", 32), random.standard_normal((64, 32)).astype(np.float32)
+    seen, unseen = (random.standard_normal((count, 64)) for count in (20, 4000))
+    moments, judged = (x.T @ x / len(x) for x in (seen, unseen))
+    plain = errors(weights, nearest(weights, form), judged)
+    assert errors(weights, gptq(weights, moments, form), judged).mean() > 1.2 * plain.mean()
+    assert np.all(errors(weights, gptq(weights, moments, form, judged), judged) <= plain)
+
+
 def test_inputs_that_are_always_zero_get_the_nearest_numbers(random):
     inputs = correlated(random, 100, 12)
     inputs[:, 4:8] = 0

@@ -187,13 +187,14 @@ def schedule_matmul(
 
 
 def split_columns(
-    schedule: Schedule, column: Piece, s: str, has_outer_loop: bool
+    schedule: Schedule, column: Piece, s: str, has_outer_loop: bool, prefix: str = ""
 ) -> tuple[list[str], list[str], list[str]]:
     """(loops over tiles, over the vectors of a tile, over the lanes of a vector).
 
     Loops of one iteration are left out, but the nest needs some loop around its register tile.
+    prefix: of all loops of the statement.
     """
-    names = [f"nt{s}", f"nv{s}", f"ni{s}"]
+    names = [f"{prefix}nt{s}", f"{prefix}nv{s}", f"{prefix}ni{s}"]
     extents = [column.extent // (column.tile * column.width), column.tile, column.width]
     kept = [
         (name, extent)
@@ -203,8 +204,8 @@ def split_columns(
     if len(kept) > 1:
         into = " ".join(name for name, _ in kept)
         factors = tuple(extent for _, extent in kept[1:])
-        schedule.apply(split, loop=f"n{s}", into=into, factors=factors)
-    found = [name for name, _ in kept] if len(kept) > 1 else [f"n{s}"]
+        schedule.apply(split, loop=f"{prefix}n{s}", into=into, factors=factors)
+    found = [name for name, _ in kept] if len(kept) > 1 else [f"{prefix}n{s}"]
     if not kept:
         return [], found, []  # a single column: inside of the tile, so that other loops lead
     loops = {old: new for (old, _), new in zip(kept, found, strict=True)}

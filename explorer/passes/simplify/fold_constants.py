@@ -227,9 +227,9 @@ class FoldConstant(Rule):
     Applies to operations whose operands are all weights, unless the result would be large: above
     64 MiB and larger than its operands, or more than 16 times its operands (which is fine for
     weights of a convolution or the like; those of one number may have any size). Weights in blocks
-    of integers, those of a language model, stay integers where all of them would be more than 1 GiB
-    of real numbers. Pays because it is computed once, by the compiler, and lies beside the
-    activations.
+    of integers, those of a language model, stay integers where products unpack them, and where all
+    others would be more than 1 GiB of real numbers. Pays because it is computed once, by the
+    compiler, and lies beside the activations.
     """
 
     matches = (TopOperation,)

@@ -1,7 +1,7 @@
 """Rounding weights in blocks so that sums err least: GPTQ.
 
     moments = X X^T / count                     (k, k), of what the weights are multiplied with
-    found = gptq(weights, moments, form)        (k, n) floats to `BlockNumbers`
+    found = gptq(weights, moments, form, unseen)        (k, n) floats to `BlockNumbers`
     errors(weights, found, moments)             (n,) mean squared errors of the sums
 
 Row by row a weight is rounded, and those behind it make up for its error as well as they can. With
@@ -36,14 +36,19 @@ LEAST_TOGETHER = 128
 """Rows whose errors reach those behind them in one product of matrices."""
 
 
-def gptq(weights: np.ndarray, moments: np.ndarray, form: BlockForm) -> BlockNumbers:
+def gptq(
+    weights: np.ndarray, moments: np.ndarray, form: BlockForm, unseen: np.ndarray | None = None
+) -> BlockNumbers:
     """The numbers of each column, or the nearest ones where these make a column's sums err less.
 
-    Rows that are multiplied with nothing but zeros get the nearest numbers.
+    unseen: moments of other examples, by which that is judged; otherwise the same are. (Of fewer
+    examples than rows numbers can be found that make up for each other on these alone.) Rows that
+    are multiplied with nothing but zeros get the nearest numbers.
     """
     found = _in_order(weights.astype(np.float64), factor(moments), form)
     plain = nearest(weights, form)
-    is_better = errors(weights, found, moments) < errors(weights, plain, moments)
+    judged = moments if unseen is None else unseen
+    is_better = errors(weights, found, judged) < errors(weights, plain, judged)
     zeros = None
     if found.zeros is not None and plain.zeros is not None:
         zeros = np.where(is_better, found.zeros, plain.zeros)

@@ -105,8 +105,8 @@ class MatMulBlocksOp(FusedOperation):
     def is_quantizable(self) -> bool:
         return False
 
-    def quantized_weight(self) -> None:
-        return None
+    def channel_axes(self) -> tuple[int, int]:
+        return 1, len(shape_of(self.left)) - 1
 
     def is_parameter(self, index: int) -> bool:
         """All but what is multiplied, and what is added to each element of its own."""
@@ -157,7 +157,8 @@ class MatMulBlocksOp(FusedOperation):
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         a, packed, bias, residual = self.split_operands(operands)
-        weight = self.real_weight(packed, *self.parameters(operands), a.shape[-1])
+        scales, zeros = self.parameters(operands)
+        weight = self.real_weight(packed, scales, zeros, a.shape[-1])
         return (self.finish_meaning(np.matmul(a, weight), bias, residual),)
 
     def real_weight(
@@ -170,9 +171,9 @@ class MatMulBlocksOp(FusedOperation):
         return (numbers.astype(np.float32) - zero) * scales[block_of]
 
     @property
-    def middle(self) -> np.float32:
+    def middle(self) -> float:
         """What stands for zero where there are no zero points."""
-        return np.float32(1 << (self.get("bits") - 1))
+        return float(1 << (self.get("bits") - 1))
 
     def kernel_shapes(
         self, operands: list[tuple[int, ...]], output: tuple[int, ...]

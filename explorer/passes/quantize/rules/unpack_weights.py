@@ -64,7 +64,7 @@ class UnpackWeights(Rule):
             [op.left, packed, op.bias, op.residual, scales, zeros],
             bits=weight.bits,
             block=weight.op.blocks.block_size,
-            **kept,
+            **kept,  # pyright: ignore[reportArgumentType]
         )
         rewriter.replace(op, new, absorbs=[weight.op])
 

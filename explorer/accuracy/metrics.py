@@ -58,6 +58,8 @@ def tensor_error(
             cosine=0.0,
             sqnr_db=-np.inf,
         )
+    # Compared as they are: float64 does not hold every int64.
+    must_be_equal = expected.dtype.kind in "iub"
     if expected.size == 0:
         return TensorError(
             tensor=tensor,
@@ -66,6 +68,7 @@ def tensor_error(
             max_relative=0.0,
             cosine=1.0,
             sqnr_db=np.inf,
+            bit_by_bit=must_be_equal,
         )
     a, b = actual.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(b)
@@ -78,8 +81,6 @@ def tensor_error(
     largest = float(difference[worst])
     scale = max(float(np.max(np.abs(b[finite]), initial=0.0)), SMALLEST_SCALE)
     relative = largest / scale
-    # Compared as they are: float64 does not hold every int64.
-    must_be_equal = expected.dtype.kind in "iub"
     if not same_special or (must_be_equal and not np.array_equal(actual, expected)):
         relative = np.inf
     a, b = np.where(finite, a, 0).ravel(), np.where(finite, b, 0).ravel()
@@ -93,6 +94,7 @@ def tensor_error(
         worst_index=tuple(int(i) for i in worst),
         worst_value=float(actual[worst]),
         expected_value=float(expected[worst]),
+        bit_by_bit=must_be_equal,
     )
 
 

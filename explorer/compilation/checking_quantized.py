@@ -9,6 +9,9 @@
                                       quantized bit by bit, floats within the tolerance
     all from the quantization on      against the float source in real numbers: measured, not judged
 
+Where weights alone are quantized, the pass that does it says the meaning itself: every later one
+computes floats, and equals it within the tolerance.
+
 What is right about integers is decided by the program behind `compute-in-integers`, on targets
 without floats behind `compute-without-floats`: from there on no rounding is anybody's choice.
 """
@@ -36,6 +39,7 @@ from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.quantization.quantize_weights import QuantizeWeights
 from explorer.results import AccuracyReport, CostliestLayer, PassAccuracy, TensorDetail, TensorError
 
 if TYPE_CHECKING:
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 Compared = Callable[[Sequence[Subject], Values, "ExactReference | None"], AccuracyReport]
 TOLERATED = 1 + 1e-5
 """Steps that the literal pairs may be off by."""
+QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name)
+"""Passes that quantize: a program has one of them, if any."""
 LOSSY = (RoundWeights.name, CorrectBias.name)
 """Passes that change what floats are."""
 FLOAT = "float"
@@ -65,14 +71,17 @@ class QuantizedReference:
     """Number of the pass that quantizes."""
     meaning: int
     """Number of the pass whose program says what integers are right."""
+    has_integers: bool
+    """Whether anything is computed in integers: not where weights alone are quantized."""
 
     @staticmethod
     def of(compilation: Compiled, inputs: Values, floats: Values) -> QuantizedReference:
         names = compilation.names
-        first = names.index(QuantizeTensors.name)
-        # Whoever leaves the integers out has the pairs for a meaning.
+        first = min(names.index(name) for name in QUANTIZING if name in names)
+        # Whoever leaves the integers out has the pairs for a meaning, and weights alone make none.
         deciding = [kind.name for kind in QUANTIZATION if kind.name in names]
-        meaning = names.index(deciding[-1]) if deciding else first
+        is_of_weights = names[first] == QuantizeWeights.name
+        meaning = names.index(deciding[-1]) if deciding and not is_of_weights else first
         snapshot = compilation.passes[meaning].after
         values = snapshot.run(inputs)
         return QuantizedReference(
@@ -82,6 +91,7 @@ class QuantizedReference:
             corrected=min(names.index(name) for name in (*LOSSY, names[first]) if name in names),
             first=first,
             meaning=meaning,
+            has_integers=not is_of_weights,
         )
 
     def expected_at(self, index: int) -> Values:
@@ -123,9 +133,12 @@ def check_quantized(
     parts = [before, *literal, behind]
     against = tuple(against_float(subject, reference) for subject in subjects[corrected:])
     measured = [PassAccuracy(s.name, "accumulated", ()) for s in subjects[corrected:first]]
-    by_layer = quantization_errors(
-        subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
-    )
+    by_layer, bit_exact = None, None
+    if reference.has_integers:
+        bit_exact = all(is_bit_exact(behind, subject) for subject in subjects[meaning:])
+        by_layer = quantization_errors(
+            subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
+        )
     return replace(
         behind,
         passes=(*before.passes, *measured, *(p for part in parts[1:] for p in part.passes)),
@@ -140,7 +153,7 @@ def check_quantized(
         against_float=against,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
         quantization=replace(by_layer, costliest=costliest),
-        bit_exact=all(is_bit_exact(behind, subject) for subject in subjects[meaning:]),
+        bit_exact=bit_exact,
     )
 
 

@@ -37,9 +37,10 @@ Values = Mapping[str, np.ndarray]
 
 
 def costliest_layer(compilation: Compiled, inputs: Values, floats: Values) -> CostliestLayer | None:
-    """floats: tensors of the float source; None where no output is of floats."""
+    """floats: tensors of the float source; None where no output is of floats, or where weights
+    alone are quantized."""
     record = compilation.quantization
-    if record is None:
+    if record is None or QuantizeTensors.name not in compilation.names:
         return None
     tensors = {tensor.name: tensor for tensor in record.tensors if tensor.storage}
     probe = _Probe(compilation, inputs, floats, list(tensors))

@@ -34,6 +34,7 @@ from explorer.views.view import View
 FOLDER = Path(__file__).parent
 STYLES = (
     "explorer.css",
+    "topbar.css",
     "measures.css",
     "model.css",
     "timeline.css",
@@ -47,6 +48,8 @@ STYLES = (
     "overlay.css",
     "film.css",
     "open_dialog.css",
+    "ports.css",
+    "ir_editor.css",
     "narrow.css",
 )
 SCALE_STEPS = 64

@@ -55,6 +55,11 @@ PARTS: Mapping[str, TracePart] = {
         noun="measured times",
         advice="save the trace after c.profile(inputs)",
     ),
+    "ports": TracePart(
+        is_in=lambda trace: trace.ports is not None,
+        noun="analysis of its loops",
+        advice="save the trace after c.ports()",
+    ),
     "program": TracePart(
         is_in=lambda trace: trace.program is not None, noun="program", advice=_AGAIN
     ),

@@ -62,6 +62,12 @@ def _chrome_trace_payload(trace: Trace) -> Json:
     return chrome_trace(trace)
 
 
+def _ports_payload(trace: Trace) -> Json:
+    from explorer.views.payload.ports import ports_payload
+
+    return ports_payload(trace)
+
+
 VIEWS: tuple[View, ...] = (
     View(
         name="ir",
@@ -199,6 +205,19 @@ VIEWS: tuple[View, ...] = (
             function="kernelsView",
             key="n",
             count=lambda trace: len(trace.kernels),
+        ),
+    ),
+    View(
+        name="ports",
+        title="what limits every hot loop on the ports of a core",
+        needs=("ports",),
+        faces=faces.ports,
+        payload=_ports_payload,
+        pane=Pane(
+            module=JAVASCRIPT / "code" / "ports.js",
+            function="portsView",
+            key="l",
+            is_optional=True,
         ),
     ),
     View(

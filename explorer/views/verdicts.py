@@ -29,13 +29,12 @@ def grounds(report: AccuracyReport) -> list[str]:
         )
     if report.problem:
         words.append(report.problem)
-    if report.bit_exact is not None:
-        exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
+    if report.float_outputs:
         far = ", ".join(f"{o.tensor} {o.sqnr_db:.1f} dB" for o in report.float_outputs)
-        words.append(
-            f"quantized: integers are {exact} to the quantized program's; outputs against the "
-            f"float model's (not judged): {far}"
-        )
+        exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
+        integers = f"integers are {exact} to the quantized program's"
+        what = "weights alone" if report.bit_exact is None else integers
+        words.append(f"quantized: {what}; outputs against the float model's (not judged): {far}")
     if report.rests_on == "isolated":
         words += [_end_to_end(report, error) for error in off_end_to_end(report)]
     return words

@@ -13,8 +13,10 @@ import explorer
 from explorer.cli import main
 from explorer.errors import InputError
 from explorer.results import (
+    LoopPorts,
     ObservedTensor,
     OperatorRecord,
+    PortsRecord,
     QuantizationRecord,
     QuantizedTensor,
     RangeCandidate,
@@ -81,7 +83,16 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
     quantization = QuantizationRecord(
         method=mark, table=mark, tensors=(tensor,), weights=(), precision=_search_for_modes(mark)
     )
-    hostile = replace(hostile_trace, operators=(operator,), quantization=quantization)
+    loop = LoopPorts(
+        kernel=mark, loop=(mark,), lines=(0, 1), text=(mark,), share=1.0, merged=1, cycles=2.0,
+        bound=1.0, limit="load", ports=((mark, 1.0),), counts=(("load", 1.0),), spills=0.0,
+        predicted_cycles=1.0, predicted_bound="loads", peak_cycles=0.5,
+    )  # fmt: skip
+    ports = PortsRecord(
+        core=mark, model=mark, analyser=mark, compiler=mark, note=mark, loops=(loop,),
+        left_out=((mark, mark),),
+    )  # fmt: skip
+    hostile = replace(hostile_trace, operators=(operator,), quantization=quantization, ports=ports)
     assert view.missing(hostile) is None
     shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)
     assert str(shown).strip()

@@ -153,7 +153,7 @@ def check_quantized(
         details_left_out=before.details_left_out + behind.details_left_out,
         against_float=against,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
-        quantization=replace(by_layer, costliest=costliest),
+        quantization=None if by_layer is None else replace(by_layer, costliest=costliest),
         bit_exact=bit_exact,
     )
 

@@ -134,8 +134,10 @@ def joined_parts(op: Moving) -> list[tuple[Operation, int]]:
         if operand not in op.moved_operands():
             continue
         maker = operand.owner
-        is_own = isinstance(maker, Moving) and moves(maker) and operand.has_one_use()
-        found += joined_parts(maker) if is_own else [(op, index)]
+        if isinstance(maker, Moving) and moves(maker) and operand.has_one_use():
+            found += joined_parts(maker)
+        else:
+            found.append((op, index))
     return found
 
 

@@ -10,6 +10,8 @@ Inputs and outputs keep their types.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
@@ -23,6 +25,7 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.types import arithmetic_type, element_type_of, shape_of, tensor_type, widened
 
 
+@dataclass(frozen=True)
 class WidenFloats(Pass):
     """Tensors of half precision and of bfloat16 become those of single precision.
 

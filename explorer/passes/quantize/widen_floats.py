@@ -11,6 +11,7 @@ Inputs and outputs keep their types.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, TensorType
@@ -91,7 +92,7 @@ def _widen_weight(op: WeightOp, rewriter: RecordedRewriter) -> None:
 
 def _widen_results(op: Operation, rewriter: RecordedRewriter) -> None:
     """The operation itself: the types that it names, and those of its results."""
-    narrow = {
+    narrow: dict[str, Any] = {  # as properties are given
         name: arithmetic_type(kind) for name, kind in op.properties.items() if _is_narrow_type(kind)
     }
     if narrow:

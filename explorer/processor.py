@@ -81,9 +81,10 @@ def vector_floats(processor_text: str | None = None) -> int:
 
 
 def has_dot_products(processor_text: str | None = None) -> bool:
-    """Whether it adds four products of bytes to a sum of 32 bits at once (VNNI)."""
+    """Whether it adds four products of bytes to a sum of 32 bits at once (VNNI, Arm's DotProd)."""
     features = _features(read_processor_text() if processor_text is None else processor_text)
-    return bool({"avx512_vnni", "avx512vnni", "avx_vnni", "avxvnni"} & features)
+    names = {"avx512_vnni", "avx512vnni", "avx_vnni", "avxvnni", "asimddp", "i8mm"}
+    return bool(names & features)
 
 
 def processor_name() -> str:

@@ -29,7 +29,7 @@ from explorer.errors import ExplorerError
 from explorer.targets import load_target
 from explorer.targets.core_families import core_family
 
-CORES = ("zen3", "zen4", "sapphire_rapids", "haswell", "neoverse_v1")
+CORES = ("zen4", "sapphire_rapids", "haswell", "neoverse_v1")
 MODELS = NAMES[:10]
 """Those of floats; the others are parts of quantized ones."""
 MOST_FINDINGS = 40

@@ -31,7 +31,6 @@ from explorer.cli.latency.reference import ReferenceSide, onnx_content
 from explorer.compilation import Compilation
 from explorer.compilation.measurements.rounds import Calls, Side, take_turns
 from explorer.errors import DeviceError, ExplorerError, ModelError
-from explorer.runtime.devices import examine_processor
 from explorer.runtime.measuring.load import watching
 from explorer.runtime.roofline import measure_gflops
 
@@ -56,7 +55,7 @@ def _row(
     peers: Sequence[str],
 ) -> Row:
     problems: dict[str, str] = {}
-    peak = measure_gflops(examine_processor(), threads)
+    peak = measure_gflops(threads)
     with ExitStack() as stack:
         runtime = stack.enter_context(ReferenceSide(opened.model, inputs, threads))
         executable = stack.enter_context(compilation.open(threads, isolated=False))

@@ -229,7 +229,8 @@ class SaveOrder:
     """A file that a person wants of a branch."""
 
     what: str
-    """page, trace, source, report, report page, ir, or a table of `traces.tables.FRAMES`."""
+    """page, trace, source, report, report page, ir, samples, or a table of
+    `traces.tables.FRAMES`."""
     form: str
     """csv or parquet, of a table."""
     stages: tuple[str, ...]

@@ -69,7 +69,7 @@ class Backend(Protocol):
         """Those of this machine, tried out; `time_limit_seconds` for each trial."""
         return []
 
-    def vector_floats(self, device: DeviceRecord | None) -> int:
+    def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
         """float32 in a vector of the device, where the target leaves it to the device."""
         from explorer.processor import vector_floats
 
@@ -79,8 +79,13 @@ class Backend(Protocol):
         """How many threads a program is told to take, of those wanted; None where it takes all."""
         return threads
 
-    def peaks(self, device: DeviceRecord | None, threads: int) -> Peaks | None:
-        """What the device can do at best, measured; None where that is not known."""
+    def peaks(
+        self, device: DeviceRecord | None, threads: int, processor: str = "native"
+    ) -> Peaks | None:
+        """What the device can do at best, measured; None where that is not known.
+
+        `processor`: for which one the code is compiled that is to be compared with them.
+        """
         return None
 
     @property

@@ -147,7 +147,7 @@ def _said_by(path: str, core: KnownCore) -> str:
         return "the target"
     if path in core.measured:
         return "measured"
-    if path == "core.vector_registers":
+    if path in ("core.vector_registers", "core.fuses_products"):
         return "what the code may use"
     if path.endswith("size_bytes"):
         return "the system" if core.is_at_hand else "usual"

@@ -221,7 +221,9 @@ class Compilation(Compiled):
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
             profile = executable.profile(chosen, repeats)
-        peaks = self.backend.peaks(self.device, profile.threads) if with_peaks else None
+        peaks = None
+        if with_peaks:
+            peaks = self.backend.peaks(self.device, profile.threads, self.target.processor)
         self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
 

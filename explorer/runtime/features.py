@@ -9,11 +9,14 @@ compile for another processor than this one; so it is asked, and once.
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+from collections.abc import Collection
 from functools import lru_cache
 from types import MappingProxyType
 
-from explorer.runtime.compilers import Compiler
+from explorer.errors import BuildError
+from explorer.runtime.compilers import Compiler, first_error_line
 from explorer.runtime.processes import run_command
 
 MACROS = MappingProxyType(
@@ -42,13 +45,30 @@ ASKING_SECONDS = 20.0
 
 @lru_cache(maxsize=32)
 def features_of(compiler: Compiler) -> frozenset[str]:
-    """Names of the instructions that it uses with its flags; none where it does not answer."""
+    """Names of the instructions that it uses with its flags.
+
+    Raises `BuildError` where it knows no such processor, or does not answer.
+    """
     command = (*compiler.command, *compiler.flags, "-dM", "-E", "-x", "c", "/dev/null")
     try:
         finished = run_command(command, seconds=ASKING_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return frozenset()
-    return features_in(finished.output) if finished.status == 0 else frozenset()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"{compiler.name} does not say what it compiles for: {error}") from error
+    if finished.status != 0:
+        raise BuildError(
+            f"{compiler.name} does not say what it compiles for: "
+            f"{first_error_line(finished.output)}",
+            log=f"{shlex.join(command)}\n{finished.output}",
+            hint="`processor` of a target is a name that the C compiler has for a processor",
+        )
+    return features_in(finished.output)
+
+
+def lanes_of(features: Collection[str]) -> int:
+    """float32 in a vector of such code: 16 (AVX-512), 8 (AVX2 with FMA), else 4 (SSE, NEON)."""
+    if "avx512" in features:
+        return 16
+    return 8 if {"avx2", "fma"} <= set(features) else 4
 
 
 def features_in(macros: str) -> frozenset[str]:

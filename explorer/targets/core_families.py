@@ -129,7 +129,11 @@ def describe_core(
 
     `sizes`: of the caches of the processor at hand, by name; None where another one is meant.
     """
-    core = dataclasses.replace(family.core, vector_registers=registers_of(family, features))
+    core = dataclasses.replace(
+        family.core,
+        vector_registers=registers_of(family, features),
+        fuses_products=family.architecture != "x86_64" or "fma" in features,
+    )
     levels = {cache.name: cache for cache in family.caches}
     for name, size in (sizes or {}).items():
         if name in levels:

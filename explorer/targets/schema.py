@@ -48,6 +48,9 @@ TargetName = Annotated[
         "a name of at most 64 small letters, digits, hyphens and underscores",
     ),
 ]
+ProcessorName = Annotated[
+    str, Pattern("[a-z0-9][a-z0-9.+_-]{0,63}", "a name that a C compiler has for a processor")
+]
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,9 @@ class Core:
     multiply_add_latency_cycles: Count = 4
     """Until a sum can be added to again."""
     vector_registers: Count = 32
+    fuses_products: bool = True
+    """Whether a multiply-add is one instruction. Otherwise it takes a unit twice, and its product
+    a register."""
     window_instructions: Count = 256
     """That it looks ahead: sums over less than that overlap with those that follow."""
     task_seconds: Seconds = 3e-8
@@ -116,6 +122,7 @@ class CoreOverrides:
     issued_per_cycle: Count | None = None
     multiply_add_latency_cycles: Count | None = None
     vector_registers: Count | None = None
+    fuses_products: bool | None = None
     window_instructions: Count | None = None
     task_seconds: Seconds | None = None
     barrier_seconds: Seconds | None = None
@@ -151,8 +158,11 @@ class Target:
     description: str = ""
     backend: Name | None = None
     """Who makes its code and runs it (`explorer.backends`); by default that of its language."""
+    processor: ProcessorName = "native"
+    """For which one C is compiled, as its compiler calls it (`x86-64-v3`, `haswell`); native: the
+    one at hand. It runs here all the same."""
     vector_floats: Literal["auto"] | Count = "auto"
-    """float32 per vector register; auto: what the processor at hand has."""
+    """float32 per vector register; auto: what the processor has that code is made for."""
     schedules: Literal["auto", "cpu", "gpu"] = "auto"
     """For which kind of OpenCL device kernels are scheduled; auto: for the one at hand."""
     precision: Literal["float32", "mixed"] = "float32"

@@ -14,7 +14,7 @@ from explorer.compilation.measurements.ports import ports_of, target_for_core
 from explorer.errors import InputError
 from explorer.results.runs.ports import KINDS, LIMITS
 from explorer.runtime.assembly.analysis import find_analyser
-from explorer.runtime.assembly.core_builds import compiler_for
+from explorer.runtime.assembly.core_builds import build_for
 from explorer.runtime.assembly.fitting import fitting_family
 from explorer.targets import load_target
 from explorer.targets.core_families import architecture_here, core_family
@@ -116,7 +116,7 @@ def test_a_core_whose_table_is_wrong_is_replaced():
 @pytest.mark.skipif(architecture_here() != "x86_64", reason="another architecture")
 @pytest.mark.parametrize("name", ["haswell", "zen4", "sapphire_rapids"])
 def test_a_compiler_makes_code_for_cores_that_it_does_not_know(name: str):
-    build = compiler_for(core_family(name))
+    build = build_for(core_family(name))
     assert not any(flag.endswith("=native") for flag in build.compiler.flags)
     assert build.flags and build.flags[0].startswith("-march=")
     assert bool(build.note) == (not build.flags[0].endswith(core_family(name).families[0]))

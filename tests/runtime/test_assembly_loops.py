@@ -6,7 +6,7 @@ import pytest
 
 from explorer.results import SourceText
 from explorer.runtime.assembly.attribution import KernelAssembly
-from explorer.runtime.assembly.loops import innermost_loops, reader_of
+from explorer.runtime.assembly.loops import innermost_loops, reader_of, with_writeback_apart
 from explorer.runtime.assembly.matching import match_loops, source_loops
 
 NESTED_TEXT = """\
@@ -91,6 +91,12 @@ def test_instructions_of_x86_are_of_a_kind(line: str, kind: str):
 )
 def test_instructions_of_arm_are_of_a_kind(line: str, kind: str):
     assert reader_of((), is_arm=True).kind("\t" + line) == kind
+
+
+def test_an_address_that_advances_is_an_operation_of_its_own():
+    lines = ["\tld1r\t{ v28.4s }, [x2], #4", "\tldr\tq0, [x1], #16", "\tst1\t{ v0.s }[1], [x3]"]
+    split = ["\tld1r\t{ v28.4s }, [x2]", "\tadd\tx2, x2, #4"]
+    assert with_writeback_apart(lines) == [*split, *lines[1:]]
 
 
 def test_a_frame_register_addresses_the_stack_only_where_it_is_set():

@@ -10,8 +10,8 @@ from explorer.app.state.page_state import PageState
 from explorer.app.state.saved import MOST_PLACE
 from explorer.traces.tables import FRAMES
 
-IR = "ir"
-FILES = ("page", "trace", "source", "report", "report page", IR)
+IR, SAMPLES = "ir", "samples"
+FILES = ("page", "trace", "source", "report", "report page", IR, SAMPLES)
 FORMS = ("csv", "parquet")
 
 
@@ -24,6 +24,8 @@ def save_order(state: PageState, message: PageMessage) -> tuple[CompileRequest, 
     if not isinstance(place, str) or len(place) > MOST_PLACE:
         return None
     after = str(message.get("after", ""))
+    if what == SAMPLES and branch.request.is_trace:
+        return None
     if what == IR and (branch.request.is_trace or after not in branch.pass_names):
         return None
     choice = state.choice(branch.request.path)

@@ -25,6 +25,7 @@ from explorer.app.protocol import (
 from explorer.app.worker.editing import read_edit
 from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
+from explorer.app.worker.sampling import samples_text
 from explorer.app.worker.values import Values, batch_of
 from explorer.results import ProfileRecord, Trace
 from explorer.results.decisions import NOTHING
@@ -126,7 +127,7 @@ class ModelCompiler:
 
     def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
         """A file with what the page knows: what this worker has not measured yet is measured."""
-        from explorer.app.worker.saving import IR, saved_file, text_file
+        from explorer.app.worker.saving import IR, SAMPLES, saved_file, text_file
         from explorer.traces.saving import save
 
         if request.is_trace or request in self._refused:
@@ -134,6 +135,8 @@ class ModelCompiler:
         compilation = self._compiled(request, progress)
         if order.what == IR:
             return text_file(f"{order.after}.mlir", compilation[order.after].after.dump())
+        if order.what == SAMPLES:
+            return text_file("samples.json", samples_text(compilation))
         if "accuracy" in order.stages and request not in self._accuracies:
             self._accuracies[request] = self._compared(request, compilation, progress)
         if "profile" in order.stages and request not in self._profiles:
@@ -285,4 +288,5 @@ class ModelCompiler:
 
         if self._meter is None:
             self._meter = PeakMeter()
-        return self._meter.peaks(compilation.backend, compilation.device, threads)
+        processor = compilation.target.processor
+        return self._meter.peaks(compilation.backend, compilation.device, threads, processor)

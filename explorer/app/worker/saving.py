@@ -25,8 +25,9 @@ from explorer.views.page import export_page
 from explorer.views.static.report import report_text
 from explorer.views.static.report_cards import report_page
 
-IR = "ir"
-"""What is ordered for an editor: the complete text of a program behind a pass."""
+IR, SAMPLES = "ir", "samples"
+"""What is ordered for a page to show: the complete text of a program behind a pass, for an editor;
+how often each line of the kernels was at work."""
 SUFFIXES = {"c": ".c", "opencl": ".cl"}
 """Of source files, by language."""
 

@@ -33,9 +33,9 @@ from explorer.runtime.assembly.analysis import (
     require_analyser,
 )
 from explorer.runtime.assembly.attribution import KernelAssembly, assign, wanted_functions
-from explorer.runtime.assembly.core_builds import compiler_for, native_build
+from explorer.runtime.assembly.core_builds import build_as_here, build_for
 from explorer.runtime.assembly.fitting import fitting_family
-from explorer.runtime.assembly.loops import reader_of
+from explorer.runtime.assembly.loops import reader_of, with_writeback_apart
 from explorer.runtime.assembly.matching import MatchedLoop, match_loops
 from explorer.runtime.assembly.native import functions_with_lines
 from explorer.targets import Target
@@ -134,7 +134,7 @@ class _Ports:
         self.core = core
         self.machine = machine
         self.is_own = is_own
-        self.build = native_build() if is_own else compiler_for(core.family)
+        self.build = build_as_here(program.processor) if is_own else build_for(core.family)
         self.fitting = fitting_family(
             self.wanted,
             core.family.architecture,
@@ -233,7 +233,7 @@ class _Ports:
         for number, loop in longest.items():
             if number >= len(costs) or costs[number].has_branches or loop.has_call:
                 continue
-            text = tuple(assembly.text.lines[n] for n in loop.place)
+            text = tuple(with_writeback_apart([assembly.text.lines[n] for n in loop.place]))
             kinds = tuple(reader.kind(line) for line in text)
             spills = sum(reader.is_spill(line) for line in text)
             merged = _merged(kinds, costs[number])

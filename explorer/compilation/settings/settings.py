@@ -152,7 +152,7 @@ def machine_lanes(target: Target, device: DeviceRecord | None) -> int:
     """Floats in a vector: the target's, or the device's where the target says auto."""
     backend = backend_of(target)
     if target.vector_floats == "auto":
-        return backend.vector_floats(device)
+        return backend.vector_floats(device, target)
     if target.vector_floats not in backend.vector_widths:
         raise InputError(
             f"target {target.name}: vector_floats is {target.vector_floats}",

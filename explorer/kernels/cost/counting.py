@@ -25,7 +25,7 @@ from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import (
     FLOAT_BYTES,
     LOOP_INSTRUCTIONS,
-    OPERAND_REGISTERS,
+    broadcast_registers,
     conflict_cycles,
     executed_loads,
     overlapped,
@@ -44,6 +44,7 @@ from explorer.kernels.loops.nest import (
     kind_of,
     subscripts,
 )
+from explorer.kernels.steps.registers import is_held
 
 OVERLAPPING = ("arithmetic", "loads", "stores", "issue", "latency")
 """What of a body goes on at the same time."""
@@ -145,11 +146,12 @@ class _Counter:
                     # Neighbours read the same elements, which are kept until all have.
                     repeats = len(offsets)
                     held = max(held, repeats // extent_of(inside[0]))
-                elif not is_store(op) and isinstance(_touched(op), VectorType):
-                    repeats = executed_loads(repeats, most)
+                elif not is_store(op) and isinstance(_touched(op), VectorType) and not _is_held(op):
+                    repeats = executed_loads(repeats, most, self.machine)
             self._operation(op, repeats, own)
         sums = self._sums([op for op, _, _ in body])
-        operands = max(OPERAND_REGISTERS, held)
+        has_held = any(is_access(op) and is_held(op.memref) for op, _, _ in body)
+        operands = max(broadcast_registers(self.machine) + (not has_held), held)
         own.most_registers = sums + operands if sums else 0
         own.instructions["other"] += LOOP_INSTRUCTIONS
         issued = sum(own.instructions.values())
@@ -322,6 +324,12 @@ def _is_register(access: Access) -> bool:
             if not isinstance(loop, affine.ForOp) or kind_of(loop) != "unroll":
                 return False
     return True
+
+
+def _is_held(load: Operation) -> bool:
+    """Whether what is loaded goes into an array of registers that `hold` has made."""
+    use = load.results[0].first_use
+    return use is not None and is_access(use.operation) and is_held(use.operation.memref)
 
 
 def _reads_itself(store: Access) -> bool:

@@ -1,9 +1,9 @@
 """The compiler with the flags that make code for a core, of this machine or of another one.
 
-    compiler_for(core_family("sapphire_rapids"))  -> gcc -march=sapphirerapids
-    compiler_for(core_family("zen4"))             -> gcc 12, which has no znver4: -march=x86-64-v4
+    build_for(core_family("sapphire_rapids"))  -> gcc -march=sapphirerapids
+    build_for(core_family("zen4"))             -> gcc 12, which has no znver4: -march=x86-64-v4
                                                      -mavx512vnni -mavx512bf16 -mtune=znver3
-    compiler_for(core_family("neoverse_v1"))      -> python -m ziglang cc -mcpu=neoverse_v1
+    build_for(core_family("neoverse_v1"))      -> python -m ziglang cc -mcpu=neoverse_v1
 
 What it makes for another architecture is looked at, and never runs here.
 """
@@ -19,16 +19,16 @@ from explorer.errors import BuildError
 from explorer.runtime.assembly.analysis import OLDER_FAMILIES
 from explorer.runtime.assembly.elsewhere import (
     COMPILERS,
-    WITHOUT_MEANING,
     InstructionSet,
     cross_compiler,
 )
-from explorer.runtime.compilers import Compiler, find_compiler
+from explorer.runtime.compilers import NATIVE_FLAGS, Compiler, compiler_for, find_compiler
 from explorer.runtime.processes import run_command
 from explorer.targets.core_families import CoreFamily, architecture_here
 
 CROSS = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 ASKING_SECONDS = 60.0
+PROCESSOR_FLAGS = ("-march=", "-mcpu=")
 _EXTENSIONS = {
     "x86_64": {
         "avx512_vnni": "-mavx512vnni", "avx_vnni": "-mavxvnni", "avx512_bf16": "-mavx512bf16",
@@ -55,13 +55,16 @@ class CoreBuild:
         return f"{self.compiler.name} {shlex.join(self.flags)}"
 
 
-def native_build() -> CoreBuild:
-    """This machine's compiler for this machine's processor, as programs are built."""
-    compiler = find_compiler()
-    return CoreBuild(compiler, tuple(flag for flag in compiler.flags if flag in WITHOUT_MEANING))
+def build_as_here(processor: str) -> CoreBuild:
+    """The build with which a program runs here: of this processor, or of one that it can stand for.
+
+    `processor`: that of the target, `native` or as a C compiler calls it.
+    """
+    compiler = compiler_for(processor)
+    return CoreBuild(compiler, tuple(f for f in compiler.flags if f.startswith(PROCESSOR_FLAGS)))
 
 
-def compiler_for(family: CoreFamily) -> CoreBuild:
+def build_for(family: CoreFamily) -> CoreBuild:
     """This machine's compiler where the core has its architecture, else a cross compiler.
 
     Raises BuildError where there is none, with how to get one.
@@ -69,7 +72,7 @@ def compiler_for(family: CoreFamily) -> CoreBuild:
     is_here = family.architecture == architecture_here()
     if is_here:
         found = find_compiler()
-        usual = tuple(flag for flag in found.flags if flag not in WITHOUT_MEANING)
+        usual = tuple(flag for flag in found.flags if flag not in NATIVE_FLAGS)
         return _build(replace(found, flags=usual), family)
     refusals: list[BuildError] = []
     for name in COMPILERS:

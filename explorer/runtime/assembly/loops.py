@@ -37,6 +37,7 @@ _ARM_STACK = re.compile(r"\[(sp|x29)(, #-?\d+)?\]")
 _X86_MOVE = re.compile(r"v?mov([au]p[sd]|dq[au]\w*|s[sd]|[dq]|nt\w*|[hl]p[sd])")
 _ARM_LOAD, _ARM_STORE = re.compile(r"ld(n?p|u?r|[1-4]r?)\w*"), re.compile(r"st(n?p|u?r|[1-4])\w*")
 _X86_BRANCH = re.compile(r"j\w+|call\w*|ret\w*|loop\w*")
+_ADVANCING = re.compile(r"(\t(?:ld|st)[1-4]r?\t\{[^}]*\}(?:\[\d+\])?, \[(x\d+)\]), (#\d+)")
 _ARM_BRANCH = re.compile(r"b(\.\w+)?|bl?r?|cbn?z|tbn?z|ret")
 
 
@@ -64,6 +65,26 @@ def _jumps_to(line: str, places: dict[str, int]) -> int | None:
     if not (_X86_BRANCH.fullmatch(name) or _ARM_BRANCH.fullmatch(name)):
         return None
     return places.get(operands[-1])
+
+
+def with_writeback_apart(lines: Sequence[str]) -> list[str]:
+    """Arm's vector loads and stores that advance their address, as the two operations they are.
+
+        ld1r { v28.4s }, [x2], #4   ->   ld1r { v28.4s }, [x2]
+                                         add  x2, x2, #4
+
+    Cores execute them as two (Arm, Neoverse V1 Software Optimization Guide, "Instruction
+    characteristics"). An analyser that takes them for one lets the address, and with it the whole
+    next iteration, wait for a vector unit.
+    """
+    found: list[str] = []
+    for line in lines:
+        advanced = _ADVANCING.fullmatch(line)
+        if advanced is None:
+            found.append(line)
+        else:
+            found += [advanced[1], f"\tadd\t{advanced[2]}, {advanced[2]}, {advanced[3]}"]
+    return found
 
 
 @dataclass(frozen=True)

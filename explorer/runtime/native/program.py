@@ -34,6 +34,7 @@ from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.cache import Entry, ProgramCache, default_cache
 from explorer.runtime.cache.c_programs import cached_library, write_library
 from explorer.runtime.cache.weights import MappedWeights
+from explorer.runtime.compilers import compiler_for
 from explorer.runtime.executable import (
     Arrays,
     TapKey,
@@ -196,7 +197,8 @@ class NativeProgram:
         if self._binary is not None:
             return write_library(self._binary, Path(folder))
         cache = default_cache() if self._cache is None else self._cache
-        return cached_library(source, Path(folder), cache, name=self._name)
+        compiler = compiler_for(self.program.processor)
+        return cached_library(source, Path(folder), cache, name=self._name, compiler=compiler)
 
     def _execute(
         self,

@@ -67,6 +67,7 @@ export function openIrEditor(app, pass) {
       element("span", {class: "ink-wrong"}, line ? `line ${line}: ` : "", clip(words, 600)),
     );
     mark(line);
+    area.focus({preventScroll: true}); // the button that had it may be disabled
   };
 
   const compile = button(

@@ -22,9 +22,10 @@ export function entriesOf(text) {
 }
 
 /**
- * {node, label, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(), restore(place),
- *  top(), showAt(index, pixels), find(query), showHit(number), nearestHit(), hitOn(line),
- *  query(), annotate(costs), markWords(rangesOf)}; `start`: the line at which it opens where nothing is marked
+ * {node, label, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(),
+ *  restore(place), top(), showAt(index, pixels), find(query), showHit(number), nearestHit(),
+ *  hitOn(line), query(), annotate(costs), markWords(rangesOf)}; `start`: the line at which it
+ *  opens where nothing is marked
  *
  * @param {{
  *   entries: any[],

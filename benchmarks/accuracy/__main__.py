@@ -147,10 +147,12 @@ def outputs_of_peer(method: str, case: Case, python: Path) -> Outputs:
         arrays = {f"calibration/{name}": array for name, array in case.calibration.items()}
         arrays |= {f"test/{name}": array for name, array in case.test.items()}
         np.savez(data, **arrays)  # pyright: ignore[reportArgumentType]  names of inputs
-        command = [str(python), str(FOLDER / "peer.py"), method]
+        # A virtual environment's python is a link, which has to keep its place.
+        command = [str(python.absolute()), str(FOLDER / "peer.py"), method]
         try:
             subprocess.run(
-                [*command, str(case.model), str(data), str(outputs)],
+                [*command, str(Path(case.model).resolve()), str(data), str(outputs)],
+                cwd=folder,  # quantizers leave files where they are started
                 check=True,
                 capture_output=True,
                 text=True,

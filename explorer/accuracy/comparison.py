@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explorer.accuracy.exact import ExactReference, expected_values
+from explorer.accuracy.exact import Judge, expected_values
 from explorer.accuracy.measuring import MOST_DETAILS, Measurements
 from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.ties import (
@@ -71,14 +71,14 @@ def compare(
     with_isolated: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
     most_details: int = MOST_DETAILS,
-    exact: ExactReference | None = None,
+    exact: Judge | None = None,
 ) -> AccuracyReport:
     """Runs every subject and compares each value that has an origin.
 
     `reference`: tensors of the source model by name. `outputs`: (name of the source's output,
     name of the value in the last subject). `most_details`: histograms and worst elements are kept
-    of so many tensors, those with the largest errors. `exact`: the source in float64, for tensors
-    that are out of tolerance. Passed means: something was compared after
+    of so many tensors, those with the largest errors. `exact`: who is asked about tensors that
+    are out of tolerance: the source in float64. Passed means: something was compared after
     every pass, all of it right (`is_right`) in both modes, and every output of the source was
     compared. A program's outputs are always compared, whatever values it shows besides.
     """

@@ -16,8 +16,9 @@ onnx's own reference implementation computes of that node in float64 (`certifyin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from xdsl.dialects import func
@@ -58,6 +59,35 @@ from explorer.results import TensorError
 Values = Mapping[str, np.ndarray]
 _ROUNDED = (Float16Type, BFloat16Type, Float32Type)
 """Float types of arithmetic. Narrower ones are storage: rounding to them is what a model means."""
+
+
+class Judge(Protocol):
+    """Who is asked about a tensor that is out of tolerance."""
+
+    def judged(
+        self, error: TensorError, origin: Origin, actual: np.ndarray, mode: str
+    ) -> TensorError:
+        """The error, with `as_exact` where it is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Where numbers are expected that were computed alike and then stored narrow: within the
+    tolerance of one another, two of them may be rounded to neighbours."""
+
+    expected: Values
+    tolerance: float
+
+    def judged(
+        self, error: TensorError, origin: Origin, actual: np.ndarray, mode: str
+    ) -> TensorError:
+        """Off by at most a step of the type, where that is coarser than the tolerance."""
+        known = self.expected.get(origin.key)
+        size = 0.0 if known is None else step(known.dtype)
+        if size <= self.tolerance:
+            return error
+        return replace(error, as_exact=error.max_relative <= self.tolerance + size)
 
 
 @dataclass

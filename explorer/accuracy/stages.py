@@ -14,6 +14,7 @@ activations are, other thresholds do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -28,7 +29,12 @@ from explorer.ir.structure import value_name
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
 from explorer.quantization.choosing import has_integer_form, moves
-from explorer.quantization.records import limits_of, made_tensor, tensor_names
+from explorer.quantization.records import (
+    limits_of,
+    made_tensor,
+    quantized_tensor,
+    tensor_names,
+)
 from explorer.results.runs.quantization import LayerErrors, QuantizationErrors, Saturation
 
 Values = Mapping[str, np.ndarray]
@@ -157,7 +163,8 @@ def _source_tensor(op: TopOperation) -> str:
 
 def _saturation(after: Snapshot, floats: Values, names: Mapping[str, str]) -> Iterator[Saturation]:
     """How many elements of every quantized tensor lie beyond half a step outside of its range:
-    what is nearer is rounded to the end, as everything is to some step."""
+    what is nearer is rounded to the end, as everything is to some step. Parts are added up."""
+    found: dict[str, Saturation] = {}
     for op in after.walked:
         if not isinstance(op, QuantizeOp):
             continue
@@ -169,9 +176,17 @@ def _saturation(after: Snapshot, floats: Values, names: Mapping[str, str]) -> It
         half = float(op.to.scale_array[0]) / 2
         clipped = np.count_nonzero((real < low - half) | (real > high + half))
         owner = value.owner
-        yield Saturation(
-            tensor=names.get(value_name(value), value_name(value)),
+        tensor = quantized_tensor(op, names)
+        own = Saturation(
+            tensor=tensor,
             operation=identity_of(owner) if isinstance(owner, Operation) else value_name(value),
             clipped=int(clipped),
             total=real.size,
         )
+        known = found.get(tensor)
+        found[tensor] = own if known is None else _together(known, own)
+    yield from found.values()
+
+
+def _together(known: Saturation, other: Saturation) -> Saturation:
+    return replace(known, clipped=known.clipped + other.clipped, total=known.total + other.total)

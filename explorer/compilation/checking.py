@@ -11,7 +11,7 @@ import numpy as np
 
 from explorer.accuracy.bisection import Suspect, bisect, first_bad_pass
 from explorer.accuracy.comparison import ISOLATED, Runner, Subject, Values, compare
-from explorer.accuracy.exact import ExactReference
+from explorer.accuracy.exact import ExactReference, Judge
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
 from explorer.accuracy.ties import OUTPUT
@@ -200,7 +200,7 @@ def check(
         subjects = [smaller_subject(compilation)]
     outputs = _outputs(compilation)
 
-    def compared(subjects: Sequence[Subject], expected: Values, exact: ExactReference | None):
+    def compared(subjects: Sequence[Subject], expected: Values, exact: Judge | None):
         return compare(
             subjects,
             chosen,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.accuracy.comparison import ISOLATED, Subject, with_outputs
-from explorer.accuracy.exact import ExactReference
+from explorer.accuracy.exact import ExactReference, Judge, Neighbours
 from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.stages import quantization_errors
 from explorer.accuracy.ties import OUTPUT, Values
@@ -45,7 +45,7 @@ from explorer.results import AccuracyReport, CostliestLayer, PassAccuracy, Tenso
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
 
-Compared = Callable[[Sequence[Subject], Values, "ExactReference | None"], AccuracyReport]
+Compared = Callable[[Sequence[Subject], Values, "Judge | None"], AccuracyReport]
 TOLERATED = 1 + 1e-5
 """Steps that the literal pairs may be off by."""
 QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name)
@@ -128,7 +128,8 @@ def check_quantized(
         in_steps(compared([subject], reference.integers, None), subject)
         for subject in subjects[first:meaning]
     ]
-    behind = compared(subjects[meaning:], reference.integers, None)
+    neighbours = Neighbours(reference.integers, before.tolerance)
+    behind = compared(subjects[meaning:], reference.integers, neighbours)
     behind = _with_details_behind(before.details, behind)
     parts = [before, *literal, behind]
     against = tuple(against_float(subject, reference) for subject in subjects[corrected:])

@@ -20,6 +20,7 @@ from explorer.passes.lower.split_attention import SplitAttentions
 from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
 from explorer.passes.quantize.compute_without_floats import ComputeWithoutFloats, without_floats
 from explorer.passes.quantize.fuse_quantization import FuseQuantization
+from explorer.passes.quantize.widen_floats import WidenFloats
 from explorer.passes.recognize.recognize_activations import RecognizeActivations
 from explorer.passes.recognize.recognize_attention import RecognizeAttentions
 from explorer.passes.recognize.recognize_normalization import RecognizeNormalization
@@ -84,9 +85,10 @@ BEFORE_QUANTIZING: tuple[type[Pass], ...] = (FoldBatchNorm, FuseBias)
 
 
 def before_quantizing(integers_only: bool = False) -> list[Pass]:
-    """Without floats attention is taken apart, too: what is inside it gets quantized types."""
+    """All is of single precision then. Without floats attention is taken apart, too: what is
+    inside it gets quantized types."""
     split = [SplitAttentions(fuses=False)] if integers_only else []
-    return [*split, *(kind() for kind in BEFORE_QUANTIZING)]
+    return [WidenFloats(), *split, *(kind() for kind in BEFORE_QUANTIZING)]
 
 
 def top_pipeline(

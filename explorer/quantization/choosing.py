@@ -4,9 +4,10 @@
     [t.name for t in tensors]          names as in tables: of the source model's tensors
 
 A tensor is one of them where an operation that has a form in integers makes it or reads it, also
-through operations that only move numbers. What a clamp reads is none: it stays a sum until the
-clamp saturates it. Results that only floats read are none either: sums are as good. Where nothing
-is to be computed in floats, results of all but products are quantized, too.
+through operations that only move numbers. A concat of several tensors is one, for they need one
+type behind it, and what only it reads is none then. What a clamp reads is none: it stays a sum
+until the clamp saturates it. Results that only floats read are none either: sums are as good. Where
+nothing is to be computed in floats, results of all but products are quantized, too.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def is_wanted(value: SSAValue, integers_only: bool = False) -> bool:
     is_read = any(reads_quantized(reader, value, integers_only) for reader in readers)
     if not is_read and not (integers_only and _is_result(value)):
         return False
-    if isinstance(value.owner, Moving) and moves(value.owner):
+    if isinstance(value.owner, Moving) and moves(value.owner) and not joins(value.owner):
         # A table of embeddings has no type that what is gathered from it could have.
         return integers_only and is_constant(moved_from(value))
     return not all(_clamps(reader) for reader in readers)
@@ -85,7 +86,8 @@ def reads_quantized(op: Operation, value: SSAValue, integers_only: bool = False)
     """Whether an operation computes with integers of this operand, at once or after a move."""
     if has_integer_form(op, integers_only):
         return True
-    if isinstance(op, Moving) and moves(op) and value in op.moved_operands():
+    # What joins several tensors gets a type of its own, with which its parts are made.
+    if isinstance(op, Moving) and moves(op) and value in op.moved_operands() and not joins(op):
         readers = ((use.operation, result) for result in op.results for use in result.uses)
         return any(reads_quantized(reader, moved, integers_only) for reader, moved in readers)
     return False
@@ -117,6 +119,26 @@ def has_integer_form(op: Operation, integers_only: bool = False) -> bool:
 def moves(op: Moving) -> bool:
     """Whether it takes integers as they are: an average is no move."""
     return op.keeps_numbers
+
+
+def joins(op: Moving) -> bool:
+    """Whether it puts the numbers of several tensors into one."""
+    return len({moved_from(operand) for operand in op.moved_operands()}) > 1
+
+
+def joined_parts(op: Moving) -> list[tuple[Operation, int]]:
+    """Where the parts of such a result are read: operations and places of operands, as far up as
+    what reads a part is read by nothing else."""
+    found: list[tuple[Operation, int]] = []
+    for index, operand in enumerate(op.operands):
+        if operand not in op.moved_operands():
+            continue
+        maker = operand.owner
+        if isinstance(maker, Moving) and moves(maker) and operand.has_one_use():
+            found += joined_parts(maker)
+        else:
+            found.append((op, index))
+    return found
 
 
 def moved_from(value: SSAValue) -> SSAValue:

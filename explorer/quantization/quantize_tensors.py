@@ -22,7 +22,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.errors import InputError
 from explorer.ir.constants import constant
 from explorer.ir.evaluation import entry_function
-from explorer.ir.interfaces import Quantizable
+from explorer.ir.interfaces import Moving, Quantizable
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import origin_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
@@ -34,7 +34,10 @@ from explorer.quantization.choosing import (
     F32,
     Tensor,
     has_integer_form,
+    joined_parts,
+    joins,
     moved_from,
+    moves,
     quantizable_tensors,
 )
 from explorer.quantization.corrections.seams import eighths_of
@@ -88,7 +91,7 @@ class QuantizeTensors(Pass):
             low, high = threshold.represented
             words = f"{tensor.name}: {to.storage} from {low:.6g} to {high:.6g}"
             with events.rewrite("quantize", site, words):
-                quantized.add(insert_pair(tensor.value, to, function, rewriter))
+                quantized.add(_quantize_tensor(tensor.value, to, function, rewriter))
         for op in list(function.body.block.ops):
             if isinstance(op, Quantizable) and has_integer_form(op):
                 _quantize_weight(op, quantized, rewriter, events)
@@ -186,6 +189,35 @@ def _type_of(threshold: Threshold, mode: str, is_symmetric: bool) -> QuantizedTy
         return QuantizedType.get(I8, [threshold.threshold / 127], [0])
     scale = (high - low) / 255
     return QuantizedType.get(UI8, [scale], [int(np.rint(-low / scale))])
+
+
+def _quantize_tensor(
+    value: SSAValue, to: QuantizedType, function, rewriter: RecordedRewriter
+) -> SSAValue:
+    """The value that readers find. Of what joins several tensors the parts are quantized, each as
+    far up as nothing else reads it: what makes a part rounds once, to the type of the whole.
+
+        %y = top.concat(%a, %b)  =>  %y = top.concat(dequantize(quantize(%a)), dequantize(...))
+    """
+    owner = value.owner
+    if not (isinstance(owner, Moving) and moves(owner)) or not joins(owner):
+        return insert_pair(value, to, function, rewriter)
+    for op, index in joined_parts(owner):
+        part = op.operands[index]
+        array = constant(part, rewriter.weights)
+        if array is None:
+            inner = QuantizeOp.make([part], to=to)
+            rewriter.insert_before(op, inner, like=op)
+            stored = inner.output
+        else:
+            name = f"{identity_of(op)}.integers{index}"
+            stored = rewriter.add_weight(
+                op, name, stored_array(array, to), like=op, element_type=to
+            )
+        back = DequantizeOp.make([stored], to=F32)
+        rewriter.insert_before(op, back, like=op)
+        rewriter.set_operand(op, index, back.output)
+    return value
 
 
 def insert_pair(

@@ -16,14 +16,20 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.constants import constant, is_constant
 from explorer.ir.evaluation import entry_function
-from explorer.ir.interfaces import Quantizable
+from explorer.ir.interfaces import Moving, Quantizable
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.requantization import integer_limits
 from explorer.ir.structure import value_name
-from explorer.ir.top.quantization.quantized import QuantizeOp
+from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.types import QuantizedType
-from explorer.quantization.choosing import has_integer_form, quantizable_tensors
+from explorer.quantization.choosing import (
+    has_integer_form,
+    joins,
+    moved_from,
+    moves,
+    quantizable_tensors,
+)
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16
 from explorer.quantization.table import ThresholdTable
 from explorer.results.runs.quantization import (
@@ -85,8 +91,39 @@ def tensor_names(before: Snapshot) -> dict[str, str]:
 
 
 def quantized_types(after: Snapshot) -> Mapping[str, QuantizedType]:
-    """The type of every value that a `top.quantize` reads, by the value's name."""
-    return {value_name(op.operands[0]): op.to for op in after.walked if isinstance(op, QuantizeOp)}
+    """The type of every value that a `top.quantize` reads, or whose parts one reads, by name."""
+    found = {value_name(op.operands[0]): op.to for op in after.walked if isinstance(op, QuantizeOp)}
+    for op in after.walked:
+        if isinstance(op, Moving) and moves(op) and joins(op):
+            kinds = {_dequantized_type(operand) for operand in op.moved_operands()}
+            if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+                found[value_name(op.results[0])] = kind
+    return found
+
+
+def _dequantized_type(value: SSAValue) -> QuantizedType | None:
+    """What a value's numbers were stored in, perhaps behind moves; None where that is not one."""
+    owner = moved_from(value).owner
+    if isinstance(owner, DequantizeOp):
+        return owner.parameters
+    if isinstance(owner, Moving) and moves(owner):
+        kinds = {_dequantized_type(operand) for operand in owner.moved_operands()}
+        return kinds.pop() if len(kinds) == 1 else None
+    return None
+
+
+def quantized_tensor(op: QuantizeOp, names: Mapping[str, str]) -> str:
+    """The name in tables of what a `top.quantize` rounds: a tensor, or what it is a part of."""
+    own = value_name(op.operands[0])
+    if own in names:
+        return names[own]
+    value: SSAValue = op.output
+    while value_name(value) not in names:
+        users = {use.operation for use in value.uses}
+        if len(users) != 1 or not (user := users.pop()).results:
+            return own
+        value = user.results[0]
+    return names[value_name(value)]
 
 
 def limits_of(kind: QuantizedType | None) -> tuple[float, float]:

@@ -89,7 +89,10 @@ def _reason(op: TopOperation) -> str:
 
 
 def _is_dequantized(value: SSAValue) -> bool:
-    return isinstance(moved_from(value).owner, DequantizeOp)
+    owner = moved_from(value).owner
+    if isinstance(owner, Moving) and owner.keeps_numbers:  # of several tensors
+        return all(is_constant(o) or _is_dequantized(o) for o in owner.moved_operands())
+    return isinstance(owner, DequantizeOp)
 
 
 def _is_float(value: SSAValue) -> bool:

@@ -29,6 +29,7 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass
 from explorer.ir.structure import value_name
 from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION, before_quantizing
+from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.legalize import Legalize
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
 from explorer.quantization.choosing import Tensor, quantizable_tensors
@@ -261,10 +262,13 @@ def calibration_program(
 def calibration_passes(
     settings: Settings, integers_only: bool = False, corrections: Sequence[Pass] = ()
 ) -> list[Pass]:
-    """The target's passes without fusion, but for what changes weights, which comes first."""
+    """The target's passes without fusion, but for what changes weights, which comes first.
+
+    What joins tensors has a buffer of its own: a concat that is made in place has none to be read.
+    """
     passes = default_pipeline(settings, device_for(settings.target))
     kept = (Legalize, EliminateDeadCode)
-    dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION) if kind not in kept)
+    dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION, JoinInPlace) if kind not in kept)
     found = [p for p in passes if not isinstance(p, dropped)]
     place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
     before = [*before_quantizing(integers_only), *corrections]

@@ -22,6 +22,7 @@ import numpy as np
 
 from explorer.compilation import Compilation, compile_model
 from explorer.compilation.settings.quantizing import TableChoice, chosen_table
+from explorer.compilation.settings.settings import correcting_passes
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16
@@ -103,6 +104,7 @@ def mixed_precision(
         checked_labels(labels, examples.count, wanted),
     )
     search = _Search(plain, thresholds, wanted, dimensions)
+    judge = replace(judge, exact=search.exact(judge))
     tensors = sensitivities(search.program, judge, jobs, backend, progress)
     path = modes_on_the_path(tensors)
     found = qualities(search.program, judge, path, jobs, backend, progress)
@@ -197,7 +199,8 @@ class _Search:
             quantization=replace(table, modes=modes),
         )
         self._compile({})  # the table fits the model, or this says why not
-        self.program = simulated_program(plain.model, dimensions)
+        corrections = correcting_passes(table.corrections) if table.corrections else ()
+        self.program = simulated_program(plain.model, dimensions, corrections=corrections)
         self._exact: list[np.ndarray] = []
 
     def exact(self, judge: Judge) -> list[np.ndarray]:

@@ -11,6 +11,7 @@ import pytest
 import explorer
 from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.cli import main
+from explorer.compilation.settings.settings import correcting_passes
 from explorer.errors import InputError
 from explorer.quantization.table import Threshold, ThresholdTable, read_modes, write_thresholds
 from explorer.results.encoding import from_json, to_json
@@ -88,7 +89,9 @@ def test_the_chosen_modes_reach_what_is_wanted_as_a_program(model, table, data, 
 def test_the_path_goes_from_all_bytes_to_all_floats(found, labels):
     assert found.points[0].modes == {}
     assert found.points[-1].modes == dict.fromkeys(["x", "r", "s"], "F32")
-    assert found.points[-1].quality == Quality(sqnr_db=np.inf, differ=0, accuracy=100.0)
+    # Weights stay rounded by the table's corrections, as in the program that is compiled.
+    last = found.points[-1].quality
+    assert 40 < last.sqnr_db < np.inf and (last.differ, last.accuracy) == (0, 100.0)
     costs = [point.cost for point in found.points]
     assert costs == sorted(costs)
     assert (costs[0], costs[-1]) == (1.0, 4.0)
@@ -142,6 +145,23 @@ def test_labels_that_do_not_fit_are_refused(model, table, data, labels):
         mixed_precision(model, table, data, Wanted(accuracy=90))
     with pytest.raises(InputError, match="expected are 30 integers"):
         mixed_precision(model, table, data, Wanted(accuracy=90), labels[:3])
+
+
+def test_what_is_simulated_has_the_corrections_that_are_compiled(model, data):
+    table = explorer.calibrate(model, data, method="min-max", corrections="adaround,bias")
+    found = mixed_precision(model, table, data, Wanted(sqnr_db=1))
+    bare = replace(table, corrections=None)
+    without = mixed_precision(model, bare, data, Wanted(sqnr_db=1))
+    real = outputs(model, data, quantization=table)
+    measured = decibels(noise_to_signal(real, outputs(model, data)))
+    simulated = simulated_program(model, corrections=correcting_passes(table.corrections))
+    judge = Judge(table.thresholds, [{"x": x[None]} for x in data["x"]])
+    judge = replace(judge, exact=outputs(model, data))
+    (quality,) = qualities(simulated, judge, [{}])
+    assert quality.sqnr_db == pytest.approx(measured, abs=0.3)
+    # All float: the weights that were rounded are those of a program compiled with these modes.
+    assert found.points[-1].quality.sqnr_db < 80
+    assert without.points[-1].quality.sqnr_db > 80
 
 
 def test_the_command_writes_a_table_of_modes(model, table, data, labels, tmp_path, capsys):

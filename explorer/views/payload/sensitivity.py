@@ -7,7 +7,7 @@ from explorer.results.runs.sensitivity import MixedPoint, Quality, TensorSensiti
 from explorer.views.payload.measures import number, rounded
 from explorer.views.payload.quantization import MODE
 from explorer.views.payload.text import Json
-from explorer.views.static.sensitivity import by_noise, modes_words, summary
+from explorer.views.sensitivity_words import by_noise, modes_words, summary
 
 
 def sensitivity_payload(trace: Trace) -> Json:

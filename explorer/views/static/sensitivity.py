@@ -13,16 +13,11 @@ is higher is nearer to the float model, and points on the front are beaten by no
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
-from explorer.results.runs.sensitivity import (
-    MixedPoint,
-    MixedPrecision,
-    Quality,
-    TensorSensitivity,
-)
+from explorer.results.runs.sensitivity import MixedPoint, MixedPrecision, TensorSensitivity
 from explorer.views.numbers import format_count
+from explorer.views.sensitivity_words import by_noise, decibels, modes_words, summary
 from explorer.views.static.parts import svg
 from explorer.views.static.parts.markup import (
     card,
@@ -44,8 +39,6 @@ POINTS = ("", "cost", "outputs", "differ", "accuracy", "not INT8")
 LISTED = 20
 """Tensors of the largest noise, of which a text has a line each."""
 DRAWN = 40
-NAMES = 4
-"""Tensors that are named of one point; of more only their number is."""
 MOST_POINTS = 30
 """Points of the front that have a line."""
 WIDTH, ROW, NAME_WIDTH, TOP = 560.0, 16.0, 180.0, 30.0
@@ -90,45 +83,9 @@ def sensitivity_html(found: MixedPrecision) -> str:
     return card("Sensitivity", body, subtitle=plain(found.wanted))
 
 
-def by_noise(found: MixedPrecision) -> list[TensorSensitivity]:
-    """The tensors, the one whose bytes alone cost the outputs most first."""
-    return sorted(found.tensors, key=lambda tensor: tensor.alone.sqnr_db)
-
-
-def summary(found: MixedPrecision) -> str:
-    """What was wanted, where it began, and what was chosen."""
-    first, chosen = found.points[0], found.points[found.chosen]
-    return (
-        f"wanted: {found.wanted}, {format_count(found.examples, 'example')}; all INT8: "
-        f"{_quality(first.quality)}; chosen: {_quality(chosen.quality)}, cost {chosen.cost:.2f} "
-        f"of INT8, {modes_words(chosen)}"
-    )
-
-
-def modes_words(point: MixedPoint) -> str:
-    """`INT16 relu1, fc1; F32 conv7`, `INT16 24 tensors`, `nothing but INT8`."""
-    if not point.modes:
-        return "nothing but INT8"
-    words = []
-    for mode, count in Counter(point.modes.values()).items():
-        names = [name for name, own in point.modes.items() if own == mode]
-        listed = ", ".join(names) if len(point.modes) <= NAMES else format_count(count, "tensor")
-        words.append(f"{mode} {listed}")
-    return "; ".join(words)
-
-
-def _quality(quality: Quality) -> str:
-    words = f"{_decibels(quality.sqnr_db)}, {quality.differ} differ"
-    return words if quality.accuracy is None else f"{words}, accuracy {quality.accuracy:.2f} %"
-
-
-def _decibels(value: float) -> str:
-    return f"{value:.2f} dB" if math.isfinite(value) else "exact"
-
-
 def _decibels_of(tensor: TensorSensitivity) -> tuple[str, str, str]:
     qualities = (tensor.alone, tensor.without, tensor.wide)
-    alone, without, wide = (_decibels(quality.sqnr_db) for quality in qualities)
+    alone, without, wide = (decibels(quality.sqnr_db) for quality in qualities)
     return alone, without, wide
 
 
@@ -151,7 +108,7 @@ def _cells(found: MixedPrecision, point: MixedPoint) -> tuple[str, ...]:
     return (
         "chosen" if point is found.points[found.chosen] else "",
         f"{point.cost:.2f}",
-        _decibels(quality.sqnr_db),
+        decibels(quality.sqnr_db),
         str(quality.differ),
         "" if quality.accuracy is None else f"{quality.accuracy:.2f} %",
         plain(modes_words(point)),
@@ -171,7 +128,7 @@ def _tensors_svg(found: MixedPrecision, shown: Sequence[TensorSensitivity]) -> s
     height = TOP + ROW * len(shown) + 6
     blue, red = tone_of(BLUE, LIGHT), tone_of(VERMILLION, LIGHT)
     parts = [svg.line(x(base), TOP - 8, x(base), height, stroke=red.edge)]
-    parts.append(_caption(x(base), TOP - 12, f"all INT8 {_decibels(base)}", "middle"))
+    parts.append(_caption(x(base), TOP - 12, f"all INT8 {decibels(base)}", "middle"))
     for place, tensor in enumerate(shown):
         y = TOP + ROW * (place + 0.5)
         alone, without = x(tensor.alone.sqnr_db), x(tensor.without.sqnr_db)

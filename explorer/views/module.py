@@ -34,6 +34,7 @@ from explorer.views.view import View
 FOLDER = Path(__file__).parent
 STYLES = (
     "explorer.css",
+    "topbar.css",
     "measures.css",
     "model.css",
     "timeline.css",

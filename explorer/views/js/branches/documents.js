@@ -94,7 +94,7 @@ export function documentStrip(host, now, ask) {
       const made = tabs.get(key) ?? makeTab(key);
       if (!made.item.isConnected) list.append(made.item);
       const count = branches.filter((branch) => branch.model === key).length;
-      setText(made.label, clip(label, 32));
+      setText(made.label, clip(label, 60));
       setText(
         made.note,
         [kind === "trace" ? "trace" : "", count > 1 ? countText(count, "branch", "branches") : ""]

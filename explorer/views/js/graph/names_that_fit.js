@@ -35,11 +35,11 @@ export function fitText(app, text, room, font, cut) {
   const ruler = rulerOf(app, font);
   const widthOf = (part) => ruler.measureText(part).width;
   let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
-  while (shown.length > 2 && widthOf(shown) > room)
-    shown = cut(
-      text,
-      Math.min(shown.length - 1, Math.ceil((shown.length * room) / widthOf(shown))),
-    );
+  while (shown.length > 2 && widthOf(shown) > room) {
+    // At least one character, or the rest would be counted from its end: there may be no room.
+    const most = Math.max(1, Math.ceil((shown.length * room) / widthOf(shown)));
+    shown = cut(text, Math.min(shown.length - 1, most));
+  }
   return shown;
 }
 

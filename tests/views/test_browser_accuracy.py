@@ -43,7 +43,9 @@ def test_the_number_that_is_shown_is_the_one_that_is_judged(opened: Any, exact: 
     page = watched.page
     verdict = page.locator(".verdict")
     expect(verdict).to_contain_text("within tolerance")
-    expect(page.locator(".totals")).to_contain_text("worst layer5.0e-6 of 0.024 allowed, from float64")
+    expect(page.locator(".totals")).to_contain_text(
+        "worst layer5.0e-6 of 0.024 allowed, from float64"
+    )
     assert "differs by 0.012" in verdict.get_attribute("title")
     expect(page.locator(".passes")).to_contain_text("worst tensor 5.0e-6 of 0.024 allowed")
     row = page.locator(".heat-side .worst", has_text="Relu_2_out")

@@ -48,7 +48,7 @@ function sameChanges({before, after, details}, tree) {
 }
 
 // A name without its number.
-const stemOf = (tree, block) => tree.labels[block].replace(/[\s._/-]*\d+$/, "");
+const stemOf = (tree, block) => tree.labels[block].replace(/[\s._/-]*[\d.]*\d$/, "");
 
 // The same for blocks side by side that have one name but for their numbers.
 const nameOf = (tree, block) => `${tree.parents[block]} ${stemOf(tree, block)}`;

@@ -220,7 +220,7 @@ export function graphPane(app) {
     const notes = sight.draw();
     lost.hidden = !scene.items.length || scene.items.some(camera.isInSight);
     capNote.hidden = !notes.length;
-    capNote.textContent = notes.join(" · ");
+    capNote.textContent = capNote.title = notes.join(" · ");
   }
 
   function updateSelection() {

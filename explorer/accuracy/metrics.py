@@ -14,6 +14,7 @@ as near to the exact result as the oracle is (`with_exact`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,6 +58,8 @@ def tensor_error(
             cosine=0.0,
             sqnr_db=-np.inf,
         )
+    # Compared as they are: float64 does not hold every int64.
+    must_be_equal = expected.dtype.kind in "iub"
     if expected.size == 0:
         return TensorError(
             tensor=tensor,
@@ -65,6 +68,7 @@ def tensor_error(
             max_relative=0.0,
             cosine=1.0,
             sqnr_db=np.inf,
+            bit_by_bit=must_be_equal,
         )
     a, b = actual.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(b)
@@ -77,8 +81,6 @@ def tensor_error(
     largest = float(difference[worst])
     scale = max(float(np.max(np.abs(b[finite]), initial=0.0)), SMALLEST_SCALE)
     relative = largest / scale
-    # Compared as they are: float64 does not hold every int64.
-    must_be_equal = expected.dtype.kind in "iub"
     if not same_special or (must_be_equal and not np.array_equal(actual, expected)):
         relative = np.inf
     a, b = np.where(finite, a, 0).ravel(), np.where(finite, b, 0).ravel()
@@ -92,7 +94,25 @@ def tensor_error(
         worst_index=tuple(int(i) for i in worst),
         worst_value=float(actual[worst]),
         expected_value=float(expected[worst]),
+        bit_by_bit=must_be_equal,
     )
+
+
+def noise_to_signal(actual: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
+    """sum (a - b)^2 / sum b^2 of each output, and the mean of them."""
+    ratios = []
+    for a, b in zip(actual, exact, strict=True):
+        if b.dtype.kind != "f":
+            continue
+        wide = b.astype(np.float64)
+        difference = a.astype(np.float64) - wide
+        ratios.append(float(np.vdot(difference, difference) / max(np.vdot(wide, wide), 1e-300)))
+    return float(np.mean(ratios)) if ratios else 0.0
+
+
+def decibels(ratio: float) -> float:
+    """Signal to noise in dB, of noise to signal."""
+    return float("inf") if ratio <= 0 else float(-10 * np.log10(ratio))
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -74,10 +74,10 @@ def random_inputs(
 ) -> dict[str, np.ndarray]:
     """Inputs drawn from a seeded generator, by type, shape and what the name tells.
 
-    Floats are normal (mean 0, deviation 1), unsigned bytes cover their range, other integers are
-    indices: below the size of the table that they are looked up in where a weight tells it, else
-    below 8. Masks are 0 or 1. Symbolic dimensions take their size from `dimensions`; a batch is 1
-    by default (`bind_dimensions`).
+    Floats are normal (mean 0, deviation 1), integers of at most 16 bits cover their range, wider
+    ones are indices: below the size of the table that they are looked up in where a weight tells
+    it, else below 8. Masks are 0 or 1. Symbolic dimensions take their size from `dimensions`; a
+    batch is 1 by default (`bind_dimensions`).
     """
     sizes = bind_dimensions(model, dimensions or {})
     generator = np.random.default_rng(seed)
@@ -102,7 +102,8 @@ def _draw(
         return generator.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
         return generator.integers(0, 2, shape).astype(dtype)
-    if dtype == np.uint8:
-        return generator.integers(0, 256, shape).astype(dtype)
+    if dtype.kind in "iu" and dtype.itemsize <= 2:
+        limits_of = np.iinfo(dtype)
+        return generator.integers(limits_of.min, limits_of.max + 1, shape).astype(dtype)
     default = 2 if "mask" in name or "type" in name or "segment" in name else 8
     return generator.integers(0, limits.get(name, default), shape).astype(dtype)

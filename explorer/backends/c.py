@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from explorer.backends.interface import Backend
 from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import BuildError
-from explorer.processor import has_dot_products
+from explorer.processor import has_dot_products, processor_features
 from explorer.runtime.cache.c_programs import library_key, try_library
 from explorer.runtime.cache.environment import compiler_on_disk
 from explorer.runtime.cache.languages import KeptLanguage
-from explorer.runtime.compilers import find_compiler
+from explorer.runtime.compilers import compiler_for, find_compiler
 from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.starting import lookup_of
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
+    from explorer.targets.core_families import KnownCore
 
 SPLITTING_LANES = 8
 """AVX2 has absolute values of bytes; others are printed for that multiply 16 bits as fast."""
@@ -53,11 +54,12 @@ class CBackend(Backend):
 
         return [examine_processor()]
 
-    def peaks(self, device: DeviceRecord | None, threads: int) -> Peaks:
+    def peaks(self, device: DeviceRecord | None, threads: int, processor: str = "native") -> Peaks:
         from explorer.runtime.devices import first_usable
         from explorer.runtime.roofline import measure_processor
 
-        return measure_processor(device or first_usable(self.devices(0.0), "cpu"), threads)
+        found = device or first_usable(self.devices(0.0), "cpu")
+        return measure_processor(found, threads, processor)
 
     def multiplies_pairs(self, lanes: int) -> bool:
         return lanes < WIDE_LANES and not has_dot_products()
@@ -68,7 +70,17 @@ class CBackend(Backend):
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
         from explorer.backends.kernel_path import processor_machine
 
-        return processor_machine(self.name, target, lanes)
+        return processor_machine(self.name, self.core(target), lanes)
+
+    def core(self, target: Target) -> KnownCore:
+        from explorer.backends.cores import known_core
+
+        return known_core(target, _features(target))
+
+    def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
+        from explorer.runtime.features import lanes_of
+
+        return lanes_of(_features(target))
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening
@@ -103,7 +115,7 @@ class CBackend(Backend):
 
     def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
         source = "\n".join(program.source.lines) + "\n"
-        return library_key(source, find_compiler(), (), name)
+        return library_key(source, compiler_for(program.processor), (), name)
 
     def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
         try:
@@ -119,6 +131,17 @@ class CBackend(Backend):
         from explorer.runtime.assembly.native import native_functions
 
         return native_functions(program, tuple(functions))
+
+
+def _features(target: Target) -> frozenset[str]:
+    """What its code may use, by the compiler; where there is none, by what the system lists."""
+    from explorer.runtime.features import features_of
+
+    try:
+        compiler = compiler_for(target.processor)
+    except BuildError:
+        return processor_features()
+    return features_of(compiler)
 
 
 BACKEND = CBackend()

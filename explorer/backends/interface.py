@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
+    from explorer.targets.core_families import KnownCore
 
 
 class Backend(Protocol):
@@ -68,7 +69,7 @@ class Backend(Protocol):
         """Those of this machine, tried out; `time_limit_seconds` for each trial."""
         return []
 
-    def vector_floats(self, device: DeviceRecord | None) -> int:
+    def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
         """float32 in a vector of the device, where the target leaves it to the device."""
         from explorer.processor import vector_floats
 
@@ -78,8 +79,13 @@ class Backend(Protocol):
         """How many threads a program is told to take, of those wanted; None where it takes all."""
         return threads
 
-    def peaks(self, device: DeviceRecord | None, threads: int) -> Peaks | None:
-        """What the device can do at best, measured; None where that is not known."""
+    def peaks(
+        self, device: DeviceRecord | None, threads: int, processor: str = "native"
+    ) -> Peaks | None:
+        """What the device can do at best, measured; None where that is not known.
+
+        `processor`: for which one the code is compiled that is to be compared with them.
+        """
         return None
 
     @property
@@ -97,6 +103,12 @@ class Backend(Protocol):
     def splits_signs(self, lanes: int) -> bool:
         """Whether such pairs take the sizes of weights, and flip bits for their signs."""
         return False
+
+    def core(self, target: Target) -> KnownCore:
+        """The core of a processor that its programs run on, and where each number is from."""
+        from explorer.backends.cores import known_core
+
+        return known_core(target)
 
     @abstractmethod
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:

@@ -48,16 +48,16 @@ class OpenCLBackend(Backend):
 
         return list_devices((self.name,), time_limit_seconds)
 
-    def vector_floats(self, device: DeviceRecord | None) -> int:
+    def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
         if device is None:
-            return super().vector_floats(device)
+            return super().vector_floats(device, target)
         return max(4, min(MOST_LANES, device.vector_floats))
 
     def threads_on(self, device: DeviceRecord | None, threads: int) -> int | None:
         is_processor = device is None or device.processor == "cpu"
         return threads if is_processor else None
 
-    def peaks(self, device: DeviceRecord | None, threads: int) -> Peaks:
+    def peaks(self, device: DeviceRecord | None, threads: int, processor: str = "native") -> Peaks:
         from explorer.runtime.roofline import measure_opencl
 
         device = device or self.device()
@@ -73,7 +73,7 @@ class OpenCLBackend(Backend):
         if kind == "auto":
             kind = "gpu" if device is not None and device.processor == "gpu" else "cpu"
         if kind != "gpu":
-            return processor_machine(self.name, target, lanes)
+            return processor_machine(self.name, self.core(target), lanes)
         matrices = _tensor_cores(target, device)
         return Machine(
             vector_floats=lanes,

@@ -19,17 +19,21 @@ class PeakMeter:
     """Measures every device once, and remembers the figures as long as it lives."""
 
     def __init__(self) -> None:
-        self._peaks: dict[tuple[str, DeviceRecord | None, int], Peaks | None] = {}
+        self._peaks: dict[tuple[str, DeviceRecord | None, int, str], Peaks | None] = {}
 
     def peaks(
-        self, backend: Backend, device: DeviceRecord | None, threads: int = 1
+        self,
+        backend: Backend,
+        device: DeviceRecord | None,
+        threads: int = 1,
+        processor: str = "native",
     ) -> Peaks | None:
         """Peaks of a backend's device, None where they are not known; `threads` counts where they
-        are the program's own.
+        are the program's own, and `processor` is what its code is compiled for.
 
         Takes about a second. Raises `BuildError` or `DeviceError` as any program does.
         """
-        key = (backend.name, device, threads if backend.owns_threads else 0)
+        key = (backend.name, device, threads if backend.owns_threads else 0, processor)
         if key not in self._peaks:
-            self._peaks[key] = backend.peaks(device, threads)
+            self._peaks[key] = backend.peaks(device, threads, processor)
         return self._peaks[key]

@@ -1,7 +1,7 @@
 """`explorer check MODEL`: is the program right after every pass, and the binary on its device?
 
     explorer check net.onnx --input inputs.npz --tolerance 1e-4 --json
-    explorer check net.onnx --golden outputs.npz          where onnxruntime does not load it
+    explorer check net.onnx --golden outputs.npz          where the reference does not load it
     explorer check models/ --targets cpu,opencl --cases models.toml --report models.md
 
 Every snapshot is executed and every tensor compared with the source model's (docs/json.md).
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from explorer.compilation import Compilation
+    from explorer.importers.model import SourceModel
     from explorer.results import AccuracyReport, NearTie, OutsideIndex, TensorError
 
 SUMMARY = "compare the program after every pass with the source model"
@@ -33,7 +34,7 @@ NOT_PASSED = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="an ONNX file; several or a folder for a table"
+        "models", nargs="+", metavar="MODEL", help="a model file; several or a folder for a table"
     )
     parser.add_argument(
         "--min-sqnr",
@@ -55,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--golden",
         metavar="FILE.npz",
-        help="compare with these tensors by name instead of onnxruntime's; `imported` for those of "
-        "the imported program",
+        help="compare with these tensors by name instead of the reference's; `imported` for those "
+        "of the imported program",
     )
     options.add_json(parser)
     several = parser.add_argument_group("a table of several models")
@@ -143,7 +144,7 @@ def check_one(arguments: argparse.Namespace) -> int:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
         if arguments.json:
             dimensions = dict(compilation.settings.dimensions)
-            summary = summarize(accuracy.report, compilation.model.name)
+            summary = summarize(accuracy.report, compilation.model)
             print_json({**summary, "dimensions": dimensions})
         else:
             print_lines(accuracy_text(accuracy.report).split("\n"))
@@ -190,11 +191,12 @@ def read_golden(name: str) -> Mapping[str, np.ndarray]:
     return {} if name == "imported" else read_arrays(Path(name))
 
 
-def summarize(report: AccuracyReport, model: str) -> dict:
+def summarize(report: AccuracyReport, model: SourceModel) -> dict:
     """What `--json` prints. `worst` is the worse of both modes, or null where nothing compared."""
     isolated = report.isolated or report.passes
     return {
-        "model": model,
+        "model": model.name,
+        "format": model.format,
         "target": report.target,
         "passed": report.passed,
         "passes": [
@@ -204,6 +206,9 @@ def summarize(report: AccuracyReport, model: str) -> dict:
         "outputs": [_output(report, output) for output in report.outputs],
         "as_exact": sorted(
             {t.tensor for p in (*report.passes, *isolated) for t in p.tensors if t.as_exact}
+        ),
+        "exact": sorted(
+            {t.tensor for p in (*report.passes, *isolated) for t in p.tensors if t.bit_by_bit}
         ),
         "reference": report.oracle,
         "reference_note": report.oracle_note,
@@ -216,12 +221,16 @@ def summarize(report: AccuracyReport, model: str) -> dict:
 
 def _quantized(report: AccuracyReport) -> dict:
     """What only a model has that was quantized here."""
-    if report.bit_exact is None:
+    from explorer.results.encoding import to_json
+
+    if not report.float_outputs:
         return {}
     measured = [
         {"name": o.tensor, "sqnr_db": o.sqnr_db, "cosine": o.cosine} for o in report.float_outputs
     ]
-    return {"bit_exact": report.bit_exact, "float": measured}
+    found = report.quantization and report.quantization.costliest
+    costliest = to_json(found) if found else None
+    return {"bit_exact": report.bit_exact, "float": measured, "costliest": costliest}
 
 
 def _output(report: AccuracyReport, output: TensorError) -> dict:

@@ -158,7 +158,8 @@ FORMATS: tuple[Format, ...] = (
         name="tflite",
         suffixes=(".tflite", ".lite"),
         mark=(4, b"TFL3"),
-        hint="convert it to ONNX (tf2onnx reads .tflite)",
+        importer="explorer.importers.tflite.importer:TfliteImporter",
+        reference="explorer.references.tflite_reference:TfliteReference",
     ),
     Format(name="caffe", suffixes=(".caffemodel", ".prototxt"), hint="convert it to ONNX"),
     Format(

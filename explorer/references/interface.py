@@ -85,6 +85,11 @@ class Reference(Protocol):
     title: str
     """What reports call it, with how it runs: `onnxruntime, optimizations off`."""
 
+    def title_of(self, model: SourceModel) -> str:
+        """What reports call it where it judges this model: not all models have the same judge."""
+        del model
+        return self.title
+
     def start(self) -> None:
         """Prepares for what will be asked soon, beside other work; nothing where that is quick."""
 

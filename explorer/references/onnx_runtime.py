@@ -13,17 +13,16 @@ that asks for a reference: starting one takes a third of a second. It holds one 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
 
-import numpy as np
 from onnx import GraphProto, ModelProto
 
 from explorer.errors import ModelError
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.file.reading import OnnxContent
+from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
 from explorer.references.saturation import with_unsigned_weights
 
@@ -32,95 +31,6 @@ PROGRAM = Path(__file__).with_name("onnx_runtime_process.py")
 NEWEST_FORMAT = 10
 """The file format's version (`ir_version`) that every onnxruntime from 1.18 on reads. Newer ones
 only add element types, which onnxruntime refuses by themselves where it has none of them."""
-
-
-class OpenedOnnxModel:
-    """A model in a child, which nobody else asks until it is closed (`interface.OpenedModel`)."""
-
-    name = NAME
-
-    def __init__(self, process: ReferenceProcess, request: dict[str, Any], model: bytes,
-                 label: str, file: str) -> None:  # fmt: skip
-        """`label`: the model's name in messages; `file`: its path, empty where it has none."""
-        self._process = process
-        self._label, self._file = label, file
-        self._sent: Mapping[str, np.ndarray] | None = None
-        self._end: ModelError | None = None
-        process.claim()
-        try:
-            process.forget_ended()
-            process.exchange.clear()
-            opened = self._ask({**request, "model": process.exchange.put(model)}, "load")
-        except BaseException:
-            process.release()
-            raise
-        self.inputs: tuple[str, ...] = tuple(opened["inputs"])
-        self.outputs: dict[str, str] = dict(opened["outputs"])
-        """onnxruntime's types of the outputs by name: `tensor(float)`."""
-        self._is_open = True
-        self.owns_process = False
-        """Whether the child ends with the model."""
-
-    @property
-    def is_alive(self) -> bool:
-        return self._end is None
-
-    def run(
-        self, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
-    ) -> dict[str, Any]:
-        """Outputs by name: arrays, or what else ONNX has. ModelError where that fails."""
-        names = list(self.outputs if outputs is None else outputs)
-        exchange = self._process.exchange
-        request = {"do": "run", "inputs": self._put(inputs), "outputs": names}
-        values = self._ask(request, "run")["values"]
-        try:
-            return {name: exchange.take(v) for name, v in zip(names, values, strict=True)}
-        finally:
-            exchange.clear()
-
-    def time(
-        self, inputs: Mapping[str, np.ndarray], least: int, budget_seconds: float
-    ) -> list[float]:
-        request = {"do": "time", "least": least, "budget_seconds": budget_seconds}
-        return self._ask({**request, "inputs": self._put(inputs)}, "run")["seconds"]
-
-    def close(self) -> None:
-        """The child forgets the model, and may be asked by others."""
-        if not self._is_open:
-            return
-        self._is_open = False
-        try:
-            self._process.leave()
-        finally:
-            self._process.release()
-            if self.owns_process:
-                self._process.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *of_error: object) -> None:
-        self.close()
-
-    def _put(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
-        """None where the child has them already."""
-        if inputs is self._sent:
-            return None
-        self._process.exchange.clear()
-        described = self._process.put_all(inputs)
-        self._sent = inputs
-        return described
-
-    def _ask(self, request: dict[str, Any], doing: str) -> Any:
-        if self._end is not None:  # the next child has never seen the model
-            raise self._end
-        try:
-            return self._process.ask(request, doing, self._label, self._file)
-        except ModelError as error:
-            if not self._process.is_running:
-                self._end = error
-            self._sent = None
-            raise
 
 
 def open_model(
@@ -132,7 +42,7 @@ def open_model(
     sizes: Mapping[str, int] | None = None,
     addition: GraphProto | None = None,
     process: ReferenceProcess | None = None,
-) -> OpenedOnnxModel:
+) -> OpenedInChild:
     """Loads a model. ModelError where onnxruntime does not load it.
 
     `is_exact`: an optimized model's products of bytes are right on every processor, which is not
@@ -170,7 +80,7 @@ def open_proto(
     sizes: Mapping[str, int] | None = None,
     addition: GraphProto | None = None,
     process: ReferenceProcess | None = None,
-) -> OpenedOnnxModel:
+) -> OpenedInChild:
     """As `open_model`, of a model that was made here. `label` stands in messages; `folder` holds
     its external data. A model that is to judge, not optimized, has unsigned weights where products
     of bytes would saturate on some processors (`saturation`).
@@ -185,7 +95,7 @@ def open_proto(
         "threads": threads,
         "sizes": dict(sizes or {}),
     }
-    return OpenedOnnxModel(
+    return OpenedInChild(
         shared_process() if process is None else process,
         request,
         _serialized(proto, addition, file),
@@ -200,7 +110,7 @@ def open_alone(
     threads: int = 1,
     is_exact: bool = False,
     sizes: Mapping[str, int] | None = None,
-) -> OpenedOnnxModel:
+) -> OpenedInChild:
     """As `open_model`, in a child of its own, which ends when the model is closed."""
     process = own_process()
     try:

@@ -42,6 +42,8 @@ class TensorError:
     the tolerance."""
     as_exact: bool = False
     """Out of tolerance and right all the same: as near to float64 as can be had."""
+    bit_by_bit: bool = False
+    """Integers or booleans: equal, or wrong."""
 
     @property
     def is_judged_by_float64(self) -> bool:
@@ -209,4 +211,4 @@ class AccuracyReport:
     older reports."""
     bit_exact: bool | None = None
     """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
-    by bit, after every later pass; None where nothing was quantized."""
+    by bit, after every later pass; None where nothing was quantized but weights."""

@@ -146,6 +146,8 @@ class Program:
 
     target: str
     """The target's name."""
+    processor: str = "native"
+    """For which one it is compiled, as a C compiler calls it; native: for the one that runs it."""
     source: SourceText
     kernels: tuple[KernelRecord, ...]
     launches: tuple[Launch, ...]

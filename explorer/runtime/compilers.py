@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,6 +48,8 @@ OPTIONAL_FLAGS = (
 
 FLAGS_INSTEAD = {"-march=native": "-mcpu=native"}
 """How some compilers for Arm spell a flag that they refuse."""
+NATIVE_FLAGS = ("-march=native", "-mcpu=native")
+"""They name the processor of this machine."""
 
 FAMILY_FLAGS = {
     "gcc": (),
@@ -108,6 +111,21 @@ def find_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
         log="\n".join(f"{e.message}\n{e.log}" for e in refusals),
         hint=INSTALL_HINT,
     )
+
+
+def compiler_for(processor: str) -> Compiler:
+    """The first compiler that works, told to compile for a processor; `native`: for this one.
+
+    Raises `BuildError` where there is none. Whether it knows the processor is seen when it is
+    asked for its features, or compiles.
+    """
+    found = find_compiler()
+    if processor in ("", "native"):
+        return found
+    is_arm = platform.machine().lower() in ("aarch64", "arm64")
+    option = "-mcpu" if is_arm and not processor.startswith("armv") else "-march"
+    own = tuple(flag for flag in found.flags if flag not in NATIVE_FLAGS)
+    return replace(found, flags=(*own, f"{option}={processor}"))
 
 
 def examine_compiler(command: tuple[str, ...]) -> Compiler:

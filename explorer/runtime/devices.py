@@ -23,9 +23,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.errors import BuildError, DeviceError
-from explorer.processor import core_count, memory_bytes, processor_name, vector_floats
+from explorer.processor import core_count, memory_bytes, processor_name
 from explorer.runtime import opencl_probe
 from explorer.runtime.compilers import compile_shared_library, find_compiler
+from explorer.runtime.features import features_of, lanes_of
 from explorer.runtime.processes import run_command, signal_name
 from explorer.runtime.scratch import own_folder
 from explorer.runtime.vendors import vendor_variables
@@ -117,8 +118,7 @@ def examine_processor() -> DeviceRecord:
     try:
         compiler = find_compiler()
         driver, version = " ".join(compiler.command), compiler.name
-        # A compiler that cannot compile for this very processor gives it the least vectors.
-        width = vector_floats() if compiler.is_native else 4
+        width = lanes_of(features_of(compiler))
         with tempfile.TemporaryDirectory(prefix="device-", dir=own_folder()) as folder:
             compile_shared_library(
                 "#include <math.h>\nfloat probe(float x) { return expf(x); }\n",

@@ -26,10 +26,13 @@ from explorer.runtime.profiles import Peaks
 
 REPEATS = 10
 CHAINS = 12
-"""Independent accumulators: more than latency times width of today's FMA units (4 cycles, 2 a
-cycle), and few enough for the 16 registers of AVX2."""
+"""Independent accumulators: more than latency times width of most FMA units (4 cycles, 2 a cycle),
+and few enough for the 16 registers of AVX2. Where there are 32 it is twice as many, for cores that
+begin 4 in a cycle."""
 
 CPU_ROUNDS = 1_000_000
+CPU_MULTIPLY_ADDS = 192_000_000
+"""Of one thread in a run, whatever its vectors and its registers: a few milliseconds."""
 GPU_ROUNDS = 4096
 GPU_ITEMS_PER_UNIT = 2048
 OPENCL_CPU_ITEMS_PER_UNIT = 256
@@ -63,19 +66,30 @@ int explorer_run(char *arena, const char *weights, int threads,
 """Starting threads anew takes some 50 microseconds, of runs of several milliseconds."""
 
 
-def measure_processor(device: DeviceRecord, threads: int) -> Peaks:
-    """Peaks of the processor by generated C, in a worker process."""
-    multiply = one_launch("cpu", multiply_source_c(device.vector_floats), 0, 1)
-    triad = one_launch("cpu", triad_source_c(device.vector_floats), 3 * ARRAY_BYTES, 1)
-    flops = 2 * CPU_ROUNDS * CHAINS * device.vector_floats * threads
-    with NativeProgram(multiply, b"", threads=threads) as executable:
-        gflops = flops / best_seconds(executable) * 1e-9
+def measure_processor(device: DeviceRecord, threads: int, processor: str = "native") -> Peaks:
+    """Peaks of the processor by generated C, in a worker process.
+
+    `processor`: for which one that is compiled; with fewer instructions the peak is another one.
+    """
+    gflops = measure_gflops(threads, processor)
+    triad = one_launch("cpu", triad_source_c(device.vector_floats), 3 * ARRAY_BYTES, 1, processor)
     with NativeProgram(triad, b"", threads=threads) as executable:
         gbytes = 3 * ARRAY_BYTES / best_seconds(executable) * 1e-9
-    return Peaks(device.name, threads, gflops, gbytes, measure_caches(device, threads))
+    caches = measure_caches(device, threads, processor)
+    return Peaks(device.name, threads, gflops, gbytes, caches)
 
 
-def measure_caches(device: DeviceRecord, threads: int) -> tuple[CachePeak, ...]:
+def measure_gflops(threads: int, processor: str = "native") -> float:
+    """Of multiply-adds in registers, on so many threads: some 50 ms."""
+    multiply = one_launch("cpu", multiply_source_c(), 0, 1, processor)
+    flops = 2 * CPU_MULTIPLY_ADDS * threads
+    with NativeProgram(multiply, b"", threads=threads) as executable:
+        return flops / best_seconds(executable) * 1e-9
+
+
+def measure_caches(
+    device: DeviceRecord, threads: int, processor: str = "native"
+) -> tuple[CachePeak, ...]:
     """Bandwidth of every level that the system tells of, the nearest first."""
     levels = []
     for name, size_bytes in cache_bytes().items():
@@ -84,7 +98,7 @@ def measure_caches(device: DeviceRecord, threads: int) -> tuple[CachePeak, ...]:
         array_bytes = whole_bytes // 2 // 3 // unit * unit
         rounds = max(1, CACHED_BYTES * threads // (3 * array_bytes))
         source = triad_source_c(device.vector_floats, array_bytes, rounds)
-        triad = one_launch("cpu", source, 3 * array_bytes, 1)
+        triad = one_launch("cpu", source, 3 * array_bytes, 1, processor)
         with NativeProgram(triad, b"", threads=threads) as executable:
             gbytes = 3 * array_bytes * rounds / best_seconds(executable) * 1e-9
         levels.append(CachePeak(name, whole_bytes, gbytes))
@@ -125,22 +139,44 @@ def best_seconds(executable: Executable) -> float:
     return min(executable.time({}, REPEATS))
 
 
-def multiply_source_c(vector_floats: int) -> str:
-    """`CPU_ROUNDS` rounds of `CHAINS` vector multiply-adds, all in registers."""
-    chains = range(CHAINS)
-    names = ", ".join(f"a{i} = b + {i}.0f" for i in chains)
-    updates = " ".join(f"a{i} = a{i} * b + c;" for i in chains)
-    total = " + ".join(f"a{i}" for i in chains)
+def multiply_source_c() -> str:
+    """`CPU_MULTIPLY_ADDS`, all in registers: as many as there are names for, of the widest vectors
+    that the compiler may use. It is asked by its macros, for only it knows its flags."""
+
+    def of_chains(numbers: range) -> tuple[str, str, str]:
+        names = "".join(f", a{i} = b + {i}.0f" for i in numbers)
+        updates = "".join(f" a{i} = a{i} * b + c;" for i in numbers)
+        return names, updates, "".join(f" + a{i}" for i in numbers)
+
+    few, more = of_chains(range(CHAINS)), of_chains(range(CHAINS, 2 * CHAINS))
     # b < 1 lets every chain converge to c / (1 - b): nothing overflows or becomes denormal. They
     # are volatile, and so is the result, so that the compiler computes nothing beforehand.
     return f"""
-typedef float vector __attribute__((vector_size({4 * vector_floats})));
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define CHAINS {2 * CHAINS}
+#define MORE(text) text
+#else
+#define CHAINS {CHAINS}
+#define MORE(text)
+#endif
+#define MORE_NAMES {more[0]}
+typedef float vector __attribute__((vector_size(4 * LANES)));
 
 static void *work(void *part) {{
     volatile float near_one = 0.9999f, small = 0.0001f;
-    vector b = (vector){{0}} + near_one, c = (vector){{0}} + small, {names};
-    for (long round = 0; round < {CPU_ROUNDS}; round++) {{ {updates} }}
-    vector total = {total};
+    vector b = (vector){{0}} + near_one, c = (vector){{0}} + small{few[0]} MORE(MORE_NAMES);
+    for (long round = 0; round < {CPU_MULTIPLY_ADDS} / (CHAINS * LANES); round++) {{
+       {few[1]}
+        MORE({more[1]})
+    }}
+    vector total = (vector){{0}}{few[2]} MORE({more[2]});
     volatile float kept = total[0];
     (void)kept;
     return 0;
@@ -203,7 +239,9 @@ __kernel void peak(__global char *arena, __global const char *weights, const ulo
 """
 
 
-def one_launch(target: str, source: str, arena_bytes: int, tasks: int) -> Program:
+def one_launch(
+    target: str, source: str, arena_bytes: int, tasks: int, processor: str = "native"
+) -> Program:
     """A program without inputs and outputs whose only launch works on the whole arena."""
     lines = tuple(source.splitlines())
     text = SourceText(target, lines, ((),) * len(lines))
@@ -221,6 +259,7 @@ def one_launch(target: str, source: str, arena_bytes: int, tasks: int) -> Progra
     argument = Argument("arena", "arena", 0, arena_bytes, "scratch")
     return Program(
         target=target,
+        processor=processor,
         source=text,
         kernels=(kernel,),
         launches=(Launch("peak", "peak", (argument,), ()),),

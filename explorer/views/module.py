@@ -40,6 +40,7 @@ STYLES = (
     "timeline.css",
     "accuracy.css",
     "quantization.css",
+    "sensitivity.css",
     "compare.css",
     "workspace.css",
     "history.css",
@@ -48,6 +49,8 @@ STYLES = (
     "overlay.css",
     "film.css",
     "open_dialog.css",
+    "ports.css",
+    "ir_editor.css",
     "narrow.css",
 )
 SCALE_STEPS = 64

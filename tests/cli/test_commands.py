@@ -210,10 +210,10 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
     assert finished.status == 0
     compared = {"reference", "reference_note", "rests_on", "ties", "problem", "dimensions"}
     assert set(report) == {
-        *("model", "target", "passed", "passes", "outputs", "as_exact"),
+        *("model", "format", "target", "passed", "passes", "outputs", "as_exact", "exact"),
         *compared,
     }
-    assert report["as_exact"] == []
+    assert (report["format"], report["as_exact"], report["exact"]) == ("onnx", [], [])
     assert report["reference"].startswith("onnxruntime")
     assert (report["rests_on"], report["ties"], report["problem"]) == ("end_to_end", [], "")
     assert report["passes"][0]["name"] == "import"
@@ -395,6 +395,9 @@ def test_devices_lists_the_processor(explorer_command):
     assert devices[0]["kind"] == "cpu"
     assert devices[0]["usable"] is True
     assert [d["refusal"] == "" for d in devices] == [d["usable"] for d in devices]
+    core = json.loads(finished.output)["core"]
+    assert core["family"]["sources"]
+    assert core["core"]["vector_registers"] in (16, 32)
 
 
 def test_serve_refuses_a_model_that_is_not_there(explorer_command, tmp_path):

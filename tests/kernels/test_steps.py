@@ -14,7 +14,7 @@ from explorer.kernels.loops.nest import LoopNest, ScheduleError, name_of
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import blocked_pack, pack
-from explorer.kernels.steps.registers import accumulate, contract, rfactor
+from explorer.kernels.steps.registers import accumulate, contract, hold, is_held, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
 
@@ -237,6 +237,32 @@ def test_accumulate_at_a_loop_that_is_not_reduced_is_refused():
     nest = matrix_product()
     with pytest.raises(ScheduleError, match="every iteration of n updates other elements of y"):
         accumulate(nest, "n", "y")
+
+
+def test_hold_reads_once_what_an_iteration_uses_several_times():
+    function = samples.matmul(4, 6, 32)
+    nest = textbook(function)
+    split(nest, "n", "nt nv ni", (2, 8))
+    reorder(nest, "nt k m nv ni")
+    accumulate(nest, "k", "y")
+    hold(nest, "k", "w")
+    (array,) = [op for op in nest.function.walk() if getattr(op, "memref", None) is not None
+                and isinstance(op, memref.AllocaOp) and is_held(op.memref)]  # fmt: skip
+    assert array.memref.type.get_shape() == (2, 8)
+    assert len(nest.accesses("w")) == 1
+    vectorize(nest, "ni")
+    (vectors,) = [op for op in nest.function.walk() if isinstance(op, memref.AllocaOp)
+                  and is_held(op.memref)]  # fmt: skip
+    assert vectors.memref.type.get_shape() == (2,), "an array of vectors"
+    assert_same_numbers(function, nest)
+
+
+def test_hold_of_what_is_written_or_of_one_element_is_refused():
+    nest = matrix_product()
+    with pytest.raises(ScheduleError, match="k does not just read y at one place"):
+        hold(nest, "k", "y")
+    with pytest.raises(ScheduleError, match="an iteration of k reads one element of x"):
+        hold(nest, "k", "x")
 
 
 def test_rfactor_gives_each_lane_its_own_sum():

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.kernels.cost import CostMachine, estimate
-from explorer.kernels.cost.rules import FOLDED_USES, conflict_cycles, executed_loads, overlapped
+from explorer.kernels.cost.rules import (
+    FOLDED_USES,
+    conflict_cycles,
+    executed_loads,
+    overlapped,
+    spill_cycles,
+)
 from explorer.kernels.cost.tiles import (
     Tile,
     Window,
@@ -34,19 +40,27 @@ _SPEC.loader.exec_module(samples)
 MACHINE = Machine(vector_floats=16, language="c").costs
 
 
-def with_registers(registers: int) -> CostMachine:
-    return CostMachine(16, core=Core(vector_registers=registers), caches=MACHINE.caches)
+def with_registers(registers: int, fuses_products: bool = True) -> CostMachine:
+    core = Core(vector_registers=registers, fuses_products=fuses_products)
+    return CostMachine(registers // 2, core=core, caches=MACHINE.caches)
+
+
+def body_spills(tile: Tile, machine: CostMachine) -> float:
+    return spill_cycles(tile.sums, machine)
 
 
 @given(
     st.integers(1, 64), st.integers(1, 128), st.integers(1, 32), st.integers(1, 5000),
-    st.sampled_from([16, 32]),
+    st.sampled_from([16, 32]), st.booleans(),
 )  # fmt: skip
-def test_tiles_of_convolutions_fit_into_the_registers(height, width, blocks, steps, registers):
-    tile = choose(
-        Work(height=height, width=width, blocks=blocks, steps=steps), with_registers(registers)
-    )
-    assert tile.registers <= registers
+def test_tiles_of_convolutions_fit_into_the_registers(
+    height, width, blocks, steps, registers, can_hold
+):
+    machine = with_registers(registers)
+    work = Work(height=height, width=width, blocks=blocks, steps=steps, can_hold=can_hold)
+    tile = choose(work, machine)
+    assert tile.fits(machine)
+    assert body_spills(tile, machine) == 0
     assert blocks % tile.vectors == 0
     assert tile.pixels <= width
     assert tile.rows <= height
@@ -68,7 +82,7 @@ def test_tiles_of_products_fit_into_the_registers(rows, blocks, depth, registers
         ),
         with_registers(registers),
     )
-    assert tile.registers <= registers
+    assert tile.fits(with_registers(registers))
     assert tile.pixels <= rows
     assert tile.vectors <= max(blocks, 1)
 
@@ -97,9 +111,39 @@ def test_a_tile_beyond_the_registers_costs_several_times_as_much():
 
 
 def test_few_uses_of_a_vector_load_it_for_each_of_them():
-    assert executed_loads(4, 4 * FOLDED_USES) == 4 * FOLDED_USES
-    assert executed_loads(4, 4 * (FOLDED_USES + 1)) == 4
-    assert executed_loads(4, 4) == 4
+    machine = with_registers(32)
+    assert executed_loads(4, 4 * FOLDED_USES, machine) == 4 * FOLDED_USES
+    assert executed_loads(4, 4 * (FOLDED_USES + 1), machine) == 4
+    assert executed_loads(4, 4, machine) == 4
+    assert executed_loads(4, 4 * FOLDED_USES, machine, can_hold=True) == 4
+
+
+def test_a_vector_for_which_there_is_no_register_is_loaded_for_each_use():
+    """7 x 2 sums in 16 registers leave room for one vector and a broadcast input."""
+    few = with_registers(16)
+    assert executed_loads(2, 12, few) == 2
+    assert executed_loads(2, 14, few) == 1 + 7
+    assert executed_loads(3, 12, few, can_hold=True) == 3
+    assert executed_loads(4, 12, few, can_hold=True) == 12, "3 x 4 leaves no room for four"
+
+
+@pytest.mark.parametrize(
+    ("width", "blocks", "fuses", "tile"),
+    [
+        (128, 96, True, (6, 2)),
+        (28, 16, True, (6, 2)),
+        (14, 32, True, (5, 2)),
+        (4, 48, True, (4, 3)),
+        (128, 96, False, (4, 2)),
+    ],
+)
+def test_tiles_of_16_registers_keep_what_they_multiply_in_registers(width, blocks, fuses, tile):
+    machine = with_registers(16, fuses)
+    work = Work(height=1, width=width, blocks=blocks, steps=512, divides=False, can_hold=True)
+    chosen = choose(work, machine)
+    assert (chosen.pixels, chosen.vectors) == tile
+    products = 0 if fuses else 1
+    assert chosen.sums + chosen.vectors + 1 + products <= 16
 
 
 def test_rows_that_share_their_place_in_the_cache_evict_one_another():

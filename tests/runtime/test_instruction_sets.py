@@ -6,6 +6,7 @@ emulation (`qemu-aarch64`) have to be there.
 
 import importlib.util
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -135,10 +136,61 @@ def test_shorter_vectors_compute_the_same(tmp_path, name, architecture, width):
     assert distance(compilation, outputs) <= (0 if name in MODELS else 1e-5)
 
 
+REFERENCE = """
+#ifndef ADD
+#define ADD +=
+#endif
+#define REFERENCE(name, lanes) \\
+    typedef int name##_type __attribute__((vector_size(4 * lanes))); \\
+    static inline name##_type name(name##_type sums, name##_type bytes, name##_type filters) \\
+    { \\
+        for (int i = 0; i < 4 * lanes; i++) \\
+            sums[i / 4] ADD ((unsigned char *)&bytes)[i] * ((signed char *)&filters)[i]; \\
+        return sums; \\
+    }
+REFERENCE(vpdpbusd_8, 8)
+REFERENCE(vpdpbusd_4, 4)
+#define VPDPBUSD_512
+#define VPDPBUSD_256 vpdpbusd_8
+#define VPDPBUSD_128 vpdpbusd_4
+#define __AVXVNNI__ 1
+"""
+"""VPDPBUSD as Intel's manual defines it (Software Developer's Manual, volume 2C, "Operation"), for
+processors without it."""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("architecture", "width"), [("x86-64", 4), ("x86-64-v3", 8)])
+def test_dot_products_of_shorter_vectors_are_used_as_they_are_defined(
+    tmp_path, name, architecture, width
+):
+    """AVX-VNNI: the instruction is replaced by its definition, and numbers are the same bits."""
+    if "avx2" not in Path("/proc/cpuinfo").read_text().split() and width > 4:
+        pytest.skip("no AVX2")
+    header = tmp_path / "reference.h"
+    header.write_text(REFERENCE)
+    compilation = compiled(name, tmp_path, width)
+    flags = [f"-march={architecture}", "-include", str(header)]
+    built = compilation.built
+
+    def run(*more: str) -> dict[str, np.ndarray]:
+        def build(source: str) -> Path:
+            return compile_shared_library(source, tmp_path, flags=[*flags, *more])
+
+        with NativeProgram(built.program, built.weights, build=build) as executable:
+            return executable.run(compilation.example_inputs())
+
+    assert distance(compilation, run()) == 0
+    assert distance(compilation, run("-DADD=-=")) > 0  # it is what computes the sums
+
+
 def cross_compiler() -> list[str] | None:
     path = shutil.which("aarch64-linux-gnu-gcc")
     if path is not None:
         return [path]
+    if (path := shutil.which("zig")) is not None:
+        return [path, "cc", "-target", "aarch64-linux-musl", "-fno-sanitize=undefined"]
     if importlib.util.find_spec("ziglang") is None:
         return None
     target = ["-target", "aarch64-linux-musl", "-fno-sanitize=undefined"]
@@ -148,30 +200,55 @@ def cross_compiler() -> list[str] | None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_an_arm_processor_computes_the_same(tmp_path, name, threads):
+    compilation = compiled(name, tmp_path, 4)
+    outputs, _ = run_on_arm(compilation, tmp_path, threads)
+    assert distance(compilation, outputs) <= (0 if name in MODELS else 1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("processor", "instruction"), [("cortex-a76", "sdot"), ("neoverse-v1", "usdot")]
+)
+def test_dot_products_of_arm_are_the_same_bits(tmp_path, name, processor, instruction):
+    """The first multiplies signed bytes only; the second unsigned ones with signed ones."""
+    compilation = compiled(name, tmp_path, 4)
+    outputs, assembly = run_on_arm(compilation, tmp_path, 1, processor)
+    assert re.search(rf"\t{instruction}\t", assembly)
+    assert distance(compilation, outputs) == 0
+
+
+def run_on_arm(
+    compilation: Compilation, folder: Path, threads: int, processor: str = ""
+) -> tuple[dict[str, np.ndarray], str]:
+    """Outputs of the program in the emulator, and its assembly."""
     emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     cross = cross_compiler()
     if emulator is None or cross is None:
         pytest.skip("no emulator of Arm processors, or no compiler for them")
-    compilation = compiled(name, tmp_path, 4)
     built = compilation.built
     program = built.program
-    (tmp_path / "program.c").write_text("\n".join(program.source.lines) + MAIN)
-    command = [*cross, *CROSS_FLAGS, "program.c", "-o", "program", "-lm"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    (folder / "program.c").write_text("\n".join(program.source.lines) + MAIN)
+    if processor:  # zig writes LLVM's names in its own way
+        name = processor.replace("-", "_") if "cc" in cross else processor
+        cross = [*cross, f"-mcpu={name}"]
+    command = [*cross, *CROSS_FLAGS, "-S", "program.c", "-o", "program.s"]
+    subprocess.run(command, cwd=folder, check=True, timeout=300)
+    command = [*cross, *CROSS_FLAGS, "program.s", "-o", "program", "-lm"]
+    subprocess.run(command, cwd=folder, check=True, timeout=300)
     inputs = compilation.example_inputs()
     arena = np.zeros(program.arena_bytes, np.uint8)
     for port in program.inputs:
         place = slice(port.offset_bytes, port.offset_bytes + port.size_bytes)
         arena[place] = np.ascontiguousarray(inputs[port.name]).view(np.uint8).ravel()
-    arena.tofile(tmp_path / "arena")
-    (tmp_path / "weights").write_bytes(bytes(built.weights))
+    arena.tofile(folder / "arena")
+    (folder / "weights").write_bytes(bytes(built.weights))
     sizes = [str(program.arena_bytes), str(program.weights_bytes), str(threads)]
-    subprocess.run([emulator, "./program", *sizes], cwd=tmp_path, check=True, timeout=300)
-    result = (tmp_path / "result").read_bytes()
+    subprocess.run([emulator, "./program", *sizes], cwd=folder, check=True, timeout=300)
+    result = (folder / "result").read_bytes()
     outputs = {
         port.name: np.frombuffer(
             result[port.offset_bytes : port.offset_bytes + port.size_bytes], port.element_type
         ).reshape(port.shape)
         for port in program.outputs
     }
-    assert distance(compilation, outputs) <= (0 if name in MODELS else 1e-5)
+    return outputs, (folder / "program.s").read_text()

@@ -59,8 +59,8 @@ def test_an_opencl_device_has_peaks():
 def test_a_device_is_measured_once_per_number_of_threads(monkeypatch):
     measured = []
 
-    def measure(device: DeviceRecord, threads: int) -> Peaks:
-        measured.append((device.name, threads))
+    def measure(device: DeviceRecord, threads: int, processor: str) -> Peaks:
+        measured.append((device.name, threads, processor))
         return Peaks(device.name, threads, 1.0, 1.0)
 
     monkeypatch.setattr(roofline, "measure_processor", measure)
@@ -79,4 +79,10 @@ def test_a_device_is_measured_once_per_number_of_threads(monkeypatch):
     assert meter.peaks(backend, device, 1) is meter.peaks(backend, device, 1)
     meter.peaks(backend, device, 2)
     meter.peaks(backend, dataclasses.replace(device, name="another"), 1)
-    assert measured == [("a processor", 1), ("a processor", 2), ("another", 1)]
+    meter.peaks(backend, device, 1, "x86-64-v3")
+    assert measured == [
+        ("a processor", 1, "native"),
+        ("a processor", 2, "native"),
+        ("another", 1, "native"),
+        ("a processor", 1, "x86-64-v3"),
+    ]

@@ -15,6 +15,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
+from explorer.compilation.checking import GOLDEN, IMPORTED
 from verification.checks.examine import PASSED, STATUSES
 from verification.checks.jobs import LABELS, PASSES, Result
 
@@ -104,8 +105,8 @@ class Table:
         text = _error(worse["worst"])
         if any(f.get("coarse") for f in worst):
             text += " *"
-        if not worse["reference"].startswith("onnxruntime"):
-            text += " (golden)" if worse["reference"].startswith("golden") else " (imported)"
+        for told, word in ((GOLDEN, "golden"), (IMPORTED, "imported")):
+            text += f" ({word})" if worse["reference"] == told else ""
         return text
 
     def _target_cell(self, finding: Result | None) -> str:

@@ -12,7 +12,8 @@ from onnx import ModelProto
 from onnx.backend.base import Backend, BackendRep
 
 from explorer.errors import ModelError
-from explorer.references.onnx_runtime import OpenedOnnxModel, open_proto
+from explorer.references.onnx_runtime import open_proto
+from explorer.references.opened import OpenedInChild
 
 ORACLE = "ONNXRUNTIME"
 """Stands where a device's name does."""
@@ -44,7 +45,7 @@ def accepts(model: ModelProto) -> bool:
     return True
 
 
-def _opened(model: ModelProto) -> OpenedOnnxModel:
+def _opened(model: ModelProto) -> OpenedInChild:
     return open_proto(model, model.graph.name, is_optimized=False)
 
 

@@ -72,7 +72,13 @@ def tuned_schedules(
 def schedules_for(
     target: Target, device: DeviceRecord | None, threads: int, stamp: tuple[int, int] = (0, 0)
 ) -> TunedSchedules | None:
-    """What keys are made of on this machine; None where there is no compiler to measure with."""
+    """What keys are made of on this machine; None where there is no compiler to measure with.
+
+    None as well for a target that names a processor: searches measure what is compiled for the
+    one at hand.
+    """
+    if target.processor != "native":
+        return None
     found = backend_of(target).measured_on(device, threads)
     if found is None:
         return None

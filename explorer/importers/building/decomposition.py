@@ -150,6 +150,7 @@ def _delta(
 
 def explained(convert: Callable[..., object]) -> tuple[str, str]:
     """(`path:line`, first paragraph of the docstring) of a function that converts nodes."""
+    convert = inspect.unwrap(convert)
     code = getattr(convert, "__code__", None)
     if code is None:
         return "", NOT_EXPLAINED

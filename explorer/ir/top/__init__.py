@@ -21,12 +21,13 @@ from explorer.ir.top import (
     selection,
     shapes,
 )
-from explorer.ir.top.linear import convolution, matmul
+from explorer.ir.top.linear import convolution, matmul, matmul_blocks
 from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
 from explorer.ir.top.quantization import blocks as quantized_blocks
 from explorer.ir.top.quantization import dynamic as dynamic_quantization
 from explorer.ir.top.quantization import (
     fixed_point,
+    fixed_point_softmax,
     integer_normalizations,
     lookup,
     quantized,
@@ -41,10 +42,12 @@ _FAMILIES = (
     elementwise,
     convolution,
     matmul,
+    matmul_blocks,
     dynamic_quantization,
     quantized,
     quantized_blocks,
     fixed_point,
+    fixed_point_softmax,
     lookup,
     integer_normalizations,
     simulated,

@@ -15,15 +15,21 @@ FLOAT_BYTES = 4
 LINE_BYTES = 64
 FOLDED_USES = 4
 """A vector that is used up to so often gets no register: compilers fold its load into every
-multiply-add, and it is loaded so many times (gcc 12; seen in the assembly of tiles of 4 and 5)."""
-WINDOW_INSTRUCTIONS = 256
-"""That a core looks ahead: sums over less than that overlap with those that follow."""
-OPERAND_REGISTERS = 2
-"""Beside the sums: what is multiplied. What else is used again is read again from a cache."""
+multiply-add, and it is loaded so many times (gcc 12; seen in the assembly of tiles of 4 and 5).
+The step `hold` keeps it in a register."""
 LOOP_INSTRUCTIONS = 2
 """Of an iteration that is not written out: counting, and jumping back."""
+IN_THE_WAY = 0.07
+"""What loads, or waiting for sums, add to arithmetic that takes as long, as a share of it. Tiles of
+vectors of 8 in 16 registers, cycles of a step: 6 x 2 sums 6.0, 5 x 2 5.26, 4 x 2 4.29, 3 x 3 4.82,
+and 7 x 2, whose 15 loads would take 7.5, 8.0 (Zen 4)."""
 NOT_HIDDEN = 0.3
 """What is added where waiting for data takes as long as computing."""
+
+
+def load_parts(size_bytes: int, machine: CostMachine) -> int:
+    """How many times a load unit is taken by a value of that size."""
+    return max(1, -(-size_bytes // machine.core.load_bytes))
 
 
 def parts_of(size_bytes: int, machine: CostMachine) -> int:
@@ -31,24 +37,60 @@ def parts_of(size_bytes: int, machine: CostMachine) -> int:
     return max(1, -(-size_bytes // machine.core.unit_bytes))
 
 
-def executed_loads(distinct: int, uses: int) -> int:
-    """Loads of vectors of which each is used by `uses / distinct` multiply-adds."""
-    return uses if 0 < distinct < uses <= FOLDED_USES * distinct else distinct
+def executed_loads(
+    distinct: int, uses: int, machine: CostMachine, *, can_hold: bool = False
+) -> int:
+    """Loads of `distinct` vectors with which `uses` sums are updated, each with one of them.
+
+    `can_hold`: whether the schedule keeps them in registers where there is room (the step `hold`).
+    """
+    if not 0 < distinct < uses:
+        return distinct
+    held = held_vectors(distinct, uses, machine, can_hold=can_hold)
+    return held + (distinct - held) * (uses // distinct)
 
 
-def spill_cycles(sums: int, machine: CostMachine, operands: int = OPERAND_REGISTERS) -> float:
-    """A sum without a register is loaded and stored for every addition."""
+def held_vectors(distinct: int, uses: int, machine: CostMachine, *, can_hold: bool = False) -> int:
+    """How many of them stay in a register from one use to the next; the others are read again."""
+    room = max(1, min(distinct, machine.registers - uses - broadcast_registers(machine)))
+    is_folded = uses <= FOLDED_USES * distinct and not (can_hold and room == distinct)
+    return 0 if is_folded else room
+
+
+def broadcast_registers(machine: CostMachine) -> int:
+    """Registers beside sums and vectors: a broadcast input, and perhaps the product with it."""
+    return 1 if machine.core.fuses_products else 2
+
+
+def should_hold(points: int, vectors: int, machine: CostMachine) -> bool:
+    """Whether vectors are to be kept in registers by force: compilers would fold their loads, and
+    there is room."""
+    needed = (points + 1) * vectors + broadcast_registers(machine)
+    return 1 < points <= FOLDED_USES and needed <= machine.registers
+
+
+def multiply_parts(size_bytes: int, machine: CostMachine) -> int:
+    """How many times a unit is taken by a multiply-add of vectors of that size."""
+    return parts_of(size_bytes, machine) * (1 if machine.core.fuses_products else 2)
+
+
+def spill_cycles(sums: int, machine: CostMachine, operands: int | None = None) -> float:
+    """A sum without a register is loaded and stored for every addition.
+
+    `operands`: registers beside the sums, by default the fewest with which anything goes.
+    """
+    operands = 1 + broadcast_registers(machine) if operands is None else operands
     spilled = max(0, sums + operands - machine.registers)
-    parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
+    parts = load_parts(FLOAT_BYTES * machine.vector_floats, machine)
     return spilled * (parts / machine.core.load_units + parts / machine.core.store_units)
 
 
-def waiting_share(instructions: float) -> float:
+def waiting_share(instructions: float, machine: CostMachine) -> float:
     """The share of a chain of that many instructions that a core waits for.
 
     It begins with what comes next while it waits, as far as its window reaches.
     """
-    return min(1.0, instructions / WINDOW_INSTRUCTIONS)
+    return min(1.0, instructions / machine.core.window_instructions)
 
 
 def conflict_cycles(offsets: Collection[int], machine: CostMachine) -> float:
@@ -62,11 +104,19 @@ def conflict_cycles(offsets: Collection[int], machine: CostMachine) -> float:
     nearest = machine.caches[0]
     places = max(1, nearest.size_bytes // (LINE_BYTES * nearest.ways))
     lines = {offset // LINE_BYTES for offset in offsets}
-    crowded = [n for n in Counter(line % places for line in lines).values() if n > nearest.ways]
-    return sum(crowded) * LINE_BYTES / nearest.bytes_per_cycle
+    too_many = [n for n in Counter(line % places for line in lines).values() if n > nearest.ways]
+    return sum(too_many) * LINE_BYTES / nearest.bytes_per_cycle
 
 
 def overlapped(computing: float, fetching: float) -> float:
     """The time of both: they go on at once, and the nearer they come the less is hidden."""
     longer, shorter = max(computing, fetching), min(computing, fetching)
     return longer + NOT_HIDDEN * shorter * shorter / longer if longer else 0.0
+
+
+def crowded(computing: float, *others: float) -> float:
+    """The longest of several that a core does at once, and what the others are in its way: next to
+    nothing, unless they take as long."""
+    longest = max(computing, *others)
+    shorter = sorted((computing, *others))[:-1]
+    return longest + sum(IN_THE_WAY * one * (one / longest) ** 3 for one in shorter if longest)

@@ -20,11 +20,14 @@ from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import (
     FLOAT_BYTES,
     LOOP_INSTRUCTIONS,
-    OPERAND_REGISTERS,
+    broadcast_registers,
     conflict_cycles,
+    crowded,
     executed_loads,
+    held_vectors,
+    load_parts,
+    multiply_parts,
     overlapped,
-    parts_of,
     spill_cycles,
     waiting_share,
 )
@@ -53,9 +56,12 @@ class Tile:
         return self.rows * self.pixels
 
     @property
-    def registers(self) -> int:
-        """Sums, a vector that is multiplied and a broadcast input."""
-        return self.points * self.vectors + OPERAND_REGISTERS
+    def sums(self) -> int:
+        return self.points * self.vectors
+
+    def fits(self, machine: CostMachine) -> bool:
+        """Whether there is room for the sums, a vector and what it is multiplied with."""
+        return self.sums + 1 + broadcast_registers(machine) <= machine.registers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,8 @@ class Work:
     """From one point's input to the next one's."""
     point_bytes: int = FLOAT_BYTES
     """Of all input that a point adds to its neighbours', over the whole reduction."""
+    can_hold: bool = False
+    """Whether the schedule keeps vectors in registers that compilers would load at each use."""
     vector_stride_bytes: int = 0
     """From one vector's data to the next one's in the same step; 0 where they lie together."""
 
@@ -85,7 +93,7 @@ def choose(work: Work, machine: CostMachine) -> Tile:
     farther than in a kernel alone. Of those that are as good: one that leaves nothing over, the
     larger. Two or more rows are only taken together where they are whole.
     """
-    found = [(tile_cycles(tile, work, machine), tile) for tile in tiles(work, machine.registers)]
+    found = [(tile_cycles(tile, work, machine), tile) for tile in tiles(work, machine)]
     least = min(cycles for cycles, _ in found)
     near = [(cycles, tile) for cycles, tile in found if cycles <= NEARLY_AS_GOOD * least]
     wanted = USUAL_VECTORS if work.height * work.width > 1 else MOST_VECTORS
@@ -103,13 +111,13 @@ def _leaves_over(tile: Tile, work: Work) -> bool:
     return bool(has_tail or max(work.blocks, 1) % tile.vectors)
 
 
-def tiles(work: Work, registers: int) -> Iterator[Tile]:
+def tiles(work: Work, machine: CostMachine) -> Iterator[Tile]:
     """All whose sums and operands fit into the registers, or a single sum.
 
     Those that leave half of the registers free are worse than others, unless there is no more to
     take, or just so much divides the work.
     """
-    most = registers - OPERAND_REGISTERS
+    most = machine.registers - 1 - broadcast_registers(machine)
     for vectors in range(1, min(max(work.blocks, 1), MOST_VECTORS) + 1):
         if work.divides and work.blocks % vectors:
             continue
@@ -132,34 +140,34 @@ def tile_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:
 
 
 def explain(tile: Tile, work: Work, machine: CostMachine) -> str:
-    """Why the tile was chosen: `29 of 32 registers, 28.0 cycles per step for 28 sums`."""
+    """Why the tile was chosen: `28 cycles per step for 28 sums, 31 of 32 registers: 2 of 2 vectors
+    stay in one`."""
     cycles = body_cycles(tile.points, tile.vectors, work, machine)
-    sums = tile.points * tile.vectors
+    held = held_vectors(tile.vectors, tile.sums, machine, can_hold=work.can_hold)
+    used = tile.sums + held + broadcast_registers(machine)
     return (
-        f"the fewest cycles of the cost model: {cycles:g} per step for {sums} sums, "
-        f"{tile.registers} of {machine.registers} registers"
+        f"the fewest cycles of the cost model: {cycles:.3g} per step for {tile.sums} sums, {used} "
+        f"of {machine.registers} registers; {held} of {tile.vectors} vectors stay in one"
     )
 
 
 def body_cycles(points: int, vectors: int, work: Work, machine: CostMachine) -> float:
     """Cycles of one step of the reduction, which updates `points` x `vectors` sums."""
     core = machine.core
-    parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
+    width = FLOAT_BYTES * machine.vector_floats
     sums = points * vectors
-    loads = executed_loads(vectors, sums)
-    issued = sums + loads + points + LOOP_INSTRUCTIONS
-    latency = core.multiply_add_latency_cycles * waiting_share(issued * work.steps)
+    loads = executed_loads(vectors, sums, machine, can_hold=work.can_hold)
+    arithmetic = sums * multiply_parts(width, machine) / core.arithmetic_units
+    loading = (loads * load_parts(width, machine) + points) / core.load_units
+    products = 0 if core.fuses_products else sums
+    issued = sums + products + loads + points + LOOP_INSTRUCTIONS
+    latency = core.multiply_add_latency_cycles * waiting_share(issued * work.steps, machine)
     stride = work.point_stride_bytes
     conflicts = conflict_cycles(range(0, points * stride, stride), machine)
     if work.vector_stride_bytes:
         ends = range(0, vectors * work.vector_stride_bytes, work.vector_stride_bytes)
         conflicts += conflict_cycles(ends, machine)
-    longest = max(
-        sums * parts / core.arithmetic_units,
-        (loads * parts + points) / core.load_units,
-        issued / core.issued_per_cycle,
-        latency,
-    )
+    longest = max(crowded(arithmetic, loading, latency), issued / core.issued_per_cycle)
     return overlapped(longest, conflicts) + spill_cycles(sums, machine)
 
 
@@ -217,13 +225,29 @@ class Window:
     stride: int
     most_updates: int
     """Multiply-adds that may be written out in one body: then neighbours share what they read."""
+    needs_registers: bool = True
+    """Whether they are only written out where there is a register for each weight."""
+
+    @property
+    def taps(self) -> int:
+        return self.height_taps * self.width_taps
+
+    def is_written_out(self, pixels: int, machine: CostMachine) -> bool:
+        """Whether a tile of so many pixels has all taps in one body.
+
+        Compilers keep the weights in registers then; where there are not enough, they spill.
+        """
+        fits = self.taps <= machine.registers or not self.needs_registers
+        return fits and pixels * self.taps <= self.most_updates
 
 
 @lru_cache(maxsize=4096)
 def choose_row(window: Window, machine: CostMachine) -> int:
     """Pixels of a depthwise filter's tile; of those that are as good the most."""
-    most = min(window.width, machine.registers - OPERAND_REGISTERS)
-    found = [(row_cycles(pixels, window, machine), pixels) for pixels in range(1, most + 1)]
+    most = min(window.width, machine.registers - 1 - broadcast_registers(machine))
+    fitting = [p for p in range(1, most + 1) if not _spilled(p, window, machine)]
+    tried = fitting or range(1, most + 1)
+    found = [(row_cycles(pixels, window, machine), pixels) for pixels in tried]
     least = min(cycles for cycles, _ in found)
     good = [pixels for cycles, pixels in found if cycles <= AS_GOOD * least]
     return min(good, key=lambda pixels: (window.width % pixels > 0, -pixels))
@@ -239,19 +263,30 @@ def row_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
 def _filter_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
     """One tile with all taps."""
     core = machine.core
-    parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
-    taps = window.height_taps * window.width_taps
+    parts = multiply_parts(FLOAT_BYTES * machine.vector_floats, machine)
+    read_parts = load_parts(FLOAT_BYTES * machine.vector_floats, machine)
+    taps = window.taps
     sums = pixels * taps
-    read, held = sums, OPERAND_REGISTERS
-    if sums <= window.most_updates and window.stride < window.width_taps:
-        across = (pixels - 1) * window.stride + window.width_taps
-        read, held = across * window.height_taps, across
+    read = sums
+    if window.is_written_out(pixels, machine) and window.stride < window.width_taps:
+        read = ((pixels - 1) * window.stride + window.width_taps) * window.height_taps
     issued = sums + read + taps + LOOP_INSTRUCTIONS
     longest = max(
         sums * parts / core.arithmetic_units,
-        (read + taps) * parts / core.load_units,
+        (read + taps) * read_parts / core.load_units,
         issued / core.issued_per_cycle,
-        core.multiply_add_latency_cycles * taps * waiting_share(issued),
+        core.multiply_add_latency_cycles * taps * waiting_share(issued, machine),
     )
     start = START_CYCLES + pixels / 2
-    return longest + spill_cycles(pixels, machine, held) + start
+    return longest + _spilled(pixels, window, machine) + start
+
+
+def _spilled(pixels: int, window: Window, machine: CostMachine) -> float:
+    """Cycles of a tile for what has no register: beside the sums the inputs of a row of taps, and
+    the weights, which stay from one tile to the next where they are written out."""
+    held = 1 + broadcast_registers(machine)
+    if window.is_written_out(pixels, machine):
+        held = window.taps + 1 + broadcast_registers(machine)
+        if window.stride < window.width_taps:
+            held = max(held, (pixels - 1) * window.stride + window.width_taps)
+    return spill_cycles(pixels, machine, held)

@@ -45,6 +45,7 @@ from explorer.kernels.printing.subscripts import (
     sum_text,
 )
 from explorer.kernels.printing.uses import Load, Store, Uses, is_constant, loop_bounds
+from explorer.kernels.steps.registers import is_held
 
 # An index longer than this gets a name instead of standing inside a subscript.
 LONGEST_INLINE_INDEX = 30
@@ -216,6 +217,11 @@ class BodyPrinter:
                 self._name_value(op.value, value, depth)
                 text = self._vector_store(op, element, lanes, self.named[op.value], target)
             self.lines.add_wrapped(depth, f"{text};", tags)
+            return
+        if lanes and is_held(buffer):
+            call = self.language.keep(element, lanes, value.text)
+            self.writer.require(*call.needs)
+            self._assign(depth, f"{target.text} =", call.name, tags)
             return
         if value.parts is not None and value.parts[0] == target.text:
             _, operator, operand = value.parts

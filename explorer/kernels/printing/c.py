@@ -55,6 +55,7 @@ class CLanguage(Language):
     )
     widest_vector = 64
     has_dots = True
+    holds_vectors = True
     has_driver = True
 
     @property
@@ -75,6 +76,10 @@ class CLanguage(Language):
 
     def splat(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"splat_{vector_name(element, lanes)}({value})"
+
+    def keep(self, element: ScalarType, lanes: int, value: str) -> FunctionCall:
+        needs = (Requirement("keep", element.name, lanes),)
+        return FunctionCall(f"keep_{vector_name(element, lanes)}({value})", needs)
 
     def convert(self, element: ScalarType, lanes: int, value: str) -> str:
         return f"__builtin_convertvector({value}, {vector_name(element, lanes)})"

@@ -65,6 +65,9 @@ class Language(ABC):
     """Elements of a vector."""
     has_dots: ClassVar[bool] = False
     """Whether sums of products of bytes (`loop.dot`) are printed."""
+    holds_vectors: ClassVar[bool] = False
+    """Whether arrays that a schedule holds are kept in registers by force; other languages'
+    compilers do so by themselves."""
     has_driver: ClassVar[bool] = False
     """Whether a program runs its launches by itself, by a table; otherwise its host does."""
 
@@ -116,6 +119,10 @@ class Language(ABC):
         self, function: str, element: ScalarType, lanes: int, operands: int
     ) -> FunctionCall:
         """A function of the mathematical library, by its C name without suffix: exp, fabs."""
+
+    def keep(self, element: ScalarType, lanes: int, value: str) -> FunctionCall:
+        """The same vector, in a register from here on: the whole call as a name."""
+        return FunctionCall(value)
 
     def declared(self, element: ScalarType, lanes: int) -> str:
         """The type of a variable that holds a scalar or a vector."""

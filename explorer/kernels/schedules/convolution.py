@@ -35,12 +35,14 @@ from explorer.kernels.schedules.plane import (
     choose_depthwise_pixels,
     choose_plane_tile,
     mark_plane,
+    points_of,
     split_channels,
     tile_plane,
     vectorize_lanes,
+    window_of,
 )
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
+from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, hold_vectors
 from explorer.kernels.steps.mark import unroll
 from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.registers import accumulate
@@ -106,10 +108,14 @@ def schedule_convolution(
     reduction = "c p q"
     if source_block:
         reduction = _split_source(schedule, source_block, channel_unroll)
+    width = _extent(nest, "j")
     tails = tile_plane(schedule, reduction, lanes, pixels, rows)
     first = reduction.split()[0]
     for suffix in tails:
         schedule.apply(accumulate, at=first + suffix, buffer=operands.result)
+    for suffix, points in zip(tails, points_of(tile, width), strict=False):
+        at = reduction.split()[-1] + suffix
+        hold_vectors(schedule, machine, at, operands.weight, points, vectors)
     fuse_around(schedule, operands.result, choices)
     pack_arguments(schedule, packs)
     schedule.pack(operands.weight, _weight_pack(vectors, block, source_block))
@@ -122,7 +128,7 @@ def _choose_tile(
     nest: LoopNest, machine: Machine, choices: Choices, blocks: int, source_block: int
 ) -> tuple[Tile, int]:
     """The register tile, and how many input channels are taken per step of the reduction."""
-    tile = choose_plane_tile(nest, machine, choices, blocks)
+    tile = choose_plane_tile(nest, machine, choices, blocks, can_hold=machine.can_hold)
     most = MOST_UPDATES // (tile.vectors * tile.pixels * tile.rows)
     unroll_by = 1
     if source_block:
@@ -140,8 +146,8 @@ def schedule_depthwise(
     operands = operands_of(nest)
     assert operands is not None
     block = block_of(packs[operands.result])
-    taps = _extent(nest, "p") * _extent(nest, "q")
-    pixels = choose_depthwise_pixels(nest, machine, choices, MOST_UPDATES)
+    window = window_of(nest, MOST_UPDATES)
+    pixels = choose_depthwise_pixels(nest, machine, choices, window)
     lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, pixels, 1)
     for suffix in tails:
@@ -153,7 +159,7 @@ def schedule_depthwise(
     schedule.pack(operands.weight, [(0, block, None), *middle, (0, 1, block)])
     vectorize_lanes(schedule, tails)
     mark_plane(schedule, tails, "jp j")
-    if taps * pixels <= MOST_UPDATES:
+    if window.is_written_out(pixels, machine.costs):
         schedule.apply(unroll, loops=" ".join(f"p{s} q{s}" for s in tails))
     finish_statements(schedule, machine)
 

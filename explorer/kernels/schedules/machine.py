@@ -35,6 +35,12 @@ class Machine:
     caches: tuple[CacheLevel, ...] = USUAL_CACHES
 
     @property
+    def can_hold(self) -> bool:
+        """Whether vectors stay in registers where a schedule wants them to: by the step `hold`, or
+        because the language's compilers keep them there."""
+        return self.processor == "cpu"
+
+    @property
     def costs(self) -> CostMachine:
         """What the cost model asks that chooses tiles: cycles, for there is no clock in it."""
         core = replace(self.core, vector_registers=self.registers)

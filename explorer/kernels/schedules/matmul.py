@@ -34,7 +34,12 @@ from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiled_steps import (
+    MOST_UPDATES,
+    fuse_around,
+    hold_vectors,
+    split_or_keep,
+)
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, PackDimension, block_of
 from explorer.kernels.steps.registers import accumulate
@@ -118,6 +123,7 @@ def schedule_matmul(
         divides=False,
         point_stride_bytes=row,
         point_bytes=row,
+        can_hold=machine.can_hold,
     )
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
@@ -156,10 +162,14 @@ def schedule_matmul(
             schedule.apply(split, loop="k" + s, into=f"ko{s} ku{s}", factors=(depth_unroll,))
         reduction = f"ko{s} ku{s}" if depth_unroll > 1 else f"k{s}"
         mt, mp = split_or_keep(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
-        nt, nv, ni = _split_columns(schedule, column, s, bool(batch or mt))
+        nt, nv, ni = split_columns(schedule, column, s, bool(batch or mt))
         outer = [*_suffixed(batch, s).split(), *nt, *mt]
         schedule.apply(reorder, order=" ".join([*outer, reduction, *mp, *nv, *ni]))
         schedule.apply(accumulate, at=reduction.split()[0], buffer=operands.result)
+        if column.width > 1:
+            innermost = reduction.split()[-1]
+            points = row.tile if mp else 1
+            hold_vectors(schedule, machine, innermost, operands.right, points, column.tile)
         leading.extend(outer)
         unrolled.extend([*mp, *nv, *([f"ku{s}"] if depth_unroll > 1 else [])])
         vectorized.extend(ni)
@@ -176,7 +186,7 @@ def schedule_matmul(
     finish_statements(schedule, machine)
 
 
-def _split_columns(
+def split_columns(
     schedule: Schedule, column: Piece, s: str, has_outer_loop: bool
 ) -> tuple[list[str], list[str], list[str]]:
     """(loops over tiles, over the vectors of a tile, over the lanes of a vector).

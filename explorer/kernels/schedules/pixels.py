@@ -40,7 +40,12 @@ from explorer.kernels.schedules.pieces import NARROWEST_VECTOR, Piece, column_pi
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.rows import is_contiguous
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiled_steps import (
+    MOST_UPDATES,
+    fuse_around,
+    hold_vectors,
+    split_or_keep,
+)
 from explorer.kernels.steps.dependences import determined_indices
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, is_identity
@@ -55,6 +60,7 @@ CHANNEL, PIXEL = "o", "j"
 class PixelLoops:
     """The loops of the main statement besides o and j, each part from the outermost inwards."""
 
+    source: str
     result: str
     outer: tuple[str, ...]
     reduced: tuple[str, ...]
@@ -90,7 +96,8 @@ def pixel_loops(nest: LoopNest, packs: Mapping[str, Pack]) -> PixelLoops | None:
     if not reduced or not {CHANNEL, PIXEL} <= set(kept):
         return None
     outer = tuple(name for name in kept if name not in (CHANNEL, PIXEL))
-    return PixelLoops(nest.name_of_buffer(stores[0].memref), outer, reduced)
+    source, result = (nest.name_of_buffer(a.memref) for a in (sources[0], stores[0]))
+    return PixelLoops(source, result, outer, reduced)
 
 
 def schedule_pixels(
@@ -113,6 +120,7 @@ def schedule_pixels(
         divides=False,
         point_stride_bytes=row,
         point_bytes=row,
+        can_hold=machine.can_hold,
     )
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
@@ -127,6 +135,9 @@ def schedule_pixels(
     for row in rows:
         for column in columns:
             unrolled += _tile(schedule, loops, row, column)
+            if column.width > 1:
+                at = loops.reduced[-1] + row.suffix + column.suffix
+                hold_vectors(schedule, machine, at, loops.source, row.tile, column.tile)
     fuse_around(schedule, loops.result, choices)
     pack_arguments(schedule, packs)
     for row in rows:

@@ -10,6 +10,7 @@ What the tile doesn't divide is a second nest, whose loops have names that end i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import affine
@@ -46,17 +47,23 @@ _IN_TILE = ("ip", "jp", "j", "ov", "cu")
 
 
 def choose_plane_tile(
-    nest: LoopNest, machine: Machine, choices: Choices, blocks: int, products: int = 1
+    nest: LoopNest,
+    machine: Machine,
+    choices: Choices,
+    blocks: int,
+    products: int = 1,
+    can_hold: bool = False,
 ) -> Tile:
     """The register tile for `blocks` vectors of output channels.
 
-    `products`: what one instruction multiplies and adds up for a lane (4 of dot products).
+    `products`: what one instruction multiplies and adds up for a lane (4 of dot products);
+    `can_hold`: whether vectors of weights are kept in registers by force.
 
     The program grows with the updates that a tile writes out: that is what limits it. A tile
     that needs more registers than there are is legal, and slow.
     """
     height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
-    work = plane_work(nest, blocks, products)
+    work = replace(plane_work(nest, blocks, products), can_hold=can_hold)
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
     most = MOST_UPDATES
@@ -72,20 +79,23 @@ def choose_plane_tile(
 
 
 def choose_depthwise_pixels(
-    nest: LoopNest, machine: Machine, choices: Choices, updates: int, most: int = 1 << 20
+    nest: LoopNest, machine: Machine, choices: Choices, window: Window, most: int = 1 << 20
 ) -> int:
-    """Pixels of a tile of a depthwise filter, by itself at most `most`.
-
-    `updates`: multiply-adds up to which taps are written out beside the pixels.
-    """
-    width, height_taps, width_taps = (extent_of(nest.loop(name)) for name in "jpq")
-    (main,) = nest.statements("main")
-    columns = max(shape_of(a.memref)[-1] for a in accesses_in(main))
-    window = Window(width, height_taps, width_taps, max(1, (columns - 1) // width), updates)
+    """Pixels of a tile of a depthwise filter, by itself at most `most`."""
+    width = window.width
     best = choose_row(window, machine.costs)
     why = f"the fewest cycles of the cost model: {row_cycles(best, window, machine.costs):g} a row"
     legal = range(1, min(width, MOST_UPDATES) + 1)
     return choices.number("pixels", min(best, most), legal, why)
+
+
+def window_of(nest: LoopNest, updates: int, needs_registers: bool = True) -> Window:
+    """The filter of a depthwise nest; `updates`: multiply-adds up to which taps are written out."""
+    width, height_taps, width_taps = (extent_of(nest.loop(name)) for name in "jpq")
+    (main,) = nest.statements("main")
+    columns = max(shape_of(a.memref)[-1] for a in accesses_in(main))
+    stride = max(1, (columns - 1) // width)
+    return Window(width, height_taps, width_taps, stride, updates, needs_registers)
 
 
 def plane_work(nest: LoopNest, blocks: int, products: int) -> Work:
@@ -146,6 +156,11 @@ def tile_plane(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows
     else:
         schedule.apply(reorder, order=" ".join([outer, *row_loops, *pixel_loops, inside]))
     return ["", "_tail"] if row_tail or pixel_tail else [""]
+
+
+def points_of(tile: Tile, width: int) -> tuple[int, int]:
+    """Points of a tile, and of what it leaves over in a row of so many pixels, or as odd rows."""
+    return tile.points, width if tile.rows > 1 else width % tile.pixels
 
 
 def vectorize_lanes(schedule: Schedule, tails: Sequence[str]) -> None:

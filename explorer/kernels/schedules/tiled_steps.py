@@ -8,10 +8,14 @@ for ..: y = max(y, 0)
 
 from __future__ import annotations
 
+from explorer.kernels.cost.rules import should_hold
 from explorer.kernels.loops.lowering import innermost_operations
+from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices
+from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
+from explorer.kernels.steps.registers import hold
 from explorer.kernels.steps.restructure import split
 from explorer.kernels.steps.vectorize import can_vectorize
 
@@ -29,6 +33,18 @@ def split_or_keep(
         return [loop], []
     schedule.apply(split, loop=loop, into=f"{outer} {inner}", factors=(factor,))
     return [outer], [inner]
+
+
+def hold_vectors(
+    schedule: Schedule, machine: Machine, at: str, buffer: str, points: int, vectors: int
+) -> None:
+    """Keeps the vectors of a tile in registers where compilers would load them at each use.
+
+    `at`: the innermost loop of the reduction.
+    """
+    holds = language_named(machine.language).holds_vectors
+    if holds and should_hold(points, vectors, machine.costs):
+        schedule.apply(hold, at=at, buffer=buffer)
 
 
 def fuse_around(schedule: Schedule, result: str, choices: Choices) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from explorer.kernels.cost.rules import broadcast_registers
 from explorer.kernels.loops.nest import LoopNest, ScheduleError, extent_of, shape_of
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.schedules.choices import Choices, divisors
@@ -64,7 +65,7 @@ def schedule_winograd(
     assert operands is not None
     block = block_of(packs[operands.result])
     layer = layer_of(nest, block)
-    best = predict_winograd(layer, outputs, machine.registers).plan
+    best = predict_winograd(layer, outputs, _registers(machine)).plan
     assert best is not None, "a Winograd form has a plan"
     plan = _choose_plan(choices, layer, best)
     schedule.apply(
@@ -147,8 +148,14 @@ def predict_forms(
         layer = layer_of(nest, block)
     except ScheduleError:
         return {}
-    forms = {"direct": predict_direct(layer, machine.registers)}
-    return forms | {f"winograd{m}": predict_winograd(layer, m, machine.registers) for m in VARIANTS}
+    registers = _registers(machine)
+    forms = {"direct": predict_direct(layer, registers)}
+    return forms | {f"winograd{m}": predict_winograd(layer, m, registers) for m in VARIANTS}
+
+
+def _registers(machine: Machine) -> int:
+    """Those for sums, vectors of weights and one broadcast input."""
+    return machine.registers + 1 - broadcast_registers(machine.costs)
 
 
 def layer_of(nest: LoopNest, block: int) -> Layer:

@@ -20,7 +20,7 @@ from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.narrow import narrow
 from explorer.kernels.steps.pack import pack
 from explorer.kernels.steps.pipeline import pipeline
-from explorer.kernels.steps.registers import accumulate, rfactor
+from explorer.kernels.steps.registers import accumulate, hold, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
 from explorer.kernels.steps.tensor_cores import tensor_cores
 from explorer.kernels.steps.transpose import transpose
@@ -36,6 +36,7 @@ STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
             reorder,
             merge,
             accumulate,
+            hold,
             rfactor,
             fuse_producer,
             fuse_consumer,

@@ -1,8 +1,12 @@
-"""Steps that keep values in registers: accumulate, rfactor, contract.
+"""Steps that keep values in registers: accumulate, hold, rfactor, contract.
 
 accumulate y at c                                      acc[jp] = y[jp]      for all jp
 for c: for jp: y[jp] = y[jp] + x[jp, c]          ->    for c: for jp: acc[jp] += x[jp, c]
                                                        y[jp] = acc[jp]      for all jp
+
+hold w at c                                            held[ov] = w[c, ov]  for all ov
+for c: for jp: for ov: ..  x[jp, c] * w[c, ov]   ->    for jp: for ov: ..  x[jp, c] * held[ov]
+                                                                                (in every c)
 
 rfactor ko, ki into y                                  part[ki] = 0         for all ki
 for ko: for ki: y = y + x[16 ko + ki]            ->    for ko: for ki: part[ki] += x[16 ko + ki]
@@ -14,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import affine, arith, memref
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType, VectorType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.ir.structure import walk_inside
@@ -36,6 +40,8 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.steps.dependences import reduction_operation
 
+HELD = "held"
+"""Attribute of arrays whose elements are to stay in registers."""
 ALIGNMENT_BYTES = 64
 """One cache line, and the widest vector register there is."""
 
@@ -90,6 +96,54 @@ def accumulate(nest: LoopNest, at: str, buffer: str, name: str = "acc") -> None:
             for access in update:
                 redirect(access, registers.memref, [index_form(inner) for inner in own])
     nest.changed()
+
+
+def hold(nest: LoopNest, at: str, buffer: str, name: str = "held") -> None:
+    """Reads what an iteration of the loops `at` uses of `buffer` once, into registers.
+
+    Compilers take a vector that is used a few times for an operand in memory, and load it at each
+    use; languages that can print it keep the array's elements from that. Illegal where such a loop
+    writes to the buffer, reads it at more than one place, or reads but one element.
+    """
+    for part in at.split():
+        for loop in nest.loops(part, "hold"):
+            target = nest.buffer(buffer, "hold")
+            group = [access for access in accesses_in(loop) if access.memref is target]
+            loads = [access for access in group if isinstance(access, affine.LoadOp)]
+            if len(group) != 1 or len(loads) != 1:
+                raise nest.error("hold", f"{part} does not just read {buffer} at one place")
+            (load,) = loads
+            forms = _forms(nest, "hold", load)
+            used = {index for form in forms for index in form.terms}
+            inside = [op for op in walk_inside(loop) if isinstance(op, affine.ForOp)]
+            tile = [op for op in inside if op is not loop and index_of(op) in used]
+            if not tile:
+                raise nest.error("hold", f"an iteration of {part} reads one element of {buffer}")
+            shape = [extent_of(inner) for inner in tile]
+            registers = _register_array(target, shape, name, load)
+            registers.attributes[HELD] = UnitAttr()
+
+            def copy_in(
+                inside: list[LinearForm],
+                outside: list[LinearForm],
+                target: SSAValue = target,
+                registers: SSAValue = registers.memref,
+                load: affine.LoadOp = load,
+            ) -> list[Operation]:
+                value = make_load(target, outside, load)
+                return [value, make_store(value.result, registers, inside, load)]
+
+            first = loop.body.block.first_op
+            assert first is not None
+            copies = _tile_nest(tile, forms, copy_in)
+            loop.body.block.insert_ops_before([registers, *copies], first)
+            redirect(load, registers.memref, [index_form(inner) for inner in tile])
+    nest.changed()
+
+
+def is_held(buffer: SSAValue) -> bool:
+    """Whether it is an array that `hold` has made."""
+    return isinstance(buffer.owner, memref.AllocaOp) and HELD in buffer.owner.attributes
 
 
 def _tile_of(nest: LoopNest, loop: affine.ForOp, store: affine.StoreOp) -> list[affine.ForOp]:
@@ -249,6 +303,8 @@ def promote_to_vectors(nest: LoopNest) -> None:
         array = memref.AllocaOp.get(vector_type, ALIGNMENT_BYTES, rows)
         array.memref.name_hint = allocation.memref.name_hint
         array.location = allocation.location
+        if HELD in allocation.attributes:
+            array.attributes[HELD] = UnitAttr()
         block = allocation.parent
         assert block is not None
         block.insert_op_before(array, allocation)

@@ -14,6 +14,9 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from explorer.runtime.assembly.functions import AssemblyFunction, AssemblyLine, with_used_labels
@@ -38,6 +41,11 @@ def disassemble(library: bytes, objdump: str) -> tuple[AssemblyFunction, ...]:
     """All functions of an ELF shared library; without a line table no line has a source."""
     if not library:
         return ()
+    return parse_disassembly(disassembled_text(library, objdump))
+
+
+def disassembled_text(library: bytes, objdump: str) -> str:
+    """What objdump says of all functions; "" where it cannot read the library."""
     with tempfile.TemporaryDirectory(prefix="disassembly-", dir=own_folder()) as folder:
         file = Path(folder, "kernel.so")
         file.write_bytes(library)
@@ -45,33 +53,60 @@ def disassemble(library: bytes, objdump: str) -> tuple[AssemblyFunction, ...]:
         finished = run_command(
             (objdump, *options, "--section=.text", str(file)), seconds=TIME_LIMIT_SECONDS
         )
-    return parse_disassembly(finished.output) if finished.status == 0 else ()
+    return finished.output if finished.status == 0 else ""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One of a library's, where it stands."""
+
+    symbol: str
+    begin: int
+    """Address of the function."""
+    offset: int
+    """In the function, in bytes."""
+    code: str
+    """Mnemonic, a tab, operands; jumps name labels in place of addresses."""
+    targets: frozenset[str]
+    """The labels that it names."""
+    source_lines: tuple[int, ...]
+    """As `AssemblyLine` has them."""
+
+    @property
+    def is_padding(self) -> bool:
+        return bool(PADDING.match(f"\t{self.code}"))
 
 
 def parse_disassembly(text: str) -> tuple[AssemblyFunction, ...]:
     """The functions of objdump's output; jumps name labels in place of addresses."""
     functions: list[AssemblyFunction] = []
-    symbol, begin, used = "", 0, set[str]()
-    lines: list[AssemblyLine] = []
+    for (symbol, _), group in groupby(instructions_of(text), lambda i: (i.symbol, i.begin)):
+        own = list(group)
+        while own and own[-1].is_padding:
+            own.pop()
+        used = {symbol}.union(*(instruction.targets for instruction in own))
+        lines = [AssemblyLine(f"{symbol}:")]
+        for instruction in own:
+            lines.append(AssemblyLine(f"{_label(instruction.offset)}:"))
+            lines.append(AssemblyLine(f"\t{instruction.code}", instruction.source_lines))
+        if own:
+            functions.append(AssemblyFunction(symbol, with_used_labels(lines, used)))
+    return tuple(functions)
+
+
+def instructions_of(text: str) -> Iterator[Instruction]:
+    """All instructions of objdump's output, padding included."""
+    symbol, begin = "", 0
     innermost: tuple[int, ...] = ()
     around: list[int] = []
-
-    def end_function() -> None:
-        while lines and (lines[-1].text.endswith(":") or PADDING.match(lines[-1].text)):
-            lines.pop()
-        if lines:
-            functions.append(AssemblyFunction(symbol, with_used_labels(lines, used)))
-
     for line in text.splitlines():
         if found := SYMBOL.match(line):
-            end_function()
             symbol, begin, innermost = found[2], int(found[1], 16), ()
-            lines, used = [AssemblyLine(f"{symbol}:")], {symbol}
         elif found := INSTRUCTION.match(line):
             code, names = _with_labels(found[2], symbol)
-            used |= names
-            lines.append(AssemblyLine(f"{_label(int(found[1], 16) - begin)}:"))
-            lines.append(AssemblyLine(f"\t{code}", tuple(dict.fromkeys((*innermost, *around)))))
+            lines = tuple(dict.fromkeys((*innermost, *around)))
+            offset = int(found[1], 16) - begin
+            yield Instruction(symbol, begin, offset, code, frozenset(names), lines)
             around = []
         elif found := PLACE.match(line):
             # The place itself is left out where it is that of the instruction before; the calls
@@ -81,8 +116,6 @@ def parse_disassembly(text: str) -> tuple[AssemblyFunction, ...]:
                 around += number
             else:
                 innermost = tuple(number)
-    end_function()
-    return tuple(functions)
 
 
 def _with_labels(code: str, symbol: str) -> tuple[str, set[str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from explorer.results import Program
 from explorer.runtime.assembly.functions import Disassembly, with_lines_if_equal
 from explorer.runtime.assembly.listing import parse_listing
-from explorer.runtime.compilers import Compiler, compile_shared_library, find_compiler
+from explorer.runtime.compilers import Compiler, compile_shared_library, compiler_for
 from explorer.runtime.scratch import own_folder
 
 # The level comes last: -gdwarf-4 alone would ask for level 2, ten times as much text.
@@ -29,7 +29,7 @@ def native_functions(
 
     Raises BuildError when the compiler is missing or refuses the program.
     """
-    compiler = compiler or find_compiler()
+    compiler = compiler or compiler_for(program.processor)
     running = _assemble(program, functions, compiler, ("-S",))
     with_lines = functions_with_lines(program, functions, compiler)
     return with_lines_if_equal(running, with_lines, compiler.name)

@@ -34,6 +34,7 @@ from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.cache import Entry, ProgramCache, default_cache
 from explorer.runtime.cache.c_programs import cached_library, write_library
 from explorer.runtime.cache.weights import MappedWeights
+from explorer.runtime.compilers import compiler_for
 from explorer.runtime.executable import (
     Arrays,
     TapKey,
@@ -56,7 +57,7 @@ from explorer.runtime.native.worker import (
     LoadedProgram,
     ProgramLayout,
 )
-from explorer.runtime.profiles import median_events
+from explorer.runtime.profiles import median_events, median_shares
 from explorer.runtime.scratch import own_folder
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
@@ -145,13 +146,17 @@ class NativeProgram:
         check_repeats(repeats)
         with self._lock:
             milliseconds = statistics.median(self.time(inputs, repeats)) * 1e3
-            execution = self._execute(inputs, repeats=repeats, with_times=True)
+            execution = self._execute(
+                inputs, repeats=repeats, with_times=True, with_shares=self.threads > 1
+            )
+        events = median_events(self.program, execution.nanoseconds, lane="cpu")
         return ProfileRecord(
             device=processor_name(),
             threads=self.threads,
             repeats=repeats,
             milliseconds=milliseconds,
-            events=median_events(self.program, execution.nanoseconds, lane="cpu"),
+            events=events,
+            shares=median_shares(events, execution.nanoseconds, execution.shares),
         )
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
@@ -192,7 +197,8 @@ class NativeProgram:
         if self._binary is not None:
             return write_library(self._binary, Path(folder))
         cache = default_cache() if self._cache is None else self._cache
-        return cached_library(source, Path(folder), cache, name=self._name)
+        compiler = compiler_for(self.program.processor)
+        return cached_library(source, Path(folder), cache, name=self._name, compiler=compiler)
 
     def _execute(
         self,
@@ -201,6 +207,7 @@ class NativeProgram:
         repeats: int = 1,
         with_taps: bool = False,
         with_times: bool = False,
+        with_shares: bool = False,
         fed: Mapping[TapKey, np.ndarray] | None = None,
     ) -> Execution:
         arrays = check_inputs(self.program, inputs)
@@ -220,7 +227,11 @@ class NativeProgram:
                 feeds.append(number)
         try:
             return loaded.execute(
-                repeats=repeats, with_taps=with_taps, with_times=with_times, feeds=feeds
+                repeats=repeats,
+                with_taps=with_taps,
+                with_times=with_times,
+                feeds=feeds,
+                with_shares=with_shares,
             )
         except RuntimeError as error:  # in this process; a worker's is a DeviceError already
             raise DeviceError(str(error), device="cpu") from error

@@ -40,6 +40,7 @@ from explorer.kernels.schedules.plane import (
     split_channels,
     tile_plane,
     vectorize_lanes,
+    window_of,
 )
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
@@ -108,7 +109,9 @@ def schedule_integer_depthwise(
     block = _block(nest, packs)
     taps = extent_of(nest.loop("p")) * extent_of(nest.loop("q"))
     most = max(1, MOST_UPDATES // taps)  # taps are always written out
-    pixels = choose_depthwise_pixels(nest, machine, choices, MOST_UPDATES, most)
+    pixels = choose_depthwise_pixels(
+        nest, machine, choices, window_of(nest, MOST_UPDATES, needs_registers=False), most
+    )
     lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, pixels, 1)
     rank = len(shape_of(nest.buffer(operands.weight)))

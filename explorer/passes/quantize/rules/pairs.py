@@ -134,7 +134,8 @@ class MergeBits(Rule):
 class ChooseScheme(Rule):
     """requantize(x) {float, nearest_even}   =>   requantize(x) {the target's scheme}
 
-    Applies where the target has another scheme and its multiplier can hold the ratio of scales.
+    Applies where the target has another scheme and its multiplier can hold the ratio of scales. A
+    scheme of integers, which the model's file states, is only changed for another one of integers.
     Pays because the device may have no floats, or be faster with shifts.
     """
 
@@ -145,7 +146,7 @@ class ChooseScheme(Rule):
 
     def rewrite(self, op: RequantizeOp, rewriter: RecordedRewriter) -> None:
         by = op.by.with_(self._how)
-        if by == op.by:
+        if by == op.by or (by.how.scheme == "float" and op.by.how.scheme != "float"):
             return
         try:
             new = RequantizeOp.make([op.input], by=by)

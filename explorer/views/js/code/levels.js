@@ -9,6 +9,7 @@ import {instructionHelp} from "./instruction_help.js";
 import {cyclesButton} from "./loop_cycles.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {sharesButton} from "./line_shares.js";
 import {scheduleEditor} from "./schedule_editor.js";
 import {scheduleSearch} from "./schedule_search.js";
 
@@ -159,6 +160,7 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
       text,
       share,
       hottestButton(pane, start),
+      sharesButton(app, pane, kernel, isAssembly ? "assembly" : "source"),
       isAssembly
         ? cyclesButton(app, pane, text, start, {question: `asked/analysis/${context.kernel}`})
         : null,

@@ -30,7 +30,11 @@
 #else
 #define IN_REGISTER(vector)
 #endif
-#ifdef __clang__
+#if defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_MATMUL_INT8)
+#include <arm_neon.h>
+#endif
+#ifdef VPDPBUSD_512  // named already: what stands in for it on a processor without
+#elif defined(__clang__)
 #define VPDPBUSD_512(sums, bytes, filters) __builtin_ia32_vpdpbusd512(sums, bytes, filters)
 #define VPDPBUSD_256(sums, bytes, filters) __builtin_ia32_vpdpbusd256(sums, bytes, filters)
 #define VPDPBUSD_128(sums, bytes, filters) __builtin_ia32_vpdpbusd128(sums, bytes, filters)

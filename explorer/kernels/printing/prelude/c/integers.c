@@ -30,8 +30,10 @@ INLINE $vector ${vector}_from_int$lanes(int$lanes wide)
 
 //! dot vector integer: dot_product
 // Four bytes times four bytes of every lane, added to its sum: `four` holds unsigned bytes,
-// `filters` signed ones. One instruction where there is one (VNNI); else 16-bit products in pairs
-// (SSE2, AVX2, AVX-512BW), which are exact: 255 * 128 fits; else 32-bit products.
+// `filters` signed ones. One instruction where there is one (VNNI, Arm's usdot); where both have to be
+// signed (Arm's sdot), 128 is taken from each byte, and 128 times the filters added, which are the
+// same for all pixels of a tile; else 16-bit products in pairs (SSE2, AVX2, AVX-512BW), which are
+// exact: 255 * 128 fits; else 32-bit products.
 INLINE $vector dot_$vector($vector sums, int32_t four, $vector filters)
 {
 #if $lanes == 16 && defined(__AVX512VNNI__)
@@ -40,6 +42,14 @@ INLINE $vector dot_$vector($vector sums, int32_t four, $vector filters)
     return ($vector)VPDPBUSD_256(sums, splat_$vector(four), filters);
 #elif $lanes == 4 && (defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))
     return ($vector)VPDPBUSD_128(sums, splat_$vector(four), filters);
+#elif $lanes == 4 && defined(__ARM_FEATURE_MATMUL_INT8)
+    const $vector few = splat_$vector(four);
+    return ($vector)vusdotq_s32((int32x4_t)sums, (uint8x16_t)few, (int8x16_t)filters);
+#elif $lanes == 4 && defined(__ARM_FEATURE_DOTPROD)
+    const int32x4_t all = vdotq_s32((int32x4_t){0}, (int8x16_t)filters, vdupq_n_s8(1));
+    const $vector few = splat_$vector(four ^ (int32_t)0x80808080);
+    return ($vector)vdotq_s32((int32x4_t)sums, (int8x16_t)few, (int8x16_t)filters)
+        + (($vector)all << 7);
 #else
 #if $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSE2__)
     typedef int16_t halves __attribute__((vector_size($bytes)));

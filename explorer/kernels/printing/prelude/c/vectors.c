@@ -18,6 +18,21 @@ INLINE $vector splat_$vector($scalar value)
     return value - ($vector){0};  // exact for every value, -0.0 and NaN too
 }
 
+//! keep vector
+// Compilers take a vector in memory that is used a few times for an operand of each use. What an
+// assembly instruction without text may have changed must be in a register, if there are such.
+INLINE $vector keep_$vector($vector value)
+{
+#if $bytes == 64 && defined(__AVX512F__)
+    __asm__("" : "+v"(value));
+#elif $bytes == 32 && defined(__AVX__) || $bytes <= 16 && defined(__SSE2__)
+    __asm__("" : "+x"(value));
+#elif $bytes <= 16 && defined(__aarch64__)
+    __asm__("" : "+w"(value));
+#endif
+    return value;
+}
+
 //! select vector: mask
 INLINE $vector select_$vector($mask mask, $vector if_true, $vector if_false)
 {

@@ -1,0 +1,1 @@
+"""Reading `.tflite` files: the flatbuffer within bounds, as records."""

@@ -1,0 +1,1 @@
+"""What the operators of TFLite become: one converter each, by family."""

@@ -1,0 +1,227 @@
+"""Elementwise operators.
+
+ADD, SUB, MUL       floats: top.binary; quantized numbers: top.fixed_point, gemmlowp's roundings
+LOGISTIC, RELU ...  floats: top.unary; bytes: top.lookup, the table of what the kernel computes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.tflite.operators.activations import activated, limits
+from explorer.importers.tflite.operators.node import TfliteNode, kind_of
+from explorer.importers.tflite.operators.schemes import DOUBLE
+from explorer.importers.tflite.operators.tables import TABLES, looked_up
+from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.top.quantization.fixed_point import FixedPointOp
+
+
+def arithmetic(node: TfliteNode, build: Build) -> SSAValue:
+    """Both operands, broadcast, and the fused activation.
+
+    Of quantized numbers in fixed point: sums at twice the larger scale, products as they are, each
+    requantized with two roundings.
+    """
+    kind = _ARITHMETIC[node.operator]
+    if node.is_quantized:
+        return _fixed_point(node, kind, build)
+    y = build.binary(kind, node.plain(0), node.plain(1))
+    return activated(y, node.activation, build)
+
+
+def _fixed_point(node: TfliteNode, kind: str, build: Build) -> SSAValue:
+    to = node.require_quantized()
+    if kind not in ("add", "sub", "mul"):
+        raise Unsupported(f"{kind} of quantized numbers")
+    if node.result.element_type == "int16":
+        raise Unsupported("of numbers of 16 bits it is not known to the bit")
+    by = RequantizationAttr.get(to, DOUBLE, limits(to, node.activation))
+    operands = [node.operand(0, build), node.operand(1, build)]
+    return build.value(FixedPointOp, operands, kind=kind, by=by)
+
+
+_ARITHMETIC = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
+
+
+def binary(node: TfliteNode, build: Build) -> SSAValue:
+    """Both operands, broadcast."""
+    node.require_plain()
+    return build.binary(_BINARY[node.operator], node.plain(0), node.plain(1))
+
+
+_BINARY = {
+    "POW": "pow",
+    "FLOOR_MOD": "mod",
+    "LOGICAL_AND": "and",
+    "LOGICAL_OR": "or",
+    "BITWISE_XOR": "bit_xor",
+    "EQUAL": "equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_equal",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_equal",
+}
+
+
+def extremum(node: TfliteNode, build: Build) -> SSAValue:
+    """The larger or smaller of both operands, which have the result's scale."""
+    operands = [node.operand(0, build), node.operand(1, build)]
+    kind = node.result_kind
+    if kind is not None and any(kind_of(node.tensor(i)) != kind for i in (0, 1)):
+        raise Unsupported("of operands with scales other than the result's")
+    return build.binary(_EXTREMA[node.operator], *operands)
+
+
+_EXTREMA = {"MAXIMUM": "max", "MINIMUM": "min"}
+
+
+def not_equal(node: TfliteNode, build: Build) -> SSAValue:
+    """Whether both operands differ."""
+    node.require_plain()
+    return build.unary("not", build.binary("equal", node.plain(0), node.plain(1)))
+
+
+def squared_difference(node: TfliteNode, build: Build) -> SSAValue:
+    """(a - b)^2"""
+    node.require_plain()
+    difference = build.binary("sub", node.plain(0), node.plain(1))
+    return build.binary("mul", difference, difference)
+
+
+def floor_div(node: TfliteNode, build: Build) -> SSAValue:
+    """The quotient rounded down."""
+    node.require_plain()
+    a, b = node.plain(0), node.plain(1)
+    if build.is_float(a):
+        return build.unary("floor", build.binary("div", a, b))
+    rest = build.binary("mod", a, b)
+    return build.binary("div", build.binary("sub", a, rest), b)
+
+
+def unary(node: TfliteNode, build: Build) -> SSAValue:
+    """A function of each element; of bytes a table of what the kernel computes of each."""
+    if node.is_quantized:
+        return _tabulated(node, build)
+    kind, alpha, beta = _UNARY[node.operator]
+    return build.unary(kind, node.plain(0), alpha, beta)
+
+
+_UNARY: dict[str, tuple[str, float | None, float | None]] = {
+    "ABS": ("abs", None, None),
+    "CEIL": ("ceil", None, None),
+    "COS": ("cos", None, None),
+    "ELU": ("elu", 1.0, None),
+    "EXP": ("exp", None, None),
+    "FLOOR": ("floor", None, None),
+    "HARD_SWISH": ("hard_swish", None, None),
+    "LOG": ("log", None, None),
+    "LOGICAL_NOT": ("not", None, None),
+    "LOGISTIC": ("sigmoid", None, None),
+    "NEG": ("neg", None, None),
+    "RELU": ("relu", None, None),
+    "RELU6": ("clip", 0.0, 6.0),
+    "RELU_0_TO_1": ("clip", 0.0, 1.0),
+    "RELU_N1_TO_1": ("clip", -1.0, 1.0),
+    "ROUND": ("round", None, None),
+    "SIGN": ("sign", None, None),
+    "SIN": ("sin", None, None),
+    "SQRT": ("sqrt", None, None),
+    "TANH": ("tanh", None, None),
+}
+
+
+def rsqrt(node: TfliteNode, build: Build) -> SSAValue:
+    """1 / sqrt(x)"""
+    node.require_plain()
+    return build.unary("reciprocal", build.unary("sqrt", node.plain(0)))
+
+
+def square(node: TfliteNode, build: Build) -> SSAValue:
+    """x * x"""
+    node.require_plain()
+    return build.binary("mul", node.plain(0), node.plain(0))
+
+
+def gelu(node: TfliteNode, build: Build) -> SSAValue:
+    """x times the normal distribution's share below x, or its approximation by tanh."""
+    node.require_plain()
+    return build.unary("gelu_tanh" if node.options.get("approximate") else "gelu", node.plain(0))
+
+
+def leaky_relu(node: TfliteNode, build: Build) -> SSAValue:
+    """x, or alpha * x below zero."""
+    if node.is_quantized:
+        return _tabulated(node, build)
+    return build.unary("leaky_relu", node.plain(0), node.number("alpha"))
+
+
+def prelu(node: TfliteNode, build: Build) -> SSAValue:
+    """x, or slope * x below zero; the slope is a tensor that broadcasts."""
+    node.require_plain()
+    return build.binary("prelu", node.plain(0), node.plain(1))
+
+
+def select(node: TfliteNode, build: Build) -> SSAValue:
+    """Elements of the second operand where the first is true, else of the third."""
+    condition, a, b = node.plain(0), node.operand(1, build), node.operand(2, build)
+    if node.operator == "SELECT" and build.rank(condition) == 1 and build.rank(a) > 1:
+        condition = build.unsqueeze(condition, range(1, build.rank(a)))  # whole rows
+    return build.select(condition, a, b)
+
+
+def cast(node: TfliteNode, build: Build) -> SSAValue:
+    """Elements in another type."""
+    node.require_plain()
+    return build.cast(node.plain(0), np.dtype(node.result.element_type))
+
+
+def add_n(node: TfliteNode, build: Build) -> SSAValue:
+    """The sum of all operands."""
+    node.require_plain()
+    total = node.plain(0)
+    for index in range(1, len(node.given)):
+        total = build.binary("add", total, node.plain(index))
+    return total
+
+
+def zeros_like(node: TfliteNode, build: Build) -> SSAValue:
+    """Zeros in the operand's shape."""
+    node.require_plain()
+    x = node.plain(0)
+    return build.expand(build.scalar_like(0, x), build.all_sizes(x))
+
+
+def _tabulated(node: TfliteNode, build: Build) -> SSAValue:
+    """A function of bytes."""
+    to = node.require_quantized()
+    function = TABLES.get(node.operator)
+    if function is None:
+        raise Unsupported("of quantized numbers it cannot be imported yet")
+    return looked_up(node, node.operand(0, build), to, function, build)
+
+
+_Convert = Callable[[TfliteNode, Build], SSAValue]
+
+CONVERTERS: dict[str, _Convert] = {
+    **dict.fromkeys(_ARITHMETIC, arithmetic),
+    **dict.fromkeys(_BINARY, binary),
+    **dict.fromkeys(_EXTREMA, extremum),
+    **dict.fromkeys(_UNARY, unary),
+    "NOT_EQUAL": not_equal,
+    "SQUARED_DIFFERENCE": squared_difference,
+    "FLOOR_DIV": floor_div,
+    "RSQRT": rsqrt,
+    "SQUARE": square,
+    "GELU": gelu,
+    "LEAKY_RELU": leaky_relu,
+    "PRELU": prelu,
+    "SELECT": select,
+    "SELECT_V2": select,
+    "CAST": cast,
+    "ADD_N": add_n,
+    "ZEROS_LIKE": zeros_like,
+}

@@ -1,0 +1,174 @@
+"""Images in other sizes, and transposed convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.tflite.operators.activations import activated
+from explorer.importers.tflite.operators.node import Images, TfliteNode, as_images
+from explorer.importers.tflite.operators.windows import same_padding
+from explorer.ir.top.interpolation import InterpolateOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.support.taps import Taps, without_zeros
+
+
+def resize_bilinear(node: TfliteNode, build: Build) -> SSAValue:
+    """Two taps along each of height and width."""
+    node.require_plain()
+    x = as_images(node, 0, build)
+    y = x.value
+    for axis, target in zip((2, 3), _sizes(node, build), strict=True):
+        (size,) = build.sizes(y, [axis], "a resize")
+        if size == target:
+            continue
+        places = _places(node, size, target)
+        low = np.maximum(np.floor(places).astype(np.int64), 0)
+        high = np.clip(np.ceil(places).astype(np.int64), 0, size - 1)
+        share = places - low.astype(np.float32)
+        weights = np.stack([np.float32(1) - share, share], 1)
+        taps = without_zeros(Taps(np.stack([low, high], 1), weights))
+        positions = build.weight(taps.positions.astype(np.int64))
+        shares = build.weight(taps.weights.astype(np.float32))
+        y = build.value(InterpolateOp, [y, positions, shares], axis=axis)
+    return x.result(y, build)
+
+
+def resize_nearest_neighbor(node: TfliteNode, build: Build) -> SSAValue:
+    """The nearest element of each place along height and width."""
+    x = as_images(node, 0, build)
+    y = x.value
+    for axis, target in zip((2, 3), _sizes(node, build), strict=True):
+        (size,) = build.sizes(y, [axis], "a resize")
+        is_aligned = bool(node.integer("align_corners"))
+        half = np.float32(0.5 if node.integer("half_pixel_centers") else 0)
+        places = (np.arange(target, dtype=np.float32) + half) * _scale(node, size, target)
+        rounded = np.floor(places + np.float32(0.5)) if is_aligned else np.floor(places)
+        nearest = np.clip(rounded.astype(np.int64), 0, size - 1)
+        y = build.gather(y, nearest, axis)
+    return x.result(y, build)
+
+
+def _sizes(node: TfliteNode, build: Build) -> list[int]:
+    sizes = node.integers_of(1, "the size of an image", build)
+    if len(sizes) != 2 or min(sizes) < 1:
+        raise ValueError(f"an image of the size {sizes}")
+    return sizes
+
+
+def _scale(node: TfliteNode, size: int, target: int) -> np.float32:
+    if node.integer("align_corners") and target > 1:
+        return np.float32(size - 1) / np.float32(target - 1)
+    return np.float32(size) / np.float32(target)
+
+
+def _places(node: TfliteNode, size: int, target: int) -> np.ndarray:
+    """Where each element of the result lies in the operand, in single precision."""
+    numbers, scale = np.arange(target, dtype=np.float32), _scale(node, size, target)
+    if node.integer("half_pixel_centers"):
+        return (numbers + np.float32(0.5)) * scale - np.float32(0.5)
+    return numbers * scale
+
+
+def transpose_conv(node: TfliteNode, build: Build) -> SSAValue:
+    """A convolution with mirrored filters over the image with zeros between its pixels.
+
+    Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
+    """
+    node.require_plain()
+    sizes = node.integers_of(0, "the shape of the result", build)
+    bias = node.plain(3) if node.has(3) else None
+    x = as_images(node, 2, build)
+    y = _transposed(node, x, build.known(node.plain(1), "filters"), bias, sizes[1:3], build)
+    return x.result(activated(y, node.activation, build), build)
+
+
+def transposed_with_bias(node: TfliteNode, build: Build) -> SSAValue:
+    """As TRANSPOSE_CONV, with a bias; its size follows from the strides. Of MediaPipe.
+
+    Source: mediapipe/util/tflite/operations/transpose_conv_bias.cc. The options are those of
+    `TfLiteTransposeConvParams`: padding, stride of width, of height, as i32.
+    """
+    node.require_plain()
+    options = np.frombuffer(node.file.custom_options[:12], np.int32).tolist()
+    if len(options) != 3:
+        raise ValueError("its options are missing")
+    padding, stride_w, stride_h = options
+    filters = build.known(node.plain(1), "filters")
+    x = as_images(node, 0, build)
+    known = build.sizes(x.value, [2, 3], "a transposed convolution")
+    is_same = padding == 1
+    if padding not in (1, 2) or min(stride_w, stride_h) < 1:
+        raise ValueError(f"options {options}")
+    sizes = [
+        n * stride if is_same else (n - 1) * stride + width
+        for n, stride, width in zip(known, (stride_h, stride_w), filters.shape[1:3], strict=True)
+    ]
+    bias = node.plain(2) if node.has(2) else None
+    strides = (stride_h, stride_w)
+    return x.result(_spread_conv(x.value, filters, bias, sizes, strides, is_same, build), build)
+
+
+def _transposed(
+    node: TfliteNode,
+    x: Images,
+    filters: np.ndarray,
+    bias: SSAValue | None,
+    sizes: list[int],
+    build: Build,
+) -> SSAValue:
+    strides = node.integer("stride_h", 1), node.integer("stride_w", 1)
+    is_same = node.options.get("padding", "SAME") == "SAME"
+    return _spread_conv(x.value, filters, bias, sizes, strides, is_same, build)
+
+
+def _spread_conv(
+    x: SSAValue,
+    filters: np.ndarray,
+    bias: SSAValue | None,
+    sizes: list[int],
+    strides: tuple[int, int],
+    is_same: bool,
+    build: Build,
+) -> SSAValue:
+    """`filters`: (O, h, w, C). What no window reaches at the end is bias alone."""
+    if filters.ndim != 4:
+        raise ValueError(f"filters of {filters.ndim} axes")
+    known = build.sizes(x, [2, 3], "a transposed convolution")
+    low, high = [0, 0], [0, 0]
+    for axis in range(2):
+        width, stride = filters.shape[1 + axis], strides[axis]
+        cut = same_padding(sizes[axis], width, stride) if is_same else 0
+        reached = (known[axis] - 1) * stride + 1
+        low[axis] = width - 1 - cut // 2
+        high[axis] = sizes[axis] + width - 1 - reached - low[axis]
+    if min(*low, *high) < 0:
+        raise Unsupported(f"a transposed convolution to {sizes} of images of {known}")
+    spread = build.value(
+        PadOp,
+        [x, None],
+        low=[0, 0, *low],
+        high=[0, 0, *high],
+        interior=[0, 0, strides[0] - 1, strides[1] - 1],
+        value=0.0,
+    )
+    mirrored = np.ascontiguousarray(np.transpose(filters[:, ::-1, ::-1], (0, 3, 1, 2)))
+    weight = build.weight(mirrored)
+    return build.value(
+        ConvOp,
+        [spread, weight, bias, None],
+        strides=[1, 1],
+        pads=[0] * 4,
+        dilations=[1, 1],
+        group=1,
+    )
+
+
+CONVERTERS = {
+    "RESIZE_BILINEAR": resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,
+    "TRANSPOSE_CONV": transpose_conv,
+    "custom.Convolution2DTransposeBias": transposed_with_bias,
+}

@@ -1,0 +1,73 @@
+"""Arithmetic on stored integers where no operation of quantized numbers says what is meant.
+
+divided_away(sum, count)            (sum ± count / 2) / count, truncated, as C has it
+doubled(x, multiplier, exponent)    gemmlowp's two roundings by a multiplier that is given
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build
+from explorer.importers.building.quantized_types import as_quantized
+from explorer.ir.requantization import DOUBLED_BITS
+from explorer.ir.types import QuantizedType, numpy_dtype
+
+
+def kept_within(x: SSAValue, limits: tuple[int, int], build: Build) -> SSAValue:
+    low, high = limits
+    return build.unary("clip", x, float(low), float(high))
+
+
+def stored_as(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
+    """Integers that lie within the storage of a type as numbers of that type."""
+    return as_quantized(build.cast(x, numpy_dtype(kind.storage)), kind, build)
+
+
+def divided_away(total: SSAValue, count: SSAValue, build: Build) -> SSAValue:
+    """total / count, ties away from zero; the count is positive."""
+    half = build.binary("div", count, build.scalar_like(2, count))
+    is_positive = build.binary("greater", total, build.scalar_like(0, total))
+    moved = build.select(
+        is_positive, build.binary("add", total, half), build.binary("sub", total, half)
+    )
+    return build.binary("div", moved, count)
+
+
+def doubled(x: SSAValue, multiplier: int, exponent: int, build: Build) -> SSAValue:
+    """x * multiplier * 2^(exponent - 31) with the roundings of `doubling_high_multiply`, as i64.
+
+    x: i64 that fit 32 bits. `exponent` above 0 shifts x to the left first.
+    """
+    lifted = build.binary("mul", x, build.scalar_like(1 << max(exponent, 0), x))
+    product = build.binary("mul", lifted, build.scalar_like(multiplier, x))
+    nudged = build.binary("add", product, build.scalar_like(1 << (DOUBLED_BITS - 1), x))
+    high = shifted(nudged, DOUBLED_BITS, build)
+    return rounded_shift(high, max(-exponent, 0), build)
+
+
+def shifted(x: SSAValue, bits: int, build: Build) -> SSAValue:
+    """floor(x / 2^bits)"""
+    if not bits:
+        return x
+    rest = build.binary("mod", x, build.scalar_like(1 << bits, x))  # of the divisor's sign
+    return build.binary("div", build.binary("sub", x, rest), build.scalar_like(1 << bits, x))
+
+
+def rounded_shift(x: SSAValue, bits: int, build: Build) -> SSAValue:
+    """x / 2^bits, ties away from zero."""
+    if not bits:
+        return x
+    return divided_away(x, build.scalar_like(1 << bits, x), build)
+
+
+def multiplier_of(ratio: float) -> tuple[int, int]:
+    """(q, e) with ratio ~ q * 2^(e - 31): `QuantizeMultiplier` of TensorFlow Lite."""
+    if ratio == 0.0:
+        return 0, 0
+    fraction, exponent = np.frexp(ratio)
+    multiplier, exponent = int(np.floor(fraction * 2**31 + 0.5)), int(exponent)
+    if multiplier == 1 << 31:
+        multiplier, exponent = multiplier >> 1, exponent + 1
+    return (0, 0) if exponent < -31 else (multiplier, exponent)

@@ -1,0 +1,114 @@
+"""Convolutions and matrix products.
+
+    CONV_2D           x (N, H, W, C), w (O, h, w, C / group)     top.conv between two transposes
+    FULLY_CONNECTED   x (..., I), w (O, I)                       top.matmul with w transposed
+
+Of quantized numbers the sums are requantized, by the roundings of `schemes.py`.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.tflite.operators.activations import activated, limits
+from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
+from explorer.importers.tflite.operators.schemes import DOUBLE, SINGLE
+from explorer.importers.tflite.operators.windows import Window, window_of
+from explorer.ir.requantization import Requantization, RequantizationAttr
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.quantization.quantized import RequantizeOp
+
+
+def conv_2d(node: TfliteNode, build: Build) -> SSAValue:
+    """A convolution of images with their channels last; filters are (O, h, w, C / group)."""
+    weight = _weight(node, build)
+    x = as_images(node, 0, build)
+    filters, height, width, depth = build.sizes(weight, range(4), "a convolution")
+    channels = build.sizes(x.value, [1], "a convolution")[0]
+    if depth < 1 or channels % depth or filters % (channels // depth):
+        raise ValueError(f"filters of {depth} channels for images of {channels}")
+    window = window_of(node, x.value, (height, width), build)
+    filters_first = build.transpose(weight, [0, 3, 1, 2])
+    y = _convolved(node, x.value, filters_first, window, channels // depth, build)
+    return x.result(y, build)
+
+
+def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
+    """A convolution of each channel by itself; filters are (1, h, w, C * multiplier)."""
+    weight = _weight(node, build)
+    x = as_images(node, 0, build)
+    one, height, width, results = build.sizes(weight, range(4), "a convolution")
+    channels = build.sizes(x.value, [1], "a convolution")[0]
+    if one != 1 or channels < 1 or results % channels:
+        raise ValueError(f"{results} filters for images of {channels} channels")
+    window = window_of(node, x.value, (height, width), build)
+    filters_first = build.transpose(weight, [3, 0, 1, 2])
+    y = _convolved(node, x.value, filters_first, window, channels, build)
+    return x.result(y, build)
+
+
+def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
+    """x times the transposed weights (O, I), and a bias; leading axes are one."""
+    if node.options.get("weights_format", "DEFAULT") != "DEFAULT":
+        raise Unsupported(f"weights in the format {node.options['weights_format']}")
+    weight, x = _weight(node, build), node.operand(0, build)
+    outputs, depth = build.sizes(weight, range(2), "a matrix product")
+    keeps_axes = bool(node.integer("keep_num_dims"))
+    shape = build.shape(x)
+    rows = x if len(shape) == 2 and shape[1] == depth else build.reshape(x, [-1, depth])
+    columns = build.transpose(weight, [1, 0])
+    y = build.matmul(rows, columns, _bias(node, build))
+    y = _finished(node, y, SINGLE, build)
+    if keeps_axes and len(shape) != 2:
+        return build.reshape(y, [*build.all_sizes(x)[:-1], outputs])
+    return y
+
+
+def _convolved(
+    node: TfliteNode, x: SSAValue, weight: SSAValue, window: Window, group: int, build: Build
+) -> SSAValue:
+    y = build.value(
+        ConvOp,
+        [x, weight, _bias(node, build), None],
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        group=group,
+    )
+    return _finished(node, y, DOUBLE, build)
+
+
+def _weight(node: TfliteNode, build: Build) -> SSAValue:
+    """The second operand; Unsupported where it has no form beside the first."""
+    x, weight = node.tensor(0), node.tensor(1)
+    if weight.is_sparse:
+        raise Unsupported("sparse weights")
+    kinds = kind_of(x), kind_of(weight)
+    if (kinds[0] is None) != (kinds[1] is None):
+        raise Unsupported(f"{x.element_type} times {weight.element_type}: a hybrid product")
+    if kinds[0] is not None and x.element_type == "int16":
+        raise Unsupported("products of numbers of 16 bits")
+    return node.operand(1, build)
+
+
+def _bias(node: TfliteNode, build: Build) -> SSAValue | None:
+    return node.plain(2) if node.has(2) else None
+
+
+def _finished(node: TfliteNode, sums: SSAValue, how: Requantization, build: Build) -> SSAValue:
+    """Sums as the node's result: with its activation, requantized where they are integers."""
+    kind = node.result_kind
+    if not node.is_quantized:
+        return activated(sums, node.activation, build)
+    if kind is None or not kind.is_per_tensor:
+        raise Unsupported(f"sums of quantized numbers as {node.result.element_type}")
+    by = RequantizationAttr.get(kind, how, limits(kind, node.activation))
+    return build.value(RequantizeOp, [sums], by=by)
+
+
+CONVERTERS = {
+    "CONV_2D": conv_2d,
+    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "FULLY_CONNECTED": fully_connected,
+}

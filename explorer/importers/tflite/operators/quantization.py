@@ -1,0 +1,58 @@
+"""Between real and quantized numbers.
+
+QUANTIZE      floats: round(x / scale) + zero point, ties away from zero; bytes: another scale
+DEQUANTIZE    (x - zero point) * scale; numbers of 16 bits in single precision
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.tflite.operators.integers import kept_within, stored_as
+from explorer.importers.tflite.operators.node import TfliteNode, kind_of
+from explorer.importers.tflite.operators.tables import looked_up, requantized
+from explorer.ir.requantization import integer_limits
+from explorer.ir.top.quantization.quantized import DequantizeOp
+
+
+def quantize(node: TfliteNode, build: Build) -> SSAValue:
+    """Real numbers to quantized ones, or quantized ones in another scale."""
+    to = node.result_kind
+    if to is None or not to.is_per_tensor:
+        raise Unsupported(f"to {node.result.element_type} without one scale")
+    if kind_of(node.tensor(0)) is not None:
+        return looked_up(node, node.operand(0, build), to, requantized, build)
+    x = node.plain(0)
+    if not build.is_float(x):
+        raise Unsupported(f"from {node.tensor(0).element_type}")
+    divided = build.binary("div", x, build.scalar_like(float(to.scale_array[0]), x))
+    zero = build.scalar_like(float(to.zero_point_array[0]), x)
+    moved = build.binary("add", _rounded_away(divided, build), zero)
+    return stored_as(kept_within(moved, integer_limits(to.storage), build), to, build)
+
+
+def _rounded_away(x: SSAValue, build: Build) -> SSAValue:
+    """To whole numbers, ties away from zero: what lies below plus one, from a half on."""
+    magnitude = build.unary("abs", x)
+    below = build.unary("floor", magnitude)
+    rest = build.binary("sub", magnitude, below)  # exact
+    is_up = build.binary("greater_equal", rest, build.scalar_like(0.5, x))
+    whole = build.binary("add", below, build.cast(is_up, np.float32))
+    return build.binary("mul", whole, build.unary("sign", x))
+
+
+def dequantize(node: TfliteNode, build: Build) -> SSAValue:
+    """Quantized numbers, or floats of 16 bits, in single precision."""
+    kind = kind_of(node.tensor(0))
+    if kind is None:
+        x = node.plain(0)
+        if not build.is_float(x):
+            raise Unsupported(f"{node.tensor(0).element_type} without a scale")
+        return build.cast(x, np.float32)
+    return build.value(DequantizeOp, [node.operand(0, build)], to=Float32Type())
+
+
+CONVERTERS = {"QUANTIZE": quantize, "DEQUANTIZE": dequantize}

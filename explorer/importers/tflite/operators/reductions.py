@@ -1,0 +1,125 @@
+"""Reductions, softmax and norms."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.tflite.operators.integers import (
+    doubled,
+    kept_within,
+    multiplier_of,
+    stored_as,
+)
+from explorer.importers.tflite.operators.node import TfliteNode, kind_of
+from explorer.ir.requantization import integer_limits
+from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.top.reductions.reduction import ArgOp
+
+
+def reduction(node: TfliteNode, build: Build) -> SSAValue:
+    """Axes become one number; of quantized numbers the largest and the least only."""
+    kind = _REDUCTIONS[node.operator]
+    x, axes, keeps = _reduced(node, build)
+    if node.is_quantized and (
+        kind not in ("max", "min") or kind_of(node.tensor(0)) != node.result_kind
+    ):
+        raise Unsupported("of quantized numbers it cannot be imported yet")
+    return build.reduce(kind, x, axes, keeps)
+
+
+_REDUCTIONS = {
+    "SUM": "sum",
+    "REDUCE_MAX": "max",
+    "REDUCE_MIN": "min",
+    "REDUCE_PROD": "prod",
+}
+
+
+def mean(node: TfliteNode, build: Build) -> SSAValue:
+    """The average along axes.
+
+    Of quantized numbers the sum without its zero points, times 1 / count and the ratio of the
+    scales as one multiplier, with two roundings.
+    Source: tensorflow/lite/kernels/internal/reference/reduce.h, `QuantizedMeanOrSum`.
+    """
+    x, axes, keeps = _reduced(node, build)
+    if not node.is_quantized:
+        return build.reduce("mean", x, axes, keeps)
+    kind, source = node.require_quantized(), kind_of(node.tensor(0))
+    assert source is not None
+    count = prod(build.sizes(x, axes, "a mean of integers"))
+    if not 0 < count < 1 << 20:
+        raise Unsupported(f"a mean of {count} integers")
+    numbers = build.cast(as_stored(x, build), np.int64)
+    total = build.reduce("sum", numbers, axes, keeps)
+    zero = int(source.zero_point_array[0]) * count
+    centered = build.binary("sub", total, build.scalar_like(zero, total))
+    ratio = float(source.scale_array[0]) / float(kind.scale_array[0])
+    multiplier, exponent = multiplier_of(ratio)
+    shift = min(count.bit_length() - 1, 32, 31 + exponent)
+    scaled = doubled(centered, (multiplier << shift) // count, exponent - shift, build)
+    moved = build.binary("add", scaled, build.scalar_like(int(kind.zero_point_array[0]), scaled))
+    return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
+
+
+def _reduced(node: TfliteNode, build: Build) -> tuple[SSAValue, list[int], bool]:
+    """The operand, the axes that go, and whether they stay with size 1."""
+    x = node.operand(0, build)
+    axes = build.axes(node.integers_of(1, "axes", build), build.rank(x))
+    return x, axes, bool(node.integer("keep_dims"))
+
+
+def arg(node: TfliteNode, build: Build) -> SSAValue:
+    """Where the largest or least element of an axis stands, the first of equal ones."""
+    x = node.operand(0, build)
+    kind = "max" if node.operator == "ARG_MAX" else "min"
+    axis = build.axis(node.integers_of(1, "the axis", build)[0], build.rank(x))
+    stored = as_stored(x, build)  # of one scale, which keeps the order
+    place = build.value(ArgOp, [stored], kind=kind, axis=axis, keepdims=False, select_last=False)
+    return build.cast(place, np.dtype(node.result.element_type))
+
+
+def softmax(node: TfliteNode, build: Build) -> SSAValue:
+    """exp(beta x) / sum(exp(beta x)) along the last axis; of bytes in fixed point."""
+    x = node.operand(0, build)
+    if node.is_quantized:
+        to, beta = node.require_quantized(), node.number("beta", 1.0)
+        if {node.tensor(0).element_type, node.result.element_type} & {"int16"}:
+            raise Unsupported("of numbers of 16 bits it cannot be imported yet")
+        axis = build.rank(x) - 1
+        return build.value(FixedPointSoftmaxOp, [x], axis=axis, beta=beta, to=to)
+    scaled = build.scaled(x, node.number("beta", 1.0))
+    return build.value(SoftmaxOp, [scaled], axis=build.rank(x) - 1, logarithm=False)
+
+
+def log_softmax(node: TfliteNode, build: Build) -> SSAValue:
+    """The logarithm of the softmax along the last axis."""
+    node.require_plain()
+    x = node.plain(0)
+    return build.value(SoftmaxOp, [x], axis=build.rank(x) - 1, logarithm=True)
+
+
+def l2_normalization(node: TfliteNode, build: Build) -> SSAValue:
+    """x divided by its length along the last axis, which is at least 1e-6."""
+    node.require_plain()
+    x = node.plain(0)
+    squares = build.reduce("sum", build.binary("mul", x, x), [build.rank(x) - 1], True)
+    length = build.binary("max", build.unary("sqrt", squares), build.scalar_like(1e-6, x))
+    return build.binary("div", x, length)
+
+
+CONVERTERS = {
+    **dict.fromkeys(_REDUCTIONS, reduction),
+    "MEAN": mean,
+    "ARG_MAX": arg,
+    "ARG_MIN": arg,
+    "SOFTMAX": softmax,
+    "LOG_SOFTMAX": log_softmax,
+    "L2_NORMALIZATION": l2_normalization,
+}

@@ -1,0 +1,61 @@
+"""All converters, by the names of operators.
+
+CONV_2D         products.py        RESHAPE         movement.py
+MAX_POOL_2D     pooling.py         MEAN, SOFTMAX   reductions.py
+ADD, LOGISTIC   elementwise.py     QUANTIZE        quantization.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build
+from explorer.importers.building.flat import Convert, FileNode
+from explorer.importers.tflite.operators import (
+    elementwise,
+    images,
+    movement,
+    pooling,
+    products,
+    quantization,
+    reductions,
+)
+from explorer.importers.tflite.operators.node import TfliteNode, typed
+
+ConvertNode = Callable[[TfliteNode, Build], SSAValue | Sequence[SSAValue]]
+"""A node's results; `Unsupported` with the reason for what cannot be expressed."""
+
+
+def converters() -> dict[str, Convert]:
+    """What converts each operator, as a flat graph calls it."""
+    found: dict[str, ConvertNode] = {
+        **products.CONVERTERS,
+        **pooling.CONVERTERS,
+        **elementwise.CONVERTERS,
+        **movement.CONVERTERS,
+        **reductions.CONVERTERS,
+        **quantization.CONVERTERS,
+        **images.CONVERTERS,
+    }
+    return {name: _of_flat_graphs(convert) for name, convert in found.items()}
+
+
+def _of_flat_graphs(convert: ConvertNode) -> Convert:
+    """The converter with its operands in the node, and its results in the types that the file
+    says."""
+
+    @wraps(convert)
+    def converted(
+        node: FileNode, operands: Sequence[SSAValue | None], build: Build
+    ) -> Sequence[SSAValue]:
+        assert isinstance(node, TfliteNode), node
+        made = convert(replace(node, given=tuple(operands)), build)
+        results = [made] if isinstance(made, SSAValue) else list(made)
+        tensors = node.file.outputs
+        return [typed(value, tensor, build) for value, tensor in zip(results, tensors, strict=True)]
+
+    return converted

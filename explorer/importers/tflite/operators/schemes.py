@@ -1,0 +1,27 @@
+"""How TFLite's reference kernels round integers, as schemes of the IR (`ir/requantization.py`).
+
+DOUBLE   CONV_2D, DEPTHWISE_CONV_2D, MUL, ADD, SUB, tables: gemmlowp's two roundings
+SINGLE   FULLY_CONNECTED: one rounding of a product in 64 bits
+
+Source: tensorflow/lite/kernels/internal/common.h, `MultiplyByQuantizedMultiplier`, and the kernels
+of the resolver BUILTIN_REF, whose results were compared bit by bit (`tests/importers/test_tflite_exact.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.ir.requantization import Requantization, fixed_point, multiplied
+
+DOUBLE = Requantization("doubling_high_multiply", "nearest_away_from_zero")
+SINGLE = Requantization("multiplier_shift", "nearest_up")
+
+
+def scaled(x: np.ndarray, ratio: float, how: Requantization = DOUBLE) -> np.ndarray:
+    """x * ratio in integers, as the kernels compute it."""
+    return multiplied(np.asarray(x, np.int64), fixed_point(np.array(ratio), how), how)
+
+
+def rounded_away(x: np.ndarray) -> np.ndarray:
+    """To whole numbers, ties away from zero: C's `round`."""
+    return np.copysign(np.floor(np.abs(x) + x.dtype.type(0.5)), x)

@@ -1,0 +1,92 @@
+"""Who is right about TFLite models: LiteRT with its reference kernels, on one thread.
+
+    TfliteReference().tensors(model, {"image": image}, ["conv1_out", "logits"])
+        -> [("conv1_out", array), ("logits", array)]
+
+Quantized tensors come as they are stored, so that integers are compared bit by bit. Some models
+have others:
+
+    operators of TFLite Micro alone, what LiteRT refuses     TFLite Micro
+    operators of MediaPipe, that XNNPACK alone has           LiteRT with XNNPACK: outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from explorer.importers.model import SourceModel
+from explorer.importers.tflite.file.contents import TfliteContent
+from explorer.references.interface import OpenedModel, Reference
+from explorer.references.lite_rt import (
+    LITE_RT,
+    MICRO,
+    content_of,
+    open_alone,
+    open_micro,
+    open_model,
+    shared_process,
+)
+
+_OF_MICRO = "custom.Signal"
+_OF_XNNPACK = ("custom.Convolution2DTransposeBias",)
+
+
+class TfliteReference(Reference):
+    name = LITE_RT.name
+
+    @property
+    def title(self) -> str:
+        return f"{LITE_RT.named}, reference kernels"
+
+    def title_of(self, model: SourceModel) -> str:
+        content = content_of(model)
+        if _needs_micro(content):
+            return MICRO.named
+        return f"{LITE_RT.named}, XNNPACK" if _needs_xnnpack(content) else self.title
+
+    def start(self) -> None:
+        if LITE_RT.version:
+            shared_process(LITE_RT).start()
+
+    def tensors(
+        self, model: SourceModel, inputs: Mapping[str, np.ndarray], names: Sequence[str]
+    ) -> list[tuple[str, np.ndarray]]:
+        """Computed tensors; those that are no arrays (resources, strings) are left out."""
+        content = content_of(model)
+        if _needs_micro(content):
+            opened = open_micro(model)
+        else:
+            opened = open_model(model, is_reference=not _needs_xnnpack(content))
+        with opened:
+            shown = [name for name in names if name in opened.outputs]
+            found = opened.run(inputs, shown)
+        return [(name, found[name]) for name in shown]
+
+    def open(
+        self,
+        model: SourceModel,
+        *,
+        threads: int = 1,
+        is_exact: bool = False,
+        sizes: Mapping[str, int] | None = None,
+    ) -> OpenedModel:
+        del is_exact, sizes
+        return open_alone(model, threads=threads)
+
+
+def _needs_micro(content: TfliteContent) -> bool:
+    """Whether LiteRT refuses it and TFLite Micro does not."""
+    kinds = {o.kind for graph in content.subgraphs for o in graph.operators}
+    return any(kind.startswith(_OF_MICRO) for kind in kinds) or any(
+        t.quantization is not None
+        and t.quantization.scales.size
+        and not 0 <= t.quantization.axis < max(len(t.shape), 1)
+        for graph in content.subgraphs
+        for t in graph.tensors
+    )
+
+
+def _needs_xnnpack(content: TfliteContent) -> bool:
+    return any(o.kind in _OF_XNNPACK for o in content.main.operators)

@@ -1,0 +1,196 @@
+"""Small TFLite models, written with the schema's accessors.
+
+    model = one_operator("SOFTMAX", [tensor("x", (1, 10), "int8", (0.1,), (0,))], [...], options)
+    bytes of a file
+
+Only what tests need of the schema is written: enough for any operator with plain options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+TYPES = {
+    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6,
+    "int16": 7, "int8": 9, "resource": 13, "int4": 17,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorOf:
+    name: str
+    shape: Sequence[int]
+    element_type: str = "float32"
+    scales: Sequence[float] = ()
+    zeros: Sequence[int] = ()
+    axis: int = 0
+    data: np.ndarray | bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorOf:
+    kind: str
+    """Of the schema, or `custom.NAME`."""
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    options: str = ""
+    """Name of the table of options: Conv2DOptions."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Its fields as the schema's builders call them: {"Padding": 1}."""
+
+
+def model_of(
+    tensors: Sequence[TensorOf],
+    operators: Sequence[OperatorOf],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    version: int = 3,
+) -> bytes:
+    """The file's bytes."""
+    builder = flatbuffers.Builder(1024)
+    buffers = [_buffer(builder, None)]
+    places = []
+    for tensor in tensors:
+        places.append(len(buffers) if tensor.data is not None else 0)
+        if tensor.data is not None:
+            buffers.append(_buffer(builder, tensor.data))
+    tables = [_tensor(builder, t, p) for t, p in zip(tensors, places, strict=True)]
+    kinds = list(dict.fromkeys(o.kind for o in operators))
+    codes = [_code(builder, kind) for kind in kinds]
+    nodes = [_operator(builder, o, kinds.index(o.kind)) for o in operators]
+    name = builder.CreateString("main")
+    lists = {
+        "Tensors": _offsets(builder, tables),
+        "Inputs": _numbers(builder, inputs),
+        "Outputs": _numbers(builder, outputs),
+        "Operators": _offsets(builder, nodes),
+    }
+    tflite.SubGraphStart(builder)
+    for label, offset in lists.items():
+        getattr(tflite, f"SubGraphAdd{label}")(builder, offset)
+    tflite.SubGraphAddName(builder, name)
+    graph = tflite.SubGraphEnd(builder)
+    parts = {
+        "OperatorCodes": _offsets(builder, codes),
+        "Subgraphs": _offsets(builder, [graph]),
+        "Buffers": _offsets(builder, buffers),
+    }
+    description = builder.CreateString("a test")
+    tflite.ModelStart(builder)
+    tflite.ModelAddVersion(builder, version)
+    tflite.ModelAddDescription(builder, description)
+    for label, offset in parts.items():
+        getattr(tflite, f"ModelAdd{label}")(builder, offset)
+    builder.Finish(tflite.ModelEnd(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def one_operator(
+    kind: str,
+    inputs: Sequence[TensorOf],
+    outputs: Sequence[TensorOf],
+    options: str = "",
+    values: Mapping[str, Any] | None = None,
+) -> bytes:
+    """A model of one operator; its inputs are those operands that hold nothing."""
+    tensors = [*inputs, *outputs]
+    results = range(len(inputs), len(tensors))
+    node = OperatorOf(
+        kind=kind,
+        inputs=range(len(inputs)),
+        outputs=results,
+        options=options,
+        values=values or {},
+    )
+    given = [i for i, t in enumerate(inputs) if t.data is None]
+    return model_of(tensors, [node], given, results)
+
+
+def _buffer(builder: flatbuffers.Builder, data: np.ndarray | bytes | None) -> int:
+    content = None
+    if data is not None:
+        raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
+        builder.StartVector(1, len(raw), 16)
+        builder.head = builder.head - len(raw)
+        builder.Bytes[builder.Head() : builder.Head() + len(raw)] = raw
+        content = builder.EndVector()
+    tflite.BufferStart(builder)
+    if content is not None:
+        tflite.BufferAddData(builder, content)
+    return tflite.BufferEnd(builder)
+
+
+def _tensor(builder: flatbuffers.Builder, tensor: TensorOf, buffer: int) -> int:
+    name, shape = builder.CreateString(tensor.name), _numbers(builder, tensor.shape)
+    quantization = None
+    if tensor.scales:
+        scales = builder.CreateNumpyVector(np.array(tensor.scales, np.float32))
+        zeros = builder.CreateNumpyVector(np.array(tensor.zeros or [0], np.int64))
+        tflite.QuantizationParametersStart(builder)
+        tflite.QuantizationParametersAddScale(builder, scales)
+        tflite.QuantizationParametersAddZeroPoint(builder, zeros)
+        tflite.QuantizationParametersAddQuantizedDimension(builder, tensor.axis)
+        quantization = tflite.QuantizationParametersEnd(builder)
+    tflite.TensorStart(builder)
+    tflite.TensorAddShape(builder, shape)
+    tflite.TensorAddType(builder, TYPES[tensor.element_type])
+    tflite.TensorAddBuffer(builder, buffer)
+    tflite.TensorAddName(builder, name)
+    if quantization is not None:
+        tflite.TensorAddQuantization(builder, quantization)
+    return tflite.TensorEnd(builder)
+
+
+def _code(builder: flatbuffers.Builder, kind: str) -> int:
+    is_custom = kind.startswith("custom.")
+    name = builder.CreateString(kind.removeprefix("custom.")) if is_custom else None
+    number = getattr(tflite.BuiltinOperator, "CUSTOM" if is_custom else kind)
+    tflite.OperatorCodeStart(builder)
+    tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, 127))
+    tflite.OperatorCodeAddBuiltinCode(builder, number)
+    tflite.OperatorCodeAddVersion(builder, 1)
+    if name is not None:
+        tflite.OperatorCodeAddCustomCode(builder, name)
+    return tflite.OperatorCodeEnd(builder)
+
+
+def _operator(builder: flatbuffers.Builder, operator: OperatorOf, code: int) -> int:
+    inputs, outputs = _numbers(builder, operator.inputs), _numbers(builder, operator.outputs)
+    options, kind = None, operator.options
+    if kind:
+        values = {
+            name: _numbers(builder, value) if isinstance(value, list | tuple) else value
+            for name, value in operator.values.items()
+        }
+        # As the accessors are called: `SubGraphStart`, `Conv2DOptionsStart`.
+        getattr(tflite, f"{kind}Start")(builder)
+        for name, value in values.items():
+            getattr(tflite, f"{kind}Add{name}")(builder, value)
+        options = getattr(tflite, f"{kind}End")(builder)
+    tflite.OperatorStart(builder)
+    tflite.OperatorAddOpcodeIndex(builder, code)
+    tflite.OperatorAddInputs(builder, inputs)
+    tflite.OperatorAddOutputs(builder, outputs)
+    if options is not None:
+        union = re.sub(r"[^A-Za-z0-9]", "", kind)
+        tflite.OperatorAddBuiltinOptionsType(builder, getattr(tflite.BuiltinOptions, union))
+        tflite.OperatorAddBuiltinOptions(builder, options)
+    return tflite.OperatorEnd(builder)
+
+
+def _numbers(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
+    return builder.CreateNumpyVector(np.array(list(numbers), np.int32))
+
+
+def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()

@@ -45,6 +45,7 @@ STYLES = (
     "workspace.css",
     "history.css",
     "graph.css",
+    "changes.css",
     "overlay.css",
     "film.css",
     "open_dialog.css",

@@ -121,7 +121,7 @@ VIEWS: tuple[View, ...] = (
         needs=("memory",),
         faces=faces.memory,
         payload=_memory_payload,
-        pane=Pane(module=JAVASCRIPT / "measures" / "memory.js", function="memoryView", key="m"),
+        pane=Pane(module=JAVASCRIPT / "memory" / "memory.js", function="memoryView", key="m"),
     ),
     View(
         name="accuracy",

@@ -5,8 +5,16 @@ from itertools import pairwise
 from types import ModuleType
 
 from explorer.results import Graph, GraphEdge, GraphNode
-from explorer.views.drawing.blocks import PORT_IN, PORT_OUT, build_blocks, level_graphs
+from explorer.views.drawing.blocks import (
+    PORT_IN,
+    PORT_OUT,
+    ROOT,
+    _Builder,
+    build_blocks,
+    level_graphs,
+)
 from explorer.views.drawing.repeats import Repeat, find_repeat
+from explorer.views.drawing.scopes import Scope
 from explorer.views.payload.graph import block_payload
 from explorer.views.trace_payload import encode, trace_payload
 
@@ -161,3 +169,16 @@ def test_settled_chunks_are_the_same_when_more_is_known(generated: ModuleType):
     assert bare.settled == full.settled
     assert all(bare.chunk(key) == full.chunk(key) for key in bare.settled)
     assert "kernel/0" not in full.settled
+
+
+def test_what_stands_side_by_side_is_numbered_in_a_row():
+    def stage(*parts: Scope) -> Scope:
+        return Scope(label="stage", motif="stage", parts={str(i): p for i, p in enumerate(parts)})
+
+    builder = _Builder()
+    builder.number(stage(stage(stage(), stage()), stage(stage())), ROOT)
+    builder.motifs[ROOT] = ""  # the program is no stage
+    builder.name()
+    assert [block.label for block in builder.blocks[1:]] == [
+        "stage 1", "stage 1.1", "stage 1.2", "stage 2", "stage 2.1",
+    ]  # fmt: skip

@@ -17,8 +17,10 @@ NODE = (140, 36)
 ENTRY = """import {layeredDrawing} from "./layout/layered.js";
 import {placeProgram} from "./layout/program.js";
 import {runSliced} from "./layout/slices.js";
-import {takersBySource} from "./ground/scene.js";
+import {clip, takersBySource} from "./ground/scene.js";
+import {fitText, nameThatFits} from "./graph/names_that_fit.js";
 globalThis.layouts = {layeredDrawing, placeProgram, runSliced, takersBySource};
+globalThis.names = {clip, fitText, nameThatFits};
 """
 RUN = """([graphs, room]) => {
   let memory = null;
@@ -214,3 +216,20 @@ def test_an_open_block_has_room_of_its_own_and_edges_enter_it_at_its_top(page: A
     assert heights == sorted(heights)
     assert any(abs(y - box["y"]) < 0.01 for y in heights)
     assert placed["within"] == [at["a"][0], at["a"][1] + 18, at["b"][0], at["b"][1] - 18]
+
+
+def test_a_name_fits_where_there_is_some_room_and_ends_where_there_is_none(page: Any) -> None:
+    shown = page.evaluate(
+        """() => {
+          const app = {root: document.documentElement};
+          const long = "transformer layer ".repeat(8) + "12";
+          return [400, 80, 3, 0, -80].map((room) => [
+            names.fitText(app, long, room, "600 14px", names.clip),
+            names.nameThatFits(app, "transformer layer 12", room, "600 14px"),
+          ]);
+        }"""
+    )
+    assert shown[0][0].startswith("transformer layer tr") and shown[0][1] == "transformer layer 12"
+    assert shown[1][0].endswith("…") and shown[1][1] == "layer 12"
+    for text, name in shown[2:]:
+        assert len(text) <= 2 and len(name) <= 2

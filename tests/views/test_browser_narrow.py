@@ -90,6 +90,6 @@ def test_the_bar_on_top_shows_the_name_and_as_many_facts_as_fit(
         assert bar["cut"] == bar["outside"] == 0, (width, bar)
         shown[width] = bar["facts"]
     every = shown[1920]
-    assert len(every) >= 3 and shown[1440]
+    assert len(every) >= 3 and shown[1280]
     for facts in shown.values():
         assert facts == every[: len(facts)]  # the last ones went

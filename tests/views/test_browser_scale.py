@@ -165,6 +165,24 @@ def test_small_programs_are_drawn_one_by_one_until_blocks_are_wanted(
     expect(page).to_have_url(re.compile(re.escape("blocks=true")))
 
 
+def test_the_same_change_in_many_blocks_is_told_once(opened: Any, large: Trace):
+    watched = opened(large, link="pass=3")
+    page = watched.page
+    told = page.locator(".same-changes")
+    expect(told.locator("summary")).to_have_text("1,428 rewrites, 2 kinds")
+    told.locator("summary").click()
+    first = told.locator("li").first
+    expect(first).to_contain_text("29 × stage")
+    expect(first).to_contain_text("48 absorb")
+    first.get_by_role("button").click()
+    page.wait_for_selector(".graph .block-box")
+    page.wait_for_selector(".graph .node.selected")
+    # The first of them, and what is around it; all others are closed.
+    assert page.locator(".graph .block-box").count() == 2
+    assert page.locator(".graph .node.fused").count() == 2  # both of the block's convolutions
+    assert watched.is_clean(), watched
+
+
 # A host that answers as a kernel does, chunk by chunk, and the graphs of all passes when it is let.
 SLOW_HOST = """
 let listener = () => {};

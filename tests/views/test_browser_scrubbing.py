@@ -81,3 +81,17 @@ def test_a_pane_gets_small_and_large_again(opened: Any, trace: Trace):
     bar.focus()
     page.keyboard.press("Enter")
     assert abs(dock.bounding_box()["height"] - before) < 2
+
+
+def test_what_the_current_pass_did_is_in_sight(watched: Any, trace: Trace, opened: Any):
+    page = watched.page
+    page.set_viewport_size({"width": 1280, "height": 600})
+    last = max(index for index, record in enumerate(trace.passes) if record.events)
+    opened(trace, start=last)
+    button = page.locator(".pass.current").get_by_role("button", name="one by one")
+    expect(button).to_be_in_viewport(ratio=1)
+    row = page.locator('.pass-row[aria-current="step"]')
+    page.get_by_role("slider", name="pass", exact=True).fill("0")
+    expect(row).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.scrollingElement.scrollTop") == 0
+    assert watched.is_clean(), watched

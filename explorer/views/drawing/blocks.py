@@ -139,12 +139,15 @@ class _Builder:
         occupied = set(self.of.values())
         total = Counter(self._key(index) for index in range(len(self.blocks)))
         seen: Counter[tuple[int, str]] = Counter()
+        numbers: dict[int, str] = {}
         for index, block in enumerate(self.blocks[1:], 1):
             key = self._key(index)
             label, holds, alike = block.label, "", block.alike
             if self.motifs[index]:
                 seen[key] += 1
-                label = f"{key[1]} {seen[key]}" if total[key] > 1 else key[1]
+                outer = numbers[key[0]] + "." if self.motifs[key[0]] == key[1] else ""
+                numbers[index] = f"{outer}{seen[key]}"
+                label = f"{key[1]} {numbers[index]}" if total[key] > 1 or outer else key[1]
             members = self._members(index, inside)
             what = {self._what(i) for i in members}
             count = len(members)
@@ -157,9 +160,15 @@ class _Builder:
             self.blocks[index] = replace(block, label=label, holds=holds, alike=alike)
 
     def _key(self, index: int) -> tuple[int, str]:
-        """Within what, and under which name, blocks that were found are numbered."""
+        """Within what, and under which name, blocks that were found are numbered: a stage within
+        stage 2 is stage 2.1, so that those that stand side by side have numbers in a row."""
         motif = self.motifs[index]
-        return (self.blocks[index].parent if motif == "branch" else ROOT), motif
+        if motif == "branch":
+            return self.blocks[index].parent, motif
+        around = self.blocks[index].parent
+        while around != ROOT and self.motifs[around] != motif:
+            around = self.blocks[around].parent
+        return around, motif
 
     def _members(self, index: int, inside: Mapping[int, list[int]]) -> list[int]:
         """The blocks in a block; those in its sections instead of these."""

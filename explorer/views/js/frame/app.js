@@ -153,6 +153,7 @@ export function createApp({
     app.bar = topBar(app);
     replace(app.node, app.bar.node, app.workspace.node);
     app.passes.draw();
+    app.passes.showCurrent();
     const {selection} = store.get();
     if (isBranch) app.graph.lookAt(kept.camera);
     app.graph.update().then(() => {

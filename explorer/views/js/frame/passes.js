@@ -20,6 +20,7 @@ const SITES_SHOWN = 60;
 export function passesPane(app) {
   const {data, store} = app;
   const list = element("ol", {class: "passes", "aria-label": "passes"});
+  const scroller = element("div", {class: "scroll"}, list);
   const slider = element("input", {
     type: "range",
     min: 0,
@@ -48,7 +49,7 @@ export function passesPane(app) {
       position,
       filter,
     ),
-    element("div", {class: "scroll"}, list),
+    scroller,
     element(
       "footer",
       {class: "scrub"},
@@ -62,6 +63,7 @@ export function passesPane(app) {
   const opened = new Set(); // runs of unchanged passes that were unfolded, by their first index
   let showsDeclined = false;
   let openRules = new Set();
+  let isComing = true; // the current pass is new here, and its rewrites are not there yet
 
   function nearestStop(pass) {
     const stops = data.head.passes.map((_, index) => index).filter(app.isStop);
@@ -241,8 +243,11 @@ export function passesPane(app) {
       button("one by one", "the program before and after each rewrite (w)", film, {class: "quiet"}),
     );
     data.passDetails(index).then(
-      ({events}) =>
-        replace(rules, ruleList(events.filter((event) => event.applied)), declined(events, pass)),
+      ({events}) => {
+        replace(rules, ruleList(events.filter((event) => event.applied)), declined(events, pass));
+        if (isComing) showCurrent();
+        isComing = false;
+      },
       (failure) =>
         replace(
           rules,
@@ -392,15 +397,30 @@ export function passesPane(app) {
   }
 
   store.subscribe((_, changed) => {
-    if (changed.has("pass")) openRules = new Set();
+    if (changed.has("pass")) {
+      openRules = new Set();
+      isComing = true;
+    }
     if (!["pass", "rewrite", "onlyChanges"].some((name) => changed.has(name))) return;
     draw();
-    const target =
-      list.querySelector('[data-rewrite][aria-current="true"]') ||
-      list.querySelector('[aria-current="step"]');
-    target?.scrollIntoView({block: "nearest"});
+    showCurrent();
   });
-  return {node, draw};
+
+  // The current pass with what it did, and then the rewrite that is looked at, or else its name.
+  // Nothing but this list is scrolled: there may be a notebook around it.
+  function showCurrent() {
+    const row = list.querySelector('[aria-current="step"]');
+    const chosen = list.querySelector('[data-rewrite][aria-current="true"]');
+    for (const part of [row?.closest(".pass"), chosen ?? row]) {
+      if (!part) continue;
+      const seen = scroller.getBoundingClientRect(),
+        box = part.getBoundingClientRect();
+      if (box.bottom > seen.bottom) scroller.scrollTop += box.bottom - seen.bottom;
+      if (part.getBoundingClientRect().top < seen.top)
+        scroller.scrollTop -= seen.top - part.getBoundingClientRect().top;
+    }
+  }
+  return {node, draw, showCurrent};
 }
 
 // conv_3, relu_4 → conv_3

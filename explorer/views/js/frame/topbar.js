@@ -91,9 +91,6 @@ function verdictButton(app) {
     },
     element("span", {class: `dot ${summary.verdict}`}, verdict.glyph),
     element("span", {class: "verdict-words"}, VERDICT_WORDS[summary.verdict]),
-    summary.worst === null
-      ? null
-      : element("span", {class: "quiet-text worst-layer"}, `worst layer ${judgedText(summary)}`),
   );
 }
 
@@ -127,6 +124,7 @@ function factsRow(app) {
             `${summary.task[2]}`,
         )
       : null,
+    summary.worst === null ? null : fact("worst layer", judgedText(summary), summary.worstTensor),
     fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"),
   );
 }

@@ -15,6 +15,7 @@ import {button, element, emptyState, replace} from "../ground/dom.js";
 import {legendContent} from "./legend.js";
 import {createMinimap} from "./minimap.js";
 import {createOverlay} from "./overlay.js";
+import {createSameChanges} from "./same_changes.js";
 import {countText} from "../ground/numbers.js";
 
 export function graphPane(app) {
@@ -47,6 +48,13 @@ export function graphPane(app) {
     node.classList.toggle("numbered", isShown);
     fit();
   };
+  const same = createSameChanges(data, (open, operation) => {
+    store.set({blocks: true, open: [...open].sort((a, b) => a - b), selection: operation});
+    drawn.then(() => {
+      fit();
+      reveal(operation);
+    });
+  });
   const overlay = createOverlay(app, () => draw(), makeRoom);
   overlay.acceptDrops(app.node);
   const head = createHead(app, {
@@ -62,7 +70,7 @@ export function graphPane(app) {
     head.node,
     body,
     overlay.panel,
-    element("footer", {class: "graph-foot"}, legend, capNote, overlay.choice),
+    element("footer", {class: "graph-foot"}, legend, same.node, capNote, overlay.choice),
   );
 
   let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
@@ -122,6 +130,7 @@ export function graphPane(app) {
       drawing = await drawings.draw(pictures, state, camera.room(), isWanted);
       if (!drawing || !isWanted()) return drawn;
       show({...drawing, before, after}, pass);
+      same.show(pictures, state.view === "diff" && drawings.usesBlocks());
     } catch (failure) {
       message.hidden = false;
       replace(
@@ -211,7 +220,7 @@ export function graphPane(app) {
     const notes = sight.draw();
     lost.hidden = !scene.items.length || scene.items.some(camera.isInSight);
     capNote.hidden = !notes.length;
-    capNote.textContent = notes.join(" · ");
+    capNote.textContent = capNote.title = notes.join(" · ");
   }
 
   function updateSelection() {

@@ -28,18 +28,18 @@ export function titleThatFits(app, title, room, font) {
     : nameThatFits(app, name, room, font);
 }
 
-export const shortNames = (label) => [label, label.match(/\S+ \d+$/)?.[0] ?? label];
+export const shortNames = (label) => [label, label.match(/\S+ [\d.]*\d$/)?.[0] ?? label];
 
 // As much of a text as there is room for, in pixels; `cut` makes it shorter.
 export function fitText(app, text, room, font, cut) {
   const ruler = rulerOf(app, font);
   const widthOf = (part) => ruler.measureText(part).width;
   let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
-  while (shown.length > 2 && widthOf(shown) > room)
-    shown = cut(
-      text,
-      Math.min(shown.length - 1, Math.ceil((shown.length * room) / widthOf(shown))),
-    );
+  while (shown.length > 2 && widthOf(shown) > room) {
+    // At least one character, or the rest would be counted from its end: there may be no room.
+    const most = Math.max(1, Math.ceil((shown.length * room) / widthOf(shown)));
+    shown = cut(text, Math.min(shown.length - 1, most));
+  }
   return shown;
 }
 
@@ -60,7 +60,7 @@ export function rulerOf(app, font) {
 
 // Blocks of one name are told apart by their numbers: transformer layer 12 -> transfor… 12.
 function clipName(text, most) {
-  const [number] = text.match(/[\s._-]*\d+$/) ?? [""];
+  const [number] = text.match(/[\s._-]*[\d.]*\d$/) ?? [""];
   const room = most - number.length;
   return text.length > most && room > 2
     ? clip(text.slice(0, -number.length || undefined), room) + number

@@ -3,7 +3,7 @@
 import {button, element} from "../ground/dom.js";
 import {leaveOut} from "../branches/draft.js";
 import {decode, errorText} from "../ground/numbers.js";
-import {canFork} from "./placing.js";
+import {canFork} from "../memory/placing.js";
 import {clip} from "../ground/scene.js";
 import {READ_ONLY} from "../branches/session.js";
 

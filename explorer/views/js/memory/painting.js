@@ -1,0 +1,156 @@
+// The canvas of the arena: buffers over time, live bytes, the fullest step and the least peak.
+
+import {bytesText} from "../ground/numbers.js";
+import {canvasText, familyOf} from "../ground/plot.js";
+import {clip} from "../ground/scene.js";
+
+const CHARACTER_PIXELS = 6;
+const FEWEST_CHARACTERS = 6;
+
+// arena: {memory, peakStep, width, height, margin: {left, right, top, bottom}, x(step), y(byte),
+// rectangle(buffer) -> [left, top, width, height]}
+export function paintArena(context, plot, data, arena) {
+  const {memory, peakStep, width, height, margin, x, y, rectangle} = arena;
+  const steps = Math.max(memory.steps.length, 1);
+  const right = width - margin.right;
+  context.font = "10.5px system-ui, sans-serif";
+  for (const tick of niceBytes(memory.peak)) {
+    line(
+      context,
+      [
+        [margin.left, y(tick)],
+        [right, y(tick)],
+      ],
+      plot.colour("border"),
+      1,
+      [2, 3],
+    );
+    context.fillStyle = plot.colour("quiet");
+    context.textAlign = "right";
+    context.fillText(tick === 0 ? "0" : bytesText(tick), margin.left - 6, y(tick));
+  }
+  context.textAlign = "left";
+  if (peakStep >= 0) {
+    context.globalAlpha = 0.12;
+    context.fillStyle = plot.colour("removed-edge");
+    context.fillRect(
+      x(peakStep),
+      margin.top,
+      x(peakStep + 1) - x(peakStep),
+      height - margin.top - margin.bottom,
+    );
+    context.globalAlpha = 1;
+  }
+  for (const buffer of memory.buffers) {
+    const [left, top, boxWidth, boxHeight] = rectangle(buffer);
+    const family = familyOf(data, buffer.values[0]);
+    const isNarrow = boxWidth <= 2.5;
+    context.fillStyle =
+      plot.colour(`${family}-${isNarrow ? "edge" : "fill"}`) || plot.colour("raised");
+    context.globalAlpha = isNarrow ? 0.45 : 1;
+    context.fillRect(left, top, boxWidth, boxHeight);
+    context.globalAlpha = 1;
+    context.strokeStyle = plot.colour(`${family}-edge`) || plot.colour("line");
+    if (!isNarrow) context.strokeRect(left + 0.5, top + 0.5, boxWidth - 1, boxHeight - 1);
+    // A buffer within a buffer: what is written to some of its bytes, from then on.
+    for (const part of isNarrow ? [] : buffer.parts.filter(({isView}) => !isView)) {
+      const [partLeft, partTop, partWidth, partHeight] = rectangle({
+        first: part.first,
+        last: buffer.last,
+        offset: buffer.offset + part.offset,
+        size: part.size,
+      });
+      if (partWidth > 3 && partHeight > 3)
+        context.strokeRect(partLeft + 1.5, partTop + 0.5, partWidth - 3, partHeight - 1);
+    }
+    const label = boxHeight > 13 ? labelOf(buffer.values[0], boxWidth - 8) : "";
+    if (label) {
+      context.fillStyle = plot.colour("text");
+      context.fillText(label, left + 5, top + Math.min(boxHeight / 2, 9));
+    }
+  }
+  context.globalAlpha = 0.75;
+  line(
+    context,
+    memory.live.flatMap((bytes, step) => [
+      [x(step), y(bytes)],
+      [x(step + 1), y(bytes)],
+    ]),
+    plot.colour("text"),
+    1.5,
+  );
+  context.globalAlpha = 1;
+  line(
+    context,
+    [
+      [margin.left, y(memory.bound)],
+      [right, y(memory.bound)],
+    ],
+    plot.colour("removed-edge"),
+    1.5,
+    [6, 3],
+  );
+  context.fillStyle = plot.colour("quiet");
+  context.textAlign = "right";
+  if (memory.bound < 0.9 * memory.peak)
+    context.fillText("least possible", right - 4, y(memory.bound) - 7);
+  if (memory.bound < memory.peak)
+    line(
+      context,
+      [
+        [margin.left, y(memory.peak)],
+        [right, y(memory.peak)],
+      ],
+      plot.colour("text"),
+      1,
+    );
+  context.textAlign = "left";
+  if (peakStep >= 0) {
+    context.fillStyle = plot.colour("removed-edge");
+    const middle = (x(peakStep) + x(peakStep + 1)) / 2;
+    context.beginPath();
+    context.moveTo(middle - 5, 2);
+    context.lineTo(middle + 5, 2);
+    context.lineTo(middle, 10);
+    context.fill();
+  }
+  context.fillStyle = plot.colour("quiet");
+  const every = Math.max(1, Math.ceil(steps / Math.max(1, Math.floor((width - margin.left) / 72))));
+  memory.steps.forEach((name, step) => {
+    if (step % every) return;
+    context.fillText(
+      labelOf(name, (x(1) - x(0)) * every - 8) || String(step),
+      x(step) + 2,
+      height - 9,
+    );
+  });
+}
+
+// A name where it can be read: whole, or at least half of it; else nothing.
+function labelOf(name, pixels) {
+  const characters = Math.floor(pixels / CHARACTER_PIXELS);
+  const isReadable =
+    name.length <= characters || (characters >= FEWEST_CHARACTERS && 2 * characters > name.length);
+  return isReadable ? canvasText(clip(name, characters)) : "";
+}
+
+function line(context, points, colour, width, dashes = []) {
+  context.save();
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.setLineDash(dashes);
+  context.beginPath();
+  for (const [index, [x, y]] of points.entries()) {
+    if (index) context.lineTo(x, y);
+    else context.moveTo(x, y);
+  }
+  context.stroke();
+  context.restore();
+}
+
+function niceBytes(peak) {
+  if (peak < 4) return [0];
+  let step = 1;
+  while (peak / step > 5) step *= 2;
+  return Array.from({length: Math.floor(peak / step) + 1}, (_, index) => index * step);
+}

@@ -1,0 +1,170 @@
+// Beside the arena: the chosen buffer, the peak and the least possible one, what lives at the
+// fullest step, and which strategies were tried.
+
+import {element} from "../ground/dom.js";
+import {
+  bytesText,
+  countText,
+  decode,
+  exactText,
+  percentText,
+  secondsText,
+} from "../ground/numbers.js";
+import {clip} from "../ground/scene.js";
+import {canFork, pinForm, refusalList} from "./placing.js";
+
+const MOST_AT_PEAK = 40;
+
+// buffer: the chosen one, or undefined; note: why one that was dropped stays where it was;
+// choose(buffer) chooses another.
+export function sideContent({app, memory, peakStep, placing, buffer, note, choose}) {
+  const saved = memory.total ? 1 - memory.peak / memory.total : 0;
+  const living = memory.buffers
+    .filter((item) => item.first <= peakStep && peakStep < item.last)
+    .sort((a, b) => b.size - a.size);
+  return [
+    note ? element("p", {class: "drop-note", role: "status"}, note) : null,
+    buffer
+      ? [
+          canFork(app) ? pinForm(app, buffer) : bufferFacts(memory, buffer),
+          refusalList(memory, buffer, placing),
+        ]
+      : null,
+    element(
+      "dl",
+      {class: "facts"},
+      element("dt", {}, "peak"),
+      element("dd", {title: exactText(memory.peak)}, bytesText(memory.peak)),
+      element("dt", {}, element("span", {class: "line-key dashed"}), "least possible"),
+      element(
+        "dd",
+        {title: exactText(memory.bound)},
+        bytesText(memory.bound),
+        element(
+          "span",
+          {class: "quiet-text"},
+          memory.optimal ? ", reached" : `, ${bytesText(memory.peak - memory.bound)} above`,
+        ),
+      ),
+      element("dt", {}, "without sharing"),
+      element(
+        "dd",
+        {title: exactText(memory.total)},
+        bytesText(memory.total),
+        element("span", {class: "quiet-text"}, `, ${percentText(saved)} saved`),
+      ),
+      element("dt", {}, element("span", {class: "line-key"}), "live bytes"),
+      element("dd", {}, "in every step"),
+      element("dt", {}, "buffers"),
+      element("dd", {}, exactText(memory.buffers.length)),
+    ),
+    living.length
+      ? [
+          element(
+            "h3",
+            {},
+            element("span", {class: "ink-removed"}, "▼ "),
+            `fullest step: ${clip(memory.steps[peakStep] ?? String(peakStep), 40)}`,
+          ),
+          element(
+            "ul",
+            {class: "plain at-peak"},
+            living.slice(0, MOST_AT_PEAK).map((item) =>
+              element(
+                "li",
+                {},
+                element(
+                  "button",
+                  {
+                    type: "button",
+                    class: `worst${item === buffer ? " marked" : ""}`,
+                    title: lifeText(memory, item),
+                    onclick: () => choose(item),
+                  },
+                  element("span", {class: "worst-name"}, item.values[0]),
+                  element("span", {class: "mono"}, bytesText(item.size)),
+                ),
+              ),
+            ),
+          ),
+          living.length > MOST_AT_PEAK
+            ? element(
+                "p",
+                {class: "cap"},
+                `${living.length - MOST_AT_PEAK} smaller ones are not listed`,
+              )
+            : null,
+        ]
+      : null,
+    attemptList(memory),
+    buffer
+      ? null
+      : element(
+          "p",
+          {class: "quiet-text"},
+          "Choose a buffer to see the places that were refused for it; drag it to try " +
+            "another one.",
+        ),
+  ];
+}
+
+export const lifeText = (memory, buffer) =>
+  `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} ` +
+  `to ${memory.steps[buffer.last - 1] ?? ""}`;
+
+const bufferFacts = (memory, buffer) =>
+  element(
+    "div",
+    {class: "buffer-facts"},
+    element(
+      "div",
+      {class: "subject-name"},
+      element("strong", {class: "mono"}, clip(buffer.values[0], 24)),
+      element("span", {class: "quiet-text"}, bytesText(buffer.size)),
+    ),
+    element("div", {}, `at byte ${exactText(buffer.offset)}, aligned to ${buffer.alignment}`),
+    element("div", {class: "quiet-text"}, lifeText(memory, buffer)),
+  );
+
+// The strategies in the order in which they were tried, with the peak of each; the chosen one wins.
+function attemptList(memory) {
+  const {attempts} = memory;
+  if (!attempts.length) return null;
+  const most = attempts.reduce((peak, attempt) => Math.max(peak, attempt[1]), 1);
+  const winner = attempts.find((attempt) => attempt[3]);
+  return [
+    element("h3", {}, countText(attempts.length, "strategy was tried", "strategies were tried")),
+    element(
+      "ol",
+      {class: "plain attempts"},
+      attempts.map((attempt) => {
+        const [name, peak, seconds] = attempt;
+        const bar = element("span", {class: "attempt-bar"});
+        bar.style.width = `${(100 * peak) / most}%`;
+        return element(
+          "li",
+          {
+            class: attempt === winner ? "chosen" : "",
+            title: `${exactText(peak)} bytes, found in ${secondsText(decode(seconds))}`,
+          },
+          element("span", {class: "attempt-name"}, attempt === winner ? "✓ " : "", name),
+          element(
+            "span",
+            {class: "mono"},
+            attempt === winner || peak === memory.peak
+              ? bytesText(peak)
+              : `+${bytesText(peak - memory.peak)}`,
+          ),
+          element("span", {class: "attempt-track"}, bar),
+        );
+      }),
+    ),
+    memory.optimal && attempts.length
+      ? element(
+          "p",
+          {class: "quiet-text"},
+          "The last one reached the least possible, so that no other was tried.",
+        )
+      : null,
+  ];
+}

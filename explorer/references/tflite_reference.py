@@ -64,6 +64,15 @@ class TfliteReference(Reference):
             found = opened.run(inputs, shown)
         return [(name, found[name]) for name in shown]
 
+    def may_tie(self, model: SourceModel) -> frozenset[str]:
+        """What is quantized from floats; integers of integers are the kernels' own."""
+        return frozenset(
+            o.outputs[0].name
+            for o in content_of(model).main.operators
+            if o.kind == "QUANTIZE" and o.inputs[0] is not None
+            if o.inputs[0].element_type == "float32"
+        )
+
     def open(
         self,
         model: SourceModel,

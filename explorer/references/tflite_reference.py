@@ -22,6 +22,7 @@ from explorer.references.interface import OpenedModel, Reference
 from explorer.references.lite_rt import (
     LITE_RT,
     MICRO,
+    check_states,
     content_of,
     open_alone,
     open_micro,
@@ -55,7 +56,10 @@ class TfliteReference(Reference):
     ) -> list[tuple[str, np.ndarray]]:
         """Computed tensors; those that are no arrays (resources, strings) are left out."""
         content = content_of(model)
+        check_states(model, inputs, is_settable=not _needs_micro(content))
         if _needs_micro(content):
+            known = {t.name for t in content.main.inputs}
+            inputs = {name: array for name, array in inputs.items() if name in known}
             opened = open_micro(model)
         else:
             opened = open_model(model, is_reference=not _needs_xnnpack(content))

@@ -10,7 +10,7 @@ from explorer.importers.format import Importer
 from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
 from explorer.importers.tflite.families import family_of
 from explorer.importers.tflite.file import reading
-from explorer.importers.tflite.file.contents import Subgraph, TfliteContent
+from explorer.importers.tflite.file.contents import TfliteContent
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.importers.tflite.operators.register import converters
 
@@ -35,20 +35,22 @@ class TfliteImporter(Importer):
 
     def graph(self, model: SourceModel) -> FlatGraph:
         assert isinstance(model.content, TfliteContent), model.format
-        return FlatGraph(_nodes(model.content.main), converters())
+        return FlatGraph(_nodes(model.content), converters())
 
 
-def _nodes(graph: Subgraph) -> list[TfliteNode]:
+def _nodes(content: TfliteContent) -> list[TfliteNode]:
+    flows = content.states.flows
     return [
         TfliteNode(
             name=operator.name,
             operator=operator.kind,
-            inputs=tuple("" if t is None else t.name for t in operator.inputs),
-            outputs=tuple(t.name for t in operator.outputs),
+            inputs=flows[operator.name].inputs,
+            outputs=flows[operator.name].outputs,
             settings=operator.options,
             family=family_of(operator.kind),
             version=operator.version,
             file=operator,
+            results=flows[operator.name].results,
         )
-        for operator in graph.operators
+        for operator in content.main.operators
     ]

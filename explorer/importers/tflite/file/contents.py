@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from explorer.ir.operation import PropertyValue
+
+if TYPE_CHECKING:
+    from explorer.importers.tflite.file.states import States
 
 SCHEMA_VERSION = 3
 """Of all files since 2017. Later additions to the schema did not change it."""
@@ -87,6 +91,8 @@ class TfliteContent:
     subgraphs: tuple[Subgraph, ...]
     file: bytes | memoryview
     """All of it, as a program that judges it gets it."""
+    states: States
+    """What it remembers, and what each operator of the model reads and makes."""
     metadata: Mapping[str, int] = field(default_factory=dict)
     """Names of what lies in the file besides, with the bytes that it takes."""
     signatures: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from explorer.importers.tflite.operators import (
     pooling,
     products,
     quantization,
+    recurrent,
     reductions,
     states,
 )
@@ -41,6 +42,7 @@ def converters() -> dict[str, Convert]:
         **reductions.CONVERTERS,
         **quantization.CONVERTERS,
         **images.CONVERTERS,
+        **recurrent.CONVERTERS,
         **states.CONVERTERS,
     }
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}

@@ -1,16 +1,16 @@
-"""Reads `.tflite` files: a flatbuffer, parsed within bounds and mapped, not copied.
+"""Reads `.tflite` files: a flatbuffer, parsed within bounds; weights are not copied.
 
     load(Path("net.tflite"))  ->  SourceModel(format="tflite", content=TfliteContent(...))
 
 Nothing in a file is executed. Tensors have the file's names; empty ones are called after their
 index (`t12`), and of repeated ones all but the first get it behind them (`name#12`). Weights are
-views of the file. Behind the flatbuffer may lie what other programs read (labels in a zip archive).
+views of its bytes. Behind the flatbuffer may lie what other programs read: labels in a zip
+archive.
 """
 
 from __future__ import annotations
 
 import math
-import mmap
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -45,9 +45,8 @@ _Accessors = Any  # the schema's generated classes have no types
 
 def load(path: Path) -> SourceModel:
     """The file as records; ModelError says what is wrong with it."""
-    with path.open("rb") as file:
-        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    return read(content, path.stem, path)
+    # Not mapped: whoever writes the file anew would end this process.
+    return read(memoryview(path.read_bytes()), path.stem, path)
 
 
 def read(content: memoryview, name: str, path: Path | None = None) -> SourceModel:
